@@ -152,7 +152,7 @@ typedef enum {
     EB_ERROR_NOT_RESERVED = 44,
     // The metadata have no room for another group of 64 frames with both holes and reserved ones.
     EB_ERROR_NO_ROOM = 45,
-    // The memory map has no frames.
+    // The memory map has no frames, and no reach says where memory will be added.
     EB_ERROR_NO_MEMORY = 50,
     // Two ranges overlap, or are not in ascending order; the value is the position of the second one.
     EB_ERROR_UNORDERED_RANGES = 51,
@@ -880,4 +880,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 3723533636-73809 */
+/* Checksum, for header.sh: 1733894561-73901 */

@@ -81,7 +81,7 @@ pub enum eb_status {
     /// The metadata have no room for another group of 64 frames with both holes and reserved ones.
     EB_ERROR_NO_ROOM = 45,
 
-    /// The memory map has no frames.
+    /// The memory map has no frames, and no reach says where memory will be added.
     EB_ERROR_NO_MEMORY = 50,
     /// Two ranges overlap, or are not in ascending order; the value is the position of the second one.
     EB_ERROR_UNORDERED_RANGES = 51,
@@ -238,7 +238,7 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     ),
     (
         EB_ERROR_NO_MEMORY,
-        c"the memory map has no frames: pass a range with frames",
+        c"the memory map has no frames: pass a range with frames, or a reach",
     ),
     (
         EB_ERROR_UNORDERED_RANGES,

@@ -137,22 +137,28 @@ fn a_small_request_takes_the_tree_of_large_blocks_before_one_of_the_other_kind()
 
 #[test]
 fn a_tree_of_the_other_kind_is_not_used_further_when_others_are_whole() {
-    with_eight_trees(|system, cpu| {
-        let frames: Vec<Pfn> = (0..8 * TREE)
-            .map(|_| system.allocate(cpu, frame_of(Class::Movable)).unwrap())
-            .collect();
-        system.free(cpu, Release::frame(Pfn(5))).unwrap();
-        let borrowed = system.allocate(cpu, frame_of(Class::Unmovable));
-        assert_eq!(borrowed, Ok(Pfn(5)));
-        for frame in frames.iter().filter(|frame| frame.0 >= WORD) {
-            system.free(cpu, Release::frame(*frame)).unwrap();
-        }
-        // The first word of the tree is split and full, so the next frame comes from a whole tree.
-        for _ in 0..TREE {
-            let staying = system.allocate(cpu, frame_of(Class::Unmovable)).unwrap();
-            assert_ne!(staying.0 / TREE, 0);
-        }
-    });
+    for by_bulk in [false, true] {
+        with_eight_trees(|system, cpu| {
+            let frames: Vec<Pfn> = (0..8 * TREE)
+                .map(|_| system.allocate(cpu, frame_of(Class::Movable)).unwrap())
+                .collect();
+            system.free(cpu, Release::frame(Pfn(5))).unwrap();
+            let request = frame_of(Class::Unmovable);
+            assert_eq!(system.allocate(cpu, request), Ok(Pfn(5)));
+            for frame in frames.iter().filter(|frame| frame.0 >= WORD) {
+                system.free(cpu, Release::frame(*frame)).unwrap();
+            }
+            // The first word of the tree is split and full, so the next frame comes from a whole tree.
+            let mut staying = [Pfn(0); TREE as usize];
+            if by_bulk {
+                let given = system.allocate_bulk(cpu, request, &mut staying);
+                assert_eq!(given, Ok(staying.len()));
+            } else {
+                staying.fill_with(|| system.allocate(cpu, request).unwrap());
+            }
+            assert!(staying.iter().all(|frame| frame.0 / TREE != 0));
+        });
+    }
 }
 
 #[test]
