@@ -80,6 +80,23 @@ fn a_frame_above_the_first_fit_point_is_not_kept() {
 }
 
 #[test]
+fn the_first_fit_point_is_that_of_the_frames_kind() {
+    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let movable = Request::FRAME.with_class(Class::Movable);
+        for frame in 0..6 {
+            assert_eq!(system.allocate(&mut zero, movable), Ok(Pfn(frame)));
+        }
+        // CPU 1 has allocated no movable frame.
+        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
+        system.free(&mut one, Release::frame(Pfn(5))).unwrap();
+        assert!(!system.locals[1].lists_frame(5));
+        assert_eq!(inbox(system, 0), 1);
+    });
+}
+
+#[test]
 fn what_a_cpu_keeps_is_found_when_it_parks_and_busy_before() {
     with_kept(Class::Unmovable, |system, zero, one| {
         system.drain(zero);
@@ -100,6 +117,19 @@ fn a_request_finds_what_its_own_cpu_keeps_for_another_kind() {
         system.park(zero);
         let (given, error) = exhaust(system, one, Flags::NO_WAIT);
         assert_eq!((given, error), (3 * TREE - 1 + 1, AllocateError::Exhausted));
+    });
+}
+
+#[test]
+fn a_cpu_is_not_busy_because_of_what_it_keeps_itself() {
+    with_kept(Class::Unmovable, |system, zero, one| {
+        system.park(zero);
+        let tree = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
+        assert_eq!(system.allocate(one, tree), Ok(Pfn(2 * TREE)));
+        assert_eq!(system.allocate(one, tree), Ok(Pfn(3 * TREE)));
+        assert!(system.locals[1].may_keep());
+        let refused = system.allocate(one, tree);
+        assert_eq!(refused, Err(AllocateError::Exhausted));
     });
 }
 
