@@ -172,7 +172,7 @@ typedef enum {
     EB_ERROR_CONTRADICTION = 58,
     // No system has this name.
     EB_ERROR_UNKNOWN_SYSTEM = 60,
-    // There is no such option; the value is its position in the text, from 1.
+    // No option has this name; the value is its position in the text, from 1.
     EB_ERROR_UNKNOWN_OPTION = 61,
     // The system does not take this option.
     EB_ERROR_OPTION_NOT_TAKEN = 62,
@@ -880,4 +880,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 1733894561-73901 */
+/* Checksum, for header.sh: 2944468622-73901 */

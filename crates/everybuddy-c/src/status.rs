@@ -102,7 +102,7 @@ pub enum eb_status {
 
     /// No system has this name.
     EB_ERROR_UNKNOWN_SYSTEM = 60,
-    /// There is no such option; the value is its position in the text, from 1.
+    /// No option has this name; the value is its position in the text, from 1.
     EB_ERROR_UNKNOWN_OPTION = 61,
     /// The system does not take this option.
     EB_ERROR_OPTION_NOT_TAKEN = 62,
@@ -278,7 +278,7 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     ),
     (
         EB_ERROR_UNKNOWN_OPTION,
-        c"there is no such option: see SYSTEMS.md",
+        c"no option has this name: see SYSTEMS.md",
     ),
     (
         EB_ERROR_OPTION_NOT_TAKEN,

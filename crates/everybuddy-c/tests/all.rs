@@ -34,7 +34,7 @@ fn run(command: &mut Command) -> String {
     out
 }
 
-/// Compiles a program and runs it. Returns `None` if there is no such compiler.
+/// Compiles a program and runs it. Returns `None` if the compiler is missing.
 fn program(compiler: &str, standard: &str, source: &str, arguments: &[&str]) -> Option<String> {
     if Command::new(compiler).arg("--version").output().is_err() {
         eprintln!("{source} is skipped: there is no {compiler} (ci/install.sh cc)");

@@ -59,7 +59,7 @@ pub struct State {
     pub free_blocks: [u64; Order::LIMIT.index() + 1],
 }
 
-/// Why there is no system.
+/// The reason why no system was built.
 enum Refused {
     Spec,
     Ranges,

@@ -174,7 +174,7 @@ impl core::error::Error for RegionError {}
 /// The reason why a system could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuildError {
-    /// The memory map has no frames, and there is no reach for memory that is added later.
+    /// The memory map has no frames, and the setup has no reach for memory that is added later.
     NoMemory,
     /// Two ranges of the memory map overlap, or they are not in ascending order.
     UnorderedRanges {

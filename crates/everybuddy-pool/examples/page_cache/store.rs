@@ -145,7 +145,7 @@ impl<'s, S: Source> Cache<'s, S> {
     /// Passes a record to `look`, from memory or from the file.
     ///
     /// # Errors
-    /// Those of the file system; `OutOfMemory` if there is no buffer.
+    /// Those of the file system; `OutOfMemory` if no buffer is left.
     pub(crate) fn read<T>(
         &self,
         record: usize,

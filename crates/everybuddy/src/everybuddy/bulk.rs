@@ -97,15 +97,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
             }
             count += 1;
         }
+        if count == 1 {
+            return 0;
+        }
         let (Some(local), Some(part)) = (
             self.local(cpu.id()),
             self.shared.trees.part(release.start.0),
         ) else {
             return 0;
         };
-        if count == 1 {
-            return 0;
-        }
         let part = Part { frames, ..part };
         if local.give(&part) {
             return count;

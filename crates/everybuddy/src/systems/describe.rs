@@ -8,8 +8,9 @@
 
 use core::fmt;
 
+use super::numbers::SpaceFrames;
 use super::parameters::{Composition, Parameters};
-use super::values::{ListAccess, ListKind, OptionValue, SpaceFrames, ZoneKind};
+use super::values::{ListAccess, ListKind, OptionValue, ZoneKind};
 use super::{Bound, Predict, Rule, Steal, Tuning, Watermarks};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};

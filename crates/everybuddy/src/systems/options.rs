@@ -10,11 +10,11 @@
 
 use core::fmt;
 
+use super::numbers::{Count, Fraction, Ratio, Slots, SpaceFrames};
 use super::parameters::Parameters;
 use super::row::Row;
 use super::values::{
-    BulkKind, Count, DrainKind, Fraction, ListAccess, ListKind, OptionValue, QueueSync, Ratio,
-    Slots, SpaceFrames, Switch, ZoneKind,
+    BulkKind, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
 };
 use super::{Rule, Setup, Steal};
 use crate::frame::Order;

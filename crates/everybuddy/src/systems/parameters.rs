@@ -8,12 +8,11 @@
 
 use core::ops::RangeInclusive;
 
+use super::numbers::{Count, Ratio, SpaceFrames};
 use super::options::{OPTIONS, Options};
 use super::row::Row;
 use super::spec::SystemSpec;
-use super::values::{
-    BulkKind, Count, DrainKind, ListAccess, ListKind, Ratio, SpaceFrames, Switch, ZoneKind,
-};
+use super::values::{BulkKind, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;

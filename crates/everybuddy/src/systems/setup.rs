@@ -64,7 +64,7 @@ impl<'r> Setup<'r> {
         self.cpus
     }
 
-    /// Returns the frames of all ranges, or those of the reach if there are no ranges.
+    /// Returns the frames of all ranges, or those of the reach if the ranges have none.
     pub(super) fn frames(&self) -> u64 {
         let frames = self.ranges.iter().map(|range| range.frames);
         match (frames.fold(0, u64::saturating_add), self.reach) {
@@ -73,7 +73,7 @@ impl<'r> Setup<'r> {
         }
     }
 
-    /// Returns the span that the reach covers, or that the ranges cover if there is no reach.
+    /// Returns the span that the reach covers, or without a reach the span that the ranges cover.
     pub(super) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
         let memory = Span::covering(self.ranges, max_order);
         let Some(reach) = self.reach else {

@@ -10,9 +10,10 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::ROWS;
+use super::numbers::Ratio;
 use super::options::{OptionRow, Options};
 use super::row::Row;
-use super::values::{ListKind, Ratio, ZoneKind};
+use super::values::{ListKind, ZoneKind};
 use crate::error::BuildError;
 
 /// Why a text does not name a system.

@@ -3,9 +3,10 @@
 //! # Source
 //! \[Spring\] sections III and IV.
 
+use super::numbers::Count;
 use super::options::Options;
 use super::standard::{LinuxLists, PredictiveLists};
-use super::values::{Count, ListKind, ZoneKind};
+use super::values::{ListKind, ZoneKind};
 use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::NoList;

@@ -3,8 +3,9 @@
 //! # Source
 //! \[iBuddy\] sections 2 to 4; \[BL89\] section 3; \[Spring\] section IV for the lists of fixed length.
 
+use super::numbers::Count;
 use super::options::Options;
-use super::values::{Count, ListKind};
+use super::values::ListKind;
 use super::{Row, System};
 use crate::coalesce::Eager;
 use crate::layered::Layered;
