@@ -24,6 +24,7 @@ mod handover;
 mod hot;
 pub mod odd;
 mod program;
+mod published;
 mod random;
 mod rows;
 mod steady;
@@ -32,7 +33,7 @@ pub mod streams;
 pub use batch::BATCH;
 pub use burst::BURST;
 pub use churn::{Churn, Mix};
-pub use program::{Body, Part, Program, Round, Section, Setting, deal};
+pub use program::{Body, Pace, Part, Program, Round, Runs, Section, Setting, deal};
 pub use rows::{Variant, WORKLOADS, WorkloadInfo};
 
 use everybuddy::Size;

@@ -43,6 +43,24 @@ impl Setting {
     }
 }
 
+/// How fast a thread makes requests where time is simulated: the mean cycles between two calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Before an allocation.
+    pub allocate: u32,
+    /// Before a free.
+    pub free: u32,
+}
+
+/// The mean number of requests that follow each other in one address region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// Allocations.
+    pub allocate: u32,
+    /// Frees.
+    pub free: u32,
+}
+
 /// A piece of a program, in the form of its loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {

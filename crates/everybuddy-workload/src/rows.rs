@@ -12,7 +12,8 @@
 use everybuddy::Order;
 
 use crate::churn::{self, Mix};
-use crate::{Program, Setting, aged, batch, burst, fill, handover, hot, steady};
+use crate::published::{self, Published};
+use crate::{Pace, Program, Runs, Setting, aged, batch, burst, fill, handover, hot, steady};
 
 /// The description of a workload.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +44,46 @@ pub struct Variant {
     /// Whether the variant measures the state of memory afterwards: how many blocks of orders 9 and 10 can still be
     /// allocated. Such a variant takes long and runs once.
     pub counts_large_blocks: bool,
-    make: fn(&Setting, u16) -> Program,
+    make: Make,
+}
+
+/// How the program of a thread is created.
+#[derive(Clone, Copy, Debug)]
+enum Make {
+    /// By a function.
+    By(fn(&Setting, u16) -> Program),
+    /// From what a paper says about a program.
+    Published(&'static Published),
 }
 
 impl Variant {
     /// Creates the program of a thread.
     pub fn program(&self, setting: &Setting, thread: u16) -> Program {
-        (self.make)(setting, thread)
+        match self.make {
+            Make::By(make) => make(setting, thread),
+            Make::Published(own) => own.program(setting, thread),
+        }
+    }
+
+    /// Returns whether it stands for a program that a paper measures. A benchmark without `--workloads` leaves it out.
+    pub fn is_published(&self) -> bool {
+        matches!(self.make, Make::Published(_))
+    }
+
+    /// Returns the pace at which a program of a paper makes requests where time is simulated.
+    pub fn pace(&self) -> Option<Pace> {
+        match self.make {
+            Make::By(_) => None,
+            Make::Published(own) => Some(own.pace),
+        }
+    }
+
+    /// Returns the requests of a program of a paper that follow each other in a region, if the paper states them.
+    pub fn runs(&self) -> Option<Runs> {
+        match self.make {
+            Make::By(_) => None,
+            Make::Published(own) => own.runs,
+        }
     }
 }
 
@@ -73,7 +107,30 @@ const fn variant(
         threads: 1,
         repeats: 3,
         counts_large_blocks: false,
-        make,
+        make: Make::By(make),
+    }
+}
+
+/// Returns the variants for the programs of a paper.
+const fn programs<const N: usize>(own: &'static [Published; N]) -> [Variant; N] {
+    let mut all = [program(&own[0]); N];
+    let mut at = 1;
+    while at < N {
+        all[at] = program(&own[at]);
+        at += 1;
+    }
+    all
+}
+
+const fn program(own: &'static Published) -> Variant {
+    Variant {
+        name: own.name,
+        summary: own.summary,
+        largest: FOUR,
+        threads: 1,
+        repeats: 3,
+        counts_large_blocks: false,
+        make: Make::Published(own),
     }
 }
 
@@ -257,5 +314,17 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
             .up_to(FOUR)
             .counting_large_blocks(),
         ],
+    },
+    WorkloadInfo {
+        name: "ibuddy",
+        summary: "Page requests like those of the programs of [iBuddy], generated from what the paper says about them.",
+        source: "[iBuddy] 6.1 and figure 2, with assumptions",
+        variants: &programs(published::IBUDDY),
+    },
+    WorkloadInfo {
+        name: "spring",
+        summary: "Page requests like those of the programs of [Spring], generated from what the paper says about them.",
+        source: "[Spring] IV-A and table II, with assumptions",
+        variants: &programs(published::SPRING),
     },
 ];

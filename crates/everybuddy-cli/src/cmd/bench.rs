@@ -128,7 +128,11 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let variants = match &arguments.workloads {
         Some(texts) => choice::workloads(texts)?,
-        None => WORKLOADS.iter().flat_map(|row| row.variants).collect(),
+        None => WORKLOADS
+            .iter()
+            .flat_map(|row| row.variants)
+            .filter(|variant| !variant.is_published())
+            .collect(),
     };
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
         return count(&variants, name, rounds);
