@@ -22,6 +22,54 @@ const ROUNDS: &[&str] = &["p50", "min", "max", "value"];
 /// The metrics of `reproduce` alone.
 pub(crate) const OWN: &[Metric] = &[
     Metric {
+        name: "cycles",
+        group: Experiment,
+        head: "cycles",
+        unit: "cycles",
+        better: Lower,
+        statistics: &["mean"],
+        formula: "latency * clock of the simulated machine",
+        definition: "Mean time of an allocation, a free, or both (`all`), in cycles, as papers print it.",
+        counted: None,
+    },
+    Metric {
+        name: "saving",
+        group: Experiment,
+        head: "saving",
+        unit: "1",
+        better: Neither,
+        statistics: &["mean"],
+        formula: "1 - mean latency of the examined system / mean latency of this one",
+        definition: "Share of this system's time that the examined system of the experiment saves.",
+        counted: None,
+    },
+    Metric {
+        name: "orders_kept",
+        group: Experiment,
+        head: "orders kept",
+        unit: "1",
+        better: Higher,
+        statistics: &["rate", "count"],
+        formula: "pairs in the same order / pairs",
+        definition: "Of all pairs of systems that a paper's table puts into an order, at the same load and number of \
+                     CPUs, the share that is in the same order here. Pairs that the paper has within 5% do not \
+                     count.",
+        counted: None,
+    },
+    Metric {
+        name: "log_error",
+        group: Experiment,
+        head: "log error",
+        unit: "1",
+        better: Lower,
+        statistics: &["value", "scaled"],
+        formula: "sqrt(mean (ln(here / paper))^2)",
+        definition: "Error over all cells of a paper's table; 0.1 are about 10%. `scaled`: after the one factor that \
+                     makes it smallest, so that only the shape is judged. A subject `A as B` is a trivial predictor: \
+                     it takes what is simulated for B as the prediction for A.",
+        counted: None,
+    },
+    Metric {
         name: "bulk_frames",
         group: Experiment,
         head: "frames moved",

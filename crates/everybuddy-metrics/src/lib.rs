@@ -243,6 +243,10 @@ pub const STATISTICS: &[(&str, &str)] = &[
     ("p999", "the 99.9th percentile"),
     ("max", "the largest value"),
     ("published", "what the source printed"),
+    (
+        "scaled",
+        "after multiplication of all values by the factor that fits best",
+    ),
 ];
 
 /// The operations that rows are about, and what they are. Rows of `emulation` name functions of a program instead.

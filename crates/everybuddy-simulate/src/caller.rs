@@ -21,8 +21,8 @@ use crate::timeline::Moment;
 /// How fast CPUs make calls, and what is recorded of them.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
-    /// The mean number of instructions between two calls. They vary by a half.
-    pub(crate) think: u32,
+    /// The mean number of instructions before an allocation, and before a free. They vary by a half.
+    pub(crate) think: [u32; 2],
     /// The seed of their number.
     pub(crate) seed: u64,
     /// Whether everything that happens is recorded.
@@ -36,7 +36,7 @@ pub(crate) struct Caller<'t, 'c> {
     crew: &'t Crew<'t>,
     cpu: &'c mut SimCpu,
     random: Random,
-    think: u32,
+    think: [u32; 2],
     is_recorded: bool,
     keeps_ends: bool,
     counted: Counted,
@@ -106,8 +106,9 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Thinks, then allocates. Returns `None` if the request is refused.
     pub(crate) fn allocate(&mut self, request: Request) -> Option<Pfn> {
-        self.think();
-        let (given, cycles) = self.call("allocate", |system, cpu| system.allocate(cpu, request));
+        self.think(0);
+        let (given, cycles) =
+            self.call(("allocate", 0), |system, cpu| system.allocate(cpu, request));
         self.counted.allocate.push(cycles);
         self.ended(0);
         self.counted.refused += u64::from(given.is_err());
@@ -116,8 +117,8 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Thinks, then frees.
     pub(crate) fn free(&mut self, release: Release) {
-        self.think();
-        let (freed, cycles) = self.call("free", |system, cpu| system.free(cpu, release));
+        self.think(1);
+        let (freed, cycles) = self.call(("free", 1), |system, cpu| system.free(cpu, release));
         self.counted.free.push(cycles);
         self.ended(1);
         debug_assert!(freed.is_ok(), "{release:?}: {freed:?}");
@@ -141,7 +142,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Calls the system, and returns the duration of the call with its result.
     fn call<T>(
         &mut self,
-        name: &'static str,
+        (name, kind): (&'static str, usize),
         call: impl FnOnce(&dyn FrameAllocator<Sim>, &mut SimCpu) -> T,
     ) -> (T, u64) {
         let (locks, waits) = self.waits();
@@ -152,7 +153,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         let cycles = self.cpu.now() - before;
         let (locks_after, waits_after) = self.waits();
         self.counted.locks += locks_after - locks;
-        self.counted.contended += u64::from(waits_after > waits);
+        self.counted.contended[kind] += u64::from(waits_after > waits);
         self.counted.waits.extend(self.cpu.probe().take_waits());
         self.record(name, true, before);
         (result, cycles)
@@ -193,10 +194,12 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.counted.idle += self.cpu.now() - before;
     }
 
-    fn think(&mut self) {
-        if self.think > 0 {
-            let half = self.think / 2;
-            let more = self.random.below(u64::from(self.think) + 1) as u32;
+    /// Works before an allocation (0) or a free (1).
+    fn think(&mut self, kind: usize) {
+        let think = self.think[kind];
+        if think > 0 {
+            let half = think / 2;
+            let more = self.random.below(u64::from(think) + 1) as u32;
             self.cpu.work(half + more);
         }
     }

@@ -28,7 +28,7 @@ use crate::services::{Crew, Services};
 use crate::tasks;
 use crate::timeline::Moment;
 use crate::trace::Deal;
-use crate::workload::{self, Phases};
+use crate::workload::{self, Frees, Phases};
 
 /// The instructions that an access stands for: the median over ten systems on four workloads. `ci/work.sh` counts them;
 /// they range from 3.4, for a hit of `linux-6`, to 13.4, for `is`.
@@ -50,14 +50,16 @@ pub struct CellPlan<'p> {
     pub cpus: u16,
     /// The frames of the memory.
     pub frames: u32,
-    /// The mean number of instructions between two calls. They vary by a half.
-    pub think: u32,
+    /// The mean number of instructions before an allocation, and before a free. They vary by a half.
+    pub think: [u32; 2],
     /// The factor by which a workload is shortened. A trace is shortened before.
     pub shrink: u32,
     /// The seed of the random choices.
     pub seed: u64,
     /// Whether CPUs run the same section of a workload at the same time.
     pub phases: Phases,
+    /// Which CPU frees what a CPU has allocated.
+    pub frees: Frees,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
     /// Where the services of systems run.
@@ -125,8 +127,8 @@ pub struct Cell {
     pub requests: u64,
     /// Acquisitions of locks in calls.
     pub locks: u64,
-    /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
-    pub contended: u64,
+    /// Allocations, and frees, in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
+    pub contended: [u64; 2],
     /// How long locks were waited for in calls; `calls` is the number of waits.
     pub waits: Latency,
     /// How often a virtual CPU lost its CPU of the machine to another one.
@@ -212,7 +214,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             workload::run(
                 variant,
                 &setting,
-                plan.phases,
+                (plan.phases, plan.frees),
                 pace,
                 &crew,
                 &mut machine,
@@ -260,7 +262,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         refused: results.iter().map(|counted| counted.refused).sum(),
         requests,
         locks: results.iter().map(|counted| counted.locks).sum(),
-        contended: results.iter().map(|counted| counted.contended).sum(),
+        contended: [0, 1].map(|kind| results.iter().map(|counted| counted.contended[kind]).sum()),
         waits: all(|counted| &counted.waits),
         preemptions: report.cpus.iter().map(|cpu| cpu.preemptions).sum(),
         moments,

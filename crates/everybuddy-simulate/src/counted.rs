@@ -34,8 +34,8 @@ pub(crate) struct Counted {
     pub(crate) idle: u64,
     /// Acquisitions of locks in calls.
     pub(crate) locks: u64,
-    /// Calls in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
-    pub(crate) contended: u64,
+    /// Allocations, and frees, in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
+    pub(crate) contended: [u64; 2],
     /// How long each lock was waited for in calls.
     pub(crate) waits: Vec<u64>,
     /// Where this CPU runs a service: the time in which it had work.

@@ -12,6 +12,7 @@
 //! | `workload` | the threads of a workload |
 //! | [`trace`] | a trace, and how its tasks are dealt out to CPUs |
 //! | `tasks` | the tasks of a trace |
+//! | `regions` | the regions that the calls of a published program are for |
 //! | `services` | the services of a system, on CPUs of their own |
 //! | `counted` | what a CPU measures |
 //! | [`cell`] | one system under one load with one number of CPUs |
@@ -39,6 +40,7 @@ mod counted;
 mod jobs;
 pub mod load;
 pub mod plan;
+mod regions;
 pub mod rows;
 pub mod sensitivity;
 mod services;
@@ -53,4 +55,4 @@ pub use plan::{CellId, Plan};
 pub use rows::Scaling;
 pub use services::Services;
 pub use trace::Traced;
-pub use workload::Phases;
+pub use workload::{Frees, Phases};

@@ -32,6 +32,14 @@ impl Load {
         }
     }
 
+    /// Returns the cycles before an allocation and before a free, if the load has a pace of its own.
+    pub fn pace(&self) -> Option<[u32; 2]> {
+        match self {
+            Load::Workload(variant) => variant.pace().map(|own| [own.allocate, own.free]),
+            Load::Trace(_) => None,
+        }
+    }
+
     /// Returns the smallest number of CPUs on which it runs.
     pub fn least_cpus(&self) -> u16 {
         match self {

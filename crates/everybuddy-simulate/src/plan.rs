@@ -24,7 +24,7 @@ use crate::jobs;
 use crate::rows::{self, Scaling};
 use crate::services::Services;
 use crate::timeline;
-use crate::workload::Phases;
+use crate::workload::{Frees, Phases};
 
 /// What is simulated: each system under each load with each number of CPUs.
 #[derive(Clone, Debug)]
@@ -41,12 +41,14 @@ pub struct Plan {
     pub cpus: Vec<u16>,
     /// The frames of the memory under a workload.
     pub frames: u32,
-    /// The mean number of cycles between two calls.
+    /// The mean number of cycles between two calls, for loads without a pace of their own.
     pub think: u32,
     /// The factor by which workloads are shortened.
     pub shrink: u32,
     /// Whether CPUs run the same section of a workload at the same time.
     pub phases: Phases,
+    /// Which CPU frees what a CPU has allocated.
+    pub frees: Frees,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
     /// Where the services of systems run.
@@ -174,10 +176,14 @@ impl Plan {
             load: &self.loads[id.load],
             cpus: id.cpus,
             frames: self.memory(&self.loads[id.load], id.cpus) as u32,
-            think: self.instructions(self.think),
+            think: self.loads[id.load]
+                .pace()
+                .unwrap_or([self.think; 2])
+                .map(|cycles| self.instructions(cycles)),
             shrink: self.shrink,
             seed: id.seed,
             phases: self.phases,
+            frees: self.frees,
             slice: self.slice,
             services: self.services,
             is_recorded,
@@ -187,9 +193,14 @@ impl Plan {
     /// Returns what the run does not do by default: how rows name it, and how readers do.
     fn choices(&self) -> impl Iterator<Item = [&'static str; 2]> {
         let apart = (self.phases == Phases::Apart).then_some(["+phases=apart", "CPUs are apart"]);
+        let frees = match self.frees {
+            Frees::Own => None,
+            Frees::Other => Some(["+frees=other", "other CPUs free"]),
+            Frees::One => Some(["+frees=one", "one CPU frees"]),
+        };
         let own = self.services == Services::Own;
         let own = own.then_some(["+services=own", "services have CPUs of their own"]);
-        apart.into_iter().chain(own)
+        apart.into_iter().chain(frees).chain(own)
     }
 
     /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.
@@ -266,6 +277,7 @@ mod tests {
             think: 100,
             shrink: 64,
             phases: Phases::Together,
+            frees: Frees::Own,
             slice: 10_000,
             services: Services::Callers,
             seeds: vec![1, 2],

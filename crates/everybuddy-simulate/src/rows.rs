@@ -74,8 +74,15 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
     if is_together {
         add("all", "lock_acquisitions", "count", cell.locks as f64);
         add("all", "lock_acquisitions", "mean", per_call(cell.locks));
-        let contended = per_call(cell.contended);
-        add("all", "contention_rate", "value", contended);
+        let [allocate, free] = cell.contended;
+        for (operation, contended, calls) in [
+            ("all", allocate + free, cell.calls()),
+            ("allocate", allocate, cell.allocate.calls),
+            ("free", free, cell.free.calls),
+        ] {
+            let share = contended as f64 / calls.max(1) as f64;
+            add(operation, "contention_rate", "value", share);
+        }
         let waits = &cell.waits;
         add("all", "contended_wait", "count", waits.calls as f64);
         add("all", "contended_wait", "rate", per_call(waits.calls));
@@ -217,7 +224,7 @@ mod tests {
             refused: 1,
             requests: 4,
             locks: 12,
-            contended: 3,
+            contended: [1, 2],
             waits: Latency {
                 calls: 3,
                 mean: 200.0,
@@ -260,6 +267,7 @@ mod tests {
             // 500 of the 2000 cycles of both CPUs.
             ("idle_share", "load", 0.25),
             ("lock_acquisitions", "load", 2.0),
+            // Of all calls; those of each kind follow.
             ("contention_rate", "load", 0.5),
             // Three waits of six calls; 600 of the 2000 cycles of both CPUs.
             ("contended_wait", "load", 0.5),
@@ -279,6 +287,13 @@ mod tests {
                 "{metric} of {source}"
             );
         }
+        let contended = |operation| {
+            let mut own = rows.iter().filter(|row| row.metric == "contention_rate");
+            own.find(|row| row.operation == operation)
+                .map(|row| row.value)
+        };
+        assert_eq!(contended("allocate"), Some(0.25));
+        assert_eq!(contended("free"), Some(1.0));
         let rare = rows.iter().find(|row| row.source == "load: rare");
         assert_eq!(rare, None, "less than a hundredth");
     }

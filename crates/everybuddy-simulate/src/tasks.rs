@@ -35,7 +35,7 @@ const STAGGER_SHARE: u64 = 10;
 fn starts(deal: &Deal<'_>, pace: Pace) -> Vec<u64> {
     let calls = deal.traced.moves().len() as u64 * u64::from(deal.copies);
     let of_one = calls / deal.turns.len() as u64 / STAGGER_SHARE;
-    let within = of_one.min(STAGGER) * u64::from(pace.think.max(LOOK));
+    let within = of_one.min(STAGGER) * u64::from(pace.think[0].max(LOOK));
     let mut random = Random::new(pace.seed);
     // A single copy has no other one to differ from.
     let of = |_| match deal.copies {

@@ -358,7 +358,7 @@ mod tests {
 
     use super::*;
     use crate::Services;
-    use crate::workload::Phases;
+    use crate::workload::{Frees, Phases};
     use crate::{Load, Plan};
 
     /// Decodes a timeline and checks that slices nest and end, and that time never decreases in a track. Returns the
@@ -506,6 +506,7 @@ mod tests {
                 think: 100,
                 shrink: 64,
                 phases: Phases::Together,
+                frees: Frees::Own,
                 slice: 10_000,
                 services: Services::Callers,
                 seeds: vec![1],

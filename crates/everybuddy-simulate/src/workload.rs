@@ -23,6 +23,7 @@ use everybuddy_workload::{Body, Program, Setting, Step, Variant, deal};
 
 use crate::caller::{Caller, Pace};
 use crate::counted::{Counted, LOOK};
+use crate::regions::Regions;
 use crate::services::Crew;
 
 /// Looks until a block is given up.
@@ -42,6 +43,19 @@ pub enum Phases {
     Apart,
 }
 
+/// Which CPU frees what a CPU has allocated, in workloads that allocate in one section and free in the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Frees {
+    /// The same, as if each CPU ran a process of its own.
+    #[default]
+    Own,
+    /// Another one, as if threads were moved between their allocations and their frees. A CPU frees what was allocated
+    /// first of what others have left.
+    Other,
+    /// The first CPU frees everything, as at the end of a process with many threads.
+    One,
+}
+
 /// What was allocated.
 #[derive(Clone, Copy)]
 struct Held {
@@ -55,28 +69,39 @@ type Mailbox = RefCell<VecDeque<Held>>;
 /// Blocks that are dealt out to all CPUs.
 type Pot = RefCell<Vec<Held>>;
 
+/// The slots of CPUs whose blocks other CPUs will free, with the CPU that filled them.
+type Left = RefCell<VecDeque<(usize, Vec<Option<Held>>)>>;
+
 /// Runs the workload, one thread on each CPU that makes calls.
 pub(crate) fn run(
     variant: &Variant,
     setting: &Setting,
-    phases: Phases,
+    (phases, frees): (Phases, Frees),
     pace: Pace,
     crew: &Crew<'_>,
     machine: &mut Machine<Caches>,
     region: Region,
 ) -> Result<Report<Counted>, SimError> {
     let mailboxes: Vec<Mailbox> = (0..setting.threads).map(|_| Mailbox::default()).collect();
-    let (begun, done, pot) = (Cell::new(0), Cell::new(0), Pot::default());
+    let (begun, done) = (Cell::new(0), Cell::new(0));
+    let (pot, left) = (Pot::default(), Left::default());
     crew.run(machine, region, |cpu: &mut SimCpu| {
         let caller = Caller::new(pace, crew, cpu);
         let program = variant.program(setting, caller.index() as u16);
+        let regions = variant.runs().map(|runs| {
+            let seed = !(setting.seed << 16 | caller.index() as u64);
+            Regions::new(runs, seed)
+        });
         let thread = Thread {
             caller,
             mailboxes: &mailboxes,
             pot: &pot,
+            left: &left,
             slots: vec![None; program.slots() as usize],
             program,
             is_apart: phases == Phases::Apart,
+            frees,
+            regions,
         };
         match phases {
             Phases::Together => thread.run(),
@@ -90,9 +115,13 @@ struct Thread<'t, 'c> {
     caller: Caller<'t, 'c>,
     mailboxes: &'t [Mailbox],
     pot: &'t Pot,
+    left: &'t Left,
     program: Program,
     slots: Vec<Option<Held>>,
     is_apart: bool,
+    frees: Frees,
+    /// What the calls are for; `None` if callers do not say.
+    regions: Option<Regions>,
 }
 
 impl Thread<'_, '_> {
@@ -157,11 +186,46 @@ impl Thread<'_, '_> {
 
     fn round(&mut self) {
         for section in self.program.round() {
+            let is_passed = self.frees != Frees::Own
+                && self.mailboxes.len() > 1
+                && matches!(section.body, Body::Free { .. });
+            if is_passed {
+                let own = std::mem::take(&mut self.slots);
+                let me = self.caller.index();
+                self.left.borrow_mut().push_back((me, own));
+            }
             if !self.is_apart {
                 self.caller.meet();
             }
-            self.body(&section.body);
+            match is_passed {
+                true => self.free_of_others(&section.body),
+                false => self.body(&section.body),
+            }
         }
+    }
+
+    /// Frees what other CPUs have left, and continues with empty slots.
+    fn free_of_others(&mut self, body: &Body) {
+        let (me, frees) = (self.caller.index(), self.frees);
+        let chosen = |left: &mut VecDeque<(usize, _)>| match frees {
+            Frees::One if me == 0 => left.pop_front(),
+            Frees::Own | Frees::One => None,
+            Frees::Other => {
+                let first = left.iter().position(|(owner, _)| *owner != me);
+                first.and_then(|at| left.remove(at))
+            }
+        };
+        loop {
+            // Not borrowed during calls, which switch to other CPUs.
+            let next = chosen(&mut self.left.borrow_mut());
+            let Some((_, slots)) = next else { break };
+            self.slots = slots;
+            self.body(body);
+            if frees == Frees::Other {
+                break;
+            }
+        }
+        self.slots = vec![None; self.program.slots() as usize];
     }
 
     fn body(&mut self, body: &Body) {
@@ -202,14 +266,28 @@ impl Thread<'_, '_> {
                     Size::Order(order) => Request::order(order),
                     Size::Frames(frames) => Request::frames(frames.0),
                 };
+                let request = match &mut self.regions {
+                    Some(regions) => {
+                        let after = self.slots.len() as u32 - slot - 1;
+                        request.with_hint(regions.hint(self.caller.index(), 0, after))
+                    }
+                    None => request,
+                };
                 let given = self.caller.allocate(request);
                 self.slots[slot as usize] = given.map(|start| Held { start, size });
             }
             Step::Free { slot } => {
                 if let Some(Held { start, size }) = self.slots[slot as usize].take() {
-                    self.caller.free(match size {
+                    let release = match size {
                         Size::Order(order) => Release::block(Block::new(start, order)),
                         Size::Frames(frames) => Release::frames(start, frames.0),
+                    };
+                    self.caller.free(match &mut self.regions {
+                        Some(regions) => {
+                            let after = self.slots.len() as u32 - slot - 1;
+                            release.with_hint(regions.hint(self.caller.index(), 1, after))
+                        }
+                        None => release,
                     });
                 }
             }
@@ -240,17 +318,23 @@ impl Thread<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeSet, HashSet};
+    use std::collections::{BTreeSet, HashMap, HashSet};
+
+    use everybuddy::Hint;
 
     use everybuddy_measure::choice;
 
     use super::*;
-    use crate::clerk::{Clerk, Kind};
+    use crate::clerk::{Asked, Clerk, Kind};
 
     /// Runs a workload on four CPUs, with an allocator that writes down what it is asked.
     fn on_clerk(clerk: &Clerk, phases: Phases) -> Vec<Counted> {
+        of("burst:in-order", clerk, (phases, Frees::Own))
+    }
+
+    fn of(workload: &str, clerk: &Clerk, (phases, frees): (Phases, Frees)) -> Vec<Counted> {
         let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
-        let variants = choice::workloads(&["burst:in-order".to_string()]).unwrap();
+        let variants = choice::workloads(&[workload.to_string()]).unwrap();
         let setting = Setting {
             frames: 8192,
             threads: 4,
@@ -258,7 +342,7 @@ mod tests {
             shrink: 64,
         };
         let pace = Pace {
-            think: 100,
+            think: [100; 2],
             seed: 1,
             is_recorded: false,
             keeps_ends: phases == Phases::Apart,
@@ -267,7 +351,7 @@ mod tests {
         let report = run(
             variants[0],
             &setting,
-            phases,
+            (phases, frees),
             pace,
             &Crew::new(clerk, 4, Vec::new()),
             &mut machine,
@@ -337,12 +421,67 @@ mod tests {
     }
 
     #[test]
+    fn frames_are_freed_by_the_cpus_that_the_reading_says() {
+        for (phases, frees) in [
+            (Phases::Together, Frees::Own),
+            (Phases::Together, Frees::Other),
+            (Phases::Together, Frees::One),
+            (Phases::Apart, Frees::Other),
+        ] {
+            let clerk = Clerk::default();
+            of("burst:in-order", &clerk, (phases, frees));
+            let (mut owners, mut freed) = (HashMap::new(), 0);
+            for asked in clerk.log.into_inner().unwrap() {
+                match asked {
+                    Asked::Allocate(cpu, _, start) => {
+                        assert_eq!(owners.insert(start, cpu), None);
+                    }
+                    Asked::Free(cpu, release) => {
+                        let owner = owners.remove(&release.start.0).expect("it is freed once");
+                        match frees {
+                            Frees::Own => assert_eq!(cpu, owner),
+                            Frees::Other => assert_ne!(cpu, owner),
+                            Frees::One => assert_eq!(cpu, 0),
+                        }
+                        freed += 1;
+                    }
+                }
+            }
+            // Where another CPU frees, some blocks may be left at the end.
+            let left = owners.len();
+            let may_stay = frees == Frees::Other;
+            assert!(
+                freed > 4 * left && (left == 0 || may_stay),
+                "{frees:?} {left}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_of_a_paper_says_what_its_calls_are_for() {
+        let clerk = Clerk::default();
+        of("spring:stream", &clerk, (Phases::Together, Frees::Own));
+        let log = clerk.log.into_inner().unwrap();
+        let hints: Vec<Hint> = log
+            .iter()
+            .map(|asked| match asked {
+                Asked::Allocate(_, request, _) => request.hint,
+                Asked::Free(_, release) => release.hint,
+            })
+            .collect();
+        assert!(hints.iter().all(|hint| hint.task < 4 && hint.region < 3));
+        // Of what follows in all regions, a third is in this one: the last call is followed by none.
+        assert!(hints.iter().any(|hint| hint.left == 0));
+        assert!(hints.iter().map(|hint| hint.left).max() > Some(100));
+    }
+
+    #[test]
     fn refused_requests_and_waits_are_counted() {
         let clerk = Clerk::refusing(everybuddy::Event::Ghost { waits: 1 });
         for own in on_clerk(&clerk, Phases::Together) {
             assert!(own.refused > 0 && own.free.is_empty());
             assert_eq!(own.refused, own.allocate.len() as u64);
-            assert_eq!((own.contended, own.locks), (own.refused, 0));
+            assert_eq!((own.contended, own.locks), ([own.refused, 0], 0));
         }
     }
 }

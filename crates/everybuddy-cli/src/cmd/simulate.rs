@@ -23,7 +23,7 @@ use everybuddy_measure::replay::merge::cut;
 use everybuddy_measure::size::{self, Size};
 use everybuddy_simulate::sensitivity::differences;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{Load, Phases, Plan, Services, Traced};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced};
 use everybuddy_trace::{Leniency, LockWaits, resolve};
 
 use crate::export::page::Page;
@@ -109,7 +109,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
-    /// Let each CPU work for N cycles between two calls, half more or less
+    /// Let each CPU work for N cycles between two calls, half more or less; programs of papers
+    /// have a pace of their own
     #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
     think: u32,
 
@@ -136,6 +137,10 @@ pub(super) struct Arguments {
     /// Let all CPUs of a workload allocate and then all free, or let them be apart
     #[arg(long, value_enum, default_value_t = Meeting::Together)]
     phases: Meeting,
+
+    /// Which CPU frees what a CPU has allocated in bursts: the same, another one, or one for all
+    #[arg(long, value_enum, default_value_t = Freeing::Own)]
+    frees: Freeing,
 
     /// Allow more CPUs than the machine has: they take turns on its CPUs, N cycles each
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
@@ -166,6 +171,14 @@ pub(super) struct Arguments {
 enum Meeting {
     Together,
     Apart,
+}
+
+/// Which CPU frees what a CPU has allocated.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Freeing {
+    Own,
+    Other,
+    One,
 }
 
 /// Where the services of systems run.
@@ -359,6 +372,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("cycles between calls", plan.think.to_string()),
         ("factor of shortening", plan.shrink.to_string()),
         ("phases", format!("{:?}", plan.phases)),
+        ("frees", format!("{:?}", plan.frees)),
         ("slice", plan.slice.to_string()),
         ("services", format!("{:?}", plan.services)),
         ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
@@ -411,6 +425,11 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             "--phases apart: the CPUs of workload `{}` pass blocks to each other, which needs both at the same time",
             variant.name
         )));
+    }
+    if let (Freeing::One, Meeting::Apart) = (arguments.frees, arguments.phases) {
+        return Err(Error::usage(
+            "--frees one: with --phases apart no CPU waits until one has freed everything\nhelp: leave one of them out",
+        ));
     }
     let mut loads: Vec<Load> = variants.into_iter().map(Load::Workload).collect();
     for name in &arguments.trace {
@@ -465,6 +484,11 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         phases: match arguments.phases {
             Meeting::Together => Phases::Together,
             Meeting::Apart => Phases::Apart,
+        },
+        frees: match arguments.frees {
+            Freeing::Own => Frees::Own,
+            Freeing::Other => Frees::Other,
+            Freeing::One => Frees::One,
         },
         slice: arguments.slice.unwrap_or(0),
         services: match arguments.services {

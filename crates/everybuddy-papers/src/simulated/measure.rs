@@ -8,16 +8,20 @@
 //! # Invariants
 //!
 //! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number
-//! of CPUs, `burst:in-order/16`, so that a table has a column for each.
+//! of CPUs, `burst:in-order/16`, so that a table has a column for each. Where a paper leaves open which CPU frees a
+//! frame, or whether CPUs do the same at the same time, there are several readings: the first one is what the tables
+//! show, and each other one has its name at the end of its sources.
 
 use std::num::NonZero;
 use std::thread;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
-use everybuddy_measure::rows::{Platform, Row};
-use everybuddy_simulate::{Load, Phases, Plan, Services};
+use everybuddy_measure::rows::{Platform, Row, rounded};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Services};
 use serde::Deserialize;
+
+use super::printed::Printed;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
@@ -35,12 +39,67 @@ pub(crate) struct Parameters {
     shrink: u32,
     /// The number of seeds.
     seeds: u64,
+    /// The cycles after which virtual CPUs take turns, if there may be more of them than the machine has CPUs.
+    #[serde(default)]
+    slice: u64,
+    /// What the source leaves open; one reading by default.
+    #[serde(default)]
+    readings: Vec<Reading>,
+    /// The system whose savings over the others are calculated.
+    saver: Option<String>,
+    /// Tables of the source.
+    #[serde(default)]
+    printed: Vec<Printed>,
+}
+
+/// A way to read a source that leaves something open.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reading {
+    /// The name; that of the first one is not shown.
+    name: String,
+    /// Which CPU frees a frame: `own`, `other` or `one`.
+    frees: Freeing,
+    /// Whether CPUs do the same at the same time: `together` or `apart`.
+    phases: Meeting,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Freeing {
+    #[default]
+    Own,
+    Other,
+    One,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Meeting {
+    #[default]
+    Together,
+    Apart,
+}
+
+/// Returns the source of rows: a workload with a number of CPUs, and the end that a reading gives it.
+pub(super) fn source_of(workload: &str, cpus: u16, reading: &str) -> String {
+    format!("{workload}/{cpus}{reading}")
 }
 
 impl Parameters {
-    /// Returns the name of a workload with a number of CPUs.
-    fn source(workload: &str, cpus: u16) -> String {
-        format!("{workload}/{cpus}")
+    /// Returns the readings, each with the end that it gives to sources.
+    fn readings(&self) -> Vec<(String, Reading)> {
+        if self.readings.is_empty() {
+            return vec![Default::default()];
+        }
+        let named = |(at, own): (usize, &Reading)| {
+            let end = match at {
+                0 => String::new(),
+                _ => format!("+{}", own.name),
+            };
+            (end, own.clone())
+        };
+        self.readings.iter().enumerate().map(named).collect()
     }
 
     /// Returns what is simulated.
@@ -55,16 +114,17 @@ impl Parameters {
         let machine = everybuddy_machines::by_name_or_path(machine)
             .map_err(|error| refuse(format!("platform: {error}")))?;
         let most = machine.hardware.cpus();
-        if self
-            .cpus
-            .iter()
-            .any(|cpus| u32::from(*cpus) > most || *cpus == 0)
-        {
+        let is_wrong = |cpus: &u16| *cpus == 0 || (self.slice == 0 && u32::from(*cpus) > most);
+        if self.cpus.iter().any(is_wrong) {
             return Err(refuse(format!(
                 "[parameters]: cpus: {} has {most} CPUs",
                 machine.name
             )));
         }
+        self.printed
+            .iter()
+            .try_for_each(Printed::check)
+            .map_err(refuse)?;
         let frames = experiment.frames().map_err(refuse)?;
         let frames = frames.and_then(|frames| u32::try_from(frames).ok());
         let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;
@@ -82,7 +142,11 @@ impl Parameters {
             think: self.think,
             shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
             phases: Phases::Together,
-            slice: u64::from(u32::MAX),
+            frees: Frees::Own,
+            slice: match self.slice {
+                0 => u64::from(u32::MAX),
+                given => given,
+            },
             services: Services::Callers,
             seeds: (conditions.seed..conditions.seed + seeds).collect(),
         })
@@ -96,17 +160,19 @@ impl Measure for Parameters {
 
     fn steps(&self, experiment: &Experiment) -> u64 {
         let cells = experiment.workloads.len() * experiment.systems.len() * self.cpus.len();
-        cells as u64 * self.seeds.max(1)
+        cells as u64 * self.seeds.max(1) * self.readings().len() as u64
     }
 
     fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let with = |workload: &String| {
-            let own = self.cpus.iter();
-            let named = own.map(|cpus| Parameters::source(workload, *cpus));
-            named.collect::<Vec<String>>()
-        };
-        let own = experiment.workloads.iter().flat_map(with);
-        own.chain([MEAN.to_string()]).collect()
+        let mut all = Vec::new();
+        for (end, _) in self.readings() {
+            for workload in &experiment.workloads {
+                let own = self.cpus.iter();
+                all.extend(own.map(|cpus| source_of(workload, *cpus, &end)));
+            }
+            all.push(format!("{MEAN}{end}"));
+        }
+        all
     }
 
     /// Simulates all cells, several at the same time.
@@ -117,10 +183,39 @@ impl Measure for Parameters {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
         let plan = self.plan(experiment, conditions)?;
+        let mut all = Vec::new();
+        for (end, reading) in self.readings() {
+            let plan = Plan {
+                phases: match reading.phases {
+                    Meeting::Together => Phases::Together,
+                    Meeting::Apart => Phases::Apart,
+                },
+                frees: match reading.frees {
+                    Freeing::Own => Frees::Own,
+                    Freeing::Other => Frees::Other,
+                    Freeing::One => Frees::One,
+                },
+                ..plan.clone()
+            };
+            all.extend(self.read(experiment, &plan, &end, bench)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Parameters {
+    /// Simulates all cells of a reading, whose sources have this end.
+    fn read(
+        &self,
+        experiment: &Experiment,
+        plan: &Plan,
+        end: &str,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
         let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let nothing = vec![None; plan.cells().len()];
         let (rows, _) = plan.run(jobs, nothing, &mut |id, _| {
-            (bench.step)(&plan.name(id));
+            (bench.step)(&format!("{}{end}", plan.name(id)));
             Ok(())
         })?;
         // Rows about a part of the metadata, or about all numbers of CPUs, are those of `simulate`.
@@ -131,11 +226,84 @@ impl Measure for Parameters {
             .filter(|row| row.metric != "scaling_limit")
             .map(|row| Row {
                 experiment: experiment.name.clone(),
-                source: Parameters::source(&row.source, row.cpus),
+                source: source_of(&row.source, row.cpus, end),
                 ..row
             });
-        Ok(mean(own.collect(), plan.seeds.len()))
+        let mut rows = mean(own.collect(), plan.seeds.len());
+        if !self.printed.is_empty() {
+            rows.extend(cycles(&rows, plan.hardware.mhz));
+        }
+        if let Some(saver) = &self.saver {
+            rows.extend(savings(&rows, saver));
+        }
+        for printed in &self.printed {
+            let operation = printed.operation.as_str();
+            let base = rows.iter().find(|row| row.operation == operation);
+            let base = base.cloned().unwrap_or_default();
+            let base = Row {
+                expected: None,
+                order: None,
+                ..base
+            };
+            let judged = printed.judge(&base, &rows, end);
+            printed.mark(&mut rows, end);
+            rows.extend(judged);
+        }
+        Ok(rows)
     }
+}
+
+/// Returns the mean cycles of an allocation, of a free, and of a call, as papers print them.
+fn cycles(rows: &[Row], mhz: u32) -> Vec<Row> {
+    let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
+    let calls = |time: &Row| {
+        let is_same = |row: &&Row| {
+            let key = |row: &Row| (row.operation, row.source.clone(), row.name());
+            row.metric == "latency" && row.statistic == "count" && key(row) == key(time)
+        };
+        rows.iter().find(is_same).map_or(0.0, |row| row.value)
+    };
+    let row = |time: &Row, operation, value: f64| Row {
+        operation,
+        metric: "cycles",
+        value: rounded(value * f64::from(mhz) / 1e3),
+        ..time.clone()
+    };
+    let mut all = Vec::new();
+    for time in rows.iter().filter(is_time) {
+        all.push(row(time, time.operation, time.value));
+        let is_free_of = |row: &&Row| {
+            let is_same = row.source == time.source && row.name() == time.name();
+            row.operation == "free" && is_same
+        };
+        let free = rows.iter().filter(is_time).find(is_free_of);
+        if let (Some(free), "allocate") = (free, time.operation) {
+            let (of_one, of_other) = (calls(time), calls(free));
+            let sum = time.value * of_one + free.value * of_other;
+            all.push(row(time, "all", sum / (of_one + of_other).max(1.0)));
+        }
+    }
+    all
+}
+
+/// Returns the share of the time of each other system's calls that a system saves.
+fn savings(rows: &[Row], saver: &str) -> Vec<Row> {
+    let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
+    let own = rows
+        .iter()
+        .filter(is_time)
+        .filter(|row| row.name() == saver);
+    let mut all = Vec::new();
+    for own in own {
+        let is_same = |row: &&Row| row.source == own.source && row.operation == own.operation;
+        let others = rows.iter().filter(is_time).filter(is_same);
+        all.extend(others.filter(|row| row.name() != saver).map(|other| Row {
+            metric: "saving",
+            value: rounded(1.0 - own.value / other.value),
+            ..other.clone()
+        }));
+    }
+    all
 }
 
 /// Replaces the rows of all seeds by their means.
@@ -179,5 +347,41 @@ mod tests {
         };
         let rows = vec![row("a", 1, 2.0), row("b", 1, 8.0), row("a", 2, 4.0)];
         assert_eq!(mean(rows, 2), [row("a", 0, 3.0)]);
+    }
+
+    #[test]
+    fn cycles_and_savings_are_computed_by_hand() {
+        let row = |system: &str, operation, statistic, value| Row {
+            source: "w/8".to_string(),
+            system: system.to_string(),
+            operation,
+            metric: "latency",
+            statistic,
+            value,
+            ..Row::default()
+        };
+        let of = |system, [allocate, free]: [f64; 2]| {
+            [
+                row(system, "allocate", "mean", allocate),
+                row(system, "allocate", "count", 30.0),
+                row(system, "free", "mean", free),
+                row(system, "free", "count", 10.0),
+            ]
+        };
+        let rows = [of("bs", [100.0, 200.0]), of("is", [25.0, 100.0])].concat();
+        let find = |rows: &[Row], system: &str, operation: &str| {
+            let mut own = rows.iter().filter(|row| row.system == system);
+            own.find(|row| row.operation == operation)
+                .map(|row| row.value)
+        };
+        let own = cycles(&rows, 3000);
+        assert_eq!(own.len(), 6);
+        assert_eq!(find(&own, "bs", "free"), Some(600.0));
+        // 30 allocations of 300 cycles, and 10 frees of 600.
+        assert_eq!(find(&own, "bs", "all"), Some(375.0));
+        let own = savings(&rows, "is");
+        assert_eq!(own.len(), 2);
+        assert_eq!(find(&own, "bs", "allocate"), Some(0.75));
+        assert_eq!(find(&own, "bs", "free"), Some(0.5));
     }
 }

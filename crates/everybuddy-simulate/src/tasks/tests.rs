@@ -50,7 +50,7 @@ fn traced(tasks: u32) -> Traced {
 fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let machine = everybuddy_machines::by_name_or_path("epyc-7763").unwrap();
     let pace = Pace {
-        think: 300,
+        think: [300; 2],
         seed,
         is_recorded: false,
         keeps_ends: false,
@@ -185,7 +185,7 @@ fn copies_begin_at_times_of_the_seed() {
     let starts = starts(
         &Deal::new(&traced, 6),
         Pace {
-            think: 300,
+            think: [300; 2],
             seed: 1,
             is_recorded: false,
             keeps_ends: false,
@@ -201,7 +201,7 @@ fn copies_begin_at_times_of_the_seed() {
 #[test]
 fn copies_begin_at_different_times_also_without_time_between_calls() {
     let pace = Pace {
-        think: 0,
+        think: [0; 2],
         seed: 1,
         is_recorded: false,
         keeps_ends: false,
@@ -235,7 +235,7 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
     let (clerk, pace) = (
         Clerk::default(),
         Pace {
-            think: 300,
+            think: [300; 2],
             seed: 1,
             is_recorded: false,
             keeps_ends: false,
@@ -269,10 +269,11 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         load: &Load::Trace(std::sync::Arc::new(traced.clone())),
         cpus,
         frames: traced.memory(cpus) as u32,
-        think: 300,
+        think: [300; 2],
         shrink: 1,
         seed: 1,
         phases: crate::Phases::Together,
+        frees: crate::Frees::Own,
         slice: 10_000,
         services: crate::Services::Callers,
         is_recorded: false,

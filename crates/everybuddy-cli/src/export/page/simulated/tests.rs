@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everybuddy_measure::choice;
-use everybuddy_simulate::{Phases, Services, Traced};
+use everybuddy_simulate::{Frees, Phases, Services, Traced};
 use everybuddy_trace::{Acquisition, Event, LockWaits, Op, Trace, resolve};
 
 use super::*;
@@ -43,6 +43,7 @@ fn plan(cpus: &[u16]) -> Plan {
         think: 100,
         shrink: 1,
         phases: Phases::Together,
+        frees: Frees::Own,
         slice: 0,
         services: Services::Callers,
         seeds: vec![1],

@@ -1,0 +1,286 @@
+//! A paper's table next to what a simulated machine gives.
+//!
+//! # Purpose
+//!
+//! A reader of a model asks two questions: does it keep the paper's orders, and how far off are its numbers? The second
+//! question needs a yardstick. A trivial predictor claims that a system takes as long as another one that is simulated,
+//! too. A model whose errors are not smaller than those of such a predictor has explained nothing about the difference
+//! between the two systems.
+//!
+//! # Invariants
+//!
+//! Nothing is fitted, so every cell is a prediction. Two numbers of a paper that differ by at most [`EQUAL`] have no
+//! order. An order is kept if the numbers here have the same one, however small their difference is.
+
+use everybuddy_measure::rows::{Row, rounded};
+use serde::Deserialize;
+
+use super::measure::source_of;
+use crate::shared::method::MEAN;
+
+/// The relative difference up to which two numbers of a paper are equal.
+const EQUAL: f64 = 0.05;
+
+/// A table of a paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Printed {
+    /// The metric.
+    pub(crate) metric: String,
+    /// The operation.
+    pub(crate) operation: String,
+    /// The numbers of CPUs that its columns are for.
+    pub(crate) cpus: Vec<u16>,
+    /// Workload, system, and a number for each of them.
+    pub(crate) cells: Vec<(String, String, Vec<f64>)>,
+    /// Trivial predictors: the first system is predicted to be like the second.
+    #[serde(default)]
+    pub(crate) predictors: Vec<(String, String)>,
+}
+
+/// A number of a paper and what is simulated for it.
+struct Pair<'p> {
+    /// Workload and number of CPUs.
+    place: (&'p str, u16),
+    system: &'p str,
+    printed: f64,
+    own: f64,
+}
+
+impl Printed {
+    /// Checks that each line has a number for each number of CPUs.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let wrong = |cell: &&(String, String, Vec<f64>)| cell.2.len() != self.cpus.len();
+        match self.cells.iter().find(wrong) {
+            None => Ok(()),
+            Some((workload, system, values)) => Err(format!(
+                "[parameters]: printed: {workload}, {system}: {} numbers for {} numbers of CPUs",
+                values.len(),
+                self.cpus.len()
+            )),
+        }
+    }
+
+    /// Writes the paper's numbers into the rows that they are about. `reading` is the end of the rows' sources.
+    pub(crate) fn mark(&self, rows: &mut [Row], reading: &str) {
+        for (workload, system, values) in &self.cells {
+            for (cpus, value) in self.cpus.iter().zip(values) {
+                let source = source_of(workload, *cpus, reading);
+                let mut own = rows.iter_mut().filter(|row| self.fits(row));
+                if let Some(row) = own.find(|row| row.source == source && row.name() == *system) {
+                    row.expected = Some(*value);
+                }
+            }
+        }
+    }
+
+    /// Judges the rows of a reading: how many orders of the paper are kept, and how large the errors are.
+    pub(crate) fn judge(&self, base: &Row, rows: &[Row], reading: &str) -> Vec<Row> {
+        let pairs = self.pairs(rows, reading, |system| system);
+        let row = |system: &str, metric, statistic, value: f64| Row {
+            source: format!("{MEAN}{reading}"),
+            system: system.to_string(),
+            options: String::new(),
+            cpus: 0,
+            operation: base.operation,
+            metric,
+            statistic,
+            value: rounded(value),
+            ..base.clone()
+        };
+        let mut all = Vec::new();
+        let (kept, judged) = orders(&pairs);
+        if judged > 0 {
+            let share = kept as f64 / judged as f64;
+            all.push(row("all systems", "orders_kept", "rate", share));
+            all.push(row("all systems", "orders_kept", "count", judged as f64));
+        }
+        let mut add = |name: &str, pairs: &[Pair<'_>]| {
+            if let Some((error, shape)) = errors(pairs) {
+                all.push(row(name, "log_error", "value", error));
+                all.push(row(name, "log_error", "scaled", shape));
+            }
+        };
+        add("all systems", &pairs);
+        for (system, other) in &self.predictors {
+            for (name, stands_for) in [(system.clone(), system), (predictor(system, other), other)]
+            {
+                let pairs = self.pairs(rows, reading, |_| stands_for).into_iter();
+                let own = pairs.filter(|pair| pair.system == system);
+                add(&name, &own.collect::<Vec<_>>());
+            }
+        }
+        all
+    }
+
+    /// Returns all numbers of the paper for which there is one here. `stands_for` names the system whose number is taken
+    /// for a system.
+    fn pairs<'p>(
+        &'p self,
+        rows: &[Row],
+        reading: &str,
+        stands_for: impl Fn(&'p str) -> &'p str,
+    ) -> Vec<Pair<'p>> {
+        let mut all = Vec::new();
+        for (workload, system, values) in &self.cells {
+            for (cpus, printed) in self.cpus.iter().zip(values) {
+                let source = source_of(workload, *cpus, reading);
+                let other = stands_for(system);
+                let mut own = rows.iter().filter(|row| self.fits(row));
+                let found = own.find(|row| row.source == source && row.name() == other);
+                all.extend(found.map(|row| Pair {
+                    place: (workload, *cpus),
+                    system,
+                    printed: *printed,
+                    own: row.value,
+                }));
+            }
+        }
+        all
+    }
+
+    fn fits(&self, row: &Row) -> bool {
+        row.metric == self.metric && row.statistic == "mean" && row.operation == self.operation
+    }
+}
+
+/// Returns the name of a trivial predictor, which is the subject of its rows.
+pub(crate) fn predictor(system: &str, other: &str) -> String {
+    format!("{system} as {other}")
+}
+
+/// Returns how many pairs of systems at a place have the paper's order, and how many have an order in the paper.
+fn orders(pairs: &[Pair<'_>]) -> (usize, usize) {
+    let (mut kept, mut judged) = (0, 0);
+    for (at, one) in pairs.iter().enumerate() {
+        for other in &pairs[at + 1..] {
+            let most = one.printed.abs().max(other.printed.abs());
+            if one.place != other.place || (one.printed - other.printed).abs() <= EQUAL * most {
+                continue;
+            }
+            judged += 1;
+            let is_same = (one.printed < other.printed && one.own < other.own)
+                || (one.printed > other.printed && one.own > other.own);
+            kept += usize::from(is_same);
+        }
+    }
+    (kept, judged)
+}
+
+/// Returns the root mean square of ln(here / paper), and the same after the one factor that makes it smallest.
+fn errors(pairs: &[Pair<'_>]) -> Option<(f64, f64)> {
+    let is_positive = |pair: &&Pair<'_>| pair.own > 0.0 && pair.printed > 0.0;
+    let pairs = pairs.iter().filter(is_positive);
+    let logs: Vec<f64> = pairs.map(|pair| (pair.own / pair.printed).ln()).collect();
+    if logs.is_empty() {
+        return None;
+    }
+    let count = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let around = |center: f64| {
+        let squares = logs.iter().map(|log| (log - center).powi(2));
+        (squares.sum::<f64>() / count).sqrt()
+    };
+    Some((around(0.0), around(mean)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(
+        place: (&'static str, u16),
+        system: &'static str,
+        printed: f64,
+        own: f64,
+    ) -> Pair<'static> {
+        Pair {
+            place,
+            system,
+            printed,
+            own,
+        }
+    }
+
+    #[test]
+    fn orders_are_counted_by_hand() {
+        let (one, two) = (("a", 1), ("a", 2));
+        let pairs = [
+            pair(one, "x", 100.0, 1.0),
+            // Equal to x in the paper; before z, and here not.
+            pair(one, "y", 104.0, 9.0),
+            pair(one, "z", 200.0, 2.0),
+            // Another place.
+            pair(two, "x", 300.0, 0.5),
+            pair(two, "y", 100.0, 0.1),
+        ];
+        // x < z and, at the second place, y < x are kept; y < z is not.
+        assert_eq!(orders(&pairs), (2, 3));
+        // What is equal here has no order, so none is kept.
+        let equal = [pair(one, "x", 1.0, 5.0), pair(one, "y", 2.0, 5.0)];
+        assert_eq!(orders(&equal), (0, 1));
+    }
+
+    #[test]
+    fn errors_are_computed_by_hand() {
+        let place = ("a", 1);
+        let twice = [pair(place, "x", 10.0, 20.0), pair(place, "y", 30.0, 60.0)];
+        let (error, scaled) = errors(&twice).unwrap();
+        assert!((error - 2f64.ln()).abs() < 1e-9 && scaled < 1e-9);
+        let apart = [pair(place, "x", 10.0, 20.0), pair(place, "y", 10.0, 5.0)];
+        let (error, scaled) = errors(&apart).unwrap();
+        assert!((error - 2f64.ln()).abs() < 1e-9 && (scaled - error).abs() < 1e-9);
+        assert_eq!(errors(&[]), None);
+    }
+
+    #[test]
+    fn numbers_are_marked_and_judged_where_they_belong() {
+        let text = r#"
+            metric = "cycles"
+            operation = "all"
+            cpus = [1, 8]
+            cells = [["w", "bs", [100.0, 200.0]], ["w", "is", [50.0, 60.0]]]
+            predictors = [["is", "bs"]]
+        "#;
+        let printed: Printed = toml::from_str(text).unwrap();
+        printed.check().unwrap();
+        let row = |system: &str, cpus, reading: &str, value| Row {
+            source: source_of("w", cpus, reading),
+            system: system.to_string(),
+            cpus,
+            operation: "all",
+            metric: "cycles",
+            statistic: "mean",
+            value,
+            ..Row::default()
+        };
+        let mut rows = vec![
+            row("bs", 1, "", 100.0),
+            row("is", 1, "", 50.0),
+            row("bs", 8, "", 200.0),
+            row("is", 8, "", 240.0),
+            row("bs", 8, "+other", 7.0),
+        ];
+        printed.mark(&mut rows, "");
+        let expected: Vec<Option<f64>> = rows.iter().map(|row| row.expected).collect();
+        let numbers = [Some(100.0), Some(50.0), Some(200.0), Some(60.0), None];
+        assert_eq!(expected, numbers);
+        let judged = printed.judge(&Row::default(), &rows, "");
+        let find = |system: &str, metric: &str, statistic: &str| {
+            let mut own = judged.iter().filter(|row| row.system == system);
+            let own = own.find(|row| row.metric == metric && row.statistic == statistic);
+            own.map(|row| row.value)
+        };
+        assert_eq!(find("all systems", "orders_kept", "rate"), Some(0.5));
+        assert_eq!(find("all systems", "orders_kept", "count"), Some(2.0));
+        // One of the two numbers of `is` is right, the other one four times too large.
+        let error = find("is", "log_error", "value").unwrap();
+        assert!((error - 4f64.ln() / 2f64.sqrt()).abs() < 1e-6);
+        // `bs` for `is`: twice, and 200 instead of 60.
+        let guess = find("is as bs", "log_error", "value").unwrap();
+        let by_hand = ((2f64.ln().powi(2) + (200.0 / 60.0f64).ln().powi(2)) / 2.0).sqrt();
+        assert!((guess - by_hand).abs() < 1e-6);
+        let short: Printed = toml::from_str(&text.replace("[50.0, 60.0]", "[50.0]")).unwrap();
+        assert!(short.check().unwrap_err().contains("1 numbers for 2"));
+    }
+}
