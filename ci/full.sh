@@ -17,6 +17,7 @@ schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh
 kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
+boot            7 min   ci/boot.sh
 architectures   3 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh
