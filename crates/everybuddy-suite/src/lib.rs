@@ -104,8 +104,9 @@ pub fn for_each_spec(property: impl Fn(&SystemSpec)) {
     }
 }
 
-/// Defines a test of each property, over all systems, for a platform and its host. With the word `table`, it is an array
-/// of the properties instead: their names, and functions of a host's type.
+/// Defines a test of each property, over all systems, for a platform and its host.
+///
+/// With the word `table`, it is an array of the properties instead: their names, and functions of a host's type.
 #[macro_export]
 macro_rules! conformance {
     (@each $what:ident $($arguments:tt)*) => {
@@ -142,7 +143,8 @@ macro_rules! conformance {
     (@table [$($property:ident),* $(,)?] $platform:ty, $host:ty) => {
         [$((
             stringify!($property),
-            $crate::properties::$property::<$platform, $host> as fn(&$host, &$crate::SystemSpec),
+            $crate::properties::$property::<$platform, $host>
+                as fn(&$host, &$crate::SystemSpec),
         )),*]
     };
     (table $platform:ty, $host:ty) => {

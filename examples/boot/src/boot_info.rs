@@ -143,7 +143,9 @@ impl BootInfo {
                         .parse()
                         .unwrap_or_else(|error| panic!("{word}: {error}"));
                 }
-                Some(("cpus", value)) => words.cpus = number(value) as u16,
+                Some(("cpus", value)) => {
+                    words.cpus = u16::try_from(number(value)).unwrap_or(u16::MAX)
+                }
                 Some(("operations", value)) => words.operations = number(value),
                 Some(("suite", "system")) => words.suite = Some(Extent::System),
                 Some(("suite", "variants")) => words.suite = Some(Extent::Variants),

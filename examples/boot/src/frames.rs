@@ -116,7 +116,7 @@ pub(crate) fn free(release: Release) {
         .unwrap_or_else(|error| panic!("{release:?}: {error}"));
 }
 
-/// Checks all metadata: so many frames are free, in the blocks that were free at first.
+/// Checks all metadata: this number of frames is free, in the blocks that were free at first.
 pub(crate) fn check(free: u64, after: &str) {
     let (census, snapshot) = with_token(|cpu| {
         let system = frames();

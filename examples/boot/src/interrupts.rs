@@ -195,8 +195,9 @@ fn table() -> InterruptDescriptorTable {
     table
 }
 
-/// Defines the entry of a handler: it saves what a function may change. The CPU aligned the stack to 16 bytes and pushed
-/// 5 words, and 9 follow.
+/// Defines the entry of a handler: it saves what a function may change.
+///
+/// The CPU aligned the stack to 16 bytes and pushed 5 words, and 9 follow.
 macro_rules! entry {
     ($name:ident, $handler:path) => {
         #[unsafe(naked)]
