@@ -15,7 +15,7 @@ use core::mem::MaybeUninit;
 
 use everybuddy::systems::Options;
 use everybuddy::{
-    FrameAllocator, FrameRange, Memory, Pfn, Release, Setup, SystemSpec, build_any, metadata_layout,
+    FrameAllocator, Memory, Pfn, Release, Setup, SystemSpec, build_any, metadata_layout,
 };
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_suite::{Host, conformance, specs};
@@ -24,7 +24,7 @@ use spin::Mutex;
 
 use crate::console::println;
 use crate::cpus::{Machine, Token, run as run_on, with_token};
-use crate::frames::{address, frames, free};
+use crate::frames::{address, allocate_adjacent, free};
 
 /// Frames of the heap: 8 MiB.
 const HEAP_FRAMES: u32 = 2048;
@@ -97,19 +97,9 @@ pub(crate) fn run(system: &SystemSpec, extent: Extent) {
     );
 }
 
-/// Allocates the frames of the heap: adjacent ones, as high as possible.
+/// Allocates the frames of the heap.
 fn take_heap() -> Pfn {
-    let span = frames().span();
-    let end = span.base() + u64::from(span.frames());
-    let frames_each = u64::from(HEAP_FRAMES);
-    let starts = (1..).map_while(|step| end.checked_sub(step * frames_each));
-    let start = starts
-        .take_while(|start| *start >= span.base())
-        .find_map(|start| {
-            let range = FrameRange::new(start, frames_each);
-            with_token(|cpu| frames().allocate_at(cpu, range)).ok()
-        });
-    let start = start.expect("adjacent frames for the heap are free");
+    let start = allocate_adjacent(HEAP_FRAMES);
     let bytes = HEAP_FRAMES as usize * FRAME_BYTES as usize;
     // SAFETY: the frames were allocated just now, and all memory is mapped to itself.
     unsafe { HEAP.lock().init(address(start) as *mut u8, bytes) };

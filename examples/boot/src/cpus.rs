@@ -12,7 +12,7 @@ use core::sync::atomic::{
 };
 
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
-use everybuddy::{CpuId, NoProbe, Order, Request};
+use everybuddy::{CpuId, NoProbe};
 use everybuddy_adapters::FRAME_BYTES;
 use spin::Mutex;
 use x86_64::VirtAddr;
@@ -25,8 +25,8 @@ use crate::interrupts::{self, Handler};
 /// CPUs that the kernel can start.
 pub(crate) const MAX_CPUS: usize = 16;
 
-/// The order of a stack: 256 KiB.
-const STACK_ORDER: u8 = 6;
+/// Frames of a stack: 256 KiB.
+const STACK_FRAMES: u32 = 64;
 
 /// Where the code that starts CPUs is copied to. Its page number is the vector of the start-up interrupt.
 const TRAMPOLINE: u64 = 0x8000;
@@ -200,10 +200,9 @@ pub(crate) fn start_others(cpus: u16) -> u64 {
         "cpus={cpus}: the kernel starts 1 to {MAX_CPUS} CPUs"
     );
     EXPECTED.store(u32::from(cpus), Ordering::Relaxed);
-    let order = Order::new(STACK_ORDER).expect("an order");
     for end in &STACK_ENDS[1..usize::from(cpus)] {
-        let stack = frames::allocate(Request::order(order)).expect("memory for a stack is free");
-        let bytes = u64::from(order.frames()) * FRAME_BYTES;
+        let stack = frames::allocate_adjacent(STACK_FRAMES);
+        let bytes = u64::from(STACK_FRAMES) * FRAME_BYTES;
         end.store(frames::address(stack) + bytes, Ordering::Relaxed);
     }
     let bytes = (&raw const trampoline_end).addr() - (&raw const trampoline).addr();
@@ -225,7 +224,7 @@ pub(crate) fn start_others(cpus: u16) -> u64 {
         );
         pause(SPINS);
     }
-    u64::from(cpus - 1) << STACK_ORDER
+    u64::from(cpus - 1) * u64::from(STACK_FRAMES)
 }
 
 /// Another CPU arrives here, on its stack.

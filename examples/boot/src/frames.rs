@@ -110,6 +110,22 @@ pub(crate) fn allocate(request: Request) -> Result<Pfn, AllocateError> {
     }
 }
 
+/// Allocates adjacent frames, also more than the largest block has.
+///
+/// They are those at the highest multiple of their number that are free.
+pub(crate) fn allocate_adjacent(count: u32) -> Pfn {
+    let (span, count) = (frames().span(), u64::from(count));
+    let end = (span.base() + u64::from(span.frames())) / count * count;
+    let starts = (1..).map_while(|step| end.checked_sub(step * count));
+    let found = starts
+        .take_while(|start| *start >= span.base())
+        .find_map(|start| {
+            let range = FrameRange::new(start, count);
+            with_token(|cpu| frames().allocate_at(cpu, range)).ok()
+        });
+    found.unwrap_or_else(|| panic!("no {count} adjacent frames are free"))
+}
+
 /// Frees on this CPU.
 pub(crate) fn free(release: Release) {
     with_token(|cpu| frames().free(cpu, release))

@@ -11,6 +11,7 @@
 //! | `frames` | the system, in memory of the map |
 //! | `cpus`, `interrupts` | the CPUs and their tokens; timer interrupts |
 //! | `blocks`, `random`, `exhaustion` | tests with frames that hold data |
+//! | `paging` | pages and page tables of the crate `x86_64` |
 //! | `conformance` | the properties of `everybuddy-suite` |
 //! | `console` | the serial line, and the exit code |
 //!
@@ -30,6 +31,7 @@ mod cpus;
 mod exhaustion;
 mod frames;
 mod interrupts;
+mod paging;
 mod random;
 
 use core::arch::global_asm;
@@ -65,6 +67,8 @@ extern "C" fn first_cpu(start_info: u64) -> ! {
     frames::check(free, "exhaustion");
     frames::misuse();
     frames::check(free, "misuse");
+    paging::run();
+    frames::check(free, "paging");
     if let Some(extent) = words.suite {
         conformance::run(&words.spec, extent);
         frames::check(free, "conformance");
