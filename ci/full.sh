@@ -23,6 +23,7 @@ c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
+ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh
 timeline        5 min   ci/timeline.sh
