@@ -17,11 +17,13 @@ schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh
 kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
+boot            7 min   ci/boot.sh
 architectures   3 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
+ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh
 timeline        5 min   ci/timeline.sh

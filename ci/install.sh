@@ -16,6 +16,8 @@
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
+#   boot       a virtual machine, and the compiler's target for kernels
+#   ostd       the nightly compiler that examples/ostd names
 #   full       all of these
 set -euo pipefail
 
@@ -36,7 +38,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make boot ostd
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -64,6 +66,12 @@ for tool in "$@"; do
         cbindgen --version 2>/dev/null | grep -q " $CBINDGEN\$" || cargo install cbindgen --locked --version "$CBINDGEN"
         ;;
     make) packages make make ;;
+    boot)
+        packages qemu-system-x86_64 qemu-system-x86
+        rustup target add x86_64-unknown-none
+        ;;
+    # rustup installs it when it is first called there.
+    ostd) (cd "$(dirname "$0")/../examples/ostd" && cargo --version >/dev/null) ;;
     linux)
         packages qemu-system-x86_64 qemu-system-x86
         packages busybox busybox-static

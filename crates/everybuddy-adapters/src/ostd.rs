@@ -96,7 +96,8 @@ pub trait ByteFrames {
         })
     }
 
-    /// Frees frames: an allocation, or any part of one.
+    /// Frees frames: an allocation, or any part of one. Frames that are holes are added instead: OSTD allocates some
+    /// before it adds memory, those of its first page tables, and frees them here.
     fn free_bytes(&self, address: usize, bytes: usize) {
         let Some(range) = whole_frames(address, bytes) else {
             return self.refused(Refused::Unaligned { address, bytes });
@@ -104,7 +105,11 @@ pub trait ByteFrames {
         let freed = self.with_system(|system, cpu| {
             let start = system.span().pfn(range.start).ok_or(FreeError::Foreign)?;
             let frames = u32::try_from(range.frames).map_err(|_| FreeError::Foreign)?;
-            system.free(cpu, Release::frames(start, frames))
+            match system.free(cpu, Release::frames(start, frames)) {
+                // If only some of them are holes, nothing is added.
+                Err(FreeError::Hole) => system.add(cpu, range).map_err(|_| FreeError::Hole),
+                result => result,
+            }
         });
         if let Err(error) = freed {
             self.refused(Refused::Free(error));

@@ -15,18 +15,29 @@
 //! # Invariants
 //!
 //! Nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
+//!
+//! The feature `std`, which is on by default, adds [`platform`] and [`for_each_spec`]. The rest needs only a heap:
+//! `examples/boot` runs the properties in a kernel.
+#![no_std]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 pub mod model;
+#[cfg(feature = "std")]
 pub mod platform;
 pub mod properties;
 pub mod shadow;
 mod specs;
 
+#[cfg(feature = "std")]
 pub use platform::{Cpu, Machine, System, Threads, any, claim, on};
 pub use shadow::{Random, Shadow};
 pub use specs::specs;
 
-use everybuddy::{Block, FrameAllocator, FrameRange, Order, Pfn, Platform, Setup, SystemSpec};
+pub use everybuddy::SystemSpec;
+use everybuddy::{Block, FrameAllocator, FrameRange, Order, Pfn, Platform, Setup};
 
 /// Builds systems on a platform, and runs code on its CPUs.
 pub trait Host<P: Platform>: Sync {
@@ -77,13 +88,14 @@ pub fn block(start: u32, order: u8) -> Block {
 }
 
 /// Goes over all specs: `property(spec)` runs for each, and a failure names the spec.
+#[cfg(feature = "std")]
 pub fn for_each_spec(property: impl Fn(&SystemSpec)) {
     for spec in specs() {
         struct Name<'a>(&'a SystemSpec);
         impl Drop for Name<'_> {
             fn drop(&mut self) {
                 if std::thread::panicking() {
-                    eprintln!("the system was {}", self.0);
+                    std::eprintln!("the system was {}", self.0);
                 }
             }
         }
@@ -93,20 +105,12 @@ pub fn for_each_spec(property: impl Fn(&SystemSpec)) {
 }
 
 /// Defines a test of each property, over all systems, for a platform and its host.
+///
+/// With the word `table`, it is an array of the properties instead: their names, and functions of a host's type.
 #[macro_export]
 macro_rules! conformance {
-    ($platform:ty, $host:expr, [$($property:ident),* $(,)?]) => {
-        $(
-            #[test]
-            fn $property() {
-                $crate::for_each_spec(|spec| {
-                    $crate::properties::$property::<$platform, _>(&$host, spec)
-                });
-            }
-        )*
-    };
-    ($platform:ty, $host:expr) => {
-        $crate::conformance!($platform, $host, [
+    (@each $what:ident $($arguments:tt)*) => {
+        $crate::conformance! { @$what [
             all_memory_can_be_had_and_comes_back,
             blocks_are_aligned_and_disjoint,
             random_requests_agree_with_the_model,
@@ -124,6 +128,32 @@ macro_rules! conformance {
             unknown_cpus_are_refused,
             offline_cpus_are_drained,
             cpus_return_while_they_are_drained,
-        ]);
+        ] $($arguments)* }
+    };
+    (@tests [$($property:ident),* $(,)?] $platform:ty, $host:expr) => {
+        $(
+            #[test]
+            fn $property() {
+                $crate::for_each_spec(|spec| {
+                    $crate::properties::$property::<$platform, _>(&$host, spec)
+                });
+            }
+        )*
+    };
+    (@table [$($property:ident),* $(,)?] $platform:ty, $host:ty) => {
+        [$((
+            stringify!($property),
+            $crate::properties::$property::<$platform, $host>
+                as fn(&$host, &$crate::SystemSpec),
+        )),*]
+    };
+    (table $platform:ty, $host:ty) => {
+        $crate::conformance! { @each table $platform, $host }
+    };
+    ($platform:ty, $host:expr, [$($property:ident),* $(,)?]) => {
+        $crate::conformance! { @tests [$($property),*] $platform, $host }
+    };
+    ($platform:ty, $host:expr) => {
+        $crate::conformance! { @each tests $platform, $host }
     };
 }

@@ -4,6 +4,9 @@
 //! wholly free. A system that coalesces immediately, and looks into all lists before it fails, serves exactly
 //! these.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use everybuddy::{FrameRange, Order, Pfn, Span};
 
 /// Which frames are free.
@@ -44,7 +47,7 @@ impl Model {
     pub fn take(&mut self, start: Pfn, frames: u32) {
         for free in &mut self.free[start.index()..][..frames as usize] {
             assert!(
-                std::mem::replace(free, false),
+                core::mem::replace(free, false),
                 "a frame was given that is not free"
             );
         }
@@ -56,7 +59,7 @@ impl Model {
     /// If any of them is free already.
     pub fn give(&mut self, start: Pfn, frames: u32) {
         for free in &mut self.free[start.index()..][..frames as usize] {
-            assert!(!std::mem::replace(free, true), "a free frame was freed");
+            assert!(!core::mem::replace(free, true), "a free frame was freed");
         }
     }
 

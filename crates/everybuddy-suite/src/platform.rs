@@ -11,9 +11,12 @@
 //! [`Machine`] is the only native platform of the tests, and [`try_any`] the only function that builds
 //! systems on it. It is not generic, so the systems are compiled into this crate and into no test.
 
+use std::boxed::Box;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::time::Duration;
+use std::vec::Vec;
+use std::{assert, panic, thread_local, vec};
 
 use everybuddy::platform::{Hosted, NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::{

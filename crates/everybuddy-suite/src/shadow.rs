@@ -1,6 +1,7 @@
 //! The state that a test keeps next to an allocator: the owner of each frame, and random numbers.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use everybuddy::Pfn;
 

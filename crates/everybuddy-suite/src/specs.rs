@@ -1,5 +1,9 @@
 //! Which systems a property is tried on: all rows of the systems' table, and variants of them.
 
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
 use everybuddy::SystemSpec;
 use everybuddy::systems::{ListKind, ROWS, ZoneKind};
 

@@ -94,11 +94,17 @@ fn boot(system: &System<'_>) {
         }
     }
     assert_eq!(kernel.refused.lock().unwrap().len(), 0);
+    // Frames that OSTD allocated before it added memory.
+    kernel.dealloc(0x0018_0000, FRAME);
+    kernel.dealloc(0x0018_1000, 2 * FRAME);
+    assert_eq!(kernel.refused.lock().unwrap().len(), 0);
     // Misuse cannot return an error, but the kernel is told.
     kernel.dealloc(0x0020_0000, FRAME);
     kernel.dealloc(0x4000_0000, FRAME);
     kernel.dealloc(0x0020_0000, 100);
     kernel.add_free_memory(0x0020_0000, FRAME);
+    // A frame that is free, and a hole.
+    kernel.dealloc(0x0010_f000, 2 * FRAME);
     let refused = kernel.refused.into_inner().unwrap();
     assert_eq!(refused[0], Refused::Free(FreeError::NotAllocated));
     assert_eq!(refused[1], Refused::Free(FreeError::Foreign));
@@ -109,9 +115,11 @@ fn boot(system: &System<'_>) {
         Refused::Add(RegionError::AlreadyManaged(_))
     ));
     assert!(refused[3].to_string().starts_with("cannot add memory: "));
+    assert!(matches!(refused[4..], [Refused::Free(_)]));
 
     let mut cpu = kernel.cpu.into_inner();
-    let ranges = [FrameRange::new(0x100, 16), FrameRange::new(0x200, 0x600)];
+    let range = FrameRange::new;
+    let ranges = [range(0x100, 16), range(0x180, 3), range(0x200, 0x600)];
     crate::all_is_free(system, &mut cpu, &ranges);
 }
 

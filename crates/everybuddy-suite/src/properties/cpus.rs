@@ -1,12 +1,12 @@
 //! The properties of CPUs: those that a system was not set up for, and those that go offline.
 
-use std::sync::Mutex;
-
 use everybuddy::systems::{ListAccess, ListKind};
 use everybuddy::{
     AllocateError, Block, BulkFreeError, CpuId, CpuToken, Flags, FrameRange, FreeError, Pfn,
     Platform, RegionError, Release, Request, Setup, SystemSpec,
 };
+
+use spin::Mutex;
 
 use super::is_as_new;
 use crate::{Host, Shadow, order};
@@ -26,9 +26,9 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
             let run = system.allocate(cpu, Request::frames(7)).unwrap();
             let held = (frame, Block::new(start, order(2)), run);
             let state = (system.check(cpu).unwrap(), system.snapshot(cpu));
-            *before.lock().unwrap() = Some((held, state));
+            *before.lock() = Some((held, state));
         });
-        let (held, state) = before.into_inner().unwrap().expect("CPU 0 has run");
+        let (held, state) = before.into_inner().expect("CPU 0 has run");
         let (frame, block, run) = held;
         let releases = [
             Release::frame(frame),

@@ -1,5 +1,8 @@
 //! The properties of single operations: misuse, ranges of memory, nested requests and bulk requests.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use everybuddy::{
     AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Pfn, Platform, RegionError,
     Release, Request, Setup, SystemSpec,

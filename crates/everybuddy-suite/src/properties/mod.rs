@@ -17,13 +17,15 @@ pub use places::{
     places_are_kept,
 };
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use everybuddy::{
     AllocateError, CpuToken, FrameAllocator, FrameRange, FreeError, Order, Pfn, Platform, Release,
     Request, Setup, SystemSpec,
 };
+
+use spin::Mutex;
 
 use crate::model::Model;
 use crate::{Host, MEMORIES, Random, Shadow, frames_of, order};
@@ -293,9 +295,11 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
 /// Returns how often a property that only some schedules can break is tried: `EVERYBUDDY_ROUNDS`, 8 by default. Each
 /// round starts threads, which is what it costs.
 fn rounds() -> u64 {
-    std::env::var("EVERYBUDDY_ROUNDS").map_or(8, |rounds| {
-        rounds.parse().expect("EVERYBUDDY_ROUNDS is a number")
-    })
+    #[cfg(feature = "std")]
+    if let Ok(rounds) = std::env::var("EVERYBUDDY_ROUNDS") {
+        return rounds.parse().expect("EVERYBUDDY_ROUNDS is a number");
+    }
+    8
 }
 
 /// While others give back what they hold, one takes all: when it is refused, all frames are held, whatever
@@ -309,14 +313,14 @@ pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, 
             let held: Vec<Mutex<Vec<Pfn>>> = (0..CPUS).map(|_| Mutex::default()).collect();
             host.run(CPUS, |cpu| {
                 if cpu.id().0 > 0 {
-                    let mut held = held[cpu.id().index()].lock().unwrap();
+                    let mut held = held[cpu.id().index()].lock();
                     held.extend((0..100).map(|_| system.allocate(cpu, Request::FRAME).unwrap()));
                 }
                 system.park(cpu);
             });
             let in_hand = AtomicUsize::new(100 * usize::from(CPUS - 1));
             host.run(CPUS, |cpu| {
-                let mut own = held[cpu.id().index()].lock().unwrap();
+                let mut own = held[cpu.id().index()].lock();
                 if cpu.id().0 > 0 {
                     let mut random = Random(round + u64::from(cpu.id().0));
                     for frame in own.drain(..) {
@@ -324,7 +328,7 @@ pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, 
                         in_hand.fetch_sub(1, Ordering::Relaxed);
                         system.free(cpu, Release::frame(frame)).unwrap();
                         for _ in 0..random.below(600) {
-                            std::hint::spin_loop();
+                            core::hint::spin_loop();
                         }
                     }
                 } else {
@@ -397,7 +401,7 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                         }
                     } else if let Some((start, frames)) = held.pop() {
                         if random.chance(20) {
-                            handed.lock().unwrap().push((start, frames));
+                            handed.lock().push((start, frames));
                         } else {
                             shadow.give(start, frames, 0);
                             let hint = everybuddy::Hint {
@@ -411,7 +415,7 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                         }
                     }
                     if random.chance(10) {
-                        let other = handed.lock().unwrap().pop();
+                        let other = handed.lock().pop();
                         if let Some((start, frames)) = other {
                             shadow.give(start, frames, 0);
                             system.free(cpu, Release::frames(start, frames)).unwrap();
@@ -428,7 +432,7 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                 system.park(cpu);
             });
             host.run(1, |cpu| {
-                for (start, frames) in handed.lock().unwrap().drain(..) {
+                for (start, frames) in handed.lock().drain(..) {
                     shadow.give(start, frames, 0);
                     system.free(cpu, Release::frames(start, frames)).unwrap();
                 }

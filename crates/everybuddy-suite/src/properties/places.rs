@@ -1,11 +1,13 @@
 //! The properties of requests for certain frames: given ones, frames of a place, runs, free blocks one by one.
 
-use std::sync::Mutex;
+use alloc::vec::Vec;
 
 use everybuddy::{
     AllocateError, Block, Colours, CpuToken, FrameAllocator, FrameRange, Node, Order, Pfn, Place,
     Platform, Reason, RegionError, Release, Request, Run, Setup, SystemSpec, Visit,
 };
+
+use spin::Mutex;
 
 use super::is_as_new;
 use crate::model::Model;
@@ -278,7 +280,7 @@ pub fn free_blocks_are_visited<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
             if cpu.id().0 == 0 {
                 system.visit_free(cpu, size, &mut |block| {
                     shadow.take(block.start, 8, 0);
-                    kept.lock().unwrap().push(block);
+                    kept.lock().push(block);
                     Visit::Keep
                 });
             } else {
@@ -293,7 +295,7 @@ pub fn free_blocks_are_visited<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
             system.park(cpu);
         });
         host.run(1, |cpu| {
-            for block in kept.lock().unwrap().drain(..) {
+            for block in kept.lock().drain(..) {
                 system.free(cpu, Release::block(block)).unwrap();
             }
             is_as_new(system, cpu, RANGES);

@@ -1,0 +1,204 @@
+//! The frame allocator of the kernel: the system that the command line names, in memory of the boot loader's map.
+//!
+//! # Invariants
+//!
+//! The system manages all frames of the map except those of the kernel, of the code that starts CPUs, and of the
+//! metadata. All memory that it manages is mapped to itself.
+
+use core::mem::MaybeUninit;
+
+use everybuddy::{
+    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Pfn, Release,
+    Request, Setup, Snapshot, build_any, metadata_layout,
+};
+use everybuddy_adapters::FRAME_BYTES;
+use everybuddy_adapters::map::{Region, usable};
+use spin::Once;
+
+use crate::boot_info::{BootInfo, Words};
+use crate::console::println;
+use crate::cpus::{Machine, with_token};
+
+/// Memory below belongs to firmware, and to the code that starts CPUs.
+const LOW_MEMORY: u64 = 0x1_0000;
+/// The end of what the page tables map.
+const MAPPED: u64 = 512 << 30;
+const MAX_RANGES: usize = 64;
+
+/// The frame allocator, of any system.
+pub(crate) type Frames = dyn FrameAllocator<Machine>;
+
+static FRAMES: Once<&'static Frames> = Once::new();
+
+/// What is free while no test runs.
+static AT_FIRST: Once<Snapshot> = Once::new();
+
+// The linker script defines these.
+unsafe extern "C" {
+    static kernel_start: u8;
+    static kernel_end: u8;
+}
+
+/// The memory of the frame allocator.
+pub(crate) struct Built {
+    /// Frames that it manages.
+    pub(crate) frames: u64,
+    /// Ranges of such frames.
+    pub(crate) ranges: usize,
+    /// Bytes of metadata.
+    pub(crate) metadata_bytes: usize,
+}
+
+/// Returns the frame allocator.
+pub(crate) fn frames() -> &'static Frames {
+    *FRAMES.get().expect("the first CPU builds the allocator")
+}
+
+/// Builds the frame allocator. The metadata lie at the start of the largest range.
+pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
+    let taken = |start, end| Region {
+        start,
+        end,
+        is_usable: false,
+    };
+    let kernel = taken(
+        (&raw const kernel_start).addr() as u64,
+        (&raw const kernel_end).addr() as u64,
+    );
+    let fixed = [taken(0, LOW_MEMORY), kernel, taken(MAPPED, u64::MAX)];
+    let regions = info.regions().iter().copied().chain(fixed);
+
+    let mut room = [FrameRange::new(0, 0); MAX_RANGES];
+    let ranges = usable(regions.clone(), &mut room).unwrap_or_else(|error| panic!("{error}"));
+    let layout = metadata_layout::<Machine>(&words.spec, &Setup::new(ranges, words.cpus))
+        .unwrap_or_else(|error| panic!("{}: {error}", words.spec));
+    let largest = ranges.iter().max_by_key(|range| range.frames);
+    let start = largest.expect("the map has memory").start * FRAME_BYTES;
+    let bytes = (layout.size() as u64).next_multiple_of(FRAME_BYTES);
+
+    let mut room = [FrameRange::new(0, 0); MAX_RANGES];
+    let regions = regions.chain([taken(start, start + bytes)]);
+    let ranges = usable(regions, &mut room).unwrap_or_else(|error| panic!("{error}"));
+    // SAFETY: the memory is usable and mapped to itself, and no range contains it.
+    let memory =
+        unsafe { core::slice::from_raw_parts_mut(start as *mut MaybeUninit<u8>, bytes as usize) };
+    let setup = Setup::new(ranges, words.cpus);
+    let system = build_any::<Machine>(&words.spec, &setup, Memory::new(memory))
+        .unwrap_or_else(|error| panic!("{}: {error}", words.spec));
+    FRAMES.call_once(|| system);
+    Built {
+        frames: ranges.iter().map(|range| range.frames).sum(),
+        ranges: ranges.len(),
+        metadata_bytes: system.metadata_bytes(),
+    }
+}
+
+/// Returns the address of a frame.
+pub(crate) fn address(frame: Pfn) -> u64 {
+    frames().span().physical(frame) * FRAME_BYTES
+}
+
+/// Allocates on this CPU, and tries again while another CPU is busy.
+pub(crate) fn allocate(request: Request) -> Result<Pfn, AllocateError> {
+    let mut attempt = 0;
+    loop {
+        match with_token(|cpu| frames().allocate(cpu, request)) {
+            Err(AllocateError::Busy) if attempt < 1000 => crate::cpus::pause(attempt),
+            result => return result,
+        }
+        attempt += 1;
+    }
+}
+
+/// Allocates adjacent frames, also more than the largest block has.
+///
+/// They are those at the highest multiple of their number that are free.
+pub(crate) fn allocate_adjacent(count: u32) -> Pfn {
+    let (span, count) = (frames().span(), u64::from(count));
+    let end = (span.base() + u64::from(span.frames())) / count * count;
+    let starts = (1..).map_while(|step| end.checked_sub(step * count));
+    let found = starts
+        .take_while(|start| *start >= span.base())
+        .find_map(|start| {
+            let range = FrameRange::new(start, count);
+            with_token(|cpu| frames().allocate_at(cpu, range)).ok()
+        });
+    found.unwrap_or_else(|| panic!("no {count} adjacent frames are free"))
+}
+
+/// Frees on this CPU.
+pub(crate) fn free(release: Release) {
+    with_token(|cpu| frames().free(cpu, release))
+        .unwrap_or_else(|error| panic!("{release:?}: {error}"));
+}
+
+/// Checks all metadata: this number of frames is free, in the blocks that were free at first.
+pub(crate) fn check(free: u64, after: &str) {
+    let (census, snapshot) = with_token(|cpu| {
+        let system = frames();
+        system
+            .quiesce(cpu)
+            .unwrap_or_else(|error| panic!("{after}: {error}"));
+        let census = system.check(cpu);
+        let census = census.unwrap_or_else(|violation| panic!("after {after}: {violation:?}"));
+        (census, system.snapshot(cpu))
+    });
+    assert_eq!(census.free, free, "free frames after {after}");
+    assert_eq!(census.buffered, 0, "buffered frames after {after}");
+    let at_first = AT_FIRST.call_once(|| snapshot);
+    assert_eq!(
+        snapshot.free_blocks, at_first.free_blocks,
+        "free blocks by order after {after}"
+    );
+}
+
+/// Misuse is refused, with the error that it earns.
+pub(crate) fn misuse() {
+    let system = frames();
+    let block = Block::new(
+        allocate(Request::order(Order::ZERO)).expect("memory is free"),
+        Order::ZERO,
+    );
+    free(Release::block(block));
+    let span = system.span();
+    let kernel = span.pfn((&raw const kernel_start).addr() as u64 / FRAME_BYTES);
+    let kernel = kernel.expect("the kernel lies between frames that are managed");
+    let cases = [
+        (
+            "a frame twice",
+            Release::block(block),
+            FreeError::NotAllocated,
+        ),
+        (
+            "a frame twice, as a run",
+            Release::frames(block.start, 1),
+            FreeError::NotAllocated,
+        ),
+        (
+            "a frame of the kernel",
+            Release::frame(kernel),
+            FreeError::Hole,
+        ),
+        (
+            "a frame beyond memory",
+            Release::frame(Pfn(span.frames())),
+            FreeError::Foreign,
+        ),
+        (
+            "no frame",
+            Release::frames(block.start, 0),
+            FreeError::ZeroFrames,
+        ),
+    ];
+    for (what, release, error) in cases {
+        let refused = with_token(|cpu| system.free(cpu, release));
+        assert_eq!(refused, Err(error), "free of {what}");
+    }
+    let none = allocate(Request::frames(0));
+    assert_eq!(none, Err(AllocateError::ZeroFrames));
+    println!(
+        "  {:<12} {} frees and a request were refused",
+        "misuse",
+        cases.len()
+    );
+}

@@ -1,0 +1,15 @@
+//! The code of docs/adapters.md for OSTD, with OSTD itself: a kernel whose frames come from `Everybuddy`.
+//!
+//! # Invariants
+//!
+//! The code is that of the page. Nothing of OSTD is replaced.
+#![no_std]
+
+include!(concat!(env!("OUT_DIR"), "/guide.rs"));
+
+/// OSTD calls this after it has added all memory.
+#[ostd::main]
+fn kernel_main() {
+    let free = FRAMES.with_system(|frames, guard| frames.snapshot(guard).free_frames());
+    ostd::prelude::println!("{} frames are free", free);
+}
