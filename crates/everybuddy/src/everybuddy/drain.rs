@@ -23,6 +23,7 @@ use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 
 use super::OwnedTrees;
 use super::local::{CLOSED, Local};
+use super::refused::Refused;
 
 /// How often a CPU polls for all others together, or for a tree, before it fails as busy.
 pub(super) const MAX_POLLS: u32 = 1 << 16;
@@ -30,8 +31,10 @@ pub(super) const MAX_POLLS: u32 = 1 << 16;
 /// The words that all CPUs read in slow operations, and that CPUs write that ask.
 #[repr(C, align(64))]
 pub(super) struct Requests<P: Platform> {
-    count: P::AtomicU32,
+    pub(super) count: P::AtomicU32,
     epoch: P::AtomicU32,
+    /// What is refused without a search.
+    pub(super) refused: Refused<P>,
 }
 
 impl<P: Platform> Requests<P> {
@@ -39,6 +42,7 @@ impl<P: Platform> Requests<P> {
         Self {
             count: P::AtomicU32::new(0),
             epoch: P::AtomicU32::new(0),
+            refused: Refused::new(),
         }
     }
 }
@@ -56,7 +60,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Ends parking.
-    fn resume(&self, local: &Local<'_, P>) {
+    pub(super) fn resume(&self, local: &Local<'_, P>) {
         let mut seen = CpuState(local.state.load(Ordering::Relaxed));
         while seen.state() != CpuState::RUNNING {
             let running = CpuState::new(seen.epoch(), CpuState::RUNNING);
@@ -75,8 +79,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Acknowledges requests, and restores the CPU's identity unless one is pending. Returns `true` if none is.
-    fn service(&self, local: &Local<'_, P>) -> bool {
+    /// Acknowledges requests, and restores the CPU's identities unless one is pending. Returns `true` if none is. The
+    /// identity for frees stays closed while a refusal is remembered.
+    pub(super) fn service(&self, local: &Local<'_, P>) -> bool {
         loop {
             // Acquire: pairs with the exchanges that count requests.
             let open = self.requests.count.load(Ordering::Acquire) == 0;
@@ -85,6 +90,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
             // away. If it did so before this exchange, the load below sees that epoch. If it does so afterwards, the
             // identity stays closed, and the next operation gets here again.
             local.identity.swap(identity, Ordering::AcqRel);
+            // The load of the count acquired what the requests remembered that this CPU acknowledged.
+            let free_identity = match self.requests.refused.order() {
+                Some(_) => CLOSED,
+                None => identity,
+            };
+            // Acquire: as for the identity.
+            local.free_identity.swap(free_identity, Ordering::AcqRel);
             // Acquire: pairs with the exchange that begins an epoch.
             let epoch = self.requests.epoch.load(Ordering::Acquire) & EPOCHS;
             // Relaxed: while a CPU runs, only the CPU itself writes its state.
@@ -144,8 +156,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // All are asked before the first wait, so that they answer simultaneously.
         for (index, other) in others() {
             if self.keeps_none(other, epoch).is_err() {
-                // Release: pairs with the acquires in `service` and `park_local`: the epoch is seen.
-                other.identity.swap(CLOSED, Ordering::AcqRel);
+                other.close();
                 P::poke(CpuId(index as u16));
             }
         }
@@ -179,7 +190,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.requests.count.fetch_add(1, Ordering::AcqRel);
         let before = self.requests.epoch.fetch_add(1, Ordering::AcqRel);
         let epoch = before.wrapping_add(1) & EPOCHS;
-        local.identity.swap(CLOSED, Ordering::AcqRel);
+        local.close();
         local.release_all(&self.shared);
         self.acknowledge(local, epoch);
         let result = then(self.drain_others(local, epoch));
@@ -196,7 +207,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if seen.state() != CpuState::RUNNING {
             return;
         }
-        local.identity.swap(CLOSED, Ordering::AcqRel);
+        local.close();
         local.release_all(&self.shared);
         let parked = CpuState::new(seen.epoch(), CpuState::PARKED);
         // Release: pairs with the acquires in `drain_others`: the released trees are seen.
