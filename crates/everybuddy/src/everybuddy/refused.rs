@@ -46,11 +46,17 @@ impl<P: Platform> Refused<P> {
     }
 
     /// Returns `true` if a request for `frames` frames is refused now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn covers(&self, frames: u32) -> bool {
+        self.0.load(Ordering::Relaxed) & ORDER != 0 && self.covers_now(frames)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn covers_now(&self, frames: u32) -> bool {
         let covers = |word| order_of(word).is_some_and(|order| frames >= order.frames());
-        // An addition reads the latest value, so a free that ended before this request is seen. Relaxed: the answer
-        // depends on no other memory.
+        // An addition reads the latest value, so a free that ended before this request is seen. The load before keeps
+        // the line shared while other requests are served. Relaxed: the answer depends on no other memory.
         covers(self.0.load(Ordering::Relaxed)) && covers(self.0.fetch_add(0, Ordering::Relaxed))
     }
 

@@ -296,13 +296,15 @@ impl<'m, P: Platform> Trees<'m, P> {
     ) -> Option<u32> {
         let first_word = tree * self.words_per_tree();
         if frames < WORD {
-            let mut failed = 0;
-            let found = self.take_of_split(tree, header, (frames, order), &mut failed);
-            if failed != 0 {
-                header.note_failed(order, failed);
-            }
-            if found.is_some() {
-                return found;
+            let any = header.any.get();
+            if any != 0 {
+                let index = first_word + any.trailing_zeros();
+                let found = self.take_of_word(header, index, frames, order);
+                // The header remembers which of the other words are worth a look.
+                let found = found.or_else(|| self.take_of_others(tree, header, frames, order));
+                if found.is_some() {
+                    return found;
+                }
             }
         }
         let split = header.split.get();
@@ -326,39 +328,57 @@ impl<'m, P: Platform> Trees<'m, P> {
         Some(start * WORD)
     }
 
-    /// Takes at most half a word of a split word of an own tree. Adds to `failed` the words that have no such block.
+    /// Takes frames of a split word of an own tree, as `take` does.
     #[inline(always)]
-    fn take_of_split(
+    fn take_of_word(
+        &self,
+        header: &Header<P>,
+        index: u32,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let word = self.words.get(index as usize)?;
+        let free = word.free();
+        let at = find(free, frames, order)?;
+        let taken = first(frames) << at;
+        word.own.set(word.own.get() & !taken);
+        if free == taken {
+            header.any.set(header.any.get() & !self.mask(index));
+        }
+        Some(index * WORD + at)
+    }
+
+    /// Takes frames of the first split word of an own tree that has them, and remembers those that have not.
+    #[inline(never)]
+    fn take_of_others(
         &self,
         tree: u32,
         header: &Header<P>,
-        (frames, order): (u32, Order),
-        failed: &mut u64,
+        frames: u32,
+        order: Order,
     ) -> Option<u32> {
-        let mut candidates = header.candidates(frames);
+        let (mut candidates, mut failed) = (header.candidates(frames), 0);
+        let mut found = None;
         while candidates != 0 {
             let index = tree * self.words_per_tree() + candidates.trailing_zeros();
-            let word = self.words.get(index as usize)?;
-            let free = word.free();
-            if let Some(at) = find(free, frames, order) {
-                let taken = first(frames) << at;
-                word.own.set(word.own.get() & !taken);
-                if free == taken {
-                    header.any.set(header.any.get() & !self.mask(index));
-                }
-                return Some(index * WORD + at);
+            found = self.take_of_word(header, index, frames, order);
+            if found.is_some() {
+                break;
             }
-            *failed |= candidates & candidates.wrapping_neg();
+            failed |= candidates & candidates.wrapping_neg();
             candidates &= candidates - 1;
         }
-        None
+        if failed != 0 {
+            header.note_failed(order, failed);
+        }
+        found
     }
 
     /// Returns `true` if a tree may be able to serve a request. A hint, exact if the caller knows that no CPU owns the
     /// tree.
     pub(crate) fn may_serve(&self, header: &Header<P>, frames: u32, order: Order) -> bool {
         let whole = !header.split.peek() & self.extent();
-        frames < WORD && header.candidates(frames) != 0
+        frames < WORD && header.any.peek() != 0 && header.candidates(frames) != 0
             || header.inbox.load(Ordering::Relaxed) != 0
             || find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
     }
