@@ -558,3 +558,43 @@ fn a_nested_free_comes_during_a_refusal() {
         ]);
     });
 }
+
+/// CPU 1 owns the tree and calls no more, but does not park. CPU 0 takes its token and parks it.
+#[test]
+fn a_cpu_that_calls_no_more_is_excluded() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        machine.lending(2, || {
+            machine.at_once(&[
+                &|w: &mut Cpu<'_>| {
+                    w.churn(0);
+                    w.churn(0);
+                    w.park();
+                },
+                &|w: &mut Cpu<'_>| {
+                    w.churn(0);
+                    w.leave();
+                },
+            ]);
+            machine.settle();
+        });
+    });
+}
+
+/// Both CPUs want the token of a third, and each other's tree.
+#[test]
+fn two_cpus_exclude_a_third() {
+    run(2, 3, bound(&[1, 2]), |machine| {
+        machine.lending(3, || {
+            machine.on(2, |w| {
+                w.churn(0);
+                w.leave();
+            });
+            let both = |w: &mut Cpu<'_>| {
+                w.churn(0);
+                w.leave();
+            };
+            machine.at_once(&[&both, &both]);
+            machine.settle();
+        });
+    });
+}

@@ -10,7 +10,8 @@
 //! A CPU that releases its trees also announces the frames that it keeps and empties its lists, so "owns no tree" means
 //! both below. Operations that need empty lists ask all CPUs.
 //!
-//! A parked CPU owns no tree, so nothing of it is taken over, and no CPU waits for another one when it resumes.
+//! A parked CPU owns no tree, so nothing of it is taken over, and no CPU waits for another one when it resumes. If the
+//! platform [lends](CpuToken::exclude) the token of a CPU between two of its operations, the CPU that asks parks it.
 //!
 //! # Invariants
 //!
@@ -19,7 +20,7 @@
 //! 3. CPUs that ask do not wait in a circle: each acknowledges its own epoch, and owns no tree, before it waits.
 
 use crate::percpu::access::{CpuState, EPOCHS};
-use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 
 use super::OwnedTrees;
 use super::local::{CLOSED, Local};
@@ -147,6 +148,14 @@ impl<P: Platform> OwnedTrees<'_, P> {
         Ok(())
     }
 
+    /// Parks another CPU, if the platform lends its token.
+    fn exclude(&self, index: usize, other: &Local<'_, P>) {
+        // The token exists until the CPU is parked.
+        if let Some(_token) = P::Cpu::exclude(CpuId(index as u16)) {
+            self.park_local(other);
+        }
+    }
+
     /// Waits until no other CPU keeps a tree. Returns `false` if one neither parks nor acknowledges in time.
     fn drain_others(&self, local: &Local<'_, P>, epoch: u32) -> bool {
         let others = || {
@@ -157,11 +166,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
         for (index, other) in others() {
             if self.keeps_none(other, epoch).is_err() {
                 other.close();
-                P::poke(CpuId(index as u16));
+                self.exclude(index, other);
             }
         }
         let (mut polls, mut all_drained) = (0, true);
-        for (_, other) in others() {
+        for (index, other) in others() {
             let mut attempt = 0;
             while let Err(seen) = self.keeps_none(other, epoch) {
                 if polls == MAX_POLLS {
@@ -171,6 +180,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 P::wait(&other.state, seen.0, attempt);
                 polls += 1;
                 attempt += 1;
+                // What it did may have been its last operation for a while.
+                if attempt.is_power_of_two() {
+                    self.exclude(index, other);
+                }
             }
         }
         all_drained
