@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! Only [`Machine`](crate::Machine) creates tokens, and it hands out one token per number at a time. A CPU whose program
-//! [left](crate::Worker::leave) calls no more, so other CPUs may borrow its token.
+//! Only [`Machine`](crate::Machine) creates tokens, and it hands out one token per number at a time. A CPU whose
+//! program [left](crate::Worker::leave) calls no more, so other CPUs may borrow its token.
 
 use core::marker::PhantomData;
 use std::cell::RefCell;

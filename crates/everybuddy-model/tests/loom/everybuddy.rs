@@ -499,7 +499,7 @@ fn wants(w: &mut Cpu<'_>, are_back: &AtomicBool, request: Request) {
     }
 }
 
-/// A pair was refused. Since then CPU 0 owns the tree of its frames again, and its requests hit, but its frees must not.
+/// A pair was refused. Since then CPU 0 owns the tree of its frames again. Its requests hit, but its frees must not.
 #[test]
 fn a_pair_comes_back_to_an_own_tree_after_a_refusal() {
     run(3, 2, bound(&[2, 3]), |machine| {

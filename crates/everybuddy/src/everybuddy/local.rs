@@ -175,7 +175,7 @@ impl<'m, P: Platform> Local<'m, P> {
         // Release: pairs with the acquires in `service`: a CPU whose exchange there comes later sees the epoch.
         // Acquire: what another CPU did before it closed this one is seen.
         self.identity.swap(CLOSED, Ordering::AcqRel);
-        // The same.
+        // The same. If another CPU restores it meanwhile, that CPU only answers later.
         self.free_identity.swap(CLOSED, Ordering::AcqRel);
     }
 

@@ -130,23 +130,24 @@ impl<P: Platform> OwnedTrees<'_, P> {
 
     /// Calls `free` for code that may have interrupted an operation of the CPU.
     pub(super) fn with_nested_free<T>(&self, local: &Local<'_, P>, free: impl FnOnce() -> T) -> T {
-        // Acquire and release: pairs with the addition in `has_nested_free`. The second of the two CPUs sees what the
-        // first one did before: that a request is pending, or that a nested free began or what it freed.
-        local.nested_frees.fetch_add(1, Ordering::AcqRel);
+        // Acquire: pairs with the release in `has_nested_free`: if the request looked before, this CPU sees below that
+        // it is pending.
+        local.nested_frees.fetch_add(1, Ordering::Acquire);
         // Acquire: pairs with the exchange that ends a request: this CPU then sees what the request remembered.
         let is_pending = self.requests.count.load(Ordering::Acquire) != 0;
         if is_pending || self.requests.refused.order().is_some() {
             self.requests.refused.forget();
         }
         let result = free();
-        // Release: pairs with the acquire in `has_nested_free`.
+        // Release: pairs with the acquire in `has_nested_free`: the search sees what was freed.
         local.nested_frees.fetch_sub(1, Ordering::Release);
         result
     }
 
     /// Returns `true` if a nested free has begun and not ended. If not, this CPU sees all nested frees before.
     pub(super) fn has_nested_free(&self) -> bool {
-        // An addition reads the latest value. Acquire and release: pairs with the additions in `with_nested_free`.
+        // An addition reads the latest value. Acquire: pairs with the release at the end of `with_nested_free`.
+        // Release: pairs with the acquire at its begin.
         let has = |local: &Local<'_, P>| local.nested_frees.fetch_add(0, Ordering::AcqRel) != 0;
         self.locals.iter().any(has)
     }
