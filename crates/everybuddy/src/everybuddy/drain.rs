@@ -33,7 +33,7 @@ pub(super) const MAX_POLLS: u32 = 1 << 16;
 #[repr(C, align(64))]
 pub(super) struct Requests<P: Platform> {
     pub(super) count: P::AtomicU32,
-    epoch: P::AtomicU32,
+    pub(super) epoch: P::AtomicU32,
     /// What is refused without a search.
     pub(super) refused: Refused<P>,
 }

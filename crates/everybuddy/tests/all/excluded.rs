@@ -13,10 +13,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::Bare;
-use everybuddy::systems::{Everybuddy, Lbs31, Options};
+use everybuddy::systems::{Everybuddy, Lbs31, Options, layout};
 use everybuddy::{
     AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Memory, NoProbe, Pfn, Release,
-    Request, Setup, System, build, layout,
+    Request, Setup, System, build,
 };
 
 /// The CPUs of each test have numbers of their own, since the tests run simultaneously.
