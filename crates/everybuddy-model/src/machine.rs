@@ -11,6 +11,7 @@
 //! before they return.
 
 use core::mem::MaybeUninit;
+use std::rc::Rc;
 
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, FrameAllocator, FrameRange,
@@ -18,7 +19,10 @@ use everybuddy::{
     metadata_layout,
 };
 
+use everybuddy::platform::{AtomicWord, Ordering};
+
 use crate::ledger::Ledger;
+use crate::token::{Lender, leave, lend_by};
 use crate::{ModelCpu, Visitor};
 
 /// The program of one thread.
@@ -86,6 +90,14 @@ impl<P: Checker> Machine<'_, P> {
         P::build(&spec, &setup, &mut memory, visitor).expect("the system can be built");
     }
 
+    /// Calls `model` on this machine, while CPUs that [left](Worker::leave) lend their tokens.
+    pub fn lending(&self, cpus: u16, model: impl FnOnce()) {
+        let idle = (0..cpus).map(|_| P::AtomicU32::new(0)).collect();
+        lend_by(Some(Rc::new(Idle::<P>(idle))));
+        model();
+        lend_by(None);
+    }
+
     /// Runs a program as one CPU on this thread.
     pub fn on<T>(&self, cpu: u16, program: impl FnOnce(&mut Worker<'_, P>) -> T) -> T {
         let mut cpu = ModelCpu::new(cpu);
@@ -134,6 +146,27 @@ impl<P: Checker> Machine<'_, P> {
             }
             assert_eq!(snapshot.free_blocks, whole, "free blocks are not coalesced");
         });
+    }
+}
+
+/// 1 for each CPU whose token can be borrowed.
+struct Idle<P: Checker>(Vec<P::AtomicU32>);
+
+impl<P: Checker> Lender for Idle<P> {
+    fn try_borrow(&self, cpu: CpuId) -> bool {
+        let idle = self.0.get(cpu.index());
+        // Acquire: pairs with the release in `give_back`.
+        idle.is_some_and(|idle| {
+            let taken = idle.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed);
+            taken.is_ok()
+        })
+    }
+
+    fn give_back(&self, cpu: CpuId) {
+        if let Some(idle) = self.0.get(cpu.index()) {
+            // Release: pairs with the acquire in `try_borrow`.
+            idle.store(1, Ordering::Release);
+        }
     }
 }
 
@@ -315,6 +348,11 @@ impl<P: Checker> Worker<'_, P> {
     /// Parks this CPU: it makes no calls until its next request.
     pub fn park(&mut self) {
         self.system.park(self.cpu);
+    }
+
+    /// Ends this CPU's program without parking. From now on other CPUs may borrow its token.
+    pub fn leave(&mut self) {
+        leave(self.cpu.id());
     }
 
     /// Drains this CPU's list.

@@ -139,8 +139,8 @@ atomic_word!(
 /// - [`wake`](Platform::wake) makes all waiters of the word runnable, at the later of their own clock and the waker's
 ///   clock plus [`CostModel::wake`](crate::CostModel::wake). The waker pays nothing.
 /// - [`work`](Platform::work) adds [`CostModel::work`](crate::CostModel::work) cycles.
-/// - [`poke`](Platform::poke) raises a flag that the CPU's closure reads with [`SimCpu::take_poke`]. It interrupts
-///   and wakes no CPU, and costs nothing.
+/// - [`exclude`](CpuToken::exclude) lends no token. It raises a flag that the CPU's closure reads with
+///   [`SimCpu::take_poke`]. It interrupts and wakes no CPU, and costs nothing.
 ///
 /// # Panics
 /// A wait panics in a destructor that runs because its CPU unwinds or because the run was aborted: no other CPU can
@@ -171,10 +171,6 @@ unsafe impl<B: Probe> Platform for Sim<B> {
     #[inline]
     fn work(instructions: u32) {
         engine::work(instructions);
-    }
-
-    fn poke(cpu: CpuId) {
-        engine::poke(cpu);
     }
 }
 
@@ -255,6 +251,10 @@ impl<B: Probe> CpuToken for SimCpu<B> {
     #[inline]
     fn probe(&mut self) -> &mut B {
         &mut self.probe
+    }
+    fn exclude(cpu: CpuId) -> Option<Self> {
+        engine::poke(cpu);
+        None
     }
 }
 

@@ -16,8 +16,10 @@
 //!
 //! More than three CPUs; more than two trees; frames that their holder and another CPU free simultaneously.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use everybuddy::{
-    AllocateError, Block, Class, Flags, FrameRange, Order, RegionError, Release, Request,
+    AllocateError, Block, Class, CpuId, Flags, FrameRange, Order, RegionError, Release, Request,
 };
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
@@ -441,5 +443,158 @@ fn a_nested_request_comes_between() {
         let held = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         // CPU 0 owns both trees while it exchanges one for the other, so a nested request may find nothing.
         lockless::a_nested_request_comes_between(machine, Some(held), true, |w| w.park());
+    });
+}
+
+/// A request for the only frame was refused, and this is remembered. CPU 0 then frees the frame.
+#[test]
+fn a_frame_comes_back_after_a_refusal() {
+    run(1, 2, bound(&[2, 3]), |machine| {
+        let held = machine.on(0, |w| {
+            let held = w.allocate(0);
+            w.park();
+            held
+        });
+        machine.on(1, |w| {
+            assert!(w.try_allocate(0).is_none(), "CPU 0 holds it")
+        });
+        machine.at_once(&[&|w: &mut Cpu<'_>| free_and_park(w, held), &|w: &mut Cpu<
+            '_,
+        >| {
+            w.try_churn(0);
+            w.try_churn(0);
+            w.park();
+        }]);
+    });
+}
+
+/// The frame comes back while the request is refused: the CPU that frees it has acknowledged the request, or not.
+#[test]
+fn a_frame_comes_back_during_a_refusal() {
+    run(1, 2, bound(&[2, 3]), |machine| {
+        let held = machine.on(0, |w| w.allocate(0));
+        machine.at_once(&[&|w: &mut Cpu<'_>| free_and_park(w, held), &|w: &mut Cpu<
+            '_,
+        >| {
+            w.try_churn(0);
+            w.try_churn(0);
+            w.park();
+        }]);
+    });
+}
+
+/// A request that must succeed if its frames came back before.
+fn wants(w: &mut Cpu<'_>, are_back: &AtomicBool, request: Request) {
+    // The models run on one host thread, so this orders nothing.
+    let must_succeed = are_back.load(Ordering::Relaxed);
+    match w.try_allocate_untracked(request) {
+        Ok(start) => w.free_untracked(Release {
+            size: request.size,
+            ..Release::frame(start)
+        }),
+        Err(error) => assert!(
+            !must_succeed && error == AllocateError::Exhausted,
+            "{error}: the frames are free"
+        ),
+    }
+}
+
+/// A pair was refused. Since then CPU 0 owns the tree of its frames again. Its requests hit, but its frees must not.
+#[test]
+fn a_pair_comes_back_to_an_own_tree_after_a_refusal() {
+    run(3, 2, bound(&[2, 3]), |machine| {
+        let pair = Request::order(Order::new(1).expect("an order"));
+        let frames = machine.on(0, |w| {
+            let frames = [(); 2].map(|()| w.allocate_untracked(Request::FRAME));
+            w.park();
+            frames
+        });
+        machine.on(1, |w| {
+            let refused = w.try_allocate_untracked(pair);
+            assert_eq!(refused, Err(AllocateError::Exhausted));
+            w.park();
+        });
+        let other = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
+        let are_back = AtomicBool::new(false);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                for frame in frames {
+                    w.free_untracked(Release::frame(frame));
+                }
+                are_back.store(true, Ordering::Relaxed);
+                w.free_untracked(Release::frame(other));
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                wants(w, &are_back, pair);
+                wants(w, &are_back, pair);
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// A nested free belongs to no operation that a request waits for.
+#[test]
+fn a_nested_free_comes_during_a_refusal() {
+    run(1, 2, bound(&[2, 3]), |machine| {
+        let frame = machine.on(0, |w| {
+            let frame = w.allocate_untracked(Request::FRAME);
+            w.park();
+            frame
+        });
+        let is_back = AtomicBool::new(false);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                let freed = w.raw().0.free_nested(CpuId(0), Release::frame(frame));
+                assert_eq!(freed, Ok(()));
+                is_back.store(true, Ordering::Relaxed);
+            },
+            &|w: &mut Cpu<'_>| {
+                wants(w, &is_back, Request::FRAME);
+                wants(w, &is_back, Request::FRAME);
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// CPU 1 owns the tree and calls no more, but does not park. CPU 0 takes its token and parks it.
+#[test]
+fn a_cpu_that_calls_no_more_is_excluded() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        machine.lending(2, || {
+            machine.at_once(&[
+                &|w: &mut Cpu<'_>| {
+                    w.churn(0);
+                    w.churn(0);
+                    w.park();
+                },
+                &|w: &mut Cpu<'_>| {
+                    w.churn(0);
+                    w.leave();
+                },
+            ]);
+            machine.settle();
+        });
+    });
+}
+
+/// Both CPUs want the token of a third, and each other's tree.
+#[test]
+fn two_cpus_exclude_a_third() {
+    run(2, 3, bound(&[1, 2]), |machine| {
+        machine.lending(3, || {
+            machine.on(2, |w| {
+                w.churn(0);
+                w.leave();
+            });
+            let both = |w: &mut Cpu<'_>| {
+                w.churn(0);
+                w.leave();
+            };
+            machine.at_once(&[&both, &both]);
+            machine.settle();
+        });
     });
 }

@@ -410,8 +410,8 @@ fn no_cpu_and_pokes() {
     let report = Machine::new(2)
         .run(Region::NONE, |cpu: &mut SimCpu| {
             if cpu.id().0 == 0 {
-                Here::poke(CpuId(1));
-                Here::poke(CpuId(9));
+                assert!(<SimCpu>::exclude(CpuId(1)).is_none());
+                assert!(<SimCpu>::exclude(CpuId(9)).is_none());
                 return true;
             }
             cpu.work(10);

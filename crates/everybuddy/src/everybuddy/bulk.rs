@@ -110,7 +110,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if local.give(&part) {
             return count;
         }
-        let open = self.begin(local);
+        let open = self.begin_free(local);
         if !self.free_in_word(local, open, &part) {
             return 0;
         }

@@ -10,7 +10,8 @@
 //! A CPU that releases its trees also announces the frames that it keeps and empties its lists, so "owns no tree" means
 //! both below. Operations that need empty lists ask all CPUs.
 //!
-//! A parked CPU owns no tree, so nothing of it is taken over, and no CPU waits for another one when it resumes.
+//! A parked CPU owns no tree, so nothing of it is taken over, and no CPU waits for another one when it resumes. If the
+//! platform [lends](CpuToken::exclude) the token of a CPU between two of its operations, the CPU that asks parks it.
 //!
 //! # Invariants
 //!
@@ -19,10 +20,11 @@
 //! 3. CPUs that ask do not wait in a circle: each acknowledges its own epoch, and owns no tree, before it waits.
 
 use crate::percpu::access::{CpuState, EPOCHS};
-use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 
 use super::OwnedTrees;
 use super::local::{CLOSED, Local};
+use super::refused::Refused;
 
 /// How often a CPU polls for all others together, or for a tree, before it fails as busy.
 pub(super) const MAX_POLLS: u32 = 1 << 16;
@@ -30,8 +32,10 @@ pub(super) const MAX_POLLS: u32 = 1 << 16;
 /// The words that all CPUs read in slow operations, and that CPUs write that ask.
 #[repr(C, align(64))]
 pub(super) struct Requests<P: Platform> {
-    count: P::AtomicU32,
-    epoch: P::AtomicU32,
+    pub(super) count: P::AtomicU32,
+    pub(super) epoch: P::AtomicU32,
+    /// What is refused without a search.
+    pub(super) refused: Refused<P>,
 }
 
 impl<P: Platform> Requests<P> {
@@ -39,6 +43,7 @@ impl<P: Platform> Requests<P> {
         Self {
             count: P::AtomicU32::new(0),
             epoch: P::AtomicU32::new(0),
+            refused: Refused::new(),
         }
     }
 }
@@ -56,7 +61,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Ends parking.
-    fn resume(&self, local: &Local<'_, P>) {
+    pub(super) fn resume(&self, local: &Local<'_, P>) {
         let mut seen = CpuState(local.state.load(Ordering::Relaxed));
         while seen.state() != CpuState::RUNNING {
             let running = CpuState::new(seen.epoch(), CpuState::RUNNING);
@@ -75,8 +80,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Acknowledges requests, and restores the CPU's identity unless one is pending. Returns `true` if none is.
-    fn service(&self, local: &Local<'_, P>) -> bool {
+    /// Acknowledges requests, and restores the CPU's identities unless one is pending. Returns `true` if none is. The
+    /// identity for frees stays closed while a refusal is remembered.
+    pub(super) fn service(&self, local: &Local<'_, P>) -> bool {
         loop {
             // Acquire: pairs with the exchanges that count requests.
             let open = self.requests.count.load(Ordering::Acquire) == 0;
@@ -85,6 +91,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
             // away. If it did so before this exchange, the load below sees that epoch. If it does so afterwards, the
             // identity stays closed, and the next operation gets here again.
             local.identity.swap(identity, Ordering::AcqRel);
+            // The load of the count acquired what the requests remembered that this CPU acknowledged.
+            let free_identity = match self.requests.refused.order() {
+                Some(_) => CLOSED,
+                None => identity,
+            };
+            // Acquire: as for the identity.
+            local.free_identity.swap(free_identity, Ordering::AcqRel);
             // Acquire: pairs with the exchange that begins an epoch.
             let epoch = self.requests.epoch.load(Ordering::Acquire) & EPOCHS;
             // Relaxed: while a CPU runs, only the CPU itself writes its state.
@@ -135,6 +148,14 @@ impl<P: Platform> OwnedTrees<'_, P> {
         Ok(())
     }
 
+    /// Parks another CPU, if the platform lends its token.
+    fn exclude(&self, index: usize, other: &Local<'_, P>) {
+        // The token exists until the CPU is parked.
+        if let Some(_token) = P::Cpu::exclude(CpuId(index as u16)) {
+            self.park_local(other);
+        }
+    }
+
     /// Waits until no other CPU keeps a tree. Returns `false` if one neither parks nor acknowledges in time.
     fn drain_others(&self, local: &Local<'_, P>, epoch: u32) -> bool {
         let others = || {
@@ -144,13 +165,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // All are asked before the first wait, so that they answer simultaneously.
         for (index, other) in others() {
             if self.keeps_none(other, epoch).is_err() {
-                // Release: pairs with the acquires in `service` and `park_local`: the epoch is seen.
-                other.identity.swap(CLOSED, Ordering::AcqRel);
-                P::poke(CpuId(index as u16));
+                other.close();
+                self.exclude(index, other);
             }
         }
         let (mut polls, mut all_drained) = (0, true);
-        for (_, other) in others() {
+        for (index, other) in others() {
             let mut attempt = 0;
             while let Err(seen) = self.keeps_none(other, epoch) {
                 if polls == MAX_POLLS {
@@ -160,6 +180,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 P::wait(&other.state, seen.0, attempt);
                 polls += 1;
                 attempt += 1;
+                // What it did may have been its last operation for a while.
+                if attempt.is_power_of_two() {
+                    self.exclude(index, other);
+                }
             }
         }
         all_drained
@@ -179,7 +203,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.requests.count.fetch_add(1, Ordering::AcqRel);
         let before = self.requests.epoch.fetch_add(1, Ordering::AcqRel);
         let epoch = before.wrapping_add(1) & EPOCHS;
-        local.identity.swap(CLOSED, Ordering::AcqRel);
+        local.close();
         local.release_all(&self.shared);
         self.acknowledge(local, epoch);
         let result = then(self.drain_others(local, epoch));
@@ -196,7 +220,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if seen.state() != CpuState::RUNNING {
             return;
         }
-        local.identity.swap(CLOSED, Ordering::AcqRel);
+        local.close();
         local.release_all(&self.shared);
         let parked = CpuState::new(seen.epoch(), CpuState::PARKED);
         // Release: pairs with the acquires in `drain_others`: the released trees are seen.

@@ -95,8 +95,10 @@ impl<'m, P: Platform> Place<'m, P> {
 /// The state of a CPU.
 #[repr(C, align(64))]
 pub(crate) struct Local<'m, P: Platform> {
-    /// The owner of this CPU's trees, or [`CLOSED`].
+    /// The owner of this CPU's trees, or [`CLOSED`] while the CPU may not hit.
     pub(crate) identity: P::AtomicU32,
+    /// The same for frees, which also may not hit while a refusal is remembered.
+    pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
     places: [Place<'m, P>; Kind::COUNT],
     slots: &'m [P::Cell<u32>],
@@ -113,6 +115,8 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) id: u32,
     /// The window where this CPU begins to search.
     pub(crate) home: u32,
+    /// The nested frees on this CPU that have begun and not ended.
+    pub(crate) nested_frees: P::AtomicU32,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
 }
@@ -129,6 +133,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let (first, second) = list.split_at(list.len() / Kind::COUNT);
         Self {
             identity: P::AtomicU32::new(CLOSED),
+            free_identity: P::AtomicU32::new(CLOSED),
             places: [first, second].map(Place::new),
             slots,
             owned: zero(),
@@ -138,6 +143,7 @@ impl<'m, P: Platform> Local<'m, P> {
             times: zero(),
             id: cpu + 1,
             home,
+            nested_frees: P::AtomicU32::new(0),
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }
@@ -155,6 +161,22 @@ impl<'m, P: Platform> Local<'m, P> {
     fn owns(&self, owner: &P::AtomicU32) -> bool {
         // Relaxed: the CPU itself wrote both, or the identity was taken away, which is a hint.
         owner.load(Ordering::Relaxed) == self.identity.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if the CPU owns a tree, and may free into it without asking whether a refusal is remembered.
+    #[inline(always)]
+    fn frees_into(&self, owner: &P::AtomicU32) -> bool {
+        // Relaxed: as in `owns`.
+        owner.load(Ordering::Relaxed) == self.free_identity.load(Ordering::Relaxed)
+    }
+
+    /// Takes the identities away: the CPU hits nothing until it has asked what other CPUs want.
+    pub(crate) fn close(&self) {
+        // Release: pairs with the acquires in `service`: a CPU whose exchange there comes later sees the epoch.
+        // Acquire: what another CPU did before it closed this one is seen.
+        self.identity.swap(CLOSED, Ordering::AcqRel);
+        // The same. If another CPU restores it meanwhile, that CPU only answers later.
+        self.free_identity.swap(CLOSED, Ordering::AcqRel);
     }
 
     /// The hit of a request: takes the frame that was freed last.
@@ -289,9 +311,9 @@ impl<'m, P: Platform> Local<'m, P> {
         taken
     }
 
-    /// Frees frames of a word, if the CPU owns their tree and all of them are allocated.
+    /// The hit of a free of frames of a word, if all of them are allocated.
     pub(crate) fn give(&self, part: &Part<'_, P>) -> bool {
-        self.owns(&part.header.owner) && part.header.give(part.mask, part.word, part.frames)
+        self.frees_into(&part.header.owner) && part.header.give(part.mask, part.word, part.frames)
     }
 
     /// The hit of a free: frees a frame of an own tree, if it is allocated.
@@ -300,7 +322,9 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some(part) = shared.trees.part(frame) else {
             return false;
         };
-        if !self.owns(&part.header.owner) || !part.header.give(part.mask, part.word, part.frames) {
+        if !self.frees_into(&part.header.owner)
+            || !part.header.give(part.mask, part.word, part.frames)
+        {
             return false;
         }
         let place = self.place(part.header.kind());
@@ -325,7 +349,9 @@ impl<'m, P: Platform> Local<'m, P> {
 
     #[inline(never)]
     fn keep_below(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        let Some(part) = shared.trees.part(frame).filter(|_| !self.is_closed()) else {
+        // Relaxed: a hint, as in `owns`.
+        let is_closed = self.free_identity.load(Ordering::Relaxed) == CLOSED;
+        let Some(part) = shared.trees.part(frame).filter(|_| !is_closed) else {
             return false;
         };
         let kind = match part.header.is_for(Kind::Movable) {
@@ -376,7 +402,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some(part) = trees.part(start) else {
             return false;
         };
-        if !self.owns(&part.header.owner) {
+        if !self.frees_into(&part.header.owner) {
             return false;
         }
         if let Some(part) = trees.part_of_word(start, frames) {

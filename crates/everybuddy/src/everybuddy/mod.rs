@@ -22,6 +22,7 @@
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
+//! | `refused` | what was refused, until something is freed |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
 //! | `survey` | the state of memory, computed from the planes; the checks |
 //!
@@ -36,6 +37,7 @@ mod drain;
 mod foreign;
 mod local;
 mod range;
+mod refused;
 mod request;
 mod survey;
 #[cfg(test)]
@@ -331,7 +333,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         if local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
-        let open = self.begin(local);
+        let open = self.begin_free(local);
         let freed = match self.shared.trees.part_of_word(start, frames) {
             Some(part) if self.free_in_word(local, open, &part) => Ok(()),
             Some(_) => Err(self.diagnose(start, frames)),
@@ -396,9 +398,9 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
-        self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
+        let local = self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
         let (start, frames) = self.named(release)?;
-        self.free_foreign(start, frames)
+        self.with_nested_free(local, || self.free_foreign(start, frames))
     }
 
     fn drain(&self, cpu: &mut P::Cpu) {

@@ -220,6 +220,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Absent::Hole => RegionError::AlreadyManaged(pfn),
             Absent::Reserved => RegionError::NotReserved(pfn),
         })?;
+        // No request that this CPU has not acknowledged can end meanwhile.
+        self.requests.refused.forget();
         for part in self.shared.trees.parts(run.0.0, run.1) {
             let (_, reserved) = self.absent_in(&part);
             self.shared.trees.restore(&part);

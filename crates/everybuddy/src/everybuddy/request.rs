@@ -67,6 +67,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
         flags: Flags,
     ) -> Result<u32, AllocateError> {
         let open = self.begin(local);
+        if self.requests.refused.covers(wanted.frames) {
+            self.end(local, open);
+            cpu.probe().record(Event::Bypass(wanted.order));
+            return Err(AllocateError::Exhausted);
+        }
         // Before the search: what a CPU announces afterwards, it still keeps here.
         let is_hasty = flags.contains(Flags::NO_WAIT);
         let is_kept = is_hasty && self.may_be_kept(Some(local.id));
@@ -94,11 +99,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
             });
         }
         cpu.probe().record(Event::Reclaim);
+        let moment = self.requests.refused.moment();
         self.with_all_drained(local, |all_drained| {
             match self.find_elsewhere(local, wanted) {
                 Ok(start) => Ok(start),
                 Err(_) if !all_drained => Err(AllocateError::Busy),
-                Err(_) => self.find_among_all(local, wanted),
+                Err(_) => self.find_among_all(local, wanted, moment),
             }
         })
     }
@@ -168,9 +174,16 @@ impl<P: Platform> OwnedTrees<'_, P> {
         start
     }
 
-    /// Finds a block while this CPU owns all trees. No other CPU keeps one.
-    fn find_among_all(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, AllocateError> {
+    /// Finds a block while this CPU owns all trees. No other CPU keeps one. If there is none, this is remembered unless
+    /// something was freed since `moment`.
+    fn find_among_all(
+        &self,
+        local: &Local<'_, P>,
+        wanted: Wanted,
+        moment: u64,
+    ) -> Result<u32, AllocateError> {
         local.release_all(&self.shared);
+        let has_nested_free = self.has_nested_free();
         let trees = &self.shared.trees;
         let last = trees.count().saturating_sub(1);
         if !self.shared.claim_all(local.id, 0, last, MAX_POLLS) {
@@ -186,6 +199,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
             true => self.shared.take_own_trees(wanted),
             false => (0..=last).find_map(take),
         };
+        if found.is_none() && !has_nested_free {
+            self.requests.refused.remember(moment, wanted.order);
+        }
         self.shared.release_all(0, last);
         found.ok_or(AllocateError::Exhausted)
     }
@@ -199,6 +215,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Serves a request of code that may have interrupted an operation of the same CPU: it touches only trees that no
     /// CPU owns.
     pub(super) fn allocate_unowned(&self, home: u32, wanted: Wanted) -> Result<u32, AllocateError> {
+        if self.requests.refused.covers(wanted.frames) {
+            return Err(AllocateError::Exhausted);
+        }
         let exceeds_tree = self.exceeds_tree(wanted.order);
         let is_kept = self.may_be_kept(None);
         let found = match exceeds_tree {

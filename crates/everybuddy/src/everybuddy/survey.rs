@@ -10,7 +10,7 @@
 //!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
-use crate::bit_runs::{WORD, first};
+use crate::bit_runs::{WORD, find, first};
 use crate::frame::{Order, Pfn};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
@@ -106,7 +106,23 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
         self.check_table()?;
         self.check_places()?;
+        self.check_refused()?;
         Ok(census)
+    }
+
+    /// Checks that no block is free that is remembered as refused.
+    fn check_refused(&self) -> Result<(), Violation> {
+        let Some(order) = self.requests.refused.order() else {
+            return Ok(());
+        };
+        let blocks = self.survey(self.max_order).free_blocks;
+        match blocks.iter().skip(order.index()).all(|count| *count == 0) {
+            true => Ok(()),
+            false => Err(Violation {
+                pfn: Pfn(0),
+                what: "a block is free that is remembered as refused",
+            }),
+        }
     }
 
     /// Checks that each CPU allocates only from trees that it owns.
@@ -175,6 +191,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
         if any != (own & !foreign != 0) {
             return Err("the mask of words with free frames differs from the planes");
+        }
+        let failed = u32::from(header.failed.get());
+        let is_known = failed != 0 && any && !is_in(header.fresh.get());
+        if is_known && find(own & !foreign, 1 << failed, Order::saturating(failed)).is_some() {
+            return Err("a word is remembered to lack a block that it has");
         }
         if absent != (own & foreign != 0) {
             return Err("the mask of words with absent frames differs from the planes");

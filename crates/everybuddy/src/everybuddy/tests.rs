@@ -13,6 +13,7 @@ use crate::request::Class;
 mod bulk;
 mod kept;
 mod kinds;
+mod refused;
 mod searches;
 
 /// What a naive model knows of a frame.

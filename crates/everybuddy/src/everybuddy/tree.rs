@@ -20,9 +20,10 @@
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
 //!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps in its list,
 //!    and `kept` is 1 if a CPU keeps one.
-//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `marked` and `kind`, and only the
-//!    owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1. Zeros everywhere mean:
-//!    all frames are free, and no CPU owns the tree.
+//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `fresh`, `failed`, `marked` and
+//!    `kind`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
+//!    Zeros everywhere mean: all frames are free, and no CPU owns the tree.
+//! 5. A word of `any` that is not in `fresh` has no free block of the order `failed`, unless that is 0.
 //!
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
@@ -216,7 +217,7 @@ impl<'m, P: Platform> Trees<'m, P> {
                 // In this order: as in `Header::take`.
                 word.own.set(!1);
                 header.split.set(split | mask);
-                header.any.set(mask);
+                header.has_free(mask);
                 return Some(index * WORD);
             }
             let free = word.free();
@@ -271,7 +272,9 @@ impl<'m, P: Platform> Trees<'m, P> {
                 // In this order: as in `Header::take`.
                 word.own.set(left);
                 header.split.set(split | mask);
-                header.any.set(if left == 0 { 0 } else { mask });
+                if left != 0 {
+                    header.has_free(mask);
+                }
             } else {
                 word.own.set(word.own.get() & !free | left);
                 header.any.set(if left == 0 { any & !mask } else { any });
@@ -292,20 +295,15 @@ impl<'m, P: Platform> Trees<'m, P> {
     ) -> Option<u32> {
         let first_word = tree * self.words_per_tree();
         if frames < WORD {
-            let mut any = header.any.get();
-            while any != 0 {
+            let any = header.any.get();
+            if any != 0 {
                 let index = first_word + any.trailing_zeros();
-                let word = self.words.get(index as usize)?;
-                let free = word.free();
-                if let Some(at) = find(free, frames, order) {
-                    let taken = first(frames) << at;
-                    word.own.set(word.own.get() & !taken);
-                    if free == taken {
-                        header.any.set(header.any.get() & !self.mask(index));
-                    }
-                    return Some(index * WORD + at);
+                let found = self.take_of_word(header, index, frames, order);
+                // The header remembers which of the other words are worth a look.
+                let found = found.or_else(|| self.take_of_others(tree, header, frames, order));
+                if found.is_some() {
+                    return found;
                 }
-                any &= any - 1;
             }
         }
         let split = header.split.get();
@@ -324,16 +322,62 @@ impl<'m, P: Platform> Trees<'m, P> {
         }
         header.split.set(split | first(words) << at);
         if rest > 0 {
-            header.any.set(header.any.get() | self.mask(last));
+            header.has_free(self.mask(last));
         }
         Some(start * WORD)
+    }
+
+    /// Takes frames of a split word of an own tree, as `take` does.
+    #[inline(always)]
+    fn take_of_word(
+        &self,
+        header: &Header<P>,
+        index: u32,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let word = self.words.get(index as usize)?;
+        let free = word.free();
+        let at = find(free, frames, order)?;
+        let taken = first(frames) << at;
+        word.own.set(word.own.get() & !taken);
+        if free == taken {
+            header.any.set(header.any.get() & !self.mask(index));
+        }
+        Some(index * WORD + at)
+    }
+
+    /// Takes frames of the first split word of an own tree that has them, and remembers those that have not.
+    #[inline(never)]
+    fn take_of_others(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let (mut candidates, mut failed) = (header.candidates(frames), 0);
+        let mut found = None;
+        while candidates != 0 {
+            let index = tree * self.words_per_tree() + candidates.trailing_zeros();
+            found = self.take_of_word(header, index, frames, order);
+            if found.is_some() {
+                break;
+            }
+            failed |= candidates & candidates.wrapping_neg();
+            candidates &= candidates - 1;
+        }
+        if failed != 0 {
+            header.note_failed(order, failed);
+        }
+        found
     }
 
     /// Returns `true` if a tree may be able to serve a request. A hint, exact if the caller knows that no CPU owns the
     /// tree.
     pub(crate) fn may_serve(&self, header: &Header<P>, frames: u32, order: Order) -> bool {
         let whole = !header.split.peek() & self.extent();
-        frames < WORD && header.any.peek() != 0
+        frames < WORD && header.any.peek() != 0 && header.candidates(frames) != 0
             || header.inbox.load(Ordering::Relaxed) != 0
             || find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
     }
@@ -482,6 +526,7 @@ impl<'m, P: Platform> Trees<'m, P> {
             false => masks & !part.mask,
         };
         header.any.set(with(header.any.get(), own & !foreign != 0));
+        header.fresh.set(with(header.fresh.get(), true));
         header
             .absent
             .set(with(header.absent.get(), own & foreign != 0));

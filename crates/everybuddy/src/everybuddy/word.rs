@@ -11,6 +11,7 @@
 //! every CPU, the others for the owner of the tree.
 
 use crate::arena::zero_cells;
+use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::request::Class;
 
@@ -39,10 +40,14 @@ zero_cells! {
         reserved: Cell<u64>,
         /// The words with returned frames that no CPU keeps.
         inbox: Word<u64>,
+        /// The words of `any` that `failed` says nothing about: frames were freed there since they were searched.
+        fresh: Cell<u64>,
         /// The owner of the tree; 0 if there is none.
         owner: Word<u32>,
         /// 1 if the tree may be marked as spent.
-        marked: Cell<u32>,
+        marked: Cell<u16>,
+        /// The words of `any` that are not in `fresh` have no free block of this order; 0 if nothing is known.
+        failed: Cell<u16>,
         /// What the frames of the tree are for, as a number of [`Kind`], unless all of them are free.
         kind: Cell<u32>,
         /// 1 if CPUs may keep returned frames of the tree in their lists: then the inbox does not name all words that
@@ -160,6 +165,42 @@ impl<P: Platform> Header<P> {
         }
     }
 
+    /// Notes that a word has free frames that a search may not have seen.
+    #[inline(always)]
+    pub(crate) fn has_free(&self, mask: u64) {
+        self.any.set(self.any.get() | mask);
+        self.fresh.set(self.fresh.get() | mask);
+    }
+
+    /// Returns those of the split words with a free frame that may have a block of `frames` frames. A hint, unless the
+    /// CPU owns the tree.
+    #[inline]
+    pub(crate) fn candidates(&self, frames: u32) -> u64 {
+        let (any, failed) = (self.any.peek(), u32::from(self.failed.peek()));
+        match failed == 0 || frames >> failed == 0 {
+            true => any,
+            false => any & self.fresh.peek(),
+        }
+    }
+
+    /// Notes that some words of an own tree have no free block of an order. The header remembers one order: the one for
+    /// which more words are known.
+    pub(crate) fn note_failed(&self, order: Order, words: u64) {
+        let (order, failed) = (order.get().into(), self.failed.get());
+        let known = match failed {
+            0 => 0,
+            _ => self.any.get() & !self.fresh.get(),
+        };
+        if order == failed {
+            self.fresh.set(self.fresh.get() & !words);
+        } else if words.count_ones() > known.count_ones() {
+            // A word without a block has no larger one.
+            let still = if order > failed { known } else { 0 };
+            self.failed.set(order);
+            self.fresh.set(!(words | still));
+        }
+    }
+
     /// Takes frames of a word, if all of them are free.
     #[inline(always)]
     pub(crate) fn take(&self, mask: u64, word: &Word<P>, frames: u64) -> bool {
@@ -169,7 +210,7 @@ impl<P: Platform> Header<P> {
             word.own.set(!frames);
             self.split.set(split | mask);
             if frames != u64::MAX {
-                self.any.set(self.any.get() | mask);
+                self.has_free(mask);
             }
             return true;
         }
@@ -199,15 +240,14 @@ impl<P: Platform> Header<P> {
     /// Writes the plane of the owner after frames became free.
     #[inline(always)]
     pub(crate) fn merge(&self, mask: u64, word: &Word<P>, own: u64, foreign: u64) {
-        let any = self.any.get();
         if own == u64::MAX && foreign == 0 {
             // In this order: as in `take`.
             self.split.set(self.split.get() & !mask);
-            self.any.set(any & !mask);
+            self.any.set(self.any.get() & !mask);
             word.own.set(0);
         } else {
             word.own.set(own);
-            self.any.set(any | mask);
+            self.has_free(mask);
         }
     }
 }

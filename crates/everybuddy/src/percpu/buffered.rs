@@ -17,7 +17,8 @@
 //! 1. It adds itself to the count of drain requests, begins a new epoch, and closes and drains its own list.
 //! 2. It visits each other CPU. If that CPU is parked, it takes the list over, drains it, and parks the CPU again. If
 //!    that CPU is running, it closes the list and waits for an acknowledgement. The owner notices the close at its
-//!    next operation, drains the list, and acknowledges.
+//!    next operation, drains the list, and acknowledges. If the platform lends the token of that CPU between two of
+//!    its operations, the requester parks it.
 //! 3. It tries again, and opens its list when no drain request is left. While any is left, every owner that
 //!    acknowledged keeps its list closed and frees everything into the zone layer.
 //!
@@ -337,9 +338,15 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                     // it the epoch, before it opens the list again.
                     requested = true;
                     slot.list.close();
-                    P::poke(other);
+                    self.exclude(other, slot);
                 }
-                _ => P::wait(cpu_state, seen.0, attempt),
+                _ => {
+                    P::wait(cpu_state, seen.0, attempt);
+                    // What the owner did may have been its last operation for a while.
+                    if attempt.is_power_of_two() {
+                        self.exclude(other, slot);
+                    }
+                }
             }
         }
         false
@@ -370,6 +377,26 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         cpu_state.store(parked.0, Ordering::Release);
         P::wake(cpu_state);
         true
+    }
+
+    /// Parks another CPU, if the platform lends its token.
+    fn exclude(&self, other: CpuId, slot: &Slot<P, L>) {
+        // The token exists until the CPU is parked.
+        if let Some(_token) = P::Cpu::exclude(other) {
+            self.park_slot(slot);
+        }
+    }
+
+    /// Parks a CPU, by its token.
+    fn park_slot(&self, slot: &Slot<P, L>) {
+        let cpu_state = CpuState(slot.remote.cpu_state.load(Ordering::Relaxed));
+        if cpu_state.state() == CpuState::RUNNING {
+            slot.list.close();
+            let parked = CpuState::new(cpu_state.epoch(), CpuState::PARKED);
+            // Release: pairs with the acquire in `drain_remote`: a CPU that takes the list over sees its content.
+            slot.remote.cpu_state.store(parked.0, Ordering::Release);
+            P::wake(&slot.remote.cpu_state);
+        }
     }
 
     /// Prepares this CPU's list for a miss: ends parking and acknowledges drain requests. Returns `true` if the list
@@ -587,16 +614,8 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         let Some(slot) = self.slot(cpu.id()) else {
             return;
         };
-        if A::LOCKS {
-            return;
-        }
-        let cpu_state = CpuState(slot.remote.cpu_state.load(Ordering::Relaxed));
-        if cpu_state.state() == CpuState::RUNNING {
-            slot.list.close();
-            let parked = CpuState::new(cpu_state.epoch(), CpuState::PARKED);
-            // Release: pairs with the acquire in `drain_remote`: a CPU that takes the list over sees its content.
-            slot.remote.cpu_state.store(parked.0, Ordering::Release);
-            P::wake(&slot.remote.cpu_state);
+        if !A::LOCKS {
+            self.park_slot(slot);
         }
     }
 

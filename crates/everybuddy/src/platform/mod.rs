@@ -57,6 +57,26 @@ pub trait CpuToken {
 
     /// Returns this CPU's probe. O(1), no lock.
     fn probe(&mut self) -> &mut Self::Probe;
+
+    /// Excludes another CPU, since a request needs what that CPU keeps: returns its token if it executes no operation,
+    /// and it begins none until the token is dropped. The caller then acts as that CPU, and parks it.
+    ///
+    /// A platform whose tokens exist during single operations can lend them, for instance by a lock of each CPU. The
+    /// caller is in an operation itself and may be excluded by another CPU, so this never waits for an operation to
+    /// end. What the CPU did in its last operation must be visible to the caller, and what the caller did must be
+    /// visible to its next operation.
+    ///
+    /// If the token is in use or cannot be lent, returns `None`. The platform may then ask the CPU to call
+    /// [`drain`](crate::FrameAllocator::drain) soon, as a kernel does by an interrupt. A request excludes a CPU again
+    /// while it waits, less and less often.
+    #[inline(always)]
+    fn exclude(cpu: CpuId) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        let _ = cpu;
+        None
+    }
 }
 
 /// A value that fits a shared cell.
@@ -168,11 +188,5 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     #[inline(always)]
     fn work(instructions: u32) {
         let _ = instructions;
-    }
-
-    /// Asks a CPU to call into the allocator soon, as a kernel does by an interrupt. Natively nothing.
-    #[inline(always)]
-    fn poke(cpu: CpuId) {
-        let _ = cpu;
     }
 }

@@ -1,6 +1,7 @@
 //! The allocators' tests from outside, in one program: systems are compiled once for all of them.
 
 mod domains;
+mod excluded;
 mod handover;
 mod holds;
 mod late;

@@ -17,7 +17,8 @@
 //! | `drain` | the first free that finds the list full |
 //!
 //! `bulk` and `free-bulk` move 31 frames. `run` allocates exactly 260 frames and `free-run` frees them; `free-part`
-//! frees 100 of such a run, `free-rest` the other 160. `serve` runs a service until it is idle.
+//! frees 100 of such a run, `free-rest` the other 160. `serve` runs a service until it is idle. `refuse` and
+//! `refuse-again` are requests for 8 frames where every eleventh frame is free, and no two that are adjacent.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -232,6 +233,7 @@ impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
         self.bulk(cpu);
         self.runs(cpu);
         self.serve(cpu);
+        self.refuse(cpu);
     }
 
     fn pair(&self, cpu: &mut Cpu, order: Order) {
@@ -313,6 +315,43 @@ impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
             160
         ));
         self.end("free-rest 160", 1);
+    }
+
+    fn refuse(&self, cpu: &mut Cpu) {
+        const APART: u32 = 11;
+        let largest = self.system.max_order();
+        let free = |cpu: &mut Cpu, start: u32, frames: u32| {
+            let release = match frames {
+                1 => Release::frame(Pfn(start)),
+                _ => Release::frames(Pfn(start), frames),
+            };
+            self.system.free(cpu, release).expect("it is allocated");
+        };
+        self.settle(cpu);
+        let mut blocks = Vec::new();
+        for order in (0..=largest.get()).rev().filter_map(Order::new) {
+            while let Ok(start) = self.system.allocate(cpu, Request::order(order)) {
+                blocks.push(Block::new(start, order));
+            }
+        }
+        let parts = |block: &Block| {
+            let end = block.start.0 + block.order.frames();
+            let starts = (block.start.0..end).step_by(APART as usize);
+            starts.map(move |start| (start, (end - start).min(APART)))
+        };
+        for (start, _) in blocks.iter().flat_map(parts) {
+            free(cpu, start, 1);
+        }
+        let eight = Order::new(3).expect("an order");
+        for path in ["refuse 3", "refuse-again 3"] {
+            discard(path);
+            assert_eq!(measured::allocate_block(self.system, cpu, eight), None);
+            self.end(path, 1);
+        }
+        for (start, frames) in blocks.iter().flat_map(parts).filter(|part| part.1 > 1) {
+            free(cpu, start + 1, frames - 1);
+        }
+        discard("all is free");
     }
 
     fn serve(&self, cpu: &mut Cpu) {

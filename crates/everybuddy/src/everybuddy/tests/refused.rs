@@ -1,0 +1,180 @@
+//! What is refused without a search, and until when.
+
+use super::*;
+use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
+use crate::request::Flags;
+use local::CLOSED;
+
+const FRAMES: u32 = 512;
+
+type Cpu = NativeCpu<NoProbe>;
+
+fn block(order: u8) -> Request {
+    Request::order(Order::new(order).unwrap())
+}
+
+/// Calls `body` where the frames with even numbers are free and a pair was refused to CPU 0. CPU 1 has not called.
+fn with_refused_pair(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu)) {
+    with_system((FRAMES, 0), 2, (Some(128), 7), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        for _ in 0..FRAMES {
+            system.allocate(&mut zero, Request::FRAME).unwrap();
+        }
+        for frame in (0..FRAMES).step_by(2) {
+            system.free(&mut zero, Release::frame(Pfn(frame))).unwrap();
+        }
+        assert_eq!(system.requests.refused.order(), None);
+        let refused = system.allocate(&mut zero, block(1));
+        assert_eq!(refused, Err(AllocateError::Exhausted));
+        assert_eq!(system.requests.refused.order(), Order::new(1));
+        body(system, &mut zero, &mut one);
+        system.check(&mut zero).unwrap();
+    });
+}
+
+/// Returns which of a CPU's identities are not closed: that for allocations, and that for frees.
+fn open(system: &OwnedTrees<'_, Native>, cpu: usize) -> [bool; 2] {
+    let local = &system.locals[cpu];
+    [&local.identity, &local.free_identity].map(|word| word.load(Ordering::Relaxed) != CLOSED)
+}
+
+#[test]
+fn what_was_refused_is_refused_without_a_search() {
+    with_refused_pair(|system, zero, one| {
+        let epoch = || system.requests.epoch.load(Ordering::Relaxed);
+        let before = epoch();
+        for request in [block(1), block(2), Request::frames(2), Request::frames(3)] {
+            let refused = system.allocate(zero, request);
+            assert_eq!(refused, Err(AllocateError::Exhausted));
+        }
+        assert_eq!(epoch(), before);
+        // CPU 0 owns a tree, so a search would find that CPU 1 cannot know.
+        system.allocate(zero, Request::FRAME).unwrap();
+        let hasty = block(1).with_flags(Flags::NO_WAIT);
+        assert_eq!(system.allocate(one, hasty), Err(AllocateError::Exhausted));
+        let nested = system.allocate_nested(CpuId(1), block(1));
+        assert_eq!(nested, Err(AllocateError::Exhausted));
+    });
+}
+
+#[test]
+fn the_smallest_block_is_remembered() {
+    with_system((FRAMES, 0), 1, (Some(128), 7), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        let all = system.allocate(&mut cpu, block(7)).unwrap();
+        while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
+        for (freed, refused) in [(Pfn(all.0 + 1), 1), (Pfn(all.0 + 8), 1)] {
+            system.free(&mut cpu, Release::frame(freed)).unwrap();
+            for order in [4, 2, refused, 3] {
+                let result = system.allocate(&mut cpu, block(order));
+                assert_eq!(result, Err(AllocateError::Exhausted));
+            }
+            assert_eq!(system.requests.refused.order(), Order::new(refused));
+        }
+        for _ in 0..2 {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        let refused = system.allocate(&mut cpu, Request::FRAME);
+        assert_eq!(refused, Err(AllocateError::Exhausted));
+        assert_eq!(system.requests.refused.order(), Some(Order::ZERO));
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
+fn allocations_hit_while_a_refusal_is_remembered_and_the_first_free_does_not() {
+    with_refused_pair(|system, zero, one| {
+        assert_eq!(open(system, 0), [true, false]);
+        let frames = [(); 2].map(|()| system.allocate(zero, Request::FRAME).unwrap());
+        let other = system.allocate(one, Request::FRAME).unwrap();
+        assert_eq!([open(system, 0), open(system, 1)], [[true, false]; 2]);
+        assert_eq!(system.requests.refused.order(), Order::new(1));
+        system.free(zero, Release::frame(frames[0])).unwrap();
+        assert_eq!(system.requests.refused.order(), None);
+        assert_eq!(open(system, 0), [true; 2]);
+        assert_eq!(open(system, 1), [true, false]);
+        system.free(one, Release::frame(other)).unwrap();
+        assert_eq!(open(system, 1), [true; 2]);
+    });
+}
+
+#[test]
+fn every_free_ends_a_refusal() {
+    type Way = fn(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu);
+    let ways: [Way; 6] = [
+        |system, zero, _| system.free(zero, Release::frame(Pfn(1))).unwrap(),
+        |system, _, one| system.free(one, Release::frame(Pfn(1))).unwrap(),
+        |system, zero, _| system.free(zero, Release::frames(Pfn(1), 1)).unwrap(),
+        |system, _, _| {
+            let freed = system.free_nested(CpuId(1), Release::frame(Pfn(1)));
+            freed.unwrap();
+        },
+        |system, zero, _| {
+            let both = [1, 3].map(|frame| Release::frame(Pfn(frame)));
+            system.free_bulk(zero, &both).unwrap();
+        },
+        |system, zero, _| {
+            let range = FrameRange::new(0, 1);
+            system.reserve(zero, range).unwrap();
+            system.free(zero, Release::frame(Pfn(1))).unwrap();
+            let refused = system.allocate(zero, block(1));
+            assert_eq!(refused, Err(AllocateError::Exhausted));
+            system.unreserve(zero, range).unwrap();
+        },
+    ];
+    for way in ways {
+        with_refused_pair(|system, zero, one| {
+            way(system, zero, one);
+            assert_eq!(system.requests.refused.order(), None);
+            system.park(one);
+            assert_eq!(system.allocate(zero, block(1)), Ok(Pfn(0)));
+        });
+    }
+}
+
+#[test]
+fn a_search_reads_only_words_into_which_frames_were_freed() {
+    with_refused_pair(|system, zero, _| {
+        let headers = system.shared.trees.headers;
+        for header in headers {
+            assert_eq!((header.candidates(1), header.candidates(2)), (3, 0));
+        }
+        // A free by count enters no list.
+        system.free(zero, Release::frames(Pfn(131), 1)).unwrap();
+        let two = headers.iter().map(|header| header.candidates(2));
+        assert!(two.eq([0, 1, 0, 0]));
+        assert_eq!(
+            system.allocate(zero, block(2)),
+            Err(AllocateError::Exhausted)
+        );
+        assert_eq!(headers[1].candidates(2), 1);
+        assert_eq!(system.allocate(zero, block(1)), Ok(Pfn(130)));
+    });
+}
+
+#[test]
+fn a_header_remembers_the_order_that_fails_in_more_words() {
+    let header = <Header<Native> as crate::arena::ZeroCells<Native>>::zero();
+    let [two, four, eight] = [1, 2, 3].map(|order| Order::new(order).unwrap());
+    header.any.set(0xff);
+    let candidates = || [1, 2, 4, 8, 16].map(|frames| header.candidates(frames));
+    header.note_failed(four, 0b0011);
+    assert_eq!(candidates(), [0xff, 0xff, 0xfc, 0xfc, 0xfc]);
+    header.note_failed(four, 0b0100);
+    assert_eq!(candidates(), [0xff, 0xff, 0xf8, 0xf8, 0xf8]);
+    // Fewer words of another order change nothing.
+    header.note_failed(two, 0b1000);
+    header.note_failed(eight, 0b1000);
+    assert_eq!(candidates(), [0xff, 0xff, 0xf8, 0xf8, 0xf8]);
+    // Words without four frames have no eight.
+    header.note_failed(eight, 0xf0);
+    assert_eq!(candidates(), [0xff, 0xff, 0xff, 0x08, 0x08]);
+    header.has_free(0x80);
+    assert_eq!(candidates(), [0xff, 0xff, 0xff, 0x88, 0x88]);
+    header.note_failed(two, 0xff);
+    assert_eq!(candidates(), [0xff, 0, 0, 0, 0]);
+    header.has_free(0x81);
+    assert_eq!(candidates(), [0xff, 0x81, 0x81, 0x81, 0x81]);
+}

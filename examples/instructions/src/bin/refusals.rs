@@ -1,0 +1,254 @@
+//! Counts refused requests of a few frames in memory that is nearly full, and times a refusal.
+//!
+//! Arguments choose systems; without any, `everybuddy`, `bs` and `llfree` run. One CPU calls. Two states of memory:
+//!
+//! | state | how it came about |
+//! |---|---|
+//! | `scattered` | all memory was allocated frame by frame, then random frames were freed; blocks of each order are requested until one is refused |
+//! | `mixed` | blocks of orders 0 to 4 replace each other at random, for ten times as many requests as memory has frames |
+//!
+//! The columns: the requests of an order; those that were refused; those of them for which a block was free, which must
+//! be 0; and those for which enough frames were free, so that another placement of the earlier blocks could serve them.
+//! Times are the medians of requests that were refused, in nanoseconds: the first one after a free, and a repeated one.
+
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::time::Instant;
+
+use everybuddy::prelude::*;
+
+type Cpu = <Native as Platform>::Cpu;
+
+/// 256 MiB.
+const FRAMES: u32 = 1 << 16;
+const FULL: [u32; 3] = [50, 90, 99];
+const ORDERS: usize = 5;
+
+/// A small generator (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit as u64) as usize
+    }
+}
+
+/// Which frames are free, as the caller knows it.
+struct Known {
+    /// For each order, the number of allocated frames of each block, from the lowest on.
+    used: [Vec<u32>; ORDERS],
+    /// For each order, the number of blocks without an allocated frame.
+    whole: [usize; ORDERS],
+    free: u32,
+}
+
+impl Known {
+    fn new() -> Self {
+        let blocks = |order: usize| (FRAMES >> order) as usize;
+        Self {
+            used: core::array::from_fn(|order| vec![0; blocks(order)]),
+            whole: core::array::from_fn(blocks),
+            free: FRAMES,
+        }
+    }
+
+    fn set(&mut self, block: Block, is_used: bool) {
+        let frames = block.order.frames();
+        for frame in block.start.0..block.start.0 + frames {
+            for (order, (used, whole)) in self.used.iter_mut().zip(&mut self.whole).enumerate() {
+                let count = &mut used[(frame >> order) as usize];
+                if is_used {
+                    *whole -= usize::from(*count == 0);
+                    *count += 1;
+                } else {
+                    *count -= 1;
+                    *whole += usize::from(*count == 0);
+                }
+            }
+        }
+        match is_used {
+            true => self.free -= frames,
+            false => self.free += frames,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Row {
+    requests: u64,
+    refused: u64,
+    wrongly: u64,
+    by_placement: u64,
+}
+
+struct Run<'s, A> {
+    name: &'s str,
+    system: &'s A,
+    cpu: Cpu,
+    known: Known,
+    held: Vec<Block>,
+    rows: [Row; ORDERS],
+    random: Random,
+}
+
+impl<A: FrameAllocator<Native>> Run<'_, A> {
+    fn request(&mut self, order: usize) -> bool {
+        let order_of = Order::new(order as u8).expect("a small order");
+        let row = &mut self.rows[order];
+        row.requests += 1;
+        match self
+            .system
+            .allocate(&mut self.cpu, Request::order(order_of))
+        {
+            Ok(start) => {
+                let block = Block::new(start, order_of);
+                self.known.set(block, true);
+                self.held.push(block);
+                true
+            }
+            Err(_) => {
+                row.refused += 1;
+                row.wrongly += u64::from(self.known.whole[order] > 0);
+                row.by_placement += u64::from(self.known.free >= order_of.frames());
+                false
+            }
+        }
+    }
+
+    fn free(&mut self) {
+        let index = self.random.below(self.held.len());
+        let block = self.held.swap_remove(index);
+        self.known.set(block, false);
+        let freed = self.system.free(&mut self.cpu, Release::block(block));
+        freed.expect("it is allocated");
+    }
+
+    fn free_all(&mut self) {
+        while !self.held.is_empty() {
+            self.free();
+        }
+        self.rows = [Row::default(); ORDERS];
+    }
+
+    fn report(&self, state: &str, full: u32) {
+        for (order, row) in self.rows.iter().enumerate() {
+            println!(
+                "{:<12} {state:<10} {full:>3} % {order:>6} {:>9} {:>9} {:>8} {:>13}",
+                self.name, row.requests, row.refused, row.wrongly, row.by_placement
+            );
+        }
+    }
+
+    fn scattered(&mut self, full: u32) {
+        while self.request(0) {}
+        while (FRAMES - self.known.free) * 100 > FRAMES * full {
+            self.free();
+        }
+        self.rows = [Row::default(); ORDERS];
+        for order in (1..ORDERS).rev() {
+            while self.request(order) {}
+        }
+        self.report("scattered", full);
+        let order = Order::new(4).expect("a small order");
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..2001 {
+            // A single frame, so that the next request is refused again.
+            self.free();
+            for times in &mut times {
+                let start = Instant::now();
+                let result = black_box(self.system.allocate(&mut self.cpu, Request::order(order)));
+                let took = start.elapsed().as_nanos();
+                match result {
+                    Ok(start) => {
+                        let block = Block::new(start, order);
+                        self.known.set(block, true);
+                        self.held.push(block);
+                    }
+                    Err(_) => times.push(took),
+                }
+            }
+        }
+        let medians = times.map(|mut times| {
+            times.sort_unstable();
+            times.get(times.len() / 2).copied().unwrap_or_default()
+        });
+        println!(
+            "{:<12} scattered  {full:>3} % order 4: a refusal after a free {} ns, another one {} ns",
+            self.name, medians[0], medians[1]
+        );
+        self.free_all();
+    }
+
+    fn mixed(&mut self, full: u32) {
+        let is_full = |run: &Self| (FRAMES - run.known.free) * 100 >= FRAMES * full;
+        for count in 0..10 * FRAMES {
+            if count == 5 * FRAMES {
+                self.rows = [Row::default(); ORDERS];
+            }
+            while is_full(self) {
+                self.free();
+            }
+            // Each order asks for as many frames.
+            let order = match self.random.below(31) {
+                0..16 => 0,
+                16..24 => 1,
+                24..28 => 2,
+                28..30 => 3,
+                _ => 4,
+            };
+            if !self.request(order) && !self.held.is_empty() {
+                self.free();
+            }
+        }
+        self.report("mixed", full);
+        self.free_all();
+    }
+}
+
+struct Visitor<'n>(&'n str);
+
+impl WithSystem<Native> for Visitor<'_> {
+    type Output = ();
+
+    fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
+        let cpus = NativeCpus::new(2);
+        let mut run = Run {
+            name: self.0,
+            system,
+            cpu: cpus.claim(CpuId(0)).expect("no other thread has it"),
+            known: Known::new(),
+            held: Vec::new(),
+            rows: [Row::default(); ORDERS],
+            random: Random(1),
+        };
+        for full in FULL {
+            run.scattered(full);
+            run.mixed(full);
+        }
+    }
+}
+
+fn main() {
+    let ranges = [FrameRange::new(0, FRAMES.into())];
+    let setup = Setup::new(&ranges, 2);
+    let mut memory = vec![MaybeUninit::uninit(); 4 << 20];
+    let mut chosen: Vec<String> = std::env::args().skip(1).collect();
+    if chosen.is_empty() {
+        chosen = ["everybuddy", "bs", "llfree"].map(String::from).into();
+    }
+    println!("system       state      full    order  requests   refused  wrongly  by placement");
+    for name in &chosen {
+        let spec: SystemSpec = match name.parse() {
+            Ok(spec) => spec,
+            Err(error) => {
+                eprintln!("refusals: {name}: {error}");
+                std::process::exit(2);
+            }
+        };
+        with_system(&spec, &setup, &mut memory, Visitor(name)).expect("4 MiB suffice");
+    }
+}
