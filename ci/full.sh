@@ -24,6 +24,7 @@ overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
 jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh
+python          5 min   ci/python.sh
 timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh
 mutants       150 min   ci/mutants.sh

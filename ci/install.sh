@@ -16,6 +16,7 @@
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
+#   python     Python with virtual environments; ci/python.sh installs its packages in one
 #   full       all of these
 set -euo pipefail
 
@@ -36,7 +37,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make python
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -64,6 +65,7 @@ for tool in "$@"; do
         cbindgen --version 2>/dev/null | grep -q " $CBINDGEN\$" || cargo install cbindgen --locked --version "$CBINDGEN"
         ;;
     make) packages make make ;;
+    python) python3 -c 'import ensurepip' 2>/dev/null || packages no-venv python3 python3-venv ;;
     linux)
         packages qemu-system-x86_64 qemu-system-x86
         packages busybox busybox-static
