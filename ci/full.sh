@@ -26,6 +26,7 @@ readme          3 min   ci/smoke.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh
+python          5 min   ci/python.sh
 timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh
 mutants       150 min   ci/mutants.sh

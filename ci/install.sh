@@ -18,6 +18,7 @@
 #   make       builds jemalloc
 #   boot       a virtual machine, and the compiler's target for kernels
 #   ostd       the nightly compiler that examples/ostd names
+#   python     Python with virtual environments; ci/python.sh installs its packages in one
 #   full       all of these
 set -euo pipefail
 
@@ -38,7 +39,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make boot ostd
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make boot ostd python
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -72,6 +73,7 @@ for tool in "$@"; do
         ;;
     # rustup installs it when it is first called there.
     ostd) (cd "$(dirname "$0")/../examples/ostd" && cargo --version >/dev/null) ;;
+    python) python3 -c 'import ensurepip' 2>/dev/null || packages no-venv python3 python3-venv ;;
     linux)
         packages qemu-system-x86_64 qemu-system-x86
         packages busybox busybox-static

@@ -1,101 +1,146 @@
-//! The locations of traces.
+//! The traces that come with the program, and the locations of others.
 //!
 //! # Purpose
 //!
-//! A trace can be named by its file or, if it belongs to the project, by its bare name, from any working directory.
+//! A trace can be named by its file or, if it is bundled with the program, by its bare name. Bundled traces are part of
+//! the program, so they are there wherever it is installed and from whatever folder it runs.
 //!
 //! # Invariants
 //!
-//! The same name selects the same file for every subcommand.
+//! The same name selects the same trace for every subcommand.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-use everybuddy_trace::{Leniency, Repairs, Trace, files};
+use everybuddy_trace::{Embedded, Leniency, Repairs, Trace, files, read_embedded};
 
 use crate::Error;
 use crate::choice::nearest;
 
-/// The traces of the project that run if none is named, in the order in which they run.
-pub const BUNDLED: [&str; 3] = ["gcc_build", "dbench_tar", "numpy_thp"];
-
-/// The other traces of the project, for experiments that name them.
-pub const NAMED: [&str; 1] = ["sysbench_mt_cut"];
-
-/// Returns `true` if a trace belongs to the project.
-pub fn is_bundled(name: &str) -> bool {
-    BUNDLED.iter().chain(&NAMED).any(|known| *known == name)
+/// A trace that is bundled with the program.
+#[derive(Clone, Copy)]
+pub struct Bundled {
+    /// What was recorded, in a few words.
+    pub program: &'static str,
+    /// Its name and its files.
+    pub trace: Embedded,
 }
 
-/// The environment variable that names a directory of traces, which replaces the default locations.
+/// The files of the folder `traces`. The bundled traces have no acquisitions of locks.
+macro_rules! bundled {
+    ($($name:literal: $program:literal,)+) => {
+        [$(Bundled {
+            program: $program,
+            trace: Embedded {
+                name: $name,
+                calls: include_bytes!(concat!("../../../traces/", $name, ".parquet")),
+                companions: [
+                    Some(include_bytes!(concat!("../../../traces/", $name, ".faults.parquet"))),
+                    Some(include_bytes!(concat!("../../../traces/", $name, ".vmas.parquet"))),
+                    None,
+                ],
+            },
+        }),+]
+    };
+}
+
+/// The traces that are bundled with the program.
+pub static BUNDLED: [Bundled; 4] = bundled![
+    "gcc_build": "gcc builds lua and zlib, two jobs at a time",
+    "dbench_tar": "dbench, then tar: file operations, mostly page cache",
+    "numpy_thp": "data processing with numpy and pandas, with transparent huge pages",
+    "sysbench_mt_cut": "sysbench, its tests of memory and threads: the first 150,000 calls",
+];
+
+/// The bundled traces that run if none is named, in the order in which they run. Experiments name the others.
+pub const DEFAULT: [&str; 3] = ["gcc_build", "dbench_tar", "numpy_thp"];
+
+/// The environment variable that names a folder of traces, which replaces the bundled ones.
 pub const FOLDER_VARIABLE: &str = "EVERYBUDDY_TRACES";
 
-/// The directories that are searched for bare names.
-fn folders() -> Vec<PathBuf> {
-    match env::var_os(FOLDER_VARIABLE) {
-        Some(folder) if !folder.is_empty() => vec![PathBuf::from(folder)],
-        _ => vec![
-            PathBuf::from("traces"),
-            // The project's own directory, if the program was built there: `cargo run` from anywhere.
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .ancestors()
-                .nth(2)
-                .map_or_else(PathBuf::new, |project| project.join("traces")),
-        ],
-    }
+/// Returns the bundled trace with a name.
+pub fn bundled(name: &str) -> Option<&'static Bundled> {
+    BUNDLED.iter().find(|own| own.trace.name == name)
 }
 
-/// Returns the file of a trace that is given by path or by bare name.
+/// The place of a trace.
+enum Place {
+    File(PathBuf),
+    Program(&'static Bundled),
+}
+
+/// Finds a trace that is given by path or by bare name.
+fn locate(name: &str) -> Result<Place, Error> {
+    let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    locate_in(name, folder.as_deref().map(Path::new))
+}
+
+/// Finds a trace as if [`FOLDER_VARIABLE`] had this value.
+fn locate_in(name: &str, folder: Option<&Path>) -> Result<Place, Error> {
+    let path = Path::new(name);
+    let is_bare = path.components().count() == 1 && path.extension().is_none();
+    if path.is_file() || !is_bare {
+        return Ok(Place::File(path.to_path_buf()));
+    }
+    if let Some(folder) = folder {
+        let path = folder.join(format!("{name}.parquet"));
+        let shown = folder.display();
+        return match (path.is_file(), folder.is_dir()) {
+            (true, _) => Ok(Place::File(path)),
+            (false, true) => Err(Error::usage(format!(
+                "trace `{name}` not found (no {name}.parquet in {shown}, the folder that {FOLDER_VARIABLE} names)\n\
+                 help: pass a .parquet file, or unset {FOLDER_VARIABLE} to use the bundled traces"
+            ))),
+            (false, false) => Err(Error::usage(format!(
+                "trace `{name}` not found ({FOLDER_VARIABLE} names {shown}, which is not a folder)\n\
+                 help: set {FOLDER_VARIABLE} to a folder of traces, or unset it to use the bundled traces"
+            ))),
+        };
+    }
+    if let Some(own) = bundled(name) {
+        return Ok(Place::Program(own));
+    }
+    let known = BUNDLED.map(|own| own.trace.name);
+    let hint = match nearest(name, &known) {
+        Some(near) => format!("did you mean `{near}`? "),
+        None => String::new(),
+    };
+    Err(Error::usage(format!(
+        "trace `{name}` not found (neither a file nor a bundled trace)\nhelp: {hint}pass a .parquet file, or one of {}",
+        known.join(", "),
+    )))
+}
+
+/// Returns the file of a trace that is given by path or by bare name, or `None` if the trace is part of the program.
 ///
 /// A path that does not exist is returned anyway, and reading it reports the error. For an unknown bare name, the
 /// error lists the known names.
 ///
 /// # Errors
 /// Returns a usage error for an unknown bare name.
-pub fn locate(name: &str) -> Result<PathBuf, Error> {
-    let path = Path::new(name);
-    let is_bare = path.components().count() == 1 && path.extension().is_none();
-    if path.is_file() || !is_bare {
-        return Ok(path.to_path_buf());
-    }
-    let file = format!("{name}.parquet");
-    let folders = folders();
-    if let Some(found) = folders
-        .iter()
-        .map(|folder| folder.join(&file))
-        .find(|p| p.is_file())
-    {
-        return Ok(found);
-    }
-    let places: Vec<String> = folders
-        .iter()
-        .map(|folder| folder.display().to_string())
-        .collect();
-    let known = [&BUNDLED[..], &NAMED].concat();
-    let hint = match nearest(name, &known) {
-        Some(near) => format!("did you mean `{near}`? "),
-        None => String::new(),
-    };
-    Err(Error::usage(format!(
-        "trace `{name}` not found (no {file} in {})\nhelp: {hint}pass a .parquet file, or one of {}",
-        places.join(" or "),
-        known.join(", "),
-    )))
+pub fn file(name: &str) -> Result<Option<PathBuf>, Error> {
+    Ok(match locate(name)? {
+        Place::File(path) => Some(path),
+        Place::Program(_) => None,
+    })
 }
 
 /// Reads a trace that is given by path or by bare name.
 ///
 /// # Errors
-/// Returns the errors of [`locate`] and of the trace.
+/// Returns the errors of [`file`](fn@file) and of the trace.
 pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
-    Ok(everybuddy_trace::read(&locate(name)?, leniency)?)
+    Ok(match locate(name)? {
+        Place::File(path) => everybuddy_trace::read(&path, leniency)?,
+        Place::Program(own) => read_embedded(&own.trace, leniency)?,
+    })
 }
 
-/// Rejects an output file that is not named like a trace, or that is one of the files of `input`.
+/// Rejects an output file that is not named like a trace, or that is one of the files of `input`, if that is a file.
 ///
 /// # Errors
 /// Returns a usage error that suggests another name.
-pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
+pub fn check_output(output: &Path, input: Option<&Path>) -> Result<(), Error> {
     if output
         .extension()
         .is_none_or(|extension| extension != "parquet")
@@ -109,6 +154,7 @@ pub fn check_output(output: &Path, input: &Path) -> Result<(), Error> {
     }
     // The companions are written, too.
     let mut written = files(output).into_iter();
+    let Some(input) = input else { return Ok(()) };
     written.try_for_each(|file| check_distinct("-o", &file, input))
 }
 
@@ -146,25 +192,42 @@ mod tests {
         for name in ["a.parquet", "a.faults.parquet"] {
             std::fs::write(folder.join(name), "").unwrap();
         }
-        assert!(check_output(&input, &input).is_err());
-        assert!(check_output(&folder.join("b.parquet"), &input).is_ok());
-        assert!(check_output(&folder.join("b"), &input).is_err());
+        assert!(check_output(&input, Some(&input)).is_err());
+        assert!(check_output(&folder.join("b.parquet"), Some(&input)).is_ok());
+        assert!(check_output(&folder.join("b"), Some(&input)).is_err());
         // Its faults would replace those of the input.
-        assert!(check_output(&folder.join("a.faults.parquet"), &input).is_err());
+        assert!(check_output(&folder.join("a.faults.parquet"), Some(&input)).is_err());
         // A recording has no companions: this trace was made of it before.
         std::fs::write(folder.join("a.data"), "").unwrap();
-        assert!(check_output(&input, &folder.join("a.data")).is_ok());
+        assert!(check_output(&input, Some(&folder.join("a.data"))).is_ok());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn paths_stay_and_names_are_explained() {
-        assert_eq!(
-            locate("no/such.parquet").unwrap(),
-            Path::new("no/such.parquet")
-        );
-        assert_eq!(locate("such.parquet").unwrap(), Path::new("such.parquet"));
-        let message = locate("gcc_biuld").unwrap_err().to_string();
-        assert!(message.contains("did you mean `gcc_build`?"), "{message}");
+        let is_file = |name: &str| {
+            let found = locate_in(name, None);
+            matches!(found, Ok(Place::File(path)) if path == Path::new(name))
+        };
+        assert!(is_file("no/such.parquet") && is_file("such.parquet"));
+        let message = |name, folder| match locate_in(name, folder) {
+            Ok(_) => panic!("{name} was found"),
+            Err(error) => error.to_string(),
+        };
+        assert!(message("gcc_biuld", None).contains("did you mean `gcc_build`?"));
+        let nowhere = message("gcc_build", Some(Path::new("/no/such/folder")));
+        assert!(nowhere.contains("not a folder") && nowhere.contains("or unset it"));
+        let folder = env::temp_dir();
+        assert!(message("gcc_build", Some(&folder)).contains("no gcc_build.parquet in"));
+    }
+
+    #[test]
+    fn the_default_traces_are_bundled() {
+        for name in DEFAULT {
+            let own = bundled(name).expect("bundled");
+            let (trace, repairs) = read_embedded(&own.trace, Leniency::Strict).unwrap();
+            assert!(repairs.is_empty() && trace.name == name);
+            assert!(!trace.faults.is_empty() && !trace.regions.is_empty());
+        }
     }
 }

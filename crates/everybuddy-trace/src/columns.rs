@@ -11,19 +11,19 @@
 //! Every returned column has exactly the number of rows of the table.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::FileReader;
 use parquet::schema::types::ColumnDescriptor;
 
 use crate::error::{Problem, TraceError};
 use crate::guard::guarded;
 use crate::identity;
 use crate::repair::{Leniency, Repair, Repairs};
+use crate::source::Source;
 
 /// The number of values decoded per call: large enough to amortize the call, small enough for the cache.
 const BATCH: usize = 8192;
@@ -34,7 +34,7 @@ const RESERVED_ROWS: usize = 1 << 22;
 /// An open Parquet file.
 pub(crate) struct Table {
     file: PathBuf,
-    reader: SerializedFileReader<File>,
+    reader: Box<dyn FileReader>,
     bytes: u64,
     rows: usize,
 }
@@ -87,18 +87,10 @@ impl Sieve {
 
 impl Table {
     /// Opens a file and checks that it has the required columns.
-    pub(crate) fn open(path: &Path, needed: &[&'static str]) -> Result<Table, TraceError> {
-        let file = File::open(path).map_err(|error| TraceError::io(path, error))?;
-        let about = file
-            .metadata()
-            .map_err(|error| TraceError::io(path, error))?;
-        if about.is_file() && about.len() == 0 {
-            return Err(TraceError::new(path, None, Problem::Empty));
-        }
-        let reader = guarded(path, || SerializedFileReader::new(file))?;
-        let (file, bytes) = (path.to_path_buf(), about.len());
+    pub(crate) fn open(source: &Source, needed: &[&'static str]) -> Result<Table, TraceError> {
+        let (reader, bytes) = source.open()?;
         let table = Table {
-            file,
+            file: source.path.clone(),
             reader,
             bytes,
             rows: 0,

@@ -12,7 +12,6 @@
 //! exist. Acquisitions are sorted by time, and those of one CPU do not overlap.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use crate::acquisitions::OnCpus;
 use crate::columns::{Sieve, Table};
@@ -21,45 +20,21 @@ use crate::model::{Acquisition, AddressRegion, Event, Fault, Op, RegionId, Regio
 use crate::repair::{Leniency, Repair, Repairs};
 use crate::repair_events::DROPPED;
 use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_LOCKS, NEEDED_OF_REGIONS};
-
-/// How the names of companion files end.
-const ENDS: [&str; 3] = [".faults.parquet", ".vmas.parquet", ".locks.parquet"];
-
-/// Returns `true` if a name can only be that of a companion file.
-pub(crate) fn is_companion(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    ENDS.iter().any(|end| name.ends_with(end))
-}
-
-/// Returns the files of the trace `NAME.parquet`: itself, `NAME.faults.parquet`, `NAME.vmas.parquet` and
-/// `NAME.locks.parquet`. The companions need not exist.
-pub fn files(trace: &Path) -> [PathBuf; 4] {
-    let mut stem = trace.file_name().unwrap_or_default().to_os_string();
-    if trace.extension().is_some_and(|end| end == "parquet") {
-        stem = trace.file_stem().unwrap_or_default().to_os_string();
-    }
-    let companion = |end: &str| {
-        let mut name = stem.clone();
-        name.push(end);
-        trace.with_file_name(name)
-    };
-    let [faults, regions, locks] = ENDS.map(companion);
-    [trace.to_path_buf(), faults, regions, locks]
-}
+use crate::source::Source;
 
 /// Opens a companion file that belongs to the trace with this identity. Returns `None` if there is no file, or if a
 /// file of another trace was dropped.
 fn open(
-    path: &Path,
+    source: Option<&Source>,
     needed: &[&'static str],
     identity: Option<&str>,
     leniency: Leniency,
     repairs: &mut Repairs,
 ) -> Result<Option<Table>, TraceError> {
-    if !path.exists() {
+    let Some(source) = source else {
         return Ok(None);
-    }
-    let table = Table::open(path, needed)?;
+    };
+    let table = Table::open(source, needed)?;
     if table.identity().as_deref() == identity {
         return Ok(Some(table));
     }
@@ -84,14 +59,13 @@ pub(crate) struct Regions {
 impl Regions {
     /// Reads the table of regions of a trace, if there is one.
     pub(crate) fn read(
-        trace: &Path,
+        source: Option<&Source>,
         identity: Option<&str>,
         leniency: Leniency,
         repairs: &mut Repairs,
     ) -> Result<Regions, TraceError> {
-        let [_, _, path, _] = files(trace);
         let mut regions = Regions::default();
-        let table = open(&path, &NEEDED_OF_REGIONS, identity, leniency, repairs)?;
+        let table = open(source, &NEEDED_OF_REGIONS, identity, leniency, repairs)?;
         let Some(table) = table else {
             return Ok(regions);
         };
@@ -151,7 +125,7 @@ impl Regions {
 ///
 /// `rows` contains, for each row of the trace's file, the position of its event, or [`DROPPED`].
 pub(crate) fn read_faults(
-    trace: &Path,
+    source: Option<&Source>,
     identity: Option<&str>,
     events: &[Event],
     rows: &[u32],
@@ -159,8 +133,7 @@ pub(crate) fn read_faults(
     leniency: Leniency,
     repairs: &mut Repairs,
 ) -> Result<Vec<Fault>, TraceError> {
-    let [_, path, _, _] = files(trace);
-    let table = open(&path, &NEEDED_OF_FAULTS, identity, leniency, repairs)?;
+    let table = open(source, &NEEDED_OF_FAULTS, identity, leniency, repairs)?;
     let Some(table) = table else {
         return Ok(Vec::new());
     };
@@ -233,13 +206,12 @@ fn find_allocation(
 
 /// Reads the acquisitions of a zone's lock, if there are any.
 pub(crate) fn read_acquisitions(
-    trace: &Path,
+    source: Option<&Source>,
     identity: Option<&str>,
     leniency: Leniency,
     repairs: &mut Repairs,
 ) -> Result<Vec<Acquisition>, TraceError> {
-    let [_, _, _, path] = files(trace);
-    let table = open(&path, &NEEDED_OF_LOCKS, identity, leniency, repairs)?;
+    let table = open(source, &NEEDED_OF_LOCKS, identity, leniency, repairs)?;
     let Some(table) = table else {
         return Ok(Vec::new());
     };

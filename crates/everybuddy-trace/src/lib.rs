@@ -7,7 +7,7 @@
 //!
 //! | step | function | result |
 //! |------|----------|---------------|
-//! | read and check | [`read()`] | a [`Trace`]: events as recorded, and address regions |
+//! | read and check | [`read()`], [`read_embedded`] | a [`Trace`]: events as recorded, and address regions |
 //! | resolve | [`resolve()`] | [`Resolved`]: each free matched with its allocation, ready for replay |
 //! | summarize | [`Statistics::of`] | counts, runs, lifetimes, frames in use over time |
 //! | write | [`write()`] | the same files |
@@ -55,12 +55,12 @@ mod repair_events;
 mod resolve;
 mod schema;
 mod sizes;
+mod source;
 mod statistics;
 mod write;
 
 pub use acquisitions::OnCpus;
 pub use check::{Broken, LARGEST_SPAN};
-pub use companions::files;
 pub use cut::{Cut, CutReport, cut};
 pub use error::{Problem, TraceError};
 pub use export::{CSV_COLUMNS, ExportFormat, export};
@@ -70,10 +70,11 @@ pub use model::{
     Acquisition, AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, LockSource, Op,
     PAGE_SHIFT, RegionId, RegionKind, Trace,
 };
-pub use read::{Legal, legalize, read};
+pub use read::{Legal, legalize, read, read_embedded};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
 pub use sizes::{Need, ORDERS, Sizes, SizesError, division};
+pub use source::{Embedded, files};
 pub use statistics::{
     CpuRun, LiveSample, LockWaits, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs,
     region_runs, task_runs,

@@ -19,6 +19,7 @@ use crate::model::{Event, EventFlags, Op, Trace};
 use crate::repair::{Leniency, Repairs};
 use crate::repair_events::{self, Repaired, repair_events};
 use crate::schema::{FOREIGN_METADATA, NEEDED_OF_EVENTS};
+use crate::source::{Embedded, Source};
 
 /// Reads and checks the trace `NAME.parquet` and, if they exist, its companion files `NAME.faults.parquet`,
 /// `NAME.vmas.parquet` and `NAME.locks.parquet`.
@@ -35,8 +36,25 @@ use crate::schema::{FOREIGN_METADATA, NEEDED_OF_EVENTS};
 /// Returns a [`TraceError`] with the file and the row for files that are missing, damaged or lack columns, for traces
 /// without rows and, if strict, for the first row that breaks a rule.
 pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceError> {
+    read_sources(&Source::of_path(path), leniency)
+}
+
+/// Reads and checks a trace that is part of the program, like [`read`].
+///
+/// # Errors
+///
+/// Like [`read`].
+pub fn read_embedded(trace: &Embedded, leniency: Leniency) -> Result<(Trace, Repairs), TraceError> {
+    read_sources(&Source::of_embedded(trace), leniency)
+}
+
+fn read_sources(
+    (trace, companions): &(Source, [Option<Source>; 3]),
+    leniency: Leniency,
+) -> Result<(Trace, Repairs), TraceError> {
+    let [faults, regions, acquisitions] = companions.each_ref().map(Option::as_ref);
     let mut repairs = Repairs::default();
-    let table = Table::open(path, &NEEDED_OF_EVENTS)?;
+    let table = Table::open(trace, &NEEDED_OF_EVENTS)?;
     if table.rows() == 0 {
         return Err(table.error(None, Problem::NoRows));
     }
@@ -50,9 +68,9 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
 
     let identity = table.identity();
     let identity = identity.as_deref();
-    let mut regions = Regions::read(path, identity, leniency, &mut repairs)?;
+    let mut regions = Regions::read(regions, identity, leniency, &mut repairs)?;
     let faults = read_faults(
-        path,
+        faults,
         identity,
         &legal.events,
         &legal.rows,
@@ -64,11 +82,11 @@ pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceEr
         legal.events[fault.row as usize].region = fault.region;
     }
     legal.spread_regions();
-    let acquisitions = read_acquisitions(path, identity, leniency, &mut repairs)?;
+    let acquisitions = read_acquisitions(acquisitions, identity, leniency, &mut repairs)?;
 
     let mut metadata = table.metadata();
     metadata.retain(|(key, _)| !FOREIGN_METADATA.contains(&key.as_str()));
-    let name = name_of(path);
+    let name = name_of(&trace.path);
     Ok((
         Trace {
             name,

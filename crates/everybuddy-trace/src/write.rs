@@ -25,12 +25,12 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::companions::{files, is_companion};
 use crate::error::{Problem, TraceError};
 use crate::file::Pending;
 use crate::identity;
 use crate::model::{Acquisition, AddressRegion, Event, Fault, Trace};
 use crate::schema::{DIFFERENCES, EVENTS, FAULTS, LOCKS, REGIONS};
+use crate::source::{files, is_companion};
 
 /// Rows per row group: one group for most traces, bounded memory for all.
 const ROWS_OF_GROUP: usize = 1 << 20;

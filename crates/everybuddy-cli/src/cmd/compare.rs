@@ -128,12 +128,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         None => choice::all(),
     };
     let names = match arguments.traces.is_empty() {
-        true => &library::BUNDLED.map(String::from)[..],
+        true => &library::DEFAULT.map(String::from)[..],
         false => &arguments.traces,
     };
     let mut inputs = arguments.sizes.clone();
     for name in names {
-        inputs.push(library::locate(name)?);
+        inputs.extend(library::file(name)?);
     }
     let mut outputs = Outputs::beside(inputs);
     let sinks = arguments.files.open(&mut outputs)?;

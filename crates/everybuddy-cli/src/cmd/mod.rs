@@ -12,9 +12,11 @@
 
 mod bench;
 mod compare;
+mod completions;
 mod experiments;
 mod files;
 mod machines;
+mod man;
 mod metrics;
 mod numbers;
 #[cfg(target_os = "linux")]
@@ -29,12 +31,13 @@ mod trace_export;
 mod trace_import;
 mod trace_info;
 mod trace_sizes;
+mod traces;
 mod workloads;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::show::output;
 use everybuddy_measure::Error;
@@ -55,6 +58,7 @@ Examples:
   everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
+  everybuddy traces                             list the bundled traces
   everybuddy systems                            list the systems
   everybuddy machines                           list the machines of the simulator
   everybuddy metrics miss_rate                  show the definition of a metric
@@ -76,6 +80,7 @@ enum Command {
     Record(record::Arguments),
     #[command(subcommand)]
     Trace(trace::Command),
+    Traces(traces::Arguments),
     Systems(systems::Arguments),
     Workloads(workloads::Arguments),
     Simulate(simulate::Arguments),
@@ -83,6 +88,8 @@ enum Command {
     Experiments(experiments::Arguments),
     Machines(machines::Arguments),
     Metrics(metrics::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 impl Cli {
@@ -93,6 +100,7 @@ impl Cli {
             #[cfg(target_os = "linux")]
             Command::Record(arguments) => record::run(arguments),
             Command::Trace(command) => trace::run(command),
+            Command::Traces(arguments) => traces::run(arguments),
             Command::Systems(arguments) => systems::run(arguments),
             Command::Workloads(arguments) => workloads::run(arguments),
             Command::Simulate(arguments) => simulate::run(arguments),
@@ -100,6 +108,8 @@ impl Cli {
             Command::Experiments(arguments) => experiments::run(arguments),
             Command::Machines(arguments) => machines::run(arguments),
             Command::Metrics(arguments) => metrics::run(arguments),
+            Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
+            Command::Man(arguments) => man::run(&arguments, Cli::command()),
         }
     }
 }
@@ -133,7 +143,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

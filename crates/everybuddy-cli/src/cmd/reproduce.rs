@@ -250,9 +250,9 @@ fn retain(
 fn inputs(names: &[String], chosen: &[Experiment], rows: &Option<PathBuf>) -> Vec<PathBuf> {
     let given = names.iter().filter(|name| name.ends_with(".toml"));
     let traces = chosen.iter().flat_map(|own| own.traces.iter());
-    let traces = traces.map(String::as_str).chain(library::BUNDLED);
+    let traces = traces.map(String::as_str).chain(library::DEFAULT);
     // A trace that is not there is reported when it is read.
-    let traces = traces.filter_map(|name| library::locate(name).ok());
+    let traces = traces.filter_map(|name| library::file(name).ok()?);
     let given = given.map(PathBuf::from).chain(rows.clone());
     given.chain(traces).collect()
 }

@@ -218,13 +218,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             kinds.len()
         )));
     }
-    let mut inputs = arguments.trace.clone();
-    inputs.iter_mut().try_for_each(|own| {
-        *own = library::locate(own)?.to_string_lossy().into_owned();
-        Ok::<(), Error>(())
-    })?;
-    let inputs = inputs.into_iter().map(PathBuf::from);
-    let mut outputs = Outputs::beside(inputs.chain(arguments.resume.clone()).collect());
+    let mut inputs: Vec<PathBuf> = arguments.resume.clone().into_iter().collect();
+    for own in &arguments.trace {
+        inputs.extend(library::file(own)?);
+    }
+    let mut outputs = Outputs::beside(inputs);
     let (mut finished, known) = match &arguments.resume {
         None => (None, vec![None; cells.len()]),
         Some(path) => {

@@ -90,7 +90,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Leniency::Strict
     };
-    library::check_output(&arguments.output, &library::locate(&arguments.trace)?)?;
+    library::check_output(
+        &arguments.output,
+        library::file(&arguments.trace)?.as_deref(),
+    )?;
     let (trace, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", trace.name));

@@ -55,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Leniency::Strict
     };
     let given = arguments.output.filter(|path| path.as_os_str() != "-");
-    let mut outputs = Outputs::beside(vec![library::locate(&arguments.trace)?]);
+    let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
     let file = given.as_deref().map(|path| outputs.open("-o", path));
     let file = file.transpose()?;
     // `trace info` reads such a file as a trace, and another trace may have this name.

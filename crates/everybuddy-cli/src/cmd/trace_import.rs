@@ -83,11 +83,11 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let path = place(&arguments)?;
-    library::check_output(&path, &arguments.file)?;
+    library::check_output(&path, Some(&arguments.file))?;
     let functions = match &arguments.kallsyms {
         None => Functions::default(),
         Some(symbols) => {
-            library::check_output(&path, symbols)?;
+            library::check_output(&path, Some(symbols))?;
             Functions::read(symbols).map_err(Error::recording)?
         }
     };

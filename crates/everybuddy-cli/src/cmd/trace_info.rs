@@ -52,7 +52,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Leniency::Strict
     };
-    let mut outputs = Outputs::beside(vec![library::locate(&arguments.trace)?]);
+    let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
     let sinks = arguments.files.open(&mut outputs)?;
     let page = arguments.html.as_deref();
     let page = page

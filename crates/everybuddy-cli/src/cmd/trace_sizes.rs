@@ -81,12 +81,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if path == Path::new("-") {
         return output::text(&sizes.to_json());
     }
-    let inputs: Result<Vec<PathBuf>, Error> = arguments
-        .traces
-        .iter()
-        .map(|name| library::locate(name))
-        .collect();
-    let mut outputs = Outputs::beside(inputs?);
+    let mut inputs = Vec::new();
+    for name in &arguments.traces {
+        inputs.extend(library::file(name)?);
+    }
+    let mut outputs = Outputs::beside(inputs);
     let file = outputs.open("-o", &path)?;
     file.finish(sizes.to_json().as_bytes())?;
     output::note(&format!(

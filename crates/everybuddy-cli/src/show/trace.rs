@@ -10,10 +10,37 @@
 
 use everybuddy_trace::{Context, LockSource, LockWaits, Quantiles, RunLengths, Statistics};
 
+use everybuddy_measure::library::{Bundled, DEFAULT};
 use everybuddy_measure::size::{count, frames};
 
 use super::output::Style;
 use super::sparkline;
+
+/// Renders the list of bundled traces.
+pub fn list(known: &[(&Bundled, Statistics)]) -> String {
+    let style = Style::of_output(false);
+    let mut out = String::new();
+    for (own, s) in known {
+        let name = style.bold(&format!("{:<16}", own.trace.name));
+        let when = match DEFAULT.contains(&own.trace.name) {
+            true => "",
+            false => "; runs only if it is named",
+        };
+        let text = style.wrapped("", 17, &format!("{}{when}", own.program));
+        out += &format!("{name} {}", &text[17..]);
+        let numbers = format!(
+            "{} calls on {} CPUs by {} threads in {}, at most {} in use",
+            count(s.events),
+            s.cpus,
+            count(u64::from(s.tasks)),
+            seconds(s.duration_ns),
+            frames(s.peak_frames),
+        );
+        out += &style.wrapped("", 17, &numbers);
+    }
+    out += "`everybuddy trace info NAME` shows the statistics of one trace.\n";
+    out
+}
 
 /// Renders the text: sections of aligned lines.
 pub fn text(name: &str, s: &Statistics) -> String {

@@ -4,6 +4,7 @@ mod bench;
 mod command_line;
 mod common;
 mod compare;
+mod installed;
 mod locks;
 mod outputs;
 mod page;

@@ -178,9 +178,9 @@ impl Experiment {
             }
         }
         for name in &own.traces {
-            // The traces of the project need not be there before they are read.
-            if !library::is_bundled(name) {
-                library::locate(name).map_err(|error| refuse(error.to_string()))?;
+            // Another folder of traces need not have those that the experiments of the program name.
+            if library::bundled(name).is_none() {
+                library::file(name).map_err(|error| refuse(error.to_string()))?;
             }
         }
         own.frames().map_err(refuse)?;
@@ -270,7 +270,7 @@ impl Experiment {
     /// Returns the traces to replay.
     pub fn traces(&self) -> Vec<String> {
         match self.traces.is_empty() {
-            true => library::BUNDLED.map(String::from).to_vec(),
+            true => library::DEFAULT.map(String::from).to_vec(),
             false => self.traces.clone(),
         }
     }

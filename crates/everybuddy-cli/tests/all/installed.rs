@@ -1,0 +1,206 @@
+//! The program as it is installed: all that it needs is part of it, and it writes its own completions and manual pages.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::common::{Folder, everybuddy};
+
+/// The program in a folder of its own, without the project.
+struct Installed {
+    folder: Folder,
+    program: PathBuf,
+}
+
+impl Installed {
+    fn new() -> Installed {
+        let folder = Folder::new("installed");
+        let program = folder.path().join("everybuddy");
+        std::fs::copy(env!("CARGO_BIN_EXE_everybuddy"), &program).unwrap();
+        std::fs::create_dir_all(folder.path().join("empty")).unwrap();
+        Installed { folder, program }
+    }
+
+    /// Runs a program in an empty folder, with an empty folder in place of the project if the kernel allows that.
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let hide = "mount -t tmpfs none \"$0\" && exec \"$@\"";
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut command = match namespaces() {
+            true => {
+                let mut command = Command::new("unshare");
+                command.args(["--map-root-user", "--mount", "sh", "-c", hide]);
+                command.arg(project.canonicalize().unwrap()).arg(program);
+                command
+            }
+            false => Command::new(program),
+        };
+        let command = command
+            .args(arguments)
+            .current_dir(self.folder.path().join("empty"))
+            .env_remove("EVERYBUDDY_TRACES");
+        command.output().unwrap()
+    }
+
+    /// Runs the installed program and returns what it printed.
+    fn everybuddy(&self, arguments: &[&str]) -> String {
+        let run = self.run(self.program.to_str().unwrap(), arguments);
+        let err = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{arguments:?}: {err}");
+        String::from_utf8(run.stdout).unwrap()
+    }
+}
+
+/// Returns `true` if a process may have mounts of its own.
+fn namespaces() -> bool {
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c"]);
+    let run = command.arg("mount -t tmpfs none /mnt").output();
+    run.is_ok_and(|run| run.status.success())
+}
+
+#[test]
+fn an_installed_program_needs_no_checkout() {
+    let installed = Installed::new();
+    if namespaces() {
+        let project = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+        let listed = installed.run("ls", &["-A", project]).stdout;
+        assert_eq!(listed, b"", "the project is in reach");
+    } else {
+        println!("note: this kernel allows no mounts here, so the project stays in reach");
+    }
+    let table = installed.everybuddy(&["compare", "--systems", "bs,lbs-31"]);
+    for name in ["gcc_build", "dbench_tar", "numpy_thp"] {
+        assert!(table.contains(name), "{table}");
+    }
+    let page = installed.folder.path().join("empty/everybuddy-report.html");
+    assert!(page.is_file());
+    let bench = ["--systems", "bs", "--workloads", "hot", "--shrink", "100"];
+    assert!(
+        installed
+            .everybuddy(&[&["bench"], &bench[..]].concat())
+            .contains("hot")
+    );
+    let simulate = ["--systems", "bs", "--cpus", "2", "--machine", "x5570"];
+    let quick = ["--trace", "sysbench_mt_cut", "--shrink", "50"];
+    let simulated = installed.everybuddy(&[&["simulate"], &simulate[..], &quick].concat());
+    assert!(simulated.contains("sysbench_mt_cut"), "{simulated}");
+    let claims = installed.everybuddy(&["reproduce", "space-size", "--shrink", "100"]);
+    assert!(claims.contains("space-size"), "{claims}");
+    assert!(
+        installed
+            .everybuddy(&["machines", "x5570"])
+            .contains("x5570")
+    );
+    assert!(
+        installed
+            .everybuddy(&["traces"])
+            .contains("sysbench_mt_cut")
+    );
+    assert!(
+        installed
+            .everybuddy(&["trace", "info", "gcc_build"])
+            .contains("431,168")
+    );
+}
+
+#[test]
+fn bundled_traces_are_listed_with_their_numbers() {
+    let text = everybuddy(&["traces"]).done();
+    let lines = everybuddy(&["traces", "--json"]).done();
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces")).unwrap();
+    let mut names: Vec<String> = files
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".parquet").map(String::from))
+        .filter(|name| !name.contains('.'))
+        .collect();
+    let mut listed = Vec::new();
+    for line in lines.lines() {
+        let own: serde_json::Value = serde_json::from_str(line).unwrap();
+        let name = own["name"].as_str().unwrap();
+        assert!(text.contains(name) && own["calls"].as_u64() > Some(100_000));
+        listed.push(name.to_string());
+    }
+    names.sort();
+    listed.sort();
+    assert_eq!(listed, names, "the folder and the program");
+}
+
+#[test]
+fn a_folder_of_other_traces_replaces_the_bundled_ones() {
+    let folder = Folder::new("other-traces");
+    folder.trace();
+    let run = |place: &str, trace: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everybuddy"));
+        command.args(["trace", "check", trace]);
+        let run = command.env("EVERYBUDDY_TRACES", place).output().unwrap();
+        let err = String::from_utf8(run.stderr).unwrap();
+        (run.status.code().unwrap(), err)
+    };
+    let place = folder.path().to_str().unwrap();
+    assert_eq!(run(place, "tiny"), (0, String::new()));
+    let (code, err) = run(place, "gcc_build");
+    assert!(code == 2 && err.contains("no gcc_build.parquet in") && err.contains("help: "));
+    let (code, err) = run("/no/such/folder", "gcc_build");
+    assert!(
+        code == 2 && err.contains("is not a folder") && err.contains("help: "),
+        "{err}"
+    );
+}
+
+#[test]
+fn every_shell_gets_a_script_with_all_commands() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = everybuddy(&["completions", shell]).done();
+        for word in ["compare", "simulate", "traces", "--systems", "--parquet"] {
+            // Fish writes options without their dashes.
+            let word = if shell == "fish" {
+                word.trim_start_matches('-')
+            } else {
+                word
+            };
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    everybuddy(&["completions", "tcl"]).refused(&["tcl", "bash"]);
+}
+
+#[test]
+fn bash_completes_with_the_script() {
+    let folder = Folder::new("completions");
+    let script = folder.file("everybuddy.bash");
+    std::fs::write(&script, everybuddy(&["completions", "bash"]).done()).unwrap();
+    let ask = "source \"$0\"; COMP_WORDS=(everybuddy tra); COMP_CWORD=1; \
+               _everybuddy everybuddy tra everybuddy; echo \"${COMPREPLY[@]}\"";
+    let Ok(run) = Command::new("bash").args(["-c", ask, &script]).output() else {
+        println!("note: there is no bash");
+        return;
+    };
+    let answer = String::from_utf8(run.stdout).unwrap();
+    assert_eq!(answer.trim(), "trace traces", "{:?}", run.stderr);
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = Folder::new("man");
+    let place = folder.file("share/man1");
+    let run = everybuddy(&["man", &place]);
+    assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+    let page = |name: &str| std::fs::read_to_string(format!("{place}/{name}.1")).unwrap();
+    assert!(
+        page("everybuddy").contains("everybuddy\\-compare(1)"),
+        "{}",
+        page("everybuddy")
+    );
+    let help = everybuddy(&["compare", "--help"]).done();
+    let compare = page("everybuddy-compare").replace("\\-", "-");
+    for word in ["--systems", "--parquet", "Examples:"] {
+        assert!(compare.contains(word) && help.contains(word), "{compare}");
+    }
+    assert!(page("everybuddy-trace-cut").starts_with(".ie"));
+    let files = std::fs::read_dir(&place).unwrap().count();
+    assert!(
+        run.err.contains(&format!("wrote {files} pages")),
+        "{}",
+        run.err
+    );
+    everybuddy(&["man", "/dev/null/no"]).refused(&["/dev/null/no"]);
+}
