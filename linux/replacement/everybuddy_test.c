@@ -2,7 +2,8 @@
 /*
  * Tests of the page allocator, whichever it is, in /sys/kernel/debug/everybuddy:
  *
- *   check       read: compares the metadata of all systems, and /proc/vmstat, with each other while no CPU works
+ *   check       read: drains all CPUs, then compares the metadata of all systems, and /proc/vmstat, with each other while
+ *               no CPU works
  *   misuse      write 1: frees a page twice, and one that is no memory; both must be reported and survived
  *   interrupts  write N: allocates and frees N times in interrupts of all CPUs
  *   pairs       read: ticks of an allocation with its free, by order
@@ -58,6 +59,7 @@ static int check_show(struct seq_file *file, void *unused)
 {
 	unsigned long postponements, spares_used;
 
+	drain_all_pages(NULL);
 	if (!everybuddy_enabled()) {
 		seq_puts(file, "ok: off\n");
 		return 0;
@@ -74,8 +76,12 @@ DEFINE_SHOW_ATTRIBUTE(check);
 
 static int misuse(void *unused, u64 value)
 {
-	struct page *page = alloc_pages(GFP_KERNEL, 2);
+	struct page *page;
 
+	/* Linux's own lists would be corrupted. */
+	if (!everybuddy_enabled())
+		return -EOPNOTSUPP;
+	page = alloc_pages(GFP_KERNEL, 2);
 	if (!page)
 		return -ENOMEM;
 	__free_pages(page, 2);
@@ -83,10 +89,13 @@ static int misuse(void *unused, u64 value)
 	set_page_count(page, 1);
 	__free_pages(page, 2);
 	set_page_count(page, 0);
+	/* Otherwise Linux's own check of the flag might find it. */
 	page = pfn_to_page(HOLE);
+	__ClearPageReserved(page);
 	set_page_count(page, 1);
 	__free_pages(page, 0);
 	set_page_count(page, 1);
+	__SetPageReserved(page);
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(misuse_fops, NULL, misuse, "%llu\n");
