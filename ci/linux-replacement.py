@@ -13,7 +13,7 @@ FAULTS = re.compile(
     r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c)"
 )
 # Slabs and page tables of running processes vary by so many pages.
-SLACK = 400
+SLACK = 200
 COLUMNS = ["boots", "exec", "files", "map", "hog", "interrupts", "pages back", "counts", "misuse"]
 
 table = [["system", *COLUMNS, "result"]]

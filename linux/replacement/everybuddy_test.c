@@ -132,6 +132,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
 
 #define ROUNDS 101
 #define PAIRS 64
+#define CLOCK_LOOPS 100000
 
 static int compare(const void *a, const void *b)
 {
@@ -166,8 +167,18 @@ static u64 median_of_pairs(unsigned int order)
 static int pairs_show(struct seq_file *file, void *unused)
 {
 	static const unsigned int orders[] = { 0, 3, 9 };
+	u64 start, ticks = ~0ull;
 	unsigned int at;
 
+	/* Whether a tick is an instruction: the least of some tries, which no timer interrupt reaches. */
+	for (at = 0; at < 5; at++) {
+		unsigned long loops = CLOCK_LOOPS;
+
+		start = rdtsc_ordered();
+		asm volatile("1: dec %0; jnz 1b" : "+r"(loops) : : "cc");
+		ticks = min(ticks, rdtsc_ordered() - start);
+	}
+	seq_printf(file, "clock ticks=%llu instructions=%u\n", ticks, 2 * CLOCK_LOOPS);
 	for (at = 0; at < ARRAY_SIZE(orders); at++) {
 		u64 tenths = median_of_pairs(orders[at]) * 10 / PAIRS;
 
