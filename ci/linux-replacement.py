@@ -14,7 +14,7 @@ FAULTS = re.compile(
 )
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
-COLUMNS = ["boots", "exec", "files", "map", "hog", "interrupts", "pages back", "counts", "misuse"]
+COLUMNS = ["boots", "exec", "files", "map", "hog", "interrupts", "pages back", "counts", "hotplug", "misuse"]
 
 table = [["system", *COLUMNS, "result"]]
 faults = []
@@ -36,7 +36,7 @@ for path in sys.argv[1:]:
     is_named = count("no system has this name") == 1 and count("Linux's own allocator is used") == 1
     says = built >= 2 if is_replaced else built == 0 and is_named == (name == "nonsense")
     row = [name, need("does not boot", count("guest: Linux 6.12") == 1 and says)]
-    for load, times in (("exec", 3), ("files", 2), ("map", 2), ("hog", 2)):
+    for load, times in (("exec", 4), ("files", 2), ("map", 2), ("hog", 2)):
         passed = count(f"storm: {load} passed")
         row.append(need(f"load {load}", passed == times, f"{passed} times"))
     need("killed another process than the hog", count("Out of memory: Killed process") == 2)
@@ -51,6 +51,7 @@ for path in sys.argv[1:]:
     agree = sums and abs(int(sums[1]) - int(sums[2])) < SLACK
     checked = count("ok: zone ") == 3 * built if is_replaced else count("ok: off") == 3
     row.append(need("counts of free pages differ", agree and checked))
+    row.append(need("a CPU does not go offline", count("guest: offline") == 1 and count("guest: online") == 1))
     refused = re.findall(r"everybuddy: free of page .* refused: (.*)", text)
     reported = len(refused) == 2 and count("misuse+0x") >= 2
     row.append(need("misuse is not reported", reported if is_replaced else not refused, "2 reported" if is_replaced else ""))

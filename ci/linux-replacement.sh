@@ -43,7 +43,7 @@ common="console=ttyS0 panic=-1 nokaslr mitigations=off"
 if [ "$mode" = replacement ]; then
     shift
     selected=${*:-$main_systems nonsense}
-    [ "$selected" != all ] || selected="off $(systems | paste -sd' ') nonsense"
+    selected=${selected/#all/off $(systems | paste -sd' ') nonsense}
     logs=()
     for system in $selected; do
         append="$common page_poison=1 everybuddy=$system"

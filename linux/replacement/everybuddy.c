@@ -42,7 +42,7 @@ struct replaced {
 };
 static struct replaced replaced[MAX_NR_ZONES] __read_mostly;
 
-/* Spare blocks of each order, for interrupts that find a lock held by what they interrupted. */
+/* Some spare blocks of each small order, for interrupts that find a lock held by what they interrupted. */
 #define SPARE_ORDERS (PAGE_ALLOC_COSTLY_ORDER + 1)
 #define SPARES 4
 struct spares {
@@ -268,9 +268,7 @@ static noinline void do_chores(void)
 
 static void drain_here(void *unused)
 {
-	unsigned int cpu = smp_processor_id();
-
-	everybuddy_drain_cpu(cpu);
+	everybuddy_drain_cpu(smp_processor_id());
 }
 
 void everybuddy_drain_cpu(unsigned int cpu)
@@ -278,6 +276,7 @@ void everybuddy_drain_cpu(unsigned int cpu)
 	struct zone *zone;
 
 	preempt_disable();
+	free_postponed(per_cpu_ptr(&chores, cpu));
 	for_each_populated_zone(zone) {
 		struct replaced *own = replaced_of(zone);
 
