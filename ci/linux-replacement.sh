@@ -57,10 +57,10 @@ if [ "$mode" = replacement ]; then
     exit
 fi
 
-# Twice, because both must have the same numbers. Zeroing and poisoning of pages would hide the rest.
+# Three times, because most boots must have the same numbers. Zeroing and poisoning of pages would hide the rest.
 mkdir -p "$output"
 logs=()
-for run in 1 2; do
+for run in 1 2 3; do
     for system in $main_systems; do
         append="$common quiet init_on_alloc=0 everybuddy=$system"
         boot "paths-$run-$system" 400 storm -smp 1 -icount shift=0,sleep=off <linux/guest/paths

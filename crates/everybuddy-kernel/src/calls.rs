@@ -204,8 +204,8 @@ pub extern "C" fn everybuddy_free(frames: &Frames, cpu: u16, frame: u64, order: 
     }
 }
 
-/// Frees 2^order frames that are a block, a part of one, or several. Returns 0, or an error as a negative number; nothing
-/// changes then.
+/// Frees 2^order frames that are a block, a part of one, or several. Returns 0, or an error as a negative number;
+/// nothing changes then.
 // SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
 #[unsafe(no_mangle)]
 pub extern "C" fn everybuddy_free_part(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {

@@ -173,7 +173,7 @@ fn parts_of_blocks_are_freed_by_order() {
         assert_eq!(twice, codes::NOT_ALLOCATED, "{name}");
         assert_ne!(everybuddy_free_part(frames, 0, block, 2), 0, "{name}");
         let misuses = everybuddy_state(frames, 0).misuses;
-        assert_eq!(misuses, 2, "{name}: a part is no misuse");
+        assert_eq!(misuses, 2, "{name}: to free a part is permitted");
         for frame in 0..3 {
             assert_eq!(
                 everybuddy_free_part(frames, 0, block + frame, 0),
