@@ -65,6 +65,7 @@ for path in sys.argv[1:]:
 widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
 for line in table:
     print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
+sys.stdout.flush()
 for fault in faults:
     print(f"linux: {fault}", file=sys.stderr)
 sys.exit(bool(faults))

@@ -46,7 +46,8 @@ if [ "$mode" = replacement ]; then
     selected=${selected/#all/off $(systems | paste -sd' ') nonsense}
     logs=()
     for system in $selected; do
-        append="$common page_poison=1 everybuddy=$system"
+        # On a busy host the time stamp counter was measured wrongly, and the clock jumped 20 s: an RCU stall.
+        append="$common tsc=unstable page_poison=1 everybuddy=$system"
         # A machine that hangs or panics is a row of the table, too.
         (boot "replacement-$system" 400 storm -smp 2 <linux/guest/storms) || true
         logs+=("$work/replacement-$system.log")
