@@ -65,7 +65,6 @@ for path in sys.argv[1:]:
 widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
 for line in table:
     print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
-sys.stdout.flush()
 for fault in faults:
-    print(f"linux: {fault}", file=sys.stderr)
+    print(f"linux: {fault}")
 sys.exit(bool(faults))
