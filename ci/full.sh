@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 7 hours.
+# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 8 hours.
 #
 # A part that has passed leaves target/full/PART.done with the commit. It is not repeated as long as that commit is
 # checked out without changes; so an interrupted run is resumed by the same command. Changes of fuzz/corpus, which fuzzing
@@ -18,6 +18,7 @@ sanitize        4 min   ci/sanitize.sh
 kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
 boot            7 min   ci/boot.sh
+replacement    15 min   ci/linux.sh replacement
 architectures   3 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh

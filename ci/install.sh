@@ -12,7 +12,8 @@
 #   mutants    cargo-mutants
 #   i686       the standard library and the linker for 32-bit x86
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
-#   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers, and what a first process needs
+#   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers and its source, what a build of it needs, and
+#              what a first process needs
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
@@ -79,6 +80,13 @@ for tool in "$@"; do
         packages busybox busybox-static
         packages cpio cpio
         packages make make
+        packages flex flex
+        packages bison bison
+        packages bc bc
+        packages xz xz-utils
+        packages patch patch
+        [ -e /usr/include/gelf.h ] || packages libelf libelf-dev
+        [ -e /usr/src/linux-source-6.12.tar.xz ] || packages linux-source linux-source-6.12
         packages /boot/vmlinuz-6.12 linux-headers-6.12-cloud-amd64 linux-image-6.12-cloud-amd64
         ;;
     kernel) packages /usr/bin/rustc rustc-web rust-web-src ;;

@@ -5,10 +5,15 @@
 #                                 machine with one, next to Linux's alloc_pages; 5 minutes. FOLDER gets the table, its rows
 #                                 and a line per tested system
 #   ci/linux.sh smoke             two systems, fewer operations, nothing is installed; a minute
+#   ci/linux.sh replacement [SYSTEM...]
+#                                 a 6.12 kernel whose page allocator is replaced: builds it, boots each system (`all`: every
+#                                 one of SYSTEMS.md), runs checked loads until memory is exhausted, and prints a table; 15
+#                                 minutes, most of them to build the kernel at first
+#   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
 #
 # It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
-# It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust
-# (installed by apt where missing, except for `smoke`). Everything is built in target/linux, or in the folder
+# It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
+# replacement also Debian's source of Linux (installed by apt where missing, except for `smoke`). Everything is built in target/linux, or in the folder
 # EVERYBUDDY_LINUX.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +22,9 @@ mode=${1:-module}
 work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
 mkdir -p "$work"
 work=$(realpath "$work")
-output=${2:-$work/results}
+output=$work/results
+case $mode in module | paths) output=${2:-$output} ;; esac
+tarball=/usr/src/linux-source-6.12.tar.xz
 
 # The newest kernel whose image and headers are both there.
 kernel() {
@@ -37,11 +44,17 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
+    case $mode in replacement | paths)
+        [ -e $tarball ] || echo linux-source-6.12
+        for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
+        [ -e /usr/include/gelf.h ] || echo libelf-dev
+        ;;
+    esac
     [ -d "/usr/src/rustc-$(/usr/bin/rustc --version 2>/dev/null | cut -d' ' -f2)/library/core" ] || echo rust-web-src
 }
 
 case $mode in
-module) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | paths) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -54,9 +67,8 @@ if [ "$(uname -m)" != x86_64 ] || [ -n "$(lacks)" ]; then
 fi
 release=$(kernel)
 
-# Builds the object, the module and the program that maps its device.
-build() {
-    # The object depends on these; it takes most of the time.
+# Builds the object, which takes most of the time, if a source of it has changed.
+build_object() {
     local sources stamp=$work/everybuddy.sources
     sources=$(sha256sum ci/kernel.sh
         find crates/everybuddy/src crates/everybuddy-kernel/src -type f -print0 | sort -z | xargs -0 sha256sum)
@@ -64,6 +76,11 @@ build() {
         ci/kernel.sh object "$work/everybuddy.o"
         echo "$sources" >"$stamp"
     fi
+}
+
+# Builds the module and the program that maps its device.
+build() {
+    build_object
     rm -rf "$work/module"
     mkdir -p "$work/module"
     cp linux/module/* crates/everybuddy-kernel/include/everybuddy_kernel.h "$work/module"
@@ -79,6 +96,7 @@ build() {
         echo "linux: the build of the module has warnings" >&2
         exit 1
     fi
+    strip --strip-debug "$work/module/everybuddy.ko"
     gcc -O2 -Wall -Werror -static -o "$work/map" linux/guest/map.c
 }
 
@@ -86,22 +104,23 @@ build() {
 # them, and the guest ended in a double fault.
 cpu=max,cx16=off
 
-# Boots the kernel with the steps on standard input, and leaves its log in $work/NAME.log.
-boot() { # NAME SECONDS WITH-MAP [QEMU OPTIONS]
-    local name=$1 seconds=$2 map=$3 root=$work/root
+# What boots, and its command line.
+image=/boot/vmlinuz-$release
+append="console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0"
+
+# Boots the kernel with the steps on standard input and files of $work, and leaves its log in $work/NAME.log.
+boot() { # NAME SECONDS FILES [QEMU OPTIONS]
+    local name=$1 seconds=$2 files=$3 root=$work/root file
     shift 3
     rm -rf "$root"
     mkdir -p "$root/bin"
     cp "$(command -v busybox)" "$root/bin/busybox"
     cp linux/guest/init "$root/init"
-    cp "$work/module/everybuddy.ko" "$root/"
-    strip --strip-debug "$root/everybuddy.ko"
-    [ "$map" = no ] || cp "$work/map" "$root/"
+    for file in $files; do cp "$work/$file" "$root/"; done
     cat >"$root/steps"
     (cd "$root" && find . | cpio -o -H newc --quiet) >"$work/root.cpio"
     timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu $cpu -m 512 -nodefaults -nographic -no-reboot -serial stdio \
-        -kernel "/boot/vmlinuz-$release" -initrd "$work/root.cpio" \
-        -append "console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0" "$@" \
+        -kernel "$image" -initrd "$work/root.cpio" -append "$append" "$@" \
         </dev/null 2>"$work/qemu.log" | tr -d '\r' >"$work/$name.log" || true
     if ! grep -q '^guest: done' "$work/$name.log"; then
         echo "linux: the machine did not finish its steps in $seconds s; the end of $work/$name.log:" >&2
@@ -164,11 +183,16 @@ systems() {
     sed -n 's/^| `\([a-z0-9-]*\)` | .* > .*/\1/p' SYSTEMS.md
 }
 
-build
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
+case $mode in replacement | paths)
+    source ci/linux-replacement.sh
+    exit
+    ;;
+esac
+build
 
 if [ "$mode" = smoke ]; then
-    boot smoke 120 yes -smp 2 <<'STEPS'
+    boot smoke 120 'module/everybuddy.ko map' -smp 2 <<'STEPS'
 load everybuddy mib=32 test=5000 misuse=1
 load linux-6 mib=32 test=5000 misuse=1
 load bs mib=32 test=100 leak=1
@@ -193,14 +217,14 @@ fi
     echo "load nonsense"
     echo "load bs stop=1"
 } >"$work/steps"
-boot correctness 1200 yes -smp 2 <"$work/steps"
+boot correctness 1200 'module/everybuddy.ko map' -smp 2 <"$work/steps"
 check "$work/correctness.log" 1
 mkdir -p "$output"
 grep -oE '(passed|unloaded) system=.*' "$work/correctness.log" >"$output/correctness.txt"
 echo "linux: $(grep -c '^passed' "$output/correctness.txt") systems passed on two CPUs"
 
 systems | sed 's/$/ bench=101/; s/^/load /' >"$work/steps"
-boot instructions 1200 no -smp 1 -icount shift=0,sleep=off <"$work/steps"
+boot instructions 1200 module/everybuddy.ko -smp 1 -icount shift=0,sleep=off <"$work/steps"
 check "$work/instructions.log" ""
 python3 ci/linux.py "$release" "$work/instructions.log" "$output/bench.jsonl" | tee "$output/instructions.txt"
 echo "linux: passed in $SECONDS s"

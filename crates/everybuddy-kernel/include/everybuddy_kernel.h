@@ -87,6 +87,15 @@ s64 everybuddy_allocate(struct everybuddy *frames, u16 cpu, u8 order, u8 flags);
 /* Frees 2^order frames. Returns 0, or an error, which changes nothing. */
 int everybuddy_free(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
 
+/*
+ * Frees 2^order frames that are a block, a part of one, or several: a kernel that splits blocks does not tell the allocator.
+ * Returns 0, or an error, which changes nothing. A block costs as much as with everybuddy_free().
+ */
+int everybuddy_free_part(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
+
+/* Returns the number of frames in the lists of all CPUs: a hint while they work. Takes no lock. */
+u64 everybuddy_buffered(struct everybuddy *frames);
+
 /* Announces that this CPU will not call for a while. Returns false if the caller interrupted an operation of this CPU. */
 bool everybuddy_park(struct everybuddy *frames, u16 cpu);
 

@@ -204,6 +204,27 @@ pub extern "C" fn everybuddy_free(frames: &Frames, cpu: u16, frame: u64, order: 
     }
 }
 
+/// Frees 2^order frames that are a block, a part of one, or several. Returns 0, or an error as a negative number;
+/// nothing changes then.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_free_part(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {
+    let Some(order) = Order::new(order) else {
+        return -codes::BAD_ORDER;
+    };
+    match frames.free_part(CpuId(cpu), frame, order) {
+        Ok(()) => 0,
+        Err(error) => -codes::of_free(error),
+    }
+}
+
+/// Returns the number of frames in the lists of all CPUs: a hint while they work.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_buffered(frames: &Frames) -> u64 {
+    frames.buffered()
+}
+
 /// Announces that this CPU will not call for a while.
 // SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
 #[unsafe(no_mangle)]

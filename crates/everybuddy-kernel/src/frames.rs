@@ -99,6 +99,24 @@ impl Frames {
         freed
     }
 
+    /// Frees 2^order frames that are a block, a part of one, or several. A whole block is freed as
+    /// [`free`](Self::free) does it. The caller is as that of [`allocate`](Self::allocate).
+    ///
+    /// # Errors
+    /// Every [`FreeError`] except `WrongOrder` and `InsideBlock`; nothing changes then.
+    #[inline(always)]
+    pub fn free_part(&self, cpu: CpuId, frame: u64, order: Order) -> Result<(), FreeError> {
+        let gate = self.gates.get(cpu.index()).ok_or(FreeError::NoSuchCpu)?;
+        let mut freed = self.free_through(gate, cpu, frame, order);
+        if let Err(FreeError::WrongOrder { .. } | FreeError::InsideBlock { .. }) = freed {
+            freed = self.free_frames(gate, cpu, frame, order.frames());
+        }
+        if !matches!(freed, Ok(()) | Err(FreeError::Busy)) {
+            count(&gate.misuses);
+        }
+        freed
+    }
+
     #[inline(always)]
     fn free_through(
         &self,
@@ -107,9 +125,32 @@ impl Frames {
         frame: u64,
         order: Order,
     ) -> Result<(), FreeError> {
+        let release = Release::block(Block::new(self.pfn(frame)?, order));
+        self.release(gate, cpu, release)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_frames(
+        &self,
+        gate: &'static Gate,
+        cpu: CpuId,
+        frame: u64,
+        frames: u32,
+    ) -> Result<(), FreeError> {
+        self.release(gate, cpu, Release::frames(self.pfn(frame)?, frames))
+    }
+
+    /// Returns the number by which the system knows a physical frame.
+    #[inline(always)]
+    fn pfn(&self, frame: u64) -> Result<Pfn, FreeError> {
         let pfn = frame.checked_sub(self.base);
         let pfn = pfn.and_then(|pfn| u32::try_from(pfn).ok());
-        let release = Release::block(Block::new(Pfn(pfn.ok_or(FreeError::Foreign)?), order));
+        pfn.map(Pfn).ok_or(FreeError::Foreign)
+    }
+
+    #[inline(always)]
+    fn release(&self, gate: &'static Gate, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         match gate.enter(cpu) {
             Some(mut token) => self.system.free(&mut token, release),
             None => {
@@ -159,6 +200,13 @@ impl Frames {
     /// Returns what is free. Returns `None` if an operation runs on this CPU.
     pub fn snapshot(&self, cpu: CpuId) -> Option<Snapshot> {
         self.with(cpu, |token| self.system.snapshot(token))
+    }
+
+    /// Returns the number of frames in the lists of all CPUs: a hint while they work. O(CPUs), no lock.
+    pub fn buffered(&self) -> u64 {
+        let cpus = 0..self.system.cpus();
+        cpus.map(|cpu| self.system.buffered_frames(CpuId(cpu)))
+            .sum()
     }
 
     /// Runs a step of every service. Returns `true` if there is more work.

@@ -160,6 +160,43 @@ fn misuse_is_refused_explained_and_counted() {
 }
 
 #[test]
+fn parts_of_blocks_are_freed_by_order() {
+    for row in ROWS {
+        let name = row.name;
+        let frames = built(name, &RANGES, 0).expect("it is built");
+        let block = everybuddy_allocate(frames, 0, 5, 0) as u64;
+        let other = everybuddy_allocate(frames, 0, 2, 0) as u64;
+        assert_eq!(everybuddy_free_part(frames, 0, block + 16, 4), 0, "{name}");
+        assert_eq!(everybuddy_free_part(frames, 0, block + 3, 0), 0, "{name}");
+        // Not a second time, neither alone nor within a larger part.
+        let twice = -everybuddy_free_part(frames, 0, block + 3, 0) & 0xff;
+        assert_eq!(twice, codes::NOT_ALLOCATED, "{name}");
+        assert_ne!(everybuddy_free_part(frames, 0, block, 2), 0, "{name}");
+        let misuses = everybuddy_state(frames, 0).misuses;
+        assert_eq!(misuses, 2, "{name}: to free a part is permitted");
+        for frame in 0..3 {
+            assert_eq!(
+                everybuddy_free_part(frames, 0, block + frame, 0),
+                0,
+                "{name}"
+            );
+        }
+        assert_eq!(everybuddy_free_part(frames, 0, block + 4, 2), 0, "{name}");
+        assert_eq!(everybuddy_free_part(frames, 0, block + 8, 3), 0, "{name}");
+        assert_eq!(everybuddy_free_part(frames, 0, other, 2), 0, "{name}");
+        assert_eq!(
+            everybuddy_free_part(frames, 0, other, 19),
+            -codes::BAD_ORDER
+        );
+        assert_eq!(
+            everybuddy_free_part(frames, 2, other, 0),
+            -codes::NO_SUCH_CPU
+        );
+        assert_all_free(frames, name);
+    }
+}
+
+#[test]
 fn a_code_leads_back_to_the_text_of_its_error() {
     let order = Order::new(7).expect("there is an order 7");
     for error in [
@@ -261,8 +298,10 @@ fn slow_paths_are_counted() {
     assert_eq!(state.refills, 10);
     assert!(state.drains > 0 && state.buffered > 0 && state.metadata_bytes > 0);
     assert_eq!(state.free + state.buffered, COUNT);
+    assert_eq!(everybuddy_buffered(frames), state.buffered);
     assert!(everybuddy_drain(frames, 0));
     assert_eq!(everybuddy_state(frames, 0).buffered, 0);
+    assert_eq!(everybuddy_buffered(frames), 0);
 }
 
 /// Returns the words of `text` between two texts.
@@ -283,7 +322,7 @@ fn the_header_declares_what_the_functions_are() {
     let names = |text: &str, before: &str| -> BTreeSet<String> {
         let name = |part: &str| {
             let end = part
-                .find(|letter: char| !letter.is_ascii_lowercase())
+                .find(|letter: char| letter != '_' && !letter.is_ascii_lowercase())
                 .unwrap_or(0);
             part[..end].to_string()
         };

@@ -1,0 +1,70 @@
+"""The results of booting a kernel with replaced page allocators, as an aligned table: linux-replacement.py LOG...
+
+Fails if a system did not boot, if a load failed, if pages were lost, or if the kernel reported anything that is not expected.
+"""
+
+import re
+import sys
+
+# What a kernel prints when something is wrong. A process may be killed only where the steps provoke that, and its last
+# requests may fail.
+FAULTS = re.compile(
+    r"Bad page|BUG|Oops|corrupt|general protection|soft lockup|stall|Kernel panic|(?<!storm: )page allocation failure|FAILED|"
+    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c)"
+)
+# Slabs and page tables of running processes vary by so many pages.
+SLACK = 200
+COLUMNS = ["boots", "exec", "files", "map", "hog", "interrupts", "pages back", "counts", "hotplug", "misuse"]
+
+table = [["system", *COLUMNS, "result"]]
+faults = []
+for path in sys.argv[1:]:
+    text = open(path, encoding="utf-8", errors="replace").read()
+    name = re.search(r"replacement-(.*)\.log", path).group(1)
+    is_replaced = name not in ("off", "nonsense")
+    own = []
+
+    def need(what, holds, shown="yes"):
+        if not holds:
+            own.append(what)
+        return shown if holds else "NO"
+
+    def count(line):
+        return len(re.findall(re.escape(line), text))
+
+    built = count(f"system={name} frames=")
+    is_named = count("no system has this name") == 1 and count("Linux's own allocator is used") == 1
+    says = built >= 2 if is_replaced else built == 0 and is_named == (name == "nonsense")
+    row = [name, need("does not boot", count("guest: Linux 6.12") == 1 and says)]
+    for load, times in (("exec", 4), ("files", 2), ("map", 2), ("hog", 2)):
+        passed = count(f"storm: {load} passed")
+        row.append(need(f"load {load}", passed == times, f"{passed} times"))
+    need("killed another process than the hog", count("Out of memory: Killed process") == 2)
+    need("killed another process than the hog", len(re.findall(r"Killed process \d+ \(storm\)", text)) == 2)
+    served = re.search(r"interrupts got (\d+) blocks, failed (\d+)", text)
+    row.append(need("interrupts", served and int(served[1]) > 0 and served[2] == "0", served and served[1]))
+    pages = re.search(r"guest: free pages (\d+) (\d+)", text)
+    lost = int(pages[1]) - int(pages[2]) if pages else None
+    row.append(need("pages were lost", pages and lost < SLACK, pages and f"{-lost:+d}"))
+    sums = re.search(r"guest: buddyinfo (\d+) vmstat (\d+)", text)
+    # Other processes run between the two readings.
+    agree = sums and abs(int(sums[1]) - int(sums[2])) < SLACK
+    checked = count("ok: zone ") == 3 * built if is_replaced else count("ok: off") == 3
+    row.append(need("counts of free pages differ", agree and checked))
+    row.append(need("a CPU does not go offline", count("guest: offline") == 1 and count("guest: online") == 1))
+    refused = re.findall(r"everybuddy: free of page .* refused: (.*)", text)
+    reported = len(refused) == 2 and count("misuse+0x") >= 2
+    row.append(need("misuse is not reported", reported if is_replaced else not refused, "2 reported" if is_replaced else ""))
+    need("the steps did not end", count("guest: done") == 1)
+    for line in text.splitlines():
+        if FAULTS.search(line):
+            own.append(line.strip())
+    table.append([*row, "FAILED" if own else "passed"])
+    faults += [f"{name}: {fault}" for fault in own[:8]]
+
+widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
+for line in table:
+    print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
+for fault in faults:
+    print(f"linux: {fault}")
+sys.exit(bool(faults))

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Connects the page allocator of Linux with a frame allocator of Everybuddy.
+ *
+ * Each zone has a system of its own, in memory that is reserved at boot. The systems decide which pages a block consists
+ * of. Preparation and checks of pages, watermarks, reclaim and statistics stay Linux's.
+ *
+ * An operation disables preemption, not interrupts. An interrupt that arrives during an operation may find a lock of its
+ * own CPU held: it gets one of a few spare blocks, and what it frees is postponed until the next operation there.
+ */
+#define pr_fmt(text) "everybuddy: " text
+
+#include "everybuddy.h"
+#include "everybuddy_kernel.h"
+#include "everybuddy_test.h"
+
+#include <linux/init.h>
+#include <linux/kthread.h>
+#include <linux/llist.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <linux/vmstat.h>
+
+/* Bits of the flags of everybuddy_allocate(). */
+#define NO_WAIT 1
+#define CLASS_SHIFT 1
+
+#define WHY_BYTES 512
+
+DEFINE_STATIC_KEY_FALSE(everybuddy_key);
+
+/* What stands in the place of a zone's free lists. Without NUMA, a zone has one index. */
+struct replaced {
+	struct everybuddy *frames;
+	/* With at most this many free pages, it matters how many are in lists of CPUs. */
+	unsigned long scarce;
+	/* From this order on, a request has failed since a block was last seen. */
+	unsigned int refused;
+	bool has_services;
+};
+static struct replaced replaced[MAX_NR_ZONES] __read_mostly;
+
+/* Some spare blocks of each small order, for interrupts that find a lock held by what they interrupted. */
+#define SPARE_ORDERS (PAGE_ALLOC_COSTLY_ORDER + 1)
+#define SPARES 4
+struct spares {
+	struct page *pages[SPARE_ORDERS][SPARES];
+	unsigned int count[SPARE_ORDERS];
+};
+
+/* What a CPU does after its next operation. */
+struct chores {
+	bool any;
+	bool is_short; /* of spares */
+	struct llist_head postponed; /* frees */
+	struct spares spares;
+	unsigned long postponements;
+	unsigned long spares_used;
+};
+static DEFINE_PER_CPU(struct chores, chores);
+
+static char system_spec[128] __initdata = "off";
+
+static int __init parse_system(char *text)
+{
+	if (text && strscpy(system_spec, text, sizeof(system_spec)) < 0)
+		strscpy(system_spec, "a name that is too long", sizeof(system_spec));
+	return 0;
+}
+early_param("everybuddy", parse_system);
+
+void everybuddy_panic(const char *message)
+{
+	pr_emerg("%s\n", message);
+	BUG();
+}
+
+static void *__init allocate_metadata(size_t bytes, char *why)
+{
+	void *memory = memblock_alloc(bytes, SMP_CACHE_BYTES);
+
+	if (!memory)
+		scnprintf(why, WHY_BYTES, "%zu bytes of metadata cannot be reserved", bytes);
+	return memory;
+}
+
+/* Builds the system of a zone, of which all pages are allocated then. */
+static bool __init build(struct zone *zone, char *why)
+{
+	static struct everybuddy_range ranges[EVERYBUDDY_MAX_RANGES] __initdata;
+	struct replaced *own = &replaced[zone_idx(zone)];
+	unsigned long first, end, frames = 0;
+	struct everybuddy_state state;
+	size_t bytes, count = 0;
+	void *memory;
+	int at, order;
+
+	for_each_mem_pfn_range(at, MAX_NUMNODES, &first, &end, NULL) {
+		first = max(first, zone->zone_start_pfn);
+		end = min(end, zone_end_pfn(zone));
+		if (first >= end)
+			continue;
+		if (count == EVERYBUDDY_MAX_RANGES) {
+			scnprintf(why, WHY_BYTES, "zone %s has more than %d ranges", zone->name, EVERYBUDDY_MAX_RANGES);
+			return false;
+		}
+		ranges[count++] = (struct everybuddy_range){ first, end - first };
+		frames += end - first;
+	}
+	bytes = everybuddy_bytes(system_spec, ranges, count, nr_cpu_ids, why, WHY_BYTES);
+	memory = bytes ? allocate_metadata(bytes, why) : NULL;
+	if (!memory)
+		return false;
+	own->frames = everybuddy_build(system_spec, ranges, count, nr_cpu_ids, memory, bytes, why, WHY_BYTES);
+	if (!own->frames)
+		return false;
+	state = everybuddy_state(own->frames, 0);
+	own->scarce = frames / 4;
+	own->refused = NR_PAGE_ORDERS;
+	own->has_services = state.services;
+	/* Everything is allocated, in large blocks; memblock and others free parts of them. */
+	for (order = state.max_order; order >= 0; order--) {
+		while (everybuddy_allocate(own->frames, 0, order, NO_WAIT) >= 0)
+			;
+		everybuddy_drain(own->frames, 0);
+	}
+	pr_info("zone %s: system=%s frames=%lu metadata=%llu\n", zone->name, system_spec, frames, state.metadata_bytes);
+	return true;
+}
+
+void __init everybuddy_boot(void)
+{
+	static char why[WHY_BYTES] __initdata;
+	struct zone *zone;
+
+	if (!strcmp(system_spec, "off"))
+		return;
+	for_each_populated_zone(zone) {
+		if (!build(zone, why)) {
+			/* The memory of zones before stays reserved. */
+			pr_err("%s; Linux's own allocator is used\n", why);
+			return;
+		}
+	}
+	static_branch_enable(&everybuddy_key);
+}
+
+static struct replaced *replaced_of(const struct zone *zone)
+{
+	return &replaced[zone_idx(zone)];
+}
+
+static struct page *finish_alloc(struct zone *zone, s64 frame, unsigned int order)
+{
+	mod_zone_page_state(zone, NR_FREE_PAGES, -(1l << order));
+	return pfn_to_page(frame);
+}
+
+/* Frees pages, or postpones that and returns false. Preemption is disabled. */
+static bool free_here(struct zone *zone, struct page *page, unsigned int order)
+{
+	int error = everybuddy_free_part(replaced_of(zone)->frames, smp_processor_id(), page_to_pfn(page), order);
+	struct chores *own;
+
+	if (likely(!error)) {
+		mod_zone_page_state(zone, NR_FREE_PAGES, 1l << order);
+		return true;
+	}
+	if (error != -EVERYBUDDY_BUSY) {
+		char text[80];
+
+		everybuddy_explain(error, text, sizeof(text));
+		WARN(1, "everybuddy: free of page %#lx, order %u, refused: %s\n", page_to_pfn(page), order, text);
+		return true;
+	}
+	own = this_cpu_ptr(&chores);
+	set_page_private(page, order);
+	llist_add((struct llist_node *)&page->lru, &own->postponed);
+	own->postponements++;
+	WRITE_ONCE(own->any, true);
+	return false;
+}
+
+static void free_postponed(struct chores *own)
+{
+	struct llist_node *at, *next;
+
+	llist_for_each_safe(at, next, llist_del_all(&own->postponed)) {
+		struct page *page = container_of((struct list_head *)at, struct page, lru);
+		unsigned int order = page_private(page);
+
+		set_page_private(page, 0);
+		free_here(page_zone(page), page, order);
+	}
+}
+
+static struct page *pop_spare(unsigned int order)
+{
+	struct page *page = NULL;
+	unsigned long flags;
+	struct chores *own;
+
+	if (order >= SPARE_ORDERS)
+		return NULL;
+	local_irq_save(flags);
+	own = this_cpu_ptr(&chores);
+	if (own->spares.count[order]) {
+		page = own->spares.pages[order][--own->spares.count[order]];
+		own->spares_used++;
+		own->is_short = own->any = true;
+	}
+	local_irq_restore(flags);
+	return page;
+}
+
+/* Spares are of the largest zone, so that most requests may have them. */
+static struct zone *zone_of_spares(void)
+{
+	struct zone *zone, *largest = NULL;
+
+	for_each_populated_zone(zone)
+		if (!largest || zone_managed_pages(zone) > zone_managed_pages(largest))
+			largest = zone;
+	return largest;
+}
+
+static void fill_spares(struct chores *own)
+{
+	struct zone *zone = zone_of_spares();
+	unsigned int order;
+
+	own->is_short = false;
+	for (order = 0; order < SPARE_ORDERS; order++) {
+		while (READ_ONCE(own->spares.count[order]) < SPARES) {
+			s64 frame = everybuddy_allocate(replaced_of(zone)->frames, smp_processor_id(), order, NO_WAIT);
+			unsigned long flags;
+			struct page *page;
+
+			if (frame < 0)
+				return;
+			page = finish_alloc(zone, frame, order);
+			local_irq_save(flags);
+			if (own->spares.count[order] < SPARES) {
+				own->spares.pages[order][own->spares.count[order]++] = page;
+				page = NULL;
+			}
+			local_irq_restore(flags);
+			if (page)
+				free_here(zone, page, order);
+		}
+	}
+}
+
+/* After an operation, not in an interrupt that arrived during one. Preemption is disabled. */
+static noinline void do_chores(void)
+{
+	struct chores *own = this_cpu_ptr(&chores);
+
+	WRITE_ONCE(own->any, false);
+	free_postponed(own);
+	if (own->is_short && in_task())
+		fill_spares(own);
+	else if (own->is_short)
+		WRITE_ONCE(own->any, true);
+}
+
+static void drain_here(void *unused)
+{
+	everybuddy_drain_cpu(smp_processor_id());
+}
+
+void everybuddy_drain_cpu(unsigned int cpu)
+{
+	struct zone *zone;
+
+	preempt_disable();
+	free_postponed(per_cpu_ptr(&chores, cpu));
+	for_each_populated_zone(zone) {
+		struct replaced *own = replaced_of(zone);
+
+		/* If this interrupts an operation, that operation notices that another CPU waits. */
+		if (!everybuddy_drain(own->frames, cpu))
+			continue;
+		if (own->has_services)
+			everybuddy_serve(own->frames, cpu, 1024);
+		everybuddy_park(own->frames, cpu);
+	}
+	preempt_enable();
+}
+
+unsigned long everybuddy_drain_all(void)
+{
+	unsigned long pages = 0;
+	struct zone *zone;
+
+	for_each_populated_zone(zone)
+		pages += everybuddy_buffered(replaced_of(zone)->frames);
+	on_each_cpu(drain_here, NULL, 1);
+	/* As few as the lists get again while other tasks run are no progress. */
+	return pages > 64 * num_online_cpus() ? pages : 0;
+}
+
+/* Searches what CPUs keep for a block. */
+static noinline struct page *alloc_slowly(struct zone *zone, unsigned int order, gfp_t gfp, u8 flags, s64 frame)
+{
+	bool may_wait = (gfp & __GFP_DIRECT_RECLAIM) && in_task() && !irqs_disabled();
+	struct replaced *own = replaced_of(zone);
+	struct page *spare;
+	int attempt;
+
+	/* Large blocks are worth a search only after reclaim, which drains all CPUs itself. */
+	if (order > PAGE_ALLOC_COSTLY_ORDER)
+		may_wait = false;
+	for (attempt = 0; attempt < 16; attempt++) {
+		if (frame == -EVERYBUDDY_BUSY && may_wait)
+			on_each_cpu(drain_here, NULL, 1);
+		else if (!own->has_services)
+			break;
+		if (own->has_services) {
+			everybuddy_serve(own->frames, get_cpu(), 64);
+			put_cpu();
+		}
+		frame = everybuddy_allocate(own->frames, get_cpu(), order, may_wait ? flags & ~NO_WAIT : flags);
+		put_cpu();
+		if (frame >= 0)
+			return finish_alloc(zone, frame, order);
+	}
+	if (frame == -EVERYBUDDY_BUSY && zone == zone_of_spares()) {
+		spare = may_wait ? NULL : pop_spare(order);
+		if (spare)
+			return spare;
+	}
+	if (order < READ_ONCE(own->refused))
+		WRITE_ONCE(own->refused, order);
+	return NULL;
+}
+
+struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp)
+{
+	/* The classes have the numbers of Linux's first migrate types. */
+	u8 flags = NO_WAIT | gfp_migratetype(gfp) << CLASS_SHIFT;
+	s64 frame = everybuddy_allocate(replaced_of(zone)->frames, get_cpu(), order, flags);
+	struct page *page;
+
+	if (unlikely(frame < 0)) {
+		put_cpu();
+		return alloc_slowly(zone, order, gfp, flags, frame);
+	}
+	page = finish_alloc(zone, frame, order);
+	if (unlikely(__this_cpu_read(chores.any)))
+		do_chores();
+	put_cpu();
+	return page;
+}
+
+void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order)
+{
+	preempt_disable();
+	__count_vm_events(PGFREE, 1 << order);
+	if (free_here(zone, page, order) && unlikely(__this_cpu_read(chores.any)))
+		do_chores();
+	preempt_enable();
+}
+
+unsigned long everybuddy_buffered_pages(struct zone *zone)
+{
+	struct replaced *own = replaced_of(zone);
+
+	if (likely(zone_page_state(zone, NR_FREE_PAGES) > own->scarce) || !own->frames)
+		return 0;
+	return everybuddy_buffered(own->frames);
+}
+
+static struct everybuddy_state state_of(const struct zone *zone)
+{
+	struct everybuddy_state state = everybuddy_state(replaced_of(zone)->frames, get_cpu());
+
+	put_cpu();
+	return state;
+}
+
+bool everybuddy_has_block(struct zone *zone, unsigned int order)
+{
+	struct replaced *own = replaced_of(zone);
+	struct everybuddy_state state;
+	int at;
+
+	if (likely(order < READ_ONCE(own->refused)))
+		return true;
+	state = state_of(zone);
+	/* Inside an operation nothing is known. */
+	if (!state.metadata_bytes)
+		return true;
+	for (at = state.max_order; at >= (int)order; at--) {
+		if (state.free_blocks[at]) {
+			WRITE_ONCE(own->refused, at + 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+void everybuddy_count_free(struct zone *zone)
+{
+	struct everybuddy_state state;
+	int order;
+
+	if (!everybuddy_enabled() || !replaced_of(zone)->frames)
+		return;
+	state = state_of(zone);
+	for (order = 0; order < NR_PAGE_ORDERS; order++)
+		WRITE_ONCE(zone->free_area[order].nr_free, state.free_blocks[order]);
+	/* The lists of CPUs are single pages here. Larger blocks than Linux has count as several. */
+	zone->free_area[0].nr_free += state.buffered;
+	for (; order < EVERYBUDDY_ORDERS; order++)
+		zone->free_area[MAX_PAGE_ORDER].nr_free += state.free_blocks[order] << (order - MAX_PAGE_ORDER);
+}
+
+/* Does the deferred work of systems that have services. */
+static int serve(void *unused)
+{
+	while (!kthread_should_stop()) {
+		struct zone *zone;
+		bool more = false;
+
+		for_each_populated_zone(zone) {
+			if (!replaced_of(zone)->has_services)
+				continue;
+			more |= everybuddy_serve(replaced_of(zone)->frames, get_cpu(), 64);
+			put_cpu();
+		}
+		if (more)
+			cond_resched();
+		else
+			schedule_timeout_interruptible(1);
+	}
+	return 0;
+}
+
+static void start_here(void *unused)
+{
+	this_cpu_write(chores.is_short, true);
+	this_cpu_write(chores.any, true);
+}
+
+static int __init everybuddy_start(void)
+{
+	struct zone *zone = everybuddy_enabled() ? zone_of_spares() : NULL;
+
+	if (!zone)
+		return 0;
+	on_each_cpu(start_here, NULL, 1);
+	if (replaced_of(zone)->has_services && IS_ERR(kthread_run(serve, NULL, "everybuddy")))
+		pr_warn("the services have no thread: they run when memory is short\n");
+	return 0;
+}
+late_initcall(everybuddy_start);
+
+#ifdef CONFIG_DEBUG_FS
+struct everybuddy *everybuddy_of(const struct zone *zone)
+{
+	return replaced_of(zone)->frames;
+}
+
+void everybuddy_count_chores(unsigned long *postponements, unsigned long *spares_used)
+{
+	unsigned int cpu;
+
+	*postponements = *spares_used = 0;
+	for_each_possible_cpu(cpu) {
+		*postponements += per_cpu(chores.postponements, cpu);
+		*spares_used += per_cpu(chores.spares_used, cpu);
+	}
+}
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tests of the page allocator, whichever it is, in /sys/kernel/debug/everybuddy:
+ *
+ *   check       read: drains all CPUs, then compares the metadata of all systems, and /proc/vmstat, with each other while
+ *               no CPU works
+ *   misuse      write 1: frees a page twice, and one that is no memory; both must be reported and survived
+ *   interrupts  write N: allocates and frees N times in interrupts of all CPUs
+ *   pairs       read: ticks of an allocation with its free, by order
+ */
+#define pr_fmt(text) "everybuddy: " text
+
+#include "everybuddy.h"
+#include "everybuddy_kernel.h"
+#include "everybuddy_test.h"
+#include "internal.h"
+
+#include <linux/debugfs.h>
+#include <linux/mm.h>
+#include <linux/seq_file.h>
+#include <linux/smp.h>
+#include <linux/sort.h>
+#include <linux/stop_machine.h>
+#include <linux/vmstat.h>
+
+/* Runs while all other CPUs are stopped, outside of any operation. */
+static int check_stopped(void *data)
+{
+	struct seq_file *file = data;
+	unsigned int cpu = smp_processor_id(), other;
+	struct zone *zone;
+
+	for_each_populated_zone(zone) {
+		struct everybuddy *frames = everybuddy_of(zone);
+		struct everybuddy_state state;
+		long counted = zone_page_state_snapshot(zone, NR_FREE_PAGES);
+		char why[128];
+
+		/* A CPU that is stopped does nothing, so this one may act for it. */
+		for_each_online_cpu(other)
+			everybuddy_park(frames, other);
+		if (everybuddy_quiesce(frames, cpu))
+			seq_printf(file, "FAILED: zone %s cannot be quiesced\n", zone->name);
+		state = everybuddy_state(frames, cpu);
+		if (!everybuddy_check(frames, cpu, why, sizeof(why)))
+			seq_printf(file, "FAILED: zone %s: %s\n", zone->name, why);
+		else if (state.free != counted)
+			seq_printf(file, "FAILED: zone %s has %llu free pages, vmstat counts %ld\n", zone->name, state.free,
+				   counted);
+		else
+			seq_printf(file, "ok: zone %s free=%llu refills=%llu drains=%llu contended=%llu reclaims=%llu nested=%llu misuses=%llu\n",
+				   zone->name, state.free, state.refills, state.drains, state.contended, state.reclaims,
+				   state.nested, state.misuses);
+	}
+	return 0;
+}
+
+static int check_show(struct seq_file *file, void *unused)
+{
+	unsigned long postponements, spares_used;
+
+	drain_all_pages(NULL);
+	if (!everybuddy_enabled()) {
+		seq_puts(file, "ok: off\n");
+		return 0;
+	}
+	stop_machine(check_stopped, file, NULL);
+	everybuddy_count_chores(&postponements, &spares_used);
+	seq_printf(file, "ok: postponed=%lu spares=%lu\n", postponements, spares_used);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(check);
+
+/* A page that a zone contains, but that is no memory: below 1 MiB, PCs have such. */
+#define HOLE 0xa0
+
+static int misuse(void *unused, u64 value)
+{
+	struct page *page;
+
+	/* Linux's own lists would be corrupted. */
+	if (!everybuddy_enabled())
+		return -EOPNOTSUPP;
+	page = alloc_pages(GFP_KERNEL, 2);
+	if (!page)
+		return -ENOMEM;
+	__free_pages(page, 2);
+	/* As if a driver had kept a reference too many. */
+	set_page_count(page, 1);
+	__free_pages(page, 2);
+	set_page_count(page, 0);
+	/* Otherwise Linux's own check of the flag might find it. */
+	page = pfn_to_page(HOLE);
+	__ClearPageReserved(page);
+	set_page_count(page, 1);
+	__free_pages(page, 0);
+	set_page_count(page, 1);
+	__SetPageReserved(page);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(misuse_fops, NULL, misuse, "%llu\n");
+
+static atomic_long_t got, failed;
+
+/* Four blocks of each small order, as a network card's interrupt might want. */
+static void interrupt(void *unused)
+{
+	struct page *pages[4 * (PAGE_ALLOC_COSTLY_ORDER + 1)];
+	unsigned int at;
+
+	for (at = 0; at < ARRAY_SIZE(pages); at++) {
+		pages[at] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN, at / 4);
+		atomic_long_inc(pages[at] ? &got : &failed);
+	}
+	for (at = 0; at < ARRAY_SIZE(pages); at++)
+		if (pages[at])
+			__free_pages(pages[at], at / 4);
+}
+
+static int interrupts(void *unused, u64 rounds)
+{
+	atomic_long_set(&got, 0);
+	atomic_long_set(&failed, 0);
+	while (rounds--) {
+		on_each_cpu(interrupt, NULL, 1);
+		cond_resched();
+	}
+	pr_info("interrupts got %ld blocks, failed %ld\n", atomic_long_read(&got), atomic_long_read(&failed));
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
+
+#define ROUNDS 101
+#define PAIRS 64
+#define CLOCK_LOOPS 100000
+
+static int compare(const void *a, const void *b)
+{
+	u64 left = *(const u64 *)a, right = *(const u64 *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Ticks of `PAIRS` pairs in the median round, which no timer interrupt reaches. */
+static u64 median_of_pairs(unsigned int order)
+{
+	static u64 rounds[ROUNDS];
+	unsigned int round, at;
+
+	for (round = 0; round < ROUNDS; round++) {
+		u64 start = rdtsc_ordered();
+
+		for (at = 0; at < PAIRS; at++) {
+			struct page *page = alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
+
+			if (!page)
+				return 0;
+			__free_pages(page, order);
+		}
+		rounds[round] = rdtsc_ordered() - start;
+		cond_resched();
+	}
+	sort(rounds, ROUNDS, sizeof(u64), compare, NULL);
+	return rounds[ROUNDS / 2];
+}
+
+static int pairs_show(struct seq_file *file, void *unused)
+{
+	static const unsigned int orders[] = { 0, 3, 9 };
+	u64 start, ticks = ~0ull;
+	unsigned int at;
+
+	/* Whether a tick is an instruction: the least of some tries, which no timer interrupt reaches. */
+	for (at = 0; at < 5; at++) {
+		unsigned long loops = CLOCK_LOOPS;
+
+		start = rdtsc_ordered();
+		asm volatile("1: dec %0; jnz 1b" : "+r"(loops) : : "cc");
+		ticks = min(ticks, rdtsc_ordered() - start);
+	}
+	seq_printf(file, "clock ticks=%llu instructions=%u\n", ticks, 2 * CLOCK_LOOPS);
+	for (at = 0; at < ARRAY_SIZE(orders); at++) {
+		u64 tenths = median_of_pairs(orders[at]) * 10 / PAIRS;
+
+		seq_printf(file, "pair order=%u ticks=%llu.%llu\n", orders[at], tenths / 10, tenths % 10);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(pairs);
+
+static int __init everybuddy_test(void)
+{
+	struct dentry *folder = debugfs_create_dir("everybuddy", NULL);
+
+	debugfs_create_file("check", 0400, folder, NULL, &check_fops);
+	debugfs_create_file("misuse", 0200, folder, NULL, &misuse_fops);
+	debugfs_create_file("interrupts", 0200, folder, NULL, &interrupts_fops);
+	debugfs_create_file("pairs", 0400, folder, NULL, &pairs_fops);
+	return 0;
+}
+late_initcall(everybuddy_test);
