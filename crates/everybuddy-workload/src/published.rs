@@ -25,8 +25,8 @@ const GIB: u32 = 1 << 18;
 enum Shape {
     /// All threads together allocate this many frames, each its share, and free them at the end.
     Whole(u32),
-    /// Each thread runs processes, one after the other: a process allocates some frames and frees them when it ends. The
-    /// number is geometrically distributed, with this mean.
+    /// Each thread runs processes, one after the other: a process allocates some frames and frees them when it
+    /// ends. The number is geometrically distributed, with this mean.
     Processes(u32),
 }
 
@@ -80,12 +80,13 @@ const fn runs(allocate: u32, free: u32) -> Option<Runs> {
 
 /// The programs of \[iBuddy\], table 1.
 ///
-/// Section 6.1 gives memory and requests: 3 GiB and 1.5 million for stream, so that each frame is allocated
-/// and freed once; 4 GiB and 2.1 million for sysbench; 32 million for ramspeed. Assumed: passes of 1 GiB in ramspeed, as
-/// in \[Spring\]. The other three programs run many processes. Their size follows from the share of frames that a list
-/// with a batch of 31 serves (figure 2, 11 to 73 %): unixbench has the largest (section 6.3). Assumed: the build has the
-/// smallest, and dbench 40 %. The mean time between requests follows from their number and from durations that the
-/// paper does not state. Assumed: 40 minutes of one thread for the build, 28 minutes for unixbench, 12 for dbench.
+/// Section 6.1 gives memory and requests: 3 GiB and 1.5 million for stream, so that each frame is allocated and
+/// freed once; 4 GiB and 2.1 million for sysbench; 32 million for ramspeed. Assumed: passes of 1 GiB in ramspeed,
+/// as in \[Spring\]. The other three programs run many processes. Their size follows from the share of frames that
+/// a list with a batch of 31 serves (figure 2, 11 to 73 %): unixbench has the largest (section 6.3). Assumed: the
+/// build has the smallest, and dbench 40 %. The mean time between requests follows from their number and from
+/// durations that the paper does not state. Assumed: 40 minutes of one thread for the build, 28 minutes for
+/// unixbench, 12 for dbench.
 pub(crate) const IBUDDY: &[Published; 6] = &[
     Published {
         name: "ibuddy:stream",
@@ -254,7 +255,8 @@ mod tests {
         programs().find(|own| own.name == name)
     }
 
-    /// The share of single frames that do not cross the border of a list with a batch of 31 and a high watermark of 186.
+    /// The share of single frames that do not cross the border of a list with a batch of 31 and a high watermark of
+    /// 186.
     fn service_ratio(name: &str) -> f64 {
         let setting = Setting {
             frames: 4 * GIB,

@@ -113,8 +113,8 @@ impl Printed {
         all
     }
 
-    /// Returns all numbers of the paper for which there is one here. `stands_for` names the system whose number is taken
-    /// for a system.
+    /// Returns all numbers of the paper for which there is one here. `stands_for` names the system whose number is
+    /// taken for a system.
     fn pairs<'p>(
         &'p self,
         rows: &[Row],
