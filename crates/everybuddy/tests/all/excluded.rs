@@ -76,7 +76,7 @@ fn with_built<S: System>(body: impl FnOnce(&S::Built<'_, Host>)) {
     let layout = layout::<S, Host>(&Options::NONE, &setup).unwrap();
     let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
     let memory = Memory::new(&mut memory);
-    body(&build::<S, Host>(&Options::NONE, &setup, memory).unwrap());
+    body(build::<S, Host>(&Options::NONE, &setup, memory).unwrap());
 }
 
 /// CPU `idle` allocates and frees a frame, and calls no more. CPU `asks` allocates all memory.
