@@ -290,16 +290,9 @@ void everybuddy_drain_cpu(unsigned int cpu)
 	preempt_enable();
 }
 
-unsigned long everybuddy_drain_all(void)
+void everybuddy_drain_all(void)
 {
-	unsigned long pages = 0;
-	struct zone *zone;
-
-	for_each_populated_zone(zone)
-		pages += everybuddy_buffered(replaced_of(zone)->frames);
 	on_each_cpu(drain_here, NULL, 1);
-	/* As few as the lists get again while other tasks run are no progress. */
-	return pages > 64 * num_online_cpus() ? pages : 0;
 }
 
 /* Searches what CPUs keep for a block. */
@@ -315,14 +308,15 @@ static noinline struct page *alloc_slowly(struct zone *zone, unsigned int order,
 		may_wait = false;
 	for (attempt = 0; attempt < 16; attempt++) {
 		if (frame == -EVERYBUDDY_BUSY && may_wait)
-			on_each_cpu(drain_here, NULL, 1);
+			everybuddy_drain_all();
 		else if (!own->has_services)
 			break;
 		if (own->has_services) {
 			everybuddy_serve(own->frames, get_cpu(), 64);
 			put_cpu();
 		}
-		frame = everybuddy_allocate(own->frames, get_cpu(), order, may_wait ? flags & ~NO_WAIT : flags);
+		/* Not to wait for a CPU that is not in the kernel. */
+		frame = everybuddy_allocate(own->frames, get_cpu(), order, flags);
 		put_cpu();
 		if (frame >= 0)
 			return finish_alloc(zone, frame, order);

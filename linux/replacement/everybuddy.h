@@ -29,8 +29,8 @@ void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int or
 /* Returns the list of a CPU to the zones: of this one, or of one that is offline. */
 void everybuddy_drain_cpu(unsigned int cpu);
 
-/* Returns the lists of all CPUs to the zones; returns how many pages they had, or 0 if they were few. */
-unsigned long everybuddy_drain_all(void);
+/* Returns the lists of all CPUs to the zones. */
+void everybuddy_drain_all(void);
 
 /* The free pages that only some CPUs can allocate; 0 while many others are free. */
 unsigned long everybuddy_buffered_pages(struct zone *zone);
@@ -48,7 +48,7 @@ static inline void everybuddy_boot(void) { }
 static inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp) { return NULL; }
 static inline void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order) { }
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
-static inline unsigned long everybuddy_drain_all(void) { return 0; }
+static inline void everybuddy_drain_all(void) { }
 static inline unsigned long everybuddy_buffered_pages(struct zone *zone) { return 0; }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }
 static inline void everybuddy_count_free(struct zone *zone) { }
