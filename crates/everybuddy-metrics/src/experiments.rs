@@ -52,8 +52,9 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["rate", "count"],
         formula: "pairs in the same order / pairs",
         definition: "Of all pairs of systems that a paper's table puts into an order, at the same load and number of \
-                     CPUs, the share that is in the same order here. Pairs that the paper has within 5% do not \
-                     count.",
+                     CPUs, the share that is in the same order here. Pairs whose numbers in the paper differ \
+                     by at most 5% do not count. `one fixed order` is a trivial predictor, the order of the systems' \
+                     means.",
         counted: None,
     },
     Metric {
@@ -64,7 +65,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["value", "scaled"],
         formula: "sqrt(mean (ln(here / paper))^2)",
-        definition: "Error over all cells of a paper's table; 0.1 are about 10%. `scaled`: after the one factor that \
+        definition: "Error over all cells of a paper's table; 0.1 is about 10%, and 1.6 a factor of 5. `scaled`: after the one factor that \
                      makes it smallest, so that only the shape is judged. A subject `A as B` is a trivial predictor: \
                      it takes what is simulated for B as the prediction for A.",
         counted: None,

@@ -470,7 +470,7 @@ mod tests {
             })
             .collect();
         assert!(hints.iter().all(|hint| hint.task < 4 && hint.region < 3));
-        // Of what follows in all regions, a third is in this one: the last call is followed by none.
+        // The last call of a run is followed by none, and runs of frees are longer than a hundred.
         assert!(hints.iter().any(|hint| hint.left == 0));
         assert!(hints.iter().map(|hint| hint.left).max() > Some(100));
     }

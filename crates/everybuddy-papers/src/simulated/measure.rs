@@ -9,8 +9,8 @@
 //!
 //! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number
 //! of CPUs, `burst:in-order/16`, so that a table has a column for each. Where a paper leaves open which CPU frees a
-//! frame, or whether CPUs do the same at the same time, there are several readings: the first one is what the tables
-//! show, and each other one has its name at the end of its sources.
+//! frame, or whether CPUs do the same at the same time, there are several readings: the first one has no suffix,
+//! and each other one has its name at the end of its sources.
 
 use std::num::NonZero;
 use std::thread;
@@ -32,7 +32,7 @@ use crate::shared::method::{Bench, Conditions, MEAN, Measure};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
     /// The numbers of CPUs, ascending.
-    cpus: Vec<u16>,
+    pub(super) cpus: Vec<u16>,
     /// The mean number of cycles between two calls.
     think: u32,
     /// The factor by which the workloads are shortened.
@@ -49,7 +49,7 @@ pub(crate) struct Parameters {
     saver: Option<String>,
     /// Tables of the source.
     #[serde(default)]
-    printed: Vec<Printed>,
+    pub(super) printed: Vec<Printed>,
 }
 
 /// A way to read a source that leaves something open.
@@ -121,10 +121,8 @@ impl Parameters {
                 machine.name
             )));
         }
-        self.printed
-            .iter()
-            .try_for_each(Printed::check)
-            .map_err(refuse)?;
+        let check = |own: &Printed| own.check(experiment, &self.cpus);
+        self.printed.iter().try_for_each(check).map_err(refuse)?;
         let frames = experiment.frames().map_err(refuse)?;
         let frames = frames.and_then(|frames| u32::try_from(frames).ok());
         let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;

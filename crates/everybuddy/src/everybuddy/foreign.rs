@@ -246,8 +246,12 @@ impl<P: Platform> Shared<'_, P> {
                 let is_unowned = self.is_unowned(header);
                 // While another CPU changes the tree, its masks are only a hint.
                 elsewhere |= !is_unowned && self.is_of_another(header, id);
+                // A request that must not wait is refused after the last pass: it passes over no tree by mistake there.
+                let is_last = any && matches!(fill, Fill::Any);
+                let may_serve = is_last && self.trees.must_be_claimed(header, wanted.frames)
+                    || self.trees.may_serve(header, wanted.frames, wanted.order);
                 if !self.trees.is_filled(header, fill)
-                    || !self.trees.may_serve(header, wanted.frames, wanted.order)
+                    || !may_serve
                     || !(any || self.trees.suits(header, wanted.kind))
                 {
                     continue;

@@ -115,17 +115,20 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return true;
         }
         self.resume(local);
-        loop {
-            let open = self.service(local);
+        let mut open = false;
+        // Twice, so that the identity is back, unless another CPU was refused meanwhile. A free does not wait for that.
+        for _ in 0..2 {
+            open = self.service(local);
             if local.free_identity.load(Ordering::Relaxed) != CLOSED {
                 return true;
             }
             // After the last acknowledgement: a request that this CPU has acknowledged must count the free.
             self.requests.refused.forget();
             if !open {
-                return false;
+                break;
             }
         }
+        open
     }
 
     /// Calls `free` for code that may have interrupted an operation of the CPU.

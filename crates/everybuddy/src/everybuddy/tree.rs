@@ -373,6 +373,12 @@ impl<'m, P: Platform> Trees<'m, P> {
         found
     }
 
+    /// Returns `true` if a tree has a split word with a free frame, and the request is for less than a word: then only
+    /// the owner can say that the tree does not serve it. What the header remembers may be torn for others.
+    pub(crate) fn must_be_claimed(&self, header: &Header<P>, frames: u32) -> bool {
+        frames < WORD && header.any.peek() != 0
+    }
+
     /// Returns `true` if a tree may be able to serve a request. A hint, exact if the caller knows that no CPU owns the
     /// tree.
     pub(crate) fn may_serve(&self, header: &Header<P>, frames: u32, order: Order) -> bool {

@@ -191,9 +191,11 @@ impl<P: Platform> Header<P> {
             0 => 0,
             _ => self.any.get() & !self.fresh.get(),
         };
+        // As many words without a smaller block are more to know: they serve no larger request, either.
+        let least = known.count_ones() + u32::from(order > failed);
         if order == failed {
             self.fresh.set(self.fresh.get() & !words);
-        } else if words.count_ones() > known.count_ones() {
+        } else if words.count_ones() >= least {
             // A word without a block has no larger one.
             let still = if order > failed { known } else { 0 };
             self.failed.set(order);

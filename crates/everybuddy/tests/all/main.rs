@@ -18,5 +18,6 @@ mod silent;
 mod spaces;
 mod statics;
 mod stops;
+mod torn;
 mod two_cpus;
 mod zeroed;
