@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! Two consecutive runs are for different regions. The lengths of runs are geometrically distributed. Assumed: a frame's
-//! region when it is freed does not depend on that when it was allocated.
+//! Two consecutive runs are for different regions. The lengths of runs are geometrically distributed. Assumed: a
+//! frame's region when it is freed does not depend on that when it was allocated.
 
 use everybuddy::Hint;
 use everybuddy_measure::replay::memory::Random;

@@ -220,7 +220,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Absent::Hole => RegionError::AlreadyManaged(pfn),
             Absent::Reserved => RegionError::NotReserved(pfn),
         })?;
-        // A request that this CPU has acknowledged is counted against, and no other one can remember a refusal meanwhile.
+        // A request that this CPU has acknowledged is counted against, and no other one can remember a refusal
+        // meanwhile.
         self.requests.refused.forget();
         for part in self.shared.trees.parts(run.0.0, run.1) {
             let (_, reserved) = self.absent_in(&part);

@@ -61,8 +61,8 @@ pub trait CpuToken {
     /// Excludes another CPU, since a request needs what that CPU keeps: returns its token if it executes no operation,
     /// and it begins none until the token is dropped. The caller then acts as that CPU, and parks it.
     ///
-    /// A platform whose tokens exist during single operations can lend them, for instance by a lock of each CPU. It then
-    /// has one set of CPUs for each type of token: nothing else says which CPU of this number is meant. The
+    /// A platform whose tokens exist during single operations can lend them, for instance by a lock of each CPU. It
+    /// then has one set of CPUs for each type of token: nothing else says which CPU of this number is meant. The
     /// caller is in an operation itself and may be excluded by another CPU, so this never waits for an operation to
     /// end. What the CPU did in its last operation must be visible to the caller, and what the caller did must be
     /// visible to its next operation.
