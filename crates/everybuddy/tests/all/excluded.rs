@@ -143,9 +143,11 @@ fn cpus_exclude_each_other() {
                         freed.unwrap();
                     };
                     let mut frames = Vec::new();
-                    for step in 0..100 {
+                    for step in 0..400 {
                         // Together they want more than there is.
-                        match system.allocate(&mut Lent::new(cpu), Request::FRAME) {
+                        // Its token ends before the next one begins.
+                        let allocated = system.allocate(&mut Lent::new(cpu), Request::FRAME);
+                        match allocated {
                             Ok(frame) => frames.push(frame),
                             Err(_) => {
                                 let left = frames.len().saturating_sub(1 + step % 50);
