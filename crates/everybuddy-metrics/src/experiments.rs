@@ -66,8 +66,9 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: &["value", "scaled"],
         formula: "sqrt(mean (ln(here / paper))^2)",
         definition: "Error over all cells of a paper's table; 0.1 is about 10%, and 1.6 a factor of 5. \
-                     `scaled`: after the one factor that makes it smallest, so that only the shape is judged. A subject `A as B` is a trivial predictor: \
-                     it takes what is simulated for B as the prediction for A.",
+                     `scaled`: after the one factor that makes it smallest, so that only the shape is judged. \
+                     A subject `A as B` is a trivial predictor: it takes what is simulated for B as the \
+                     prediction for A.",
         counted: None,
     },
     Metric {
