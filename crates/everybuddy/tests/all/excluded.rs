@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everybuddy::platform::Bare;
+use everybuddy::platform::{Bare, Waiting};
 use everybuddy::systems::{Everybuddy, Lbs31, Options, layout};
 use everybuddy::{
     AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Memory, NoProbe, Pfn, Release,
@@ -31,7 +31,8 @@ struct Lent(CpuId, NoProbe);
 impl Lent {
     fn try_new(cpu: CpuId) -> Option<Self> {
         let was_in_use = IN_USE[cpu.index()].swap(true, Ordering::AcqRel);
-        (!was_in_use).then_some(Self(cpu, NoProbe))
+        // Not `then_some`: a token that is not returned must not exist, since its end gives the CPU back.
+        (!was_in_use).then(|| Self(cpu, NoProbe))
     }
 
     fn new(cpu: u16) -> Self {
@@ -66,7 +67,16 @@ impl CpuToken for Lent {
     }
 }
 
-type Host = Bare<Lent>;
+/// Waits as a thread does that can be stopped in an operation.
+struct Yield;
+
+impl Waiting for Yield {
+    fn pause(_: u32) {
+        std::thread::yield_now();
+    }
+}
+
+type Host = Bare<Lent, Yield>;
 
 const FRAMES: u32 = 256;
 
@@ -76,7 +86,7 @@ fn with_built<S: System>(body: impl FnOnce(&S::Built<'_, Host>)) {
     let layout = layout::<S, Host>(&Options::NONE, &setup).unwrap();
     let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
     let memory = Memory::new(&mut memory);
-    body(&build::<S, Host>(&Options::NONE, &setup, memory).unwrap());
+    body(build::<S, Host>(&Options::NONE, &setup, memory).unwrap());
 }
 
 /// CPU `idle` allocates and frees a frame, and calls no more. CPU `asks` allocates all memory.
