@@ -144,8 +144,9 @@ fn cpus_exclude_each_other() {
                     };
                     let mut frames = Vec::new();
                     for step in 0..400 {
-                        // Together they want more than there is.
-                        match system.allocate(&mut Lent::new(cpu), Request::FRAME) {
+                        // Together they want more than there is. The token ends before the frees begin.
+                        let result = system.allocate(&mut Lent::new(cpu), Request::FRAME);
+                        match result {
                             Ok(frame) => frames.push(frame),
                             Err(_) => {
                                 let left = frames.len().saturating_sub(step % 50);
