@@ -144,13 +144,12 @@ fn cpus_exclude_each_other() {
                     };
                     let mut frames = Vec::new();
                     for step in 0..400 {
-                        // Together they want more than there is.
-                        // Its token ends before the next one begins.
-                        let allocated = system.allocate(&mut Lent::new(cpu), Request::FRAME);
-                        match allocated {
+                        // Together they want more than there is. The token ends before the frees begin.
+                        let result = system.allocate(&mut Lent::new(cpu), Request::FRAME);
+                        match result {
                             Ok(frame) => frames.push(frame),
                             Err(_) => {
-                                let left = frames.len().saturating_sub(1 + step % 50);
+                                let left = frames.len().saturating_sub(step % 50);
                                 frames.drain(left..).for_each(free);
                             }
                         }
