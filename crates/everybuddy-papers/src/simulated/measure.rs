@@ -81,6 +81,9 @@ enum Meeting {
     Apart,
 }
 
+/// The frames of a CPU in a smoke test, as `simulate` demands them.
+const LEAST_FRAMES: u32 = 2048;
+
 /// Returns the source of rows: a workload with a number of CPUs, and the end that a reading gives it.
 pub(super) fn source_of(workload: &str, cpus: u16, reading: &str) -> String {
     format!("{workload}/{cpus}{reading}")
@@ -121,12 +124,17 @@ impl Parameters {
                 machine.name
             )));
         }
+        let cpus = self.cpus.iter().copied().max().unwrap_or(1);
         let check = |own: &Printed| own.check(experiment, &self.cpus);
         self.printed.iter().try_for_each(check).map_err(refuse)?;
         let frames = experiment.frames().map_err(refuse)?;
         let frames = frames.and_then(|frames| u32::try_from(frames).ok());
         let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;
-        let seeds = self.seeds.max(1);
+        // A smoke test has one seed, and little memory: the length of some workloads depends on it.
+        let (seeds, frames) = match conditions.shrink {
+            0 | 1 => (self.seeds.max(1), frames),
+            shrink => (1, (frames / shrink).max(LEAST_FRAMES * u32::from(cpus))),
+        };
         Ok(Plan {
             machine: machine.name,
             hardware: machine.hardware,
@@ -295,7 +303,8 @@ fn savings(rows: &[Row], saver: &str) -> Vec<Row> {
     for own in own {
         let is_same = |row: &&Row| row.source == own.source && row.operation == own.operation;
         let others = rows.iter().filter(is_time).filter(is_same);
-        all.extend(others.filter(|row| row.name() != saver).map(|other| Row {
+        let others = others.filter(|row| row.name() != saver && row.value > 0.0);
+        all.extend(others.map(|other| Row {
             metric: "saving",
             value: rounded(1.0 - own.value / other.value),
             ..other.clone()
