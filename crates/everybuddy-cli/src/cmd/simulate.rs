@@ -109,8 +109,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
-    /// Let each CPU work for N cycles between two calls, half more or less; programs of papers
-    /// have a pace of their own
+    /// Let each CPU work for N cycles between two calls; programs of papers have their own pace
     #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
     think: u32,
 
@@ -138,7 +137,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Meeting::Together)]
     phases: Meeting,
 
-    /// Which CPU frees what a CPU has allocated in bursts: the same, another one, or one for all
+    /// Select the CPU that frees what a CPU has allocated: its own, another one, or one for all
     #[arg(long, value_enum, default_value_t = Freeing::Own)]
     frees: Freeing,
 

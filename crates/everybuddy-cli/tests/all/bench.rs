@@ -63,7 +63,8 @@ fn rows_are_whole_and_tables_fit() {
         })
         .collect();
     let mut expected = BTreeSet::new();
-    for variant in WORKLOADS.iter().flat_map(|row| row.variants) {
+    let variants = WORKLOADS.iter().flat_map(|row| row.variants);
+    for variant in variants.filter(|variant| !variant.is_published()) {
         for system in ["bs", "lbs-31"] {
             for threads in variant.threads..=threads() {
                 expected.insert((
