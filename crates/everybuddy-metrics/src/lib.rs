@@ -110,7 +110,7 @@ pub struct Metric {
     pub group: Group,
     /// A short heading for a table.
     pub head: &'static str,
-    /// The unit: `ns`, `B`, `frames`, `1/s`, or `1` for numbers and ratios.
+    /// The unit: `ns`, `B`, `cycles`, `frames`, `1/s`, or `1` for numbers and ratios.
     pub unit: &'static str,
     /// Which values are good.
     pub better: Better,
@@ -276,7 +276,7 @@ mod tests {
                 metric.name
             );
             assert!(
-                ["1", "ns", "B", "CPUs", "frames", "1/s"].contains(&metric.unit),
+                ["1", "ns", "B", "CPUs", "cycles", "frames", "1/s"].contains(&metric.unit),
                 "{}",
                 metric.name
             );
