@@ -77,7 +77,10 @@ mod tests {
         for (kind, mean) in [(0, 122.0), (1, 976.0)] {
             let calls = 1_000_000;
             let hints: Vec<Hint> = (0..calls).map(|_| regions.hint(3, kind, 30)).collect();
-            let changes = hints.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            let changes = hints
+                .windows(2)
+                .filter(|pair| pair[0].region != pair[1].region)
+                .count();
             let own = f64::from(calls) / (changes + 1) as f64;
             assert!((own / mean - 1.0).abs() < 0.1, "{own} instead of {mean}");
             assert!(hints.iter().all(|hint| hint.task == 3 && hint.left <= 30));

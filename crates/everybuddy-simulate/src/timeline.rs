@@ -526,7 +526,8 @@ mod tests {
             let calls = last("calls") as f64;
             assert!(calls > 1000.0);
             assert_eq!(calls, row("latency", "count"), "{system}");
-            let contended = row("contention_rate", "value") * calls;
+            let of_all = |row: &&Row| row.metric == "contention_rate" && row.operation == "all";
+            let contended = rows.iter().find(of_all).unwrap().value * calls;
             assert_eq!(
                 last("contended calls"),
                 contended.round() as i64,
