@@ -13,8 +13,8 @@
 #
 # It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
 # It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
-# replacement also Debian's source of Linux (installed by apt where missing, except for `smoke`). Everything is built in target/linux, or in the folder
-# EVERYBUDDY_LINUX.
+# replacement also Debian's source of Linux (installed by apt where missing, except for `smoke`). Everything is built in
+# target/linux, or in the folder EVERYBUDDY_LINUX.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -83,7 +83,7 @@ build() {
     build_object
     rm -rf "$work/module"
     mkdir -p "$work/module"
-    cp linux/module/* crates/everybuddy-kernel/include/everybuddy_kernel.h "$work/module"
+    cp linux/module/* linux/everybuddy_clock.h crates/everybuddy-kernel/include/everybuddy_kernel.h "$work/module"
     cp "$work/everybuddy.o" "$work/module/allocators.o"
     # Kbuild wants to know how each object was made.
     echo "savedcmd_$work/module/allocators.o := true" >"$work/module/.allocators.o.cmd"

@@ -7,11 +7,11 @@
  * of the rounds is printed, which no timer interrupt reaches, and the percentiles of single calls. `floor` is the same
  * loop around functions that do nothing. Several threads measure at the same time, each with its own line per workload.
  */
+#include "everybuddy_clock.h"
 #include "module.h"
 
 #include <linux/sort.h>
 
-#define CLOCK_LOOPS 100000
 #define BURST 512
 /* Buckets of a histogram: 32 for each power of two, so a bucket is at most 3 % wide. */
 #define BUCKETS (32 * 20)
@@ -233,17 +233,6 @@ static int run_thread(void *rounds)
 
 int eb_bench(unsigned int rounds, unsigned int threads)
 {
-	u64 start, ticks = ~0ull;
-	unsigned int at;
-
-	/* The least of some tries, which no timer interrupt reaches. */
-	for (at = 0; at < 5; at++) {
-		unsigned long loops = CLOCK_LOOPS;
-
-		start = rdtsc_ordered();
-		asm volatile("1: dec %0; jnz 1b" : "+r"(loops) : : "cc");
-		ticks = min(ticks, rdtsc_ordered() - start);
-	}
-	pr_info("clock ticks=%llu instructions=%u\n", ticks, 2 * CLOCK_LOOPS);
+	pr_info("clock ticks=%llu instructions=%u\n", everybuddy_clock_ticks(), EVERYBUDDY_CLOCK_INSTRUCTIONS);
 	return eb_on_cpus(threads, run_thread, &rounds);
 }

@@ -4,13 +4,14 @@
  *
  *   check       read: drains all CPUs, then compares the metadata of all systems, and /proc/vmstat, with each other while
  *               no CPU works
- *   misuse      write 1: frees a page twice, and one that is no memory; both must be reported and survived
+ *   misuse      write 1: frees a page twice, and one that is not memory; both must be reported and survived
  *   interrupts  write N: allocates and frees N times in interrupts of all CPUs
  *   pairs       read: ticks of an allocation with its free, by order
  */
 #define pr_fmt(text) "everybuddy: " text
 
 #include "everybuddy.h"
+#include "everybuddy_clock.h"
 #include "everybuddy_kernel.h"
 #include "everybuddy_test.h"
 #include "internal.h"
@@ -71,7 +72,7 @@ static int check_show(struct seq_file *file, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(check);
 
-/* A page that a zone contains, but that is no memory: below 1 MiB, PCs have such. */
+/* A page that a zone contains, but that is not memory: below 1 MiB, PCs have such. */
 #define HOLE 0xa0
 
 static int misuse(void *unused, u64 value)
@@ -132,7 +133,6 @@ DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
 
 #define ROUNDS 101
 #define PAIRS 64
-#define CLOCK_LOOPS 100000
 
 static int compare(const void *a, const void *b)
 {
@@ -167,18 +167,9 @@ static u64 median_of_pairs(unsigned int order)
 static int pairs_show(struct seq_file *file, void *unused)
 {
 	static const unsigned int orders[] = { 0, 3, 9 };
-	u64 start, ticks = ~0ull;
 	unsigned int at;
 
-	/* Whether a tick is an instruction: the least of some tries, which no timer interrupt reaches. */
-	for (at = 0; at < 5; at++) {
-		unsigned long loops = CLOCK_LOOPS;
-
-		start = rdtsc_ordered();
-		asm volatile("1: dec %0; jnz 1b" : "+r"(loops) : : "cc");
-		ticks = min(ticks, rdtsc_ordered() - start);
-	}
-	seq_printf(file, "clock ticks=%llu instructions=%u\n", ticks, 2 * CLOCK_LOOPS);
+	seq_printf(file, "clock ticks=%llu instructions=%u\n", everybuddy_clock_ticks(), EVERYBUDDY_CLOCK_INSTRUCTIONS);
 	for (at = 0; at < ARRAY_SIZE(orders); at++) {
 		u64 tenths = median_of_pairs(orders[at]) * 10 / PAIRS;
 

@@ -11,7 +11,7 @@ use core::slice;
 use core::sync::atomic::Ordering;
 
 use everybuddy::systems::{ROWS, SpecError};
-use everybuddy::{BuildError, CpuId, Flags, FrameRange, Order, Setup, SystemSpec};
+use everybuddy::{BuildError, CpuId, Flags, FrameRange, FreeError, Order, Setup, SystemSpec};
 
 use crate::codes::{self, Text};
 use crate::frames::Frames;
@@ -195,13 +195,7 @@ pub extern "C" fn everybuddy_allocate(frames: &Frames, cpu: u16, order: u8, flag
 // SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
 #[unsafe(no_mangle)]
 pub extern "C" fn everybuddy_free(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {
-    let Some(order) = Order::new(order) else {
-        return -codes::BAD_ORDER;
-    };
-    match frames.free(CpuId(cpu), frame, order) {
-        Ok(()) => 0,
-        Err(error) => -codes::of_free(error),
-    }
+    freed(order, |order| frames.free(CpuId(cpu), frame, order))
 }
 
 /// Frees 2^order frames that are a block, a part of one, or several. Returns 0, or an error as a negative number;
@@ -209,10 +203,15 @@ pub extern "C" fn everybuddy_free(frames: &Frames, cpu: u16, frame: u64, order: 
 // SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
 #[unsafe(no_mangle)]
 pub extern "C" fn everybuddy_free_part(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {
+    freed(order, |order| frames.free_part(CpuId(cpu), frame, order))
+}
+
+/// Checks the order, frees, and returns 0 or the error as a negative number.
+fn freed(order: u8, free: impl FnOnce(Order) -> Result<(), FreeError>) -> i32 {
     let Some(order) = Order::new(order) else {
         return -codes::BAD_ORDER;
     };
-    match frames.free_part(CpuId(cpu), frame, order) {
+    match free(order) {
         Ok(()) => 0,
         Err(error) => -codes::of_free(error),
     }

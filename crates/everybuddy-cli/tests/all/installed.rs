@@ -171,7 +171,7 @@ fn bash_completes_with_the_script() {
     let ask = "source \"$0\"; COMP_WORDS=(everybuddy tra); COMP_CWORD=1; \
                _everybuddy everybuddy tra everybuddy; echo \"${COMPREPLY[@]}\"";
     let Ok(run) = Command::new("bash").args(["-c", ask, &script]).output() else {
-        println!("note: there is no bash");
+        println!("note: bash is not installed");
         return;
     };
     let answer = String::from_utf8(run.stdout).unwrap();

@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! A token of this platform exists during one operation only. It is taken and given back by exchanges that acquire and
-//! release.
+//! A token of this platform exists during one operation only. Exchanges that acquire and release take it
+//! and put it back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
