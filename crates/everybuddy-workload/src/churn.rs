@@ -55,6 +55,12 @@ impl Churn {
 }
 
 impl Mix {
+    /// The largest order of [`Mostly`](Self::Mostly).
+    pub(crate) const LARGEST: Order = match Order::new(4) {
+        Some(order) => order,
+        None => Order::ZERO,
+    };
+
     /// Chooses an order from random numbers below a limit.
     pub(crate) fn order(self, mut below: impl FnMut(u32) -> u32) -> Order {
         let order = match self {

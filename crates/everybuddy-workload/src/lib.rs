@@ -29,6 +29,7 @@ mod random;
 mod rows;
 mod steady;
 pub mod streams;
+mod today;
 
 pub use batch::BATCH;
 pub use burst::BURST;

@@ -13,7 +13,7 @@ use everybuddy::Order;
 
 use crate::churn::{self, Mix};
 use crate::published::{self, Published};
-use crate::{Pace, Program, Runs, Setting, aged, batch, burst, fill, handover, hot, steady};
+use crate::{Pace, Program, Runs, Setting, aged, batch, burst, fill, handover, hot, steady, today};
 
 /// The description of a workload.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct Variant {
 enum Make {
     /// By a function.
     By(fn(&Setting, u16) -> Program),
-    /// From what a paper says about a program.
+    /// From what is known about a program.
     Published(&'static Published),
 }
 
@@ -65,12 +65,12 @@ impl Variant {
         }
     }
 
-    /// Returns whether it stands for a program that a paper measures. A benchmark without `--workloads` leaves it out.
+    /// Returns whether it stands for a program that is measured elsewhere. A benchmark without `--workloads` leaves it out.
     pub fn is_published(&self) -> bool {
         matches!(self.make, Make::Published(_))
     }
 
-    /// Returns the pace at which a program of a paper makes requests where time is simulated.
+    /// Returns the pace at which such a program makes requests where time is simulated.
     pub fn pace(&self) -> Option<Pace> {
         match self.make {
             Make::By(_) => None,
@@ -78,7 +78,7 @@ impl Variant {
         }
     }
 
-    /// Returns the requests of a program of a paper that follow each other in a region, if the paper states them.
+    /// Returns the requests of such a program that follow each other in a region, if the paper states them.
     pub fn runs(&self) -> Option<Runs> {
         match self.make {
             Make::By(_) => None,
@@ -111,7 +111,7 @@ const fn variant(
     }
 }
 
-/// Returns the variants for the programs of a paper.
+/// Returns the variants for programs that are measured elsewhere.
 const fn programs<const N: usize>(own: &'static [Published; N]) -> [Variant; N] {
     let mut all = [program(&own[0]); N];
     let mut at = 1;
@@ -126,7 +126,7 @@ const fn program(own: &'static Published) -> Variant {
     Variant {
         name: own.name,
         summary: own.summary,
-        largest: FOUR,
+        largest: own.largest(),
         threads: 1,
         repeats: 3,
         counts_large_blocks: false,
@@ -326,5 +326,11 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
         summary: "Page requests like those of the programs of [Spring], generated from what the paper says about them.",
         source: "[Spring] IV-A and table II, with assumptions",
         variants: &programs(published::SPRING),
+    },
+    WorkloadInfo {
+        name: "today",
+        summary: "Page requests like those of loads that are discussed today: faults of many processes, purges, huge pages.",
+        source: "will-it-scale, jemalloc, with assumptions",
+        variants: &programs(today::TODAY),
     },
 ];

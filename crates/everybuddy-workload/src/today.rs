@@ -1,0 +1,231 @@
+//! Loads that trouble page allocators today, as generators of their page requests.
+//!
+//! # Purpose
+//!
+//! The programs of the papers ran on machines of up to 32 CPUs. What is discussed today are page faults of many
+//! processes at the same time, allocators that purge, and huge pages that are wanted while small ones fill memory.
+//!
+//! # Invariants
+//!
+//! As in [`published`](crate::published), nothing was adjusted to a result. [`TODAY`] says what is known and what is
+//! assumed.
+
+use everybuddy::{Order, Size};
+
+use crate::published::{Published, Shape, TOUCHING, size};
+use crate::random::Random;
+use crate::{Body, Pace, Part, Program, Section, Setting, Step};
+
+/// The frames of 128 MiB.
+const MAPPING: u32 = 1 << 15;
+
+/// The frames that a thread holds in `today:purges`: 64 MiB.
+const HEAP: u32 = 1 << 14;
+
+/// The mean number of frames of an extent. Assumed: 64 KiB.
+const EXTENT: u32 = 16;
+
+/// Requests of a section at full length.
+const REQUESTS: u32 = 65_536;
+
+/// The small requests for each huge one in `today:few-huge`. Assumed.
+const SMALL: u32 = 1000;
+
+/// The huge blocks that a thread holds in `today:few-huge`. Assumed.
+const HUGE: u32 = 8;
+
+const NINE: Order = match Order::new(9) {
+    Some(order) => order,
+    None => Order::ZERO,
+};
+
+/// Today's loads.
+///
+/// - `page-faults`: will-it-scale's page_fault1 maps 128 MiB, writes to each page, and unmaps. Assumed: 4,000 cycles
+///   for a fault with a cleared frame, as for the papers' programs.
+/// - `purges`: jemalloc gives unused extents back to the kernel by `madvise`, which frees their frames in a row. Later
+///   writes fault them in again, one by one. Assumed: a heap of 64 MiB per thread, extents of geometrically distributed
+///   size, and that any extent is as likely as any other.
+/// - `few-huge`: single frames are replaced at random in memory that is 75 % full, and one request in 1,001 is for a
+///   block of 2 MiB, which takes the place of the oldest of 8. Assumed, all of it.
+///
+/// An exit storm, in which many processes free their frames at the same time, is `burst:random`.
+pub(crate) const TODAY: &[Published; 3] = &[
+    Published {
+        name: "today:page-faults",
+        summary: "128 MiB, mapped, written once, unmapped",
+        shape: Shape::Each(MAPPING),
+        pace: TOUCHING,
+        runs: None,
+    },
+    Published {
+        name: "today:purges",
+        summary: "extents of a heap, purged and written again",
+        shape: Shape::By {
+            program: purges,
+            largest: Order::ZERO,
+        },
+        pace: TOUCHING,
+        runs: None,
+    },
+    Published {
+        name: "today:few-huge",
+        summary: "single frames at 75 % full, a few blocks of 2 MiB",
+        shape: Shape::By {
+            program: few_huge,
+            largest: NINE,
+        },
+        pace: Pace {
+            allocate: 2000,
+            free: 2000,
+        },
+        runs: None,
+    },
+];
+
+fn allocate(slot: u32, order: Order) -> Step {
+    Step::Allocate {
+        slot,
+        size: Size::Order(order),
+    }
+}
+
+fn section(steps: Vec<Step>) -> Vec<Section> {
+    vec![Section {
+        part: Part::Operation,
+        body: Body::Steps(steps),
+    }]
+}
+
+/// Extents of a full heap are freed, and allocated again frame by frame.
+fn purges(setting: &Setting, thread: u16) -> Program {
+    let slots = HEAP.min(setting.share() / 2).max(1);
+    let mut random = Random::new(setting.seed, thread);
+    let count = setting.count(REQUESTS);
+    let heap = Body::Allocate {
+        order: Order::ZERO,
+        slots: 0..slots,
+    };
+    Program::new(slots, vec![heap], move || {
+        let mut steps = Vec::new();
+        while steps.len() < count as usize {
+            let start = random.below(slots);
+            let end = slots.min(start + size(&mut random, EXTENT));
+            steps.extend((start..end).map(|slot| Step::Free { slot }));
+            steps.extend((start..end).map(|slot| allocate(slot, Order::ZERO)));
+        }
+        section(steps)
+    })
+}
+
+/// Single frames are replaced at random, and now and then the oldest huge block.
+fn few_huge(setting: &Setting, thread: u16) -> Program {
+    let level = setting.share() / 4 * 3;
+    // At most half of what is held is huge.
+    let huge = HUGE.min(level / 2 / NINE.frames());
+    let small = (level - huge * NINE.frames()).max(1);
+    let mut random = Random::new(setting.seed, thread);
+    let pairs = setting.count(REQUESTS) / 2;
+    let (mut left, mut oldest) = (SMALL, 0);
+    let prepare = vec![
+        Body::Allocate {
+            order: NINE,
+            slots: small..small + huge,
+        },
+        Body::Allocate {
+            order: Order::ZERO,
+            slots: 0..small,
+        },
+    ];
+    Program::new(small + huge, prepare, move || {
+        let mut steps = Vec::new();
+        for _ in 0..pairs.max(1) {
+            left -= 1;
+            let (slot, order) = match left {
+                0 if huge > 0 => {
+                    oldest = (oldest + 1) % huge;
+                    (small + oldest, NINE)
+                }
+                _ => (random.below(small), Order::ZERO),
+            };
+            if left == 0 {
+                left = SMALL + 1;
+            }
+            steps.extend([Step::Free { slot }, allocate(slot, order)]);
+        }
+        section(steps)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(name: &str, frames: u32, threads: u16) -> Program {
+        let own = TODAY.iter().find(|own| own.name == name).unwrap();
+        let setting = Setting {
+            frames,
+            threads,
+            seed: 1,
+            shrink: 1,
+        };
+        own.program(&setting, 0)
+    }
+
+    fn steps(program: &mut Program) -> Vec<Step> {
+        let sections = program.round();
+        let all = sections.iter().flat_map(|section| section.body.steps());
+        all.collect()
+    }
+
+    #[test]
+    fn each_process_faults_its_own_mapping() {
+        for threads in [1, 4] {
+            let steps = steps(&mut program("today:page-faults", 1 << 20, threads));
+            let is_free = |step: &&Step| matches!(step, Step::Free { .. });
+            assert_eq!(steps.len(), 2 << 15);
+            assert!(steps[..1 << 15].iter().all(|step| !is_free(&step)));
+            assert!(steps[1 << 15..].iter().all(|step| is_free(&step)));
+        }
+    }
+
+    #[test]
+    fn a_purge_frees_neighbours_in_a_row_and_faults_them_again() {
+        let steps = steps(&mut program("today:purges", 1 << 20, 4));
+        let mut extents = Vec::new();
+        let mut at = 0;
+        while at < steps.len() {
+            let freed = |step: &Step| match *step {
+                Step::Free { slot } => Some(slot),
+                _ => None,
+            };
+            let slots: Vec<u32> = steps[at..].iter().map_while(freed).collect();
+            assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1));
+            at += slots.len();
+            let again: Vec<Step> = slots
+                .iter()
+                .map(|slot| allocate(*slot, Order::ZERO))
+                .collect();
+            assert_eq!(steps[at..at + slots.len()], again);
+            at += slots.len();
+            extents.push(slots.len() as f64);
+        }
+        let mean = extents.iter().sum::<f64>() / extents.len() as f64;
+        assert!((14.5..17.5).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn one_request_in_a_thousand_and_one_is_huge() {
+        let mut program = program("today:few-huge", 1 << 20, 4);
+        let is_huge = |step: &&Step| matches!(step, Step::Allocate { size, .. } if *size == Size::Order(NINE));
+        let mut all = Vec::new();
+        for _ in 0..4 {
+            all.extend(steps(&mut program));
+        }
+        let huge = all.iter().filter(is_huge).count();
+        assert_eq!(
+            huge,
+            all.len() / 2 / 1001 + usize::from(all.len() / 2 % 1001 >= 1000)
+        );
+    }
+}
