@@ -88,6 +88,7 @@ pub const FIGURES: &[Figure] = &[
     Figure::of("streams-distribution", streams_distribution::figure::draw),
     Figure::of("streams-memory", streams_memory::figure::draw),
     Figure::of("structures", structures::figure::draw),
+    Figure::of("scaling", simulated::figure::draw),
 ];
 
 /// Parses the file of an experiment.
@@ -99,6 +100,11 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
     let sources = method(&own)?.sources(&own);
     own.check_sources(&sources).map_err(refuse)?;
+    // A full run must have the sources of the short one, too.
+    let full = own.clone().in_full();
+    let all = method(&full)?.sources(&full);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    all_known("[full]: source", &sources, &all).map_err(refuse)?;
     let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
     all_known("figure", own.figure.as_slice(), &figures).map_err(refuse)?;
     Ok(own)
@@ -257,6 +263,26 @@ mod tests {
                 message.contains("x.toml") && message.contains(near),
                 "{message}"
             );
+        }
+        let known = EXPERIMENTS.iter().find(|known| known.0 == "scaling");
+        let scaling = known.unwrap().1;
+        for (wrong, near) in [
+            ("[full]\nsedes = 3\n", "unknown field `sedes`"),
+            (
+                "[full]\ncpus = [1, 256]\n",
+                "[full]: source `today:page-faults/4` does not exist",
+            ),
+        ] {
+            let changed = scaling.replacen("[full]\n", wrong, 1);
+            let changed = match wrong.contains("cpus") {
+                true => changed
+                    .lines()
+                    .filter(|line| !line.starts_with("cpus = [1, 2"))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+                false => changed,
+            };
+            assert!(message(&changed).contains(near), "{}", message(&changed));
         }
         // The first is the parameter of the method; tables and claims follow.
         let own = "\norder = 10\n";

@@ -20,7 +20,7 @@ use everybuddy_measure::replay::script::{Move, MoveKind};
 use everybuddy_trace::{LockWaits, Resolved};
 
 /// The frames that each CPU needs so that systems with parts of memory for each CPU work: 8 MiB.
-pub const LEAST_FRAMES: u64 = 2048;
+pub const LEAST_FRAMES: u32 = 2048;
 
 /// A trace whose tasks can be dealt out.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl Traced {
             Some(frames) => frames * u64::from(self.copies(cpus)),
             None => {
                 let most = Deal::new(self, cpus).most_frames();
-                (most + most.div_ceil(4)).max(LEAST_FRAMES * u64::from(cpus))
+                (most + most.div_ceil(4)).max(u64::from(LEAST_FRAMES) * u64::from(cpus))
             }
         };
         let block = self.script.largest_order.max(Order::TEN).frames();

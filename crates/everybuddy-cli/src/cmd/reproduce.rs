@@ -80,6 +80,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink"])]
     rows: Option<PathBuf>,
 
+    /// Run everything that the experiments list: more CPUs and seeds; some take hours
+    #[arg(long)]
+    full: bool,
+
     /// Set the seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -92,6 +96,9 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut chosen = named(&arguments.names)?;
+    if arguments.full {
+        chosen = chosen.into_iter().map(Experiment::in_full).collect();
+    }
     let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
     if let (Some(rows), Some(file)) = (&earlier, &arguments.rows) {
         let names = &arguments.names;

@@ -439,7 +439,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         }
         for count in &cpus {
             let frames = traced.memory(*count);
-            let least = LEAST_FRAMES * u64::from(*count);
+            let least = u64::from(LEAST_FRAMES) * u64::from(*count);
             if !(least..=MOST).contains(&frames) {
                 return Err(Error::usage(format!(
                     "--trace {name}: {} of memory for {count} CPUs, that is {} copies of the trace; it must be from \
@@ -454,7 +454,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         loads.push(Load::Trace(Arc::new(traced)));
     }
     // Each CPU needs a share that the workloads can use.
-    let least = (u64::from(most) * LEAST_FRAMES).max(LEAST_FRAMES * 2);
+    let least = u64::from(LEAST_FRAMES) * u64::from(most.max(2));
     let frames = match (arguments.memory, workloads.is_empty()) {
         (Some(size), false) => size.frames.next_multiple_of(1024),
         _ => MEMORY,

@@ -42,6 +42,9 @@ pub struct Experiment {
     pub method: String,
     /// The name of the figure; `None` for tables only.
     pub figure: Option<String>,
+    /// The systems that the figure shows, if it can leave out some; all if empty.
+    #[serde(default)]
+    pub drawn: Vec<String>,
     /// Where it runs: `native`, this machine; `sim:flat`, simulated CPUs on which all accesses cost the same; or
     /// `sim:NAME`, a machine of the simulator.
     #[serde(deserialize_with = "platform")]
@@ -63,6 +66,9 @@ pub struct Experiment {
     /// The parameters of the method.
     #[serde(default)]
     pub parameters: toml::Table,
+    /// Parameters that replace those above in a [full](Self::in_full) run.
+    #[serde(default)]
+    pub full: toml::Table,
     /// Operations that rows name besides `allocate`, `free`, `pair` and `all`.
     #[serde(default)]
     pub operations: Vec<String>,
@@ -166,7 +172,7 @@ impl Experiment {
         let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
         let mut own: Experiment =
             toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
-        for text in &mut own.systems {
+        for text in own.systems.iter_mut().chain(&mut own.drawn) {
             *text = choice::one(text)?.to_string();
         }
         let claims = own.claims.iter_mut();
@@ -200,6 +206,8 @@ impl Experiment {
             let place = |what: String| format!("comparable: {what}");
             words.systems(std::slice::from_ref(own)).map_err(place)?;
         }
+        let place = |what: String| format!("drawn: {what}");
+        words.systems(&self.drawn).map_err(place)?;
         let variants = WORKLOADS.iter().flat_map(|row| row.variants);
         let workloads: Vec<&str> = variants.map(|variant| variant.name).collect();
         choice::all_known("workload", &self.workloads, &workloads)?;
@@ -239,6 +247,13 @@ impl Experiment {
             choice::all_known("source", &claim.sources, &known).map_err(place)?;
         }
         Ok(())
+    }
+
+    /// Returns the experiment with everything that its file lists: more CPUs, more seeds. It takes much longer.
+    #[must_use]
+    pub fn in_full(mut self) -> Experiment {
+        self.parameters.extend(self.full.clone());
+        self
     }
 
     /// Returns the systems.

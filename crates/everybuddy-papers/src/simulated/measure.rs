@@ -18,6 +18,7 @@ use std::thread;
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::{Platform, Row, rounded};
+use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services};
 use serde::Deserialize;
 
@@ -59,9 +60,16 @@ struct Reading {
     /// The name; that of the first one is not shown.
     name: String,
     /// Which CPU frees a frame: `own`, `other` or `one`.
+    #[serde(default)]
     frees: Freeing,
     /// Whether CPUs do the same at the same time: `together` or `apart`.
+    #[serde(default)]
     phases: Meeting,
+    /// Where services run: with the `callers`, or on CPUs of their `own`.
+    #[serde(default)]
+    services: Serving,
+    /// The mean number of cycles between two calls, if it is not that of all readings.
+    think: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -81,8 +89,13 @@ enum Meeting {
     Apart,
 }
 
-/// The frames of a CPU in a smoke test, as `simulate` demands them.
-const LEAST_FRAMES: u32 = 2048;
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Serving {
+    #[default]
+    Callers,
+    Own,
+}
 
 /// Returns the source of rows: a workload with a number of CPUs, and the end that a reading gives it.
 pub(super) fn source_of(workload: &str, cpus: u16, reading: &str) -> String {
@@ -201,6 +214,11 @@ impl Measure for Parameters {
                     Freeing::Other => Frees::Other,
                     Freeing::One => Frees::One,
                 },
+                services: match reading.services {
+                    Serving::Callers => Services::Callers,
+                    Serving::Own => Services::Own,
+                },
+                think: reading.think.unwrap_or(plan.think),
                 ..plan.clone()
             };
             all.extend(self.read(experiment, &plan, &end, bench)?);
