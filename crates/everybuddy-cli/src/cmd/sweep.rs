@@ -201,8 +201,8 @@ fn one(
     let Some(cell) = cells.into_iter().find(|cell| cell.key == key) else {
         let difference = folder.difference(&grid.described(program));
         return Err(grid.refused(format!(
-            "no cell {key}: {}\nhelp: print the commands again; all machines need the same grid, the same files and the \
-             same build",
+            "no cell {key}: {}\nhelp: print the commands again; all machines need the same grid, the same files and \
+             the same build",
             difference.unwrap_or("the cell was of another grid".into())
         )));
     };
@@ -343,8 +343,8 @@ impl Runner<'_> {
             return Ok((rows, format!("{all} cells, {left} of them run now")));
         };
         let message = format!(
-            "{} of {all} cells failed; the first one: {first}\nhelp: correct the cause; the same command runs the cells \
-             that are not finished",
+            "{} of {all} cells failed; the first one: {first}\nhelp: correct the cause; the same command runs the \
+             cells that are not finished",
             1 + failures.count()
         );
         Err(Failure { message, ..first }.error())

@@ -159,8 +159,8 @@ impl Cell {
     }
 }
 
-/// Waits for the turn of a process on this machine, which ends when the file is dropped. Returns `None` where files have
-/// no locks.
+/// Waits for the turn of a process on this machine, which ends when the file is dropped. Returns `None` where files
+/// have no locks.
 fn turn(path: &Path) -> Option<File> {
     let mut options = File::options();
     let file = options.write(true).create(true).truncate(false).open(path);

@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! Each line is a JSON object. An answer with `error` ends the program; its message says what failed. What the libraries
-//! print goes to standard error, of which the end is shown if the program crashes.
+//! Each line is a JSON object. An answer with `error` ends the program; its message says what failed. What the
+//! libraries print goes to standard error, of which the end is shown if the program crashes.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -33,8 +33,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Starts a program with an argument, and waits until it is ready. `option` is what needs it, and `package` what pip
-    /// installs.
+    /// Starts a program with an argument, and waits until it is ready. `option` is what needs it, and `package` what
+    /// pip installs.
     ///
     /// # Errors
     /// A usage error if Python or the library is missing, or if the program cannot begin.
@@ -132,7 +132,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The program ends when nothing more can be asked. If it has work left, nobody waits for it any more.
+        // The program ends when nothing more can be asked. Work that it has left is not needed any more.
         self.input = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -7,8 +7,8 @@
 //! # Invariants
 //!
 //! A cell has one file, which is named by its key and contains its rows, the key and a digest of the rows. It appears
-//! completely or not at all: processes that run the same cell leave one file. `grid.json` describes the grid. A folder of
-//! another grid, or with other files, is never changed.
+//! completely or not at all: processes that run the same cell leave one file. `grid.json` describes the grid. A folder
+//! of another grid, or with other files, is never changed.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -37,8 +37,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder of a grid, which is created if it does not exist. With `extend`, it may be that of another grid,
-    /// whose cells are kept.
+    /// Opens the folder of a grid, which is created if it does not exist. With `extend`, it may be that of another
+    /// grid, whose cells are kept.
     ///
     /// # Errors
     /// [`Error::Write`] if it cannot be created or written. A usage error if it is the folder of another grid, or has
@@ -94,8 +94,8 @@ impl Folder {
 
     fn changed(&self, what: &str) -> Error {
         Error::usage(format!(
-            "--cells {}: the folder has cells of another grid: {what}\nhelp: repeat that grid with the same build, choose \
-             another folder, or keep the cells that both have with --extend",
+            "--cells {}: the folder has cells of another grid: {what}\nhelp: repeat that grid with the same build, \
+             choose another folder, or keep the cells that both have with --extend",
             self.path.display()
         ))
     }

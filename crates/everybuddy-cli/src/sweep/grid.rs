@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The product of the lists is the cells. Of `simulate`, a cell has one value of each list. Of `compare`, a cell has all
-//! systems: they take turns, so that their times can be compared.
+//! The product of the lists is the cells. Of `simulate`, a cell has one value of each list. Of `compare`, a cell has
+//! all systems: they take turns, so that their times can be compared.
 //!
 //! # Invariants
 //!
@@ -570,6 +570,11 @@ fn seeds(file: &Table) -> Result<Vec<u64>, Error> {
     let all: BTreeSet<u64> = match file.get("seeds") {
         None => BTreeSet::from([1]),
         Some(Value::Integer(count @ 1..=1_000_000)) => (1..=*count as u64).collect(),
+        Some(Value::Integer(count)) => {
+            return Err(Error::usage(format!(
+                "`seeds`: `{count}` is not a number of seeds from 1 to 1000000\nhelp: write a list to choose seeds"
+            )));
+        }
         Some(value) => {
             let all = numbers("seeds", value, 0..=most)?;
             all.into_iter().map(|number| number as u64).collect()

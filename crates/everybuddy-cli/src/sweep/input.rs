@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A command runs on any machine and in any folder, so it names files by their whole paths. Its identity must not depend
-//! on where they are: it depends on their contents.
+//! A command runs on any machine and in any folder, so it names files by their whole paths. Its identity must not
+//! depend on where they are: it depends on their contents.
 //!
 //! # Invariants
 //!

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A cell is a command line of this program, with one value of each list of a grid. The same cells run here, as tasks of
-//! Ray, or as commands that another scheduler starts; and a search chooses which cells to run.
+//! A cell is a command line of this program, with one value of each list of a grid. The same cells run here, as tasks
+//! of Ray, or as commands that another scheduler starts; and a search chooses which cells to run.
 //!
 //! | file | contents |
 //! |---|---|

@@ -147,8 +147,8 @@ impl Workers {
     }
 }
 
-/// Returns the cells in an order of this process: two sweeps of one folder rarely run the same cell, and the estimate of
-/// the remaining time does not depend on where the long cells are in the grid.
+/// Returns the cells in an order of this process: two sweeps of one folder rarely run the same cell, and the estimate
+/// of the remaining time does not depend on where the long cells are in the grid.
 fn shuffled<'c>(cells: &[&'c Cell]) -> Vec<&'c Cell> {
     let own = std::process::id().to_le_bytes();
     let mut order = cells.to_vec();
