@@ -126,9 +126,12 @@ impl Workers {
                     let command = commands.of(cell)?;
                     driver.send(&json!({ "cell": cell.key, "command": command }))?;
                 }
-                for _ in cells {
+                let mut left: BTreeMap<&str, &Cell> =
+                    cells.iter().map(|cell| (cell.key.as_str(), *cell)).collect();
+                while !left.is_empty() {
                     let answer = driver.receive()?;
-                    let Some(cell) = cells.iter().find(|cell| answer["cell"] == cell.key) else {
+                    let key = answer["cell"].as_str().unwrap_or_default();
+                    let Some(cell) = left.remove(key) else {
                         continue;
                     };
                     if answer["code"] != 0 {
