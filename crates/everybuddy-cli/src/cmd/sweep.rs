@@ -31,7 +31,7 @@ use crate::sweep::measure::{Bound, Measure};
 use crate::sweep::search::{Found, Results, Search};
 use crate::sweep::workers::{Commands, Workers, finished};
 
-/// Run a grid of simulations or replays, here or on a cluster, or search for the best options.
+/// Run a grid of simulations or replays, here or on a cluster; search for options.
 ///
 /// A cell is one command line: one system, one trace or workload, one machine, one number of CPUs
 /// and one seed. Finished cells are kept in a folder, so the same command continues where it
@@ -300,7 +300,7 @@ impl Runner<'_> {
         }
         let folder = self.commands.folder;
         for at in missing {
-            known[at] = folder.rows(&cells[at]).unwrap_or(None);
+            known[at] = folder.rows(&cells[at].key).unwrap_or(None);
         }
         let rows = known.into_iter().zip(cells).map(|(rows, cell)| {
             rows.ok_or_else(|| {

@@ -2,7 +2,8 @@
 //!
 //! # Purpose
 //!
-//! All machines that run cells write into one folder, and whatever was finished there is not run again.
+//! All machines that run cells write into one folder, and whatever was finished there is not run again. `reproduce`
+//! keeps the cells of simulated experiments in the same way, in a folder without a grid.
 //!
 //! # Invariants
 //!
@@ -19,7 +20,6 @@ use everybuddy_measure::rows::Row;
 use everybuddy_trace::quietly;
 use serde_json::{Map, Value, json};
 
-use super::cell::Cell;
 use crate::digest;
 use crate::export::{Outputs, parquet, refused};
 use crate::finished::{self, Run};
@@ -44,15 +44,8 @@ impl Folder {
     /// [`Error::Write`] if it cannot be created or written. A usage error if it is the folder of another grid, or has
     /// files of another kind.
     pub(crate) fn open(path: &Path, run: &Run, extend: bool) -> Result<Folder, Error> {
-        fs::create_dir_all(path).map_err(|cause| refused(path, cause))?;
-        let own = Folder::existing(path)?;
+        let own = Folder::of_cells(path)?;
         let known = own.known()?;
-        if known.is_none() && !own.is_empty()? {
-            return Err(Error::usage(format!(
-                "--cells {}: the folder has other files and no {GRID}\nhelp: choose a new folder",
-                path.display()
-            )));
-        }
         let changed = known
             .as_ref()
             .and_then(|known| finished::difference(run, known));
@@ -64,6 +57,22 @@ impl Folder {
         let text = format!("{}\n", json!({ "grid": finished::described(run) }));
         own.put(GRID, text.as_bytes())?;
         Ok(own)
+    }
+
+    /// Opens a folder of cells without a grid, which is created if it does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if it cannot be created. A usage error if it has files of another kind.
+    pub(crate) fn of_cells(path: &Path) -> Result<Folder, Error> {
+        fs::create_dir_all(path).map_err(|cause| refused(path, cause))?;
+        let own = Folder::existing(path)?;
+        match own.has_others()? {
+            false => Ok(own),
+            true => Err(Error::usage(format!(
+                "--cells {}: the folder has other files\nhelp: choose a new folder",
+                path.display()
+            ))),
+        }
     }
 
     /// Finds a folder that another process has created.
@@ -124,27 +133,25 @@ impl Folder {
         ))
     }
 
-    /// Returns `true` if the folder has no files but cells and temporary ones.
-    fn is_empty(&self) -> Result<bool, Error> {
+    /// Returns `true` if the folder has files besides cells, the grid's description and temporary ones.
+    fn has_others(&self) -> Result<bool, Error> {
         let entries = fs::read_dir(&self.path).map_err(|cause| refused(&self.path, cause))?;
+        let is_key =
+            |stem: &str| stem.len() == 32 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_own = |name: &str| {
             let stem = name.strip_suffix(".parquet");
-            name.starts_with('.')
-                || stem.is_some_and(|stem| {
-                    stem.len() == 32 && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
-                })
+            name == GRID || name.starts_with('.') || stem.is_some_and(is_key)
         };
-        Ok(entries
-            .flatten()
-            .all(|entry| is_own(&entry.file_name().to_string_lossy())))
+        let mut entries = entries.flatten();
+        Ok(entries.any(|entry| !is_own(&entry.file_name().to_string_lossy())))
     }
 
     /// Returns the rows of a cell. Returns `None` if it is not finished.
     ///
     /// # Errors
     /// What is wrong with its file.
-    pub(crate) fn rows(&self, cell: &Cell) -> Result<Option<Vec<Row>>, String> {
-        let path = self.file(cell);
+    pub(crate) fn rows(&self, key: &str) -> Result<Option<Vec<Row>>, String> {
+        let path = self.file(key);
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
@@ -158,7 +165,7 @@ impl Folder {
                 .find(|own| own.0 == key)
                 .map(|own| own.1.as_str())
         };
-        if of(CELL) != Some(cell.key.as_str()) {
+        if of(CELL) != Some(key) {
             return Err("it is the file of another cell".into());
         }
         match of(DIGEST) == Some(identity(&rows).as_str()) {
@@ -171,16 +178,16 @@ impl Folder {
     ///
     /// # Errors
     /// [`Error::Write`]; an existing file is then unchanged.
-    pub(crate) fn finish(&self, cell: &Cell, rows: &[Row]) -> Result<(), Error> {
-        let metadata = [(CELL, cell.key.clone()), (DIGEST, identity(rows))];
-        let path = self.file(cell);
+    pub(crate) fn finish(&self, key: &str, rows: &[Row]) -> Result<(), Error> {
+        let metadata = [(CELL, key.to_string()), (DIGEST, identity(rows))];
+        let path = self.file(key);
         let bytes = parquet::encode_with(rows, &metadata);
         let bytes = bytes.map_err(|cause| refused(&path, cause))?;
-        self.put(&format!("{}.parquet", cell.key), &bytes)
+        self.put(&format!("{key}.parquet"), &bytes)
     }
 
-    fn file(&self, cell: &Cell) -> PathBuf {
-        self.path.join(format!("{}.parquet", cell.key))
+    fn file(&self, key: &str) -> PathBuf {
+        self.path.join(format!("{key}.parquet"))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {

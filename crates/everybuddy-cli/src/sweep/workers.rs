@@ -104,7 +104,7 @@ impl Workers {
                 let (order, folder) = (shuffled(cells), commands.folder);
                 let work = |at: usize| {
                     let cell = order[at];
-                    Ok(match folder.rows(cell) {
+                    Ok(match folder.rows(&cell.key) {
                         Ok(Some(_)) => Ok(None),
                         _ => cell.run(*together).map(Some),
                     })
@@ -112,7 +112,7 @@ impl Workers {
                 jobs::each(*jobs, order.len(), work, &mut |at, result| {
                     match result {
                         Ok(None) => {}
-                        Ok(Some(rows)) => folder.finish(order[at], &rows)?,
+                        Ok(Some(rows)) => folder.finish(&order[at].key, &rows)?,
                         Err(failure) => {
                             failures.insert(order[at].key.clone(), failure);
                         }
@@ -126,8 +126,10 @@ impl Workers {
                     let command = commands.of(cell)?;
                     driver.send(&json!({ "cell": cell.key, "command": command }))?;
                 }
-                let mut left: BTreeMap<&str, &Cell> =
-                    cells.iter().map(|cell| (cell.key.as_str(), *cell)).collect();
+                let mut left: BTreeMap<&str, &Cell> = cells
+                    .iter()
+                    .map(|cell| (cell.key.as_str(), *cell))
+                    .collect();
                 while !left.is_empty() {
                     let answer = driver.receive()?;
                     let key = answer["cell"].as_str().unwrap_or_default();
@@ -166,7 +168,7 @@ pub(crate) fn finished(
     report: &mut dyn FnMut(&str),
 ) -> Vec<Option<Vec<Row>>> {
     let rows = cells.iter().map(|cell| {
-        folder.rows(cell).unwrap_or_else(|why| {
+        folder.rows(&cell.key).unwrap_or_else(|why| {
             report(&format!(
                 "the file of cell {} ({}) is damaged: {why}; the cell is run again",
                 cell.key, cell.name
