@@ -25,8 +25,12 @@ nodes=()
 finish() {
     # Each node is a process group of its own.
     for node in ${nodes[@]+"${nodes[@]}"}; do kill -TERM -- "-$node" 2>/dev/null || true; done
-    [ ${#nodes[@]} = 0 ] || sleep 3
-    for node in ${nodes[@]+"${nodes[@]}"}; do kill -KILL -- "-$node" 2>/dev/null || true; done
+    for node in ${nodes[@]+"${nodes[@]}"}; do
+        for _ in $(seq 20); do
+            ! kill -0 -- "-$node" 2>/dev/null || sleep 0.5
+        done
+        kill -KILL -- "-$node" 2>/dev/null || true
+    done
     rm -rf "$work"
 }
 trap finish EXIT
@@ -50,6 +54,8 @@ start() { # NAME OPTION...: starts a node and waits for it. Nodes that start at 
     shift
     setsid "$folder/venv/bin/ray" start --object-store-memory=80000000 --disable-usage-stats --block "$@" >"$log" 2>&1 &
     nodes+=($!)
+    # Its end is no news.
+    disown $!
     for _ in $(seq 240); do
         ! grep -q 'Ray runtime started' "$log" || return 0
         sleep 0.5
