@@ -28,6 +28,7 @@ ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh
 python          5 min   ci/python.sh
+sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh
 mutants       150 min   ci/mutants.sh

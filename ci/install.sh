@@ -19,7 +19,7 @@
 #   make       builds jemalloc
 #   boot       a virtual machine, and the compiler's target for kernels
 #   ostd       the nightly compiler that examples/ostd names
-#   python     Python with virtual environments; ci/python.sh installs its packages in one
+#   python     Python with virtual environments; ci/python.sh and ci/sweep.sh install their packages in one
 #   full       all of these
 set -euo pipefail
 

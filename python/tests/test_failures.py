@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,19 @@ def test_options_are_translated_by_their_form() -> None:
 def test_a_name_that_looks_like_an_option_is_a_name() -> None:
     with pytest.raises(everybuddy.InputError, match="trace `--help` not found"):
         everybuddy.compare("--help")
+
+
+@pytest.mark.parametrize(
+    ("module", "options"), [("ray", {"ray": "auto"}), ("optuna", {"minimize": "latency:p99:allocate"})]
+)
+def test_a_missing_library_is_an_error(module: str, options: dict[str, str], tmp_path: Path) -> None:
+    if importlib.util.find_spec(module):
+        pytest.skip(f"{module} is installed")
+    grid = tmp_path / "grid.toml"
+    grid.write_text('command = "simulate"\nsystems = ["bs"]\nworkloads = ["burst:in-order"]\ncpus = [1]\n')
+    with pytest.raises(everybuddy.InputError, match=f"-m pip install {module}") as raised:
+        everybuddy.sweep(grid, **options)
+    assert f"{sys.executable} has no {module.capitalize()}" in raised.value.message
 
 
 def test_a_claim_that_fails_comes_with_its_rows(tmp_path: Path) -> None:

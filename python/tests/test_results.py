@@ -36,6 +36,16 @@ def test_a_simulation_is_the_same_to_the_last_digit(program: Program) -> None:
     assert set(table["cpus"].to_pylist()) == {1, 4}
 
 
+def test_a_sweep_returns_the_rows_of_all_cells(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    lists = 'systems = ["bs", "is"]\nworkloads = ["burst:in-order"]\ncpus = [1, 4]\n'
+    grid.write_text(f'command = "simulate"\n{lists}[arguments]\nshrink = 20\n')
+    table = everybuddy.sweep(grid)
+    own = everybuddy.simulate(systems=["bs", "is"], cpus=[1, 4], seeds=1, shrink=20)
+    assert table.to_pylist() == own.to_pylist()
+    assert len(list((tmp_path / "grid.cells").glob("*.parquet"))) == 4
+
+
 def test_a_comparison_has_the_counts_of_the_program(program: Program) -> None:
     options = ["--systems", "bs,lbs-31", "--json", "-"]
     own = lines(program("compare", *options, "sysbench_mt_cut"))

@@ -13,7 +13,6 @@
 //! those of a run without interrupts. A file of another run, or of no run, is never changed.
 
 use std::fs::{self, File, TryLockError};
-use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -140,25 +139,14 @@ const DAMAGED: &str = "remove this line and those after it, or choose a new file
 /// Longer values are not shown.
 const SHOWN: usize = 60;
 
-/// Returns the version of the program and a number that depends on its file: another build may give other numbers.
-pub(crate) fn program() -> String {
-    let mut hasher = DefaultHasher::new();
-    let file = std::env::current_exe().and_then(fs::read);
-    hasher.write(&file.unwrap_or_default());
-    format!(
-        "everybuddy {}, file {:016x}",
-        env!("CARGO_PKG_VERSION"),
-        hasher.finish()
-    )
-}
-
 fn line(value: &Value) -> Vec<u8> {
     let mut line = value.to_string().into_bytes();
     line.push(b'\n');
     line
 }
 
-fn described(run: &Run) -> Map<String, Value> {
+/// Returns a run as a JSON object.
+pub(crate) fn described(run: &Run) -> Map<String, Value> {
     run.iter()
         .map(|(key, value)| (key.to_string(), value.clone().into()))
         .collect()
@@ -169,8 +157,8 @@ fn run_of(line: &[u8]) -> Option<Map<String, Value>> {
     value.get(RUN)?.as_object().cloned()
 }
 
-/// Describes the first thing in which another run differs.
-fn difference(run: &Run, other: &Map<String, Value>) -> Option<String> {
+/// Describes the first thing in which another run, which is a JSON object, differs.
+pub(crate) fn difference(run: &Run, other: &Map<String, Value>) -> Option<String> {
     let of = |key: &str| other.get(key).and_then(Value::as_str).unwrap_or("nothing");
     let (key, value) = run.iter().find(|(key, value)| of(key) != value)?;
     let other = of(key);

@@ -9,6 +9,7 @@
 //! |--------|---------------|
 //! | [`cmd`] | the command line: one file per subcommand |
 //! | [`export`] | results as files: rows as JSON lines and CSV, the page |
+//! | `sweep` | grids of cells, here and on clusters; searches |
 //! | [`show`] | results for readers: tables, legends, progress |
 //!
 //! `docs/metrics.md` defines every number that is printed or exported.
@@ -19,6 +20,7 @@
 
 pub mod cmd;
 mod commit;
+mod digest;
 pub mod export;
 mod finished;
 pub mod processes;
@@ -26,4 +28,5 @@ pub mod processes;
 pub mod recording;
 pub mod show;
 mod signals;
+mod sweep;
 pub mod time;

@@ -143,6 +143,8 @@ pub struct Cell {
     pub background: (u64, u64),
     /// Accesses outside the metadata; none, if nothing escapes the model.
     pub outside: u64,
+    /// The size of the metadata, in bytes per frame.
+    pub metadata: f64,
 }
 
 impl Cell {
@@ -273,6 +275,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         parts,
         background,
         outside: machine.model().outside(),
+        metadata: system.metadata_bytes() as f64 / f64::from(plan.frames),
     })
 }
 

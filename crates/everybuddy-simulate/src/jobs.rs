@@ -22,7 +22,7 @@ use everybuddy_measure::Error;
 /// # Errors
 /// The error of `done`, or that of the work with the smallest number. No more work is begun after an error, and what
 /// was begun ends.
-pub(crate) fn each<T: Send>(
+pub fn each<T: Send>(
     jobs: NonZero<usize>,
     count: usize,
     work: impl Fn(usize) -> Result<T, Error> + Sync,

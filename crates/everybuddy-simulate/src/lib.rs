@@ -37,7 +37,7 @@ pub mod cell;
 #[cfg(test)]
 mod clerk;
 mod counted;
-mod jobs;
+pub mod jobs;
 pub mod load;
 pub mod plan;
 mod regions;

@@ -116,6 +116,32 @@ impl Plan {
         Name(self, id).to_string()
     }
 
+    /// Describes all that the rows of a cell depend on, except the program.
+    pub fn described(&self, id: &CellId) -> String {
+        let load = &self.loads[id.load];
+        let contents = match load {
+            Load::Workload(_) => String::new(),
+            Load::Trace(traced) => format!(" ({:016x})", traced.fingerprint()),
+        };
+        let Plan {
+            machine,
+            hardware,
+            think,
+            shrink,
+            phases,
+            frees,
+            slice,
+            services,
+            ..
+        } = self;
+        format!(
+            "{}{contents}; machine {machine}: {hardware:?}; {} frames; think {think}; shrink {shrink}; {phases:?}; \
+             {frees:?}; slice {slice}; {services:?}",
+            self.name(id),
+            self.memory(load, id.cpus),
+        )
+    }
+
     /// Simulates the cells that have no rows yet on at most `jobs` threads. Calls `done` with each cell and its rows as
     /// the cell ends.
     ///
@@ -378,6 +404,35 @@ mod tests {
         plan.hardware.work = 250;
         assert_eq!(plan.instructions(100), 400);
         assert_eq!(plan.instructions(u32::MAX), u32::MAX / 2);
+    }
+
+    #[test]
+    fn what_changes_rows_changes_the_description_of_a_cell() {
+        let plan = plan();
+        let id = plan.cells()[0];
+        let changes: [fn(&mut Plan); 9] = [
+            |plan| plan.machine.push('2'),
+            |plan| plan.hardware.mhz += 1,
+            |plan| plan.frames *= 2,
+            |plan| plan.think += 1,
+            |plan| plan.shrink += 1,
+            |plan| plan.phases = Phases::Apart,
+            |plan| plan.frees = Frees::Other,
+            |plan| plan.slice += 1,
+            |plan| plan.services = Services::Own,
+        ];
+        let changed = changes.iter().map(|change| {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            plan.described(&id)
+        });
+        let cells = plan.cells();
+        let cells = cells.iter().map(|id| plan.described(id));
+        let mut all: Vec<String> = changed.chain(cells).collect();
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
     }
 
     #[test]

@@ -106,6 +106,7 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
         add("all", "background_time", "count", units as f64);
     }
     add("all", "accesses_outside", "value", cell.outside as f64);
+    add("all", "metadata_bytes_per_frame", "value", cell.metadata);
     for part in &cell.parts {
         let traffic = &part.traffic;
         let share = (traffic.cycles + traffic.waited) as f64 / cell.memory_cycles.max(1) as f64;
@@ -182,6 +183,21 @@ pub(crate) fn of_scaling(base: &Row, scaling: &Scaling) -> Vec<Row> {
     rows
 }
 
+/// The metrics of [`of_scaling`]: they are about several cells.
+pub const OF_SEVERAL_CELLS: [&str; 2] = ["linearity", "scaling_limit"];
+
+/// Returns the rows about all numbers of CPUs together, from the rows of the cells of one system under one load, which
+/// another run may have stored. The cells are in the order of [`Plan::cells`](crate::Plan::cells), `seeds` of them for
+/// each number of CPUs.
+pub fn of_cells(seeds: usize, cells: &[&[Row]]) -> Vec<Row> {
+    let mut all = cells.iter().flat_map(|rows| rows.iter());
+    let Some(rate) = all.find(|row| row.metric == "throughput") else {
+        return Vec::new();
+    };
+    let scaling = scaling(&rate.source, rate.name(), seeds, cells);
+    of_scaling(rate, &scaling)
+}
+
 /// Returns the number of CPUs beyond which twice as many bring too little. Where numbers are not doubled, as many
 /// doublings count as lie between them.
 fn limit(rates: &[(u16, f64)]) -> Option<u16> {
@@ -242,6 +258,7 @@ mod tests {
             memory_cycles: 1000,
             background: (600, 5),
             outside: 0,
+            metadata: 8.25,
         };
         let base = Row {
             source: "load".to_string(),

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ __all__ = [
     "record",
     "reproduce",
     "simulate",
+    "sweep",
     "systems",
     "trace_info",
     "traces",
@@ -80,6 +82,19 @@ def simulate(**options: Option) -> pa.Table:
         >>> everybuddy.simulate(systems=["lbs-31", "is"], cpus=[1, 16, 64])
     """
     return _rows("simulate", (), options)
+
+
+def sweep(grid: _Path, **options: Option) -> pa.Table:
+    """Runs a grid of simulations or replays, and returns the measurements of all cells.
+
+    Finished cells are kept in a folder next to the grid, so the same call continues where it stopped. With `ray`, the
+    address of a cluster, the cells run as its tasks. With `minimize` or `maximize`, Optuna searches for the best options,
+    and the result is that of the best ones. Both libraries are those of this Python.
+
+        >>> everybuddy.sweep("grid.toml", ray="auto")
+        >>> everybuddy.sweep("grid.toml", minimize="latency:p99:allocate", trials=50)
+    """
+    return _rows("sweep", (grid,), {"python": sys.executable, **options})
 
 
 def reproduce(*experiments: _Path, **options: Option) -> pa.Table:

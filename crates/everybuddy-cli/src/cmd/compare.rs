@@ -23,6 +23,7 @@ use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::table::Which;
 use everybuddy_measure::rows::{Row, comparison as rows};
@@ -121,6 +122,18 @@ pub(super) struct Arguments {
     lenient: bool,
 }
 
+/// Checks the arguments without replaying anything.
+pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
+    if let Some(texts) = &arguments.systems {
+        choice::parse(texts)?;
+    }
+    let frames = arguments.memory.map(|size| size.frames);
+    for script in &scripts(arguments, &arguments.traces, false)?.0 {
+        Memory::new(script, frames, arguments.aged)?;
+    }
+    sizes::read(&arguments.sizes).map(drop)
+}
+
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let systems = match &arguments.systems {
@@ -159,7 +172,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut divisions = Vec::with_capacity(scripts.len());
     for script in &scripts {
         // Rejects an impossible set-up before anything has run.
-        let memory = replay::memory::Memory::new(script, plan.memory, plan.aged)?;
+        let memory = Memory::new(script, plan.memory, plan.aged)?;
         let requests = arguments.sizes_first.unwrap_or(u64::MAX);
         divisions.push(sizes::division(
             &known,

@@ -23,6 +23,7 @@ mod numbers;
 mod record;
 mod reproduce;
 mod simulate;
+mod sweep;
 mod systems;
 mod trace;
 mod trace_check;
@@ -55,6 +56,7 @@ Examples:
   everybuddy compare gcc_build --systems bs,linux-6
   everybuddy bench --workloads hot,steady       measure speed on synthetic workloads
   everybuddy simulate --cpus 1,8,64             simulate a machine with many CPUs
+  everybuddy sweep grid.toml                    run a grid of simulations, here or on a cluster
   everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
@@ -84,6 +86,7 @@ enum Command {
     Systems(systems::Arguments),
     Workloads(workloads::Arguments),
     Simulate(simulate::Arguments),
+    Sweep(Box<sweep::Arguments>),
     Reproduce(reproduce::Arguments),
     Experiments(experiments::Arguments),
     Machines(machines::Arguments),
@@ -104,6 +107,7 @@ impl Cli {
             Command::Systems(arguments) => systems::run(arguments),
             Command::Workloads(arguments) => workloads::run(arguments),
             Command::Simulate(arguments) => simulate::run(arguments),
+            Command::Sweep(arguments) => sweep::run(*arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
             Command::Machines(arguments) => machines::run(arguments),

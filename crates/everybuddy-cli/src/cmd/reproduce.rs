@@ -15,9 +15,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
 
+use crate::digest;
 use crate::export::page::{Page, study};
 use crate::export::{Output, Outputs, json};
 use crate::show::{claims, experiments, output, progress::Progress};
+use crate::sweep::folder::Folder;
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
 use everybuddy_measure::library;
@@ -27,7 +29,7 @@ use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::list;
 use everybuddy_papers::shared::figure::Drawing;
-use everybuddy_papers::shared::method::{Bench, Conditions};
+use everybuddy_papers::shared::method::{Bench, Cells, Conditions, NoCells};
 use everybuddy_papers::{Experiment, named};
 
 use super::files::Files;
@@ -49,6 +51,8 @@ Examples:
   everybuddy reproduce all --json - | jq 'select(.experiment == \"fill-levels\")'
         write every number as JSON lines; docs/metrics.md defines the metrics. The rows of single
         rounds and moments are under NAME@ROUND; --rows needs these, too
+  everybuddy reproduce table-1 many-cpus --cells cells
+        after an interrupt, or a change of one experiment, simulate only what is missing in `cells`
   everybuddy reproduce all --rows earlier.jsonl --html papers.html
         judge and draw the numbers of an earlier run again, without measuring; a claim that lacks
         rows is inconclusive
@@ -83,6 +87,10 @@ pub(super) struct Arguments {
     /// Run everything that the experiments list: more CPUs and seeds; some take hours
     #[arg(long)]
     full: bool,
+
+    /// Keep finished cells of simulated experiments in DIR, and simulate the rest
+    #[arg(long, value_name = "DIR", conflicts_with = "rows")]
+    cells: Option<PathBuf>,
 
     /// Set the seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -131,6 +139,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     for own in &chosen {
         steps += list::method(own)?.steps(own);
     }
+    let mut cells = cells(arguments.cells.as_deref())?;
     let progress = Progress::new(steps);
     let timer = Timer::calibrated();
     let mut arena = Arena::default();
@@ -148,6 +157,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 progress.says(&format!("{}: {what}", own.name));
                 progress.step();
             },
+            cells: &mut *cells,
         };
         let rows = match &earlier {
             None => list::method(own)?.run(own, &conditions, &mut bench)?,
@@ -189,6 +199,46 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let judged = judged.iter();
     claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
+}
+
+/// The finished cells of simulated experiments, in a folder.
+struct Kept {
+    folder: Folder,
+    /// The identity of the program.
+    program: String,
+}
+
+impl Kept {
+    fn key(&self, described: &str) -> String {
+        digest::of([self.program.as_bytes(), described.as_bytes()])
+    }
+}
+
+impl Cells for Kept {
+    fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error> {
+        let key = self.key(described);
+        Ok(self.folder.rows(&key).unwrap_or_else(|why| {
+            output::note(&format!(
+                "the file of cell {key} is damaged: {why}; the cell is simulated again"
+            ));
+            None
+        }))
+    }
+
+    fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error> {
+        self.folder.finish(&self.key(described), rows)
+    }
+}
+
+/// Opens the folder of finished cells, if there is one.
+fn cells(path: Option<&Path>) -> Result<Box<dyn Cells>, Error> {
+    Ok(match path {
+        None => Box::new(NoCells),
+        Some(path) => Box::new(Kept {
+            folder: Folder::of_cells(path)?,
+            program: digest::program(),
+        }),
+    })
 }
 
 /// Reads the rows of an earlier run. No two of them have different values of the same number.

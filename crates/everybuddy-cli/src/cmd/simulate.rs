@@ -26,10 +26,11 @@ use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced};
 use everybuddy_trace::{Leniency, LockWaits, resolve};
 
+use crate::digest;
 use crate::export::page::Page;
 use crate::export::page::simulated::simulation;
 use crate::export::{self, Outputs};
-use crate::finished::{self, Finished};
+use crate::finished::Finished;
 use crate::show::progress::Progress;
 use crate::show::sensitivity::{self, Changed};
 use crate::show::{output, simulated};
@@ -113,7 +114,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
     think: u32,
 
-    /// Repeat with N seeds
+    /// Set the first seed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(..=u64::from(u32::MAX)))]
+    seed: u64,
+
+    /// Repeat with N seeds, which follow each other
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u64).range(1..=1000))]
     seeds: u64,
 
@@ -187,8 +192,13 @@ enum Hosts {
     Own,
 }
 
-/// Runs the command.
-pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+/// Checks the arguments without simulating anything.
+pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
+    plan(arguments, &machine(arguments)?).map(drop)
+}
+
+/// Returns the machine.
+fn machine(arguments: &Arguments) -> Result<Machine, Error> {
     let mut machine = everybuddy_machines::by_name_or_path(&arguments.machine)
         .map_err(|error| Error::usage(error.to_string()))?;
     if machine.name != arguments.machine {
@@ -198,6 +208,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             machine.name = file.to_string_lossy().into_owned();
         }
     }
+    Ok(machine)
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let machine = machine(&arguments)?;
     let plan = plan(&arguments, &machine)?;
     let cells = plan.cells();
     let names: Vec<String> = cells.iter().map(|id| plan.name(id)).collect();
@@ -353,7 +369,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         list(&mut frames.map(|frames| frames.to_string()))
     };
     vec![
-        ("program", finished::program()),
+        ("program", digest::program()),
         ("machine", plan.machine.clone()),
         ("numbers of the machine", format!("{:?}", plan.hardware)),
         ("loads", list(&mut plan.loads.iter().map(load))),
@@ -492,7 +508,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             Hosts::Callers => Services::Callers,
             Hosts::Own => Services::Own,
         },
-        seeds: (1..=arguments.seeds).collect(),
+        seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
     })
 }
 

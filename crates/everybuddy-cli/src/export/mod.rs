@@ -13,7 +13,7 @@ mod csv;
 pub mod json;
 mod outputs;
 pub mod page;
-mod parquet;
+pub(crate) mod parquet;
 pub mod trace;
 
 use std::path::Path;

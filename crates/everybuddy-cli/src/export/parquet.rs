@@ -8,8 +8,9 @@
 //! # Invariants
 //!
 //! Columns have the names and the order of [`COLUMNS`](everybuddy_measure::rows::COLUMNS). A value that a row lacks is
-//! null.
+//! null. What is written is read as the same rows.
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
@@ -18,10 +19,15 @@ use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::record::Field;
 use parquet::schema::parser::parse_message_type;
+use serde_json::Value;
 
+use super::json;
 use everybuddy_measure::rows::Row;
 
 /// The zstd level, as for traces.
@@ -46,19 +52,64 @@ const SCHEMA: &str = "message rows {
     required boolean simulated;
 }";
 
+/// Keys and values that describe a file.
+pub(crate) type Metadata = Vec<(String, String)>;
+
 /// Writes rows as a Parquet file.
 pub(super) fn encode(rows: &[Row]) -> io::Result<Vec<u8>> {
-    written(rows).map_err(io::Error::other)
+    encode_with(rows, &[])
 }
 
-fn written(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
+/// Writes rows as a Parquet file with metadata.
+pub(crate) fn encode_with(rows: &[Row], metadata: &[(&str, String)]) -> io::Result<Vec<u8>> {
+    written(rows, metadata).map_err(io::Error::other)
+}
+
+fn written(rows: &[Row], metadata: &[(&str, String)]) -> Result<Vec<u8>, ParquetError> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let metadata = metadata.iter();
+    let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_string(), value.clone()));
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+        .set_key_value_metadata(Some(metadata.collect()).filter(|own: &Vec<_>| !own.is_empty()))
         .build();
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     fill(writer.next_row_group()?, rows)?;
     writer.into_inner()
+}
+
+/// Reads the rows of a file that this module has written, and its metadata. The error says what is wrong.
+///
+/// A damaged file can make the library panic: call this through [`everybuddy_trace::quietly`].
+pub(crate) fn decode(file: File) -> Result<(Vec<Row>, Metadata), String> {
+    let damaged = |error: ParquetError| format!("not Parquet ({error})");
+    let reader = SerializedFileReader::new(file).map_err(damaged)?;
+    let metadata = reader.metadata().file_metadata().key_value_metadata();
+    let metadata = metadata.into_iter().flatten();
+    let metadata = metadata.map(|own| (own.key.clone(), own.value.clone().unwrap_or_default()));
+    let metadata = metadata.collect();
+    let mut rows = Vec::new();
+    for row in reader.get_row_iter(None).map_err(damaged)? {
+        let row = row.map_err(damaged)?;
+        let columns = row.get_column_iter();
+        let columns = columns.map(|(name, field)| Ok((name.clone(), value(field)?)));
+        rows.push(json::read(&columns.collect::<Result<_, String>>()?)?);
+    }
+    Ok((rows, metadata))
+}
+
+/// Returns a field as JSON has it.
+fn value(field: &Field) -> Result<Value, String> {
+    Ok(match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => (*value).into(),
+        Field::UByte(value) => (*value).into(),
+        Field::UShort(value) => (*value).into(),
+        Field::ULong(value) => (*value).into(),
+        Field::Double(value) => (*value).into(),
+        Field::Str(value) => value.as_str().into(),
+        _ => return Err("a column has another type".into()),
+    })
 }
 
 /// Writes all columns, in the order of the schema.
@@ -127,21 +178,6 @@ impl Columns<'_, '_> {
 mod tests {
     use super::*;
     use everybuddy_measure::rows::{COLUMNS, Platform};
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field;
-
-    fn json(field: &Field) -> serde_json::Value {
-        match field {
-            Field::Null => serde_json::Value::Null,
-            Field::Bool(value) => (*value).into(),
-            Field::UByte(value) => (*value).into(),
-            Field::UShort(value) => (*value).into(),
-            Field::ULong(value) => (*value).into(),
-            Field::Double(value) => (*value).into(),
-            Field::Str(value) => value.as_str().into(),
-            other => panic!("{other:?}"),
-        }
-    }
 
     #[test]
     fn rows_come_back_as_they_went() {
@@ -171,7 +207,7 @@ mod tests {
             let back = file.get_row_iter(None).unwrap().map(|row| {
                 let row = row.unwrap();
                 row.get_column_iter()
-                    .map(|(name, field)| (name.clone(), json(field)))
+                    .map(|(name, field)| (name.clone(), value(field).unwrap()))
                     .collect::<serde_json::Map<_, _>>()
             });
             let went = rows.iter().map(|row| match serde_json::to_value(row) {

@@ -31,6 +31,8 @@ fn help_shows_examples() {
         &["man"],
         &["machines"],
         &["simulate"],
+        &["sweep"],
+        &["reproduce"],
         &["metrics"],
         &["trace"],
         &["trace", "info"],

@@ -10,4 +10,5 @@ mod outputs;
 mod page;
 mod reproduce;
 mod simulate;
+mod sweep;
 mod trace_files;

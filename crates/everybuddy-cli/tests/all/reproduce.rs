@@ -345,3 +345,54 @@ fn the_experiments_run_when_they_are_shortened() {
     let drawn = experiments.iter().filter(|own| own.figure.is_some());
     assert_eq!(count, drawn.count(), "one for each");
 }
+
+#[test]
+fn finished_cells_of_a_simulated_experiment_are_kept() {
+    let folder = Folder::new("reproduce-cells");
+    let (file, cells) = (folder.file("sim.toml"), folder.file("cells"));
+    let written = |think: u32| {
+        let text = format!(
+            "name = 'sim'\ntitle = 'A simulation'\nsource = 'this test'\nneeds = 'nothing'\n\
+             method = 'simulated'\nplatform = 'sim:x5570'\nmemory = '64MiB'\nsystems = ['bs']\n\
+             workloads = ['burst:in-order']\n[parameters]\ncpus = [1, 2]\nthink = {think}\nshrink = 64\nseeds = 2\n"
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    let run = |more: &[&str]| {
+        let rows = folder.file("rows.jsonl");
+        let run = everybuddy(&[&["reproduce", &file, "--json", &rows], more].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        (std::fs::read_to_string(rows).unwrap(), run.err)
+    };
+    let kept = || {
+        let entries = std::fs::read_dir(&cells)
+            .unwrap()
+            .map(|entry| entry.unwrap());
+        let mut all: Vec<_> = entries
+            .map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap()))
+            .collect();
+        all.sort();
+        all
+    };
+    written(100);
+    let (expected, _) = run(&[]);
+    assert_eq!(run(&["--cells", &cells]), (expected.clone(), String::new()));
+    let first = kept();
+    assert_eq!(
+        first.len(),
+        4,
+        "a file for each number of CPUs and each seed"
+    );
+    assert_eq!(run(&["--cells", &cells]).0, expected);
+    assert_eq!(kept(), first, "nothing is simulated again");
+    std::fs::write(&first[2].0, "half").unwrap();
+    let (rows, err) = run(&["--cells", &cells]);
+    assert!(rows == expected && err.contains("is damaged"), "{err}");
+    assert_ne!(kept()[2], first[2]);
+    // Other inputs are other cells.
+    written(200);
+    assert_ne!(run(&["--cells", &cells]).0, expected);
+    assert_eq!(kept().len(), 8);
+    std::fs::write(folder.file("cells/notes.txt"), "mine").unwrap();
+    everybuddy(&["reproduce", &file, "--cells", &cells]).refused(&["other files", "help: "]);
+}

@@ -483,6 +483,7 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared::method::NoCells;
     use everybuddy_measure::replay::host::Arena;
 
     /// The parameters of the experiment that belongs to the program.
@@ -498,6 +499,7 @@ mod tests {
             timer: &timer,
             arena: &mut arena,
             step: &mut |_| (),
+            cells: &mut NoCells,
         };
         let own = parameters();
         let memory = Memory {

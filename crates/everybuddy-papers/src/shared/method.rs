@@ -129,6 +129,37 @@ pub struct Bench<'b> {
     pub arena: &'b mut Arena,
     /// Is called with a description after each step.
     pub step: &'b mut dyn FnMut(&str),
+    /// The finished cells of simulations.
+    pub cells: &'b mut dyn Cells,
+}
+
+/// The cells of simulations that an earlier run has finished.
+pub trait Cells {
+    /// Returns the rows of the cell with this description. Returns `None` if it is not finished.
+    ///
+    /// # Errors
+    /// The [`Error`] of the store.
+    fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error>;
+
+    /// Stores the rows of a cell.
+    ///
+    /// # Errors
+    /// The [`Error`] of the store.
+    fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error>;
+}
+
+/// No cells are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCells;
+
+impl Cells for NoCells {
+    fn known(&mut self, _described: &str) -> Result<Option<Vec<Row>>, Error> {
+        Ok(None)
+    }
+
+    fn finished(&mut self, _described: &str, _rows: &[Row]) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Reads the traces of an experiment, with their names.

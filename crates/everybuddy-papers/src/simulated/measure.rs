@@ -237,8 +237,16 @@ impl Parameters {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
         let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        let nothing = vec![None; plan.cells().len()];
-        let (rows, _) = plan.run(jobs, nothing, &mut |id, _| {
+        let mut known = Vec::new();
+        for id in plan.cells() {
+            let rows = bench.cells.known(&plan.described(&id))?;
+            if rows.is_some() {
+                (bench.step)(&format!("{}{end}", plan.name(&id)));
+            }
+            known.push(rows);
+        }
+        let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
+            bench.cells.finished(&plan.described(id), rows)?;
             (bench.step)(&format!("{}{end}", plan.name(id)));
             Ok(())
         })?;

@@ -1,0 +1,503 @@
+//! `everybuddy sweep`: grids of simulations and replays, on this machine or on many; searches for options.
+//!
+//! # Purpose
+//!
+//! A grid that outgrows one machine gives the same rows wherever its cells run, and continues where it stopped.
+//!
+//! # Invariants
+//!
+//! All names are checked before the first cell runs. Results appear when all cells are finished, in the grid's order.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread;
+
+use clap::{Args, CommandFactory, FromArgMatches, value_parser};
+use everybuddy_measure::Error;
+use everybuddy_measure::rows::Row;
+use everybuddy_simulate::rows::of_cells;
+
+use super::files::{Files, Sinks};
+use super::{Cli, Command, compare, simulate};
+use crate::digest;
+use crate::export::Outputs;
+use crate::show::output;
+use crate::show::progress::Progress;
+use crate::sweep::cell::{Cell, Failure};
+use crate::sweep::folder::Folder;
+use crate::sweep::grid::{self, Grid};
+use crate::sweep::measure::{Bound, Measure};
+use crate::sweep::search::{Found, Results, Search};
+use crate::sweep::workers::{Commands, Workers, finished};
+
+/// Run a grid of simulations or replays, here or on a cluster; search for options.
+///
+/// A cell is one command line: one system, one trace or workload, one machine, one number of CPUs
+/// and one seed. Finished cells are kept in a folder, so the same command continues where it
+/// stopped.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  everybuddy sweep grid.toml --parquet rows.parquet
+        run all cells on all CPUs of this machine, and write their rows into one file
+  everybuddy sweep grid.toml --print-commands | parallel
+        one command for each cell that is not finished, for GNU parallel or a Slurm array; then
+        `everybuddy sweep grid.toml --parquet rows.parquet` finds all cells finished
+  everybuddy sweep grid.toml --ray auto --parquet rows.parquet
+        run the cells as tasks of a Ray cluster; what a lost node was doing runs again
+  everybuddy sweep grid.toml --minimize latency:p99:allocate \\
+        --subject-to 'metadata_bytes_per_frame<9' --trials 50
+        search for the options with the shortest latency
+
+A grid is a TOML file of lists:
+  command = \"simulate\"                    # or \"compare\"
+  systems = [\"bs\", \"lbs-31\"]              # all, if there is no list
+  workloads = [\"burst:in-order\"]
+  traces = [\"gcc_build\", \"mine.parquet\"]  # paths are relative to the grid
+  machines = [\"epyc-7763\"]
+  cpus = [1, 16, 64]
+  seeds = [1, 2, 3]
+  [options]                               # of the systems that take them
+  batch = [7, 31]                         # for a search also { min = 1, max = 64 }
+  [arguments]                             # options of `simulate` or `compare` for all cells
+  shrink = 4
+
+Cells of `compare` measure times, and have all systems, which take turns. They run one at a time on
+each machine unless --jobs is given. Cells of `simulate` run on all CPUs.
+
+If FILE is -, the rows go to standard output and the summary to standard error."
+)]
+pub(super) struct Arguments {
+    /// Select the grid
+    #[arg(value_name = "GRID")]
+    grid: PathBuf,
+
+    /// Keep finished cells in DIR [default: next to the grid, GRID.cells]
+    #[arg(long, value_name = "DIR")]
+    cells: Option<PathBuf>,
+
+    /// Keep the cells of another grid in the folder, instead of rejecting it
+    #[arg(long)]
+    extend: bool,
+
+    /// Run N cells of this machine at the same time [default: all CPUs; 1 for `compare`]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+
+    /// Run the cells as tasks of the Ray cluster at ADDRESS (auto: the one of this machine)
+    #[arg(long, value_name = "ADDRESS")]
+    ray: Option<String>,
+
+    /// Print a command for each cell that is not finished, and run none
+    #[arg(long, conflicts_with_all = ["ray", "minimize", "maximize", "json", "csv", "parquet"])]
+    print_commands: bool,
+
+    /// Run only this cell: part of the commands that --print-commands prints
+    #[arg(long, value_name = "KEY", requires = "systems", conflicts_with_all = [
+        "ray", "minimize", "maximize", "json", "csv", "parquet", "extend", "print_commands"])]
+    cell: Option<String>,
+
+    /// The systems of that cell
+    #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "cell")]
+    systems: Vec<String>,
+
+    /// Search for the options with the smallest METRIC:STATISTIC:OPERATION, a mean over all cells
+    #[arg(long, value_name = "MEASURE", conflicts_with = "maximize")]
+    minimize: Option<Measure>,
+
+    /// Search for the options with the largest one
+    #[arg(long, value_name = "MEASURE")]
+    maximize: Option<Measure>,
+
+    /// Keep a bound in every cell of the search, such as metadata_bytes_per_frame<9
+    #[arg(long, value_name = "BOUND")]
+    subject_to: Vec<Bound>,
+
+    /// Try N systems with options
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = value_parser!(u32).range(1..))]
+    trials: u32,
+
+    /// Choose N of them before their results are known; more use more CPUs, and learn later
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
+    batch: u32,
+
+    /// Set the seed of the search
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Run Ray and Optuna by this Python interpreter
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: String,
+
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let grid = Grid::read(&arguments.grid)?;
+    let program = digest::program();
+    let path = match &arguments.cells {
+        Some(path) => path.clone(),
+        None => arguments.grid.with_extension("cells"),
+    };
+    if let Some(key) = &arguments.cell {
+        return one(&arguments, &grid, &program, &Folder::existing(&path)?, key);
+    }
+    let search = search(&arguments)?;
+    let systems = match &search {
+        None => grid.variants()?,
+        Some(_) => grid.systems.clone(),
+    };
+    for words in grid.checks(&systems) {
+        check(&words).map_err(|error| grid.refused(error))?;
+    }
+    let mut outputs = Outputs::beside(grid.inputs());
+    let sinks = arguments.files.open(&mut outputs)?;
+    let folder = Folder::open(&path, &grid.described(&program), arguments.extend)?;
+    let commands = Commands {
+        grid: &grid.path,
+        folder: &folder,
+        jobs: arguments.jobs,
+    };
+    let mut runner = Runner {
+        commands,
+        arguments: &arguments,
+        command: grid.command,
+        workers: None,
+    };
+    match &search {
+        Some(search) => found(search, &grid, &program, runner, sinks),
+        None => {
+            let cells = grid.cells(&systems, &program)?;
+            if arguments.print_commands {
+                return printed(&runner.commands, &cells);
+            }
+            let progress = |count: usize| Progress::new(count as u64);
+            let (rows, text) = runner.all(&cells, progress)?;
+            let rows = joined(&grid, &cells, rows)?;
+            sinks.print(&format!(
+                "{text}: {} rows in {}\n",
+                rows.len(),
+                folder.path().display()
+            ))?;
+            sinks.write(&rows)
+        }
+    }
+}
+
+/// Runs one cell, unless it is finished.
+fn one(
+    arguments: &Arguments,
+    grid: &Grid,
+    program: &str,
+    folder: &Folder,
+    key: &str,
+) -> Result<(), Error> {
+    let cells = grid.cells(&arguments.systems, program)?;
+    let Some(cell) = cells.into_iter().find(|cell| cell.key == key) else {
+        let difference = folder.difference(&grid.described(program));
+        return Err(grid.refused(format!(
+            "no cell {key}: {}\nhelp: print the commands again; all machines need the same grid, the same files and \
+             the same build",
+            difference.unwrap_or("the cell was of another grid".into())
+        )));
+    };
+    let workers = Workers::Local {
+        jobs: NonZero::<usize>::MIN,
+        together: arguments.jobs.is_some(),
+    };
+    let commands = Commands {
+        grid: &grid.path,
+        folder,
+        jobs: None,
+    };
+    let mut workers = workers;
+    let failures = workers.run(&commands, &[&cell], &mut |_| {})?;
+    failures
+        .into_values()
+        .next()
+        .map_or(Ok(()), |failure| Err(failure.error()))
+}
+
+/// Prints the commands of the cells that are not finished.
+fn printed(commands: &Commands<'_>, cells: &[Cell]) -> Result<(), Error> {
+    let rows = finished(commands.folder, cells, &mut output::note);
+    let mut text = String::new();
+    for (cell, _) in cells.iter().zip(&rows).filter(|(_, rows)| rows.is_none()) {
+        let words = commands.of(cell)?;
+        let line = shlex::try_join(words.iter().map(String::as_str));
+        text += &line.map_err(|cause| Error::usage(format!("{}: {cause}", cell.name)))?;
+        text.push('\n');
+    }
+    output::text(&text)
+}
+
+/// Checks a command line without running it.
+fn check(words: &[String]) -> Result<(), Error> {
+    let name = ["everybuddy".to_string()];
+    let matches = Cli::command().try_get_matches_from(name.iter().chain(words));
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = cli.map_err(|mistake| {
+        let text = mistake.to_string();
+        // The rest is about another command line than the user's.
+        let text = text.split("\n\n").next().unwrap_or(&text);
+        Error::usage(text.trim_start_matches("error: ").trim_end())
+    })?;
+    match &cli.command {
+        Command::Simulate(arguments) => simulate::check(arguments),
+        Command::Compare(arguments) => compare::check(arguments),
+        _ => Ok(()),
+    }
+}
+
+/// What runs the cells of a grid.
+struct Runner<'a> {
+    commands: Commands<'a>,
+    arguments: &'a Arguments,
+    command: grid::Command,
+    /// Begun when the first cell has to run.
+    workers: Option<Workers>,
+}
+
+impl Runner<'_> {
+    fn workers(&mut self) -> Result<&mut Workers, Error> {
+        let begun = match (self.workers.take(), &self.arguments.ray) {
+            (Some(workers), _) => workers,
+            (None, Some(address)) => Workers::ray(address, &self.arguments.python)?,
+            (None, None) => {
+                let all = match self.command {
+                    grid::Command::Simulate => thread::available_parallelism().ok(),
+                    grid::Command::Compare => None,
+                };
+                Workers::Local {
+                    jobs: self.arguments.jobs.or(all).unwrap_or(NonZero::<usize>::MIN),
+                    together: self.arguments.jobs.is_some(),
+                }
+            }
+        };
+        Ok(self.workers.insert(begun))
+    }
+
+    /// Runs the cells that are not finished. Returns the rows of each, or why it has none.
+    fn rows(
+        &mut self,
+        cells: &[Cell],
+        mut known: Vec<Option<Vec<Row>>>,
+        done: &mut dyn FnMut(&Cell),
+    ) -> Result<Vec<Result<Vec<Row>, Failure>>, Error> {
+        let missing: Vec<usize> = (0..cells.len()).filter(|at| known[*at].is_none()).collect();
+        let mut failures = BTreeMap::new();
+        if !missing.is_empty() {
+            self.workers()?;
+            let left: Vec<&Cell> = missing.iter().map(|at| &cells[*at]).collect();
+            if let Some(workers) = &mut self.workers {
+                failures = workers.run(&self.commands, &left, done)?;
+            }
+        }
+        let folder = self.commands.folder;
+        for at in missing {
+            known[at] = folder.rows(&cells[at].key).unwrap_or(None);
+        }
+        let rows = known.into_iter().zip(cells).map(|(rows, cell)| {
+            rows.ok_or_else(|| {
+                failures.remove(&cell.key).unwrap_or_else(|| {
+                    Failure::new(format!(
+                        "{}: the cell has ended, but its file is not in {}\nhelp: all machines must see this folder",
+                        cell.name,
+                        folder.path().display()
+                    ))
+                })
+            })
+        });
+        Ok(rows.collect())
+    }
+
+    /// Runs all cells of a grid, with a bar. Returns their rows and a summary.
+    fn all(
+        &mut self,
+        cells: &[Cell],
+        progress: impl Fn(usize) -> Progress,
+    ) -> Result<(Vec<Vec<Row>>, String), Error> {
+        let known = finished(self.commands.folder, cells, &mut output::note);
+        let left = known.iter().filter(|rows| rows.is_none()).count();
+        let (all, ended) = (cells.len(), cells.len() - left);
+        if ended > 0 {
+            output::note(&format!(
+                "{ended} of {all} cells are finished, {left} are left"
+            ));
+        }
+        let progress = progress(left);
+        let rows = self.rows(cells, known, &mut |cell| {
+            progress.says(&cell.name);
+            progress.step();
+        })?;
+        progress.done();
+        let (rows, failures): (Vec<_>, Vec<_>) = rows.into_iter().partition(Result::is_ok);
+        let mut failures = failures.into_iter().filter_map(Result::err);
+        let Some(first) = failures.next() else {
+            let rows = rows.into_iter().filter_map(Result::ok).collect();
+            return Ok((rows, format!("{all} cells, {left} of them run now")));
+        };
+        let message = format!(
+            "{} of {all} cells failed; the first one: {first}\nhelp: correct the cause; the same command runs the \
+             cells that are not finished",
+            1 + failures.count()
+        );
+        Err(Failure { message, ..first }.error())
+    }
+}
+
+/// Joins the rows of all cells, and adds what follows from several of them.
+fn joined(grid: &Grid, cells: &[Cell], rows: Vec<Vec<Row>>) -> Result<Vec<Row>, Error> {
+    let pairs: Vec<(&Cell, &[Row])> = cells.iter().zip(rows.iter().map(Vec::as_slice)).collect();
+    let mut all = Vec::new();
+    for group in pairs.chunk_by(|one, other| one.0.group == other.0.group) {
+        let own: Vec<&[Row]> = group.iter().map(|pair| pair.1).collect();
+        all.extend(own.iter().flat_map(|rows| rows.iter().cloned()));
+        if grid.command == grid::Command::Simulate {
+            all.extend(of_cells(grid.seeds(), &own));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the search that was asked for.
+fn search(arguments: &Arguments) -> Result<Option<Search>, Error> {
+    let (goal, is_maximized) = match (&arguments.minimize, &arguments.maximize) {
+        (Some(goal), _) => (goal, false),
+        (None, Some(goal)) => (goal, true),
+        (None, None) if arguments.subject_to.is_empty() => return Ok(None),
+        (None, None) => {
+            return Err(Error::usage(
+                "--subject-to: a bound is part of a search\nhelp: add --minimize or --maximize",
+            ));
+        }
+    };
+    Ok(Some(Search {
+        goal: goal.clone(),
+        is_maximized,
+        bounds: arguments.subject_to.clone(),
+        trials: arguments.trials,
+        batch: arguments.batch,
+        seed: arguments.seed,
+    }))
+}
+
+/// The systems of a search that are printed.
+const SHOWN: usize = 5;
+
+/// Searches, prints the best systems, and writes the rows of the best one.
+fn found(
+    search: &Search,
+    grid: &Grid,
+    program: &str,
+    mut runner: Runner<'_>,
+    sinks: Sinks,
+) -> Result<(), Error> {
+    let progress = Progress::new(search.trials.into());
+    let python = runner.arguments.python.clone();
+    let mut rows = |cells: &[Cell]| {
+        let known = finished(runner.commands.folder, cells, &mut output::note);
+        runner.rows(cells, known, &mut |cell| progress.says(&cell.name))
+    };
+    let results = search.run(grid, &python, program, &mut rows, &mut |_| progress.step())?;
+    progress.done();
+    if let (true, Some((name, failure))) = (results.found.is_empty(), results.failed.iter().next())
+    {
+        return Err(grid.refused(format!("no system could run; {name}: {failure}")));
+    }
+    let ranked = search.ranked(&results);
+    let Some(best) = ranked.first() else {
+        let bounds: Vec<&str> = search.bounds.iter().map(|bound| bound.text()).collect();
+        return Err(Error::Failed(format!(
+            "none of {} systems keeps all bounds ({})\nhelp: relax a bound, widen [options], or try more with --trials",
+            results.found.len(),
+            bounds.join(", ")
+        )));
+    };
+    sinks.print(&summary(search, &results, &ranked))?;
+    let cells = grid.cells(std::slice::from_ref(&best.system), program)?;
+    let known = finished(runner.commands.folder, &cells, &mut output::note);
+    let known = known.into_iter().map(Option::unwrap_or_default).collect();
+    sinks.write(&joined(grid, &cells, known)?)
+}
+
+/// Describes the best systems.
+fn summary(search: &Search, results: &Results, ranked: &[&Found]) -> String {
+    let (all, failed) = (results.found.len(), results.failed.len());
+    let mut text = format!(
+        "{} trials of {} systems, {failed} of which could not run; {} of {all} keep all bounds\n",
+        search.trials,
+        all + failed,
+        ranked.len()
+    );
+    for (rank, found) in (1..).zip(ranked.iter().take(SHOWN)) {
+        let unit = search.goal.unit();
+        let unit = if unit == "1" { "" } else { unit };
+        text += &format!(
+            "{rank}. {}: {} {:.6} {unit}",
+            found.system,
+            search.goal.text(),
+            found.value
+        );
+        for (bound, value) in search.bounds.iter().zip(&found.bounded) {
+            text += &format!(", {} {value:.6}", bound.measure.text());
+        }
+        text = text.trim_end().to_string() + "\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What a grid's lists stand for, and what chooses what is printed and written.
+    const OTHERS: &[&str] = &[
+        "all-columns",
+        "cpus",
+        "csv",
+        "help",
+        "html",
+        "jobs",
+        "json",
+        "machine",
+        "no-html",
+        "parquet",
+        "resume",
+        "seed",
+        "seeds",
+        "sensitivity",
+        "systems",
+        "timeline",
+        "trace",
+        "workloads",
+    ];
+
+    #[test]
+    fn every_option_of_a_command_is_in_grids_or_is_not() {
+        for command in [grid::Command::Simulate, grid::Command::Compare] {
+            let mut cli = Cli::command();
+            cli.build();
+            let own = cli.find_subcommand(command.name()).unwrap();
+            let options: BTreeSet<&str> = own
+                .get_arguments()
+                .filter_map(|option| option.get_long())
+                .collect();
+            let arguments = command.arguments();
+            for known in arguments {
+                assert!(options.contains(known), "{known}");
+            }
+            for option in options {
+                let kinds = [arguments, OTHERS].map(|list| list.contains(&option));
+                assert!(kinds[0] != kinds[1], "{}: {option}", command.name());
+            }
+        }
+    }
+}

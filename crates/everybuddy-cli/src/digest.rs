@@ -1,0 +1,82 @@
+//! Identities of contents: of files, of the program, and of cells.
+//!
+//! # Purpose
+//!
+//! What was calculated before is used again only if everything that it depends on is the same.
+//!
+//! # Invariants
+//!
+//! A digest is the beginning of a SHA-256 in hexadecimal digits: equal on every machine, and different for different
+//! contents. Parts are separated by their lengths, so what moves from one part to the next one changes the digest.
+
+use std::fmt::Write;
+
+use sha2::{Digest as _, Sha256};
+
+/// The bytes of a digest that are shown: 128 bits.
+const BYTES: usize = 16;
+
+/// Calculates a digest part by part.
+#[derive(Default)]
+pub(crate) struct Digest(Sha256);
+
+impl Digest {
+    /// Adds a part.
+    pub(crate) fn add(&mut self, part: &[u8]) -> &mut Digest {
+        self.0.update((part.len() as u64).to_le_bytes());
+        self.0.update(part);
+        self
+    }
+
+    /// Returns the digest: 32 hexadecimal digits.
+    pub(crate) fn finish(self) -> String {
+        let mut text = String::with_capacity(2 * BYTES);
+        for byte in self.0.finalize().iter().take(BYTES) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+}
+
+/// Returns the digest of parts.
+pub(crate) fn of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
+    let mut digest = Digest::default();
+    for part in parts {
+        digest.add(part);
+    }
+    digest.finish()
+}
+
+/// Returns the version of the program and the digest of its file: another build may give other numbers.
+pub(crate) fn program() -> String {
+    let file = std::env::current_exe().and_then(std::fs::read);
+    format!(
+        "everybuddy {}, file {}",
+        env!("CARGO_PKG_VERSION"),
+        of([file.unwrap_or_default().as_slice()])
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_depend_on_contents_and_on_the_borders_of_parts() {
+        let digest = |parts: &[&[u8]]| of(parts.iter().copied());
+        assert_eq!(digest(&[b"ab"]), digest(&[b"ab"]));
+        assert_eq!(digest(&[b"ab"]).len(), 32);
+        let all: [&[&[u8]]; 5] = [&[b"ab", b"c"], &[b"a", b"bc"], &[b"abc"], &[], &[b""]];
+        let mut found: Vec<String> = all.into_iter().map(digest).collect();
+        found.sort();
+        found.dedup();
+        assert_eq!(found.len(), all.len());
+    }
+
+    #[test]
+    fn a_program_is_the_same_as_itself() {
+        assert_eq!(program(), program());
+        assert!(program().starts_with("everybuddy "));
+    }
+}

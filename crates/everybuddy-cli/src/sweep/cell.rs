@@ -1,0 +1,171 @@
+//! A cell: a command line of this program, its key, and running it.
+//!
+//! # Purpose
+//!
+//! A cell runs in a process of its own, wherever it runs. So its rows are those of its command line, and a crash loses
+//! one cell.
+//!
+//! # Invariants
+//!
+//! The rows of a cell are its own: what is about several cells, or about a trace without a run, is left out, so that no
+//! row appears twice in a grid.
+
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+
+use everybuddy_measure::Error;
+use everybuddy_measure::rows::{self, Row};
+use everybuddy_simulate::rows::OF_SEVERAL_CELLS;
+
+use super::grid::Command;
+use super::input::Word;
+use crate::digest::Digest;
+use crate::export::json;
+
+/// A cell of a grid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// The name for readers.
+    pub(crate) name: String,
+    /// What identifies the cell: a digest of all that its rows depend on.
+    pub(crate) key: String,
+    /// The number of its group: cells that differ in CPUs and seed only are neighbours, and have the same one.
+    pub(crate) group: usize,
+    /// Its systems, separated by commas.
+    pub(crate) systems: String,
+    command: Command,
+    words: Vec<String>,
+}
+
+/// What a cell is, apart from its command line.
+pub(crate) struct CellOf<'g> {
+    /// The name for readers.
+    pub(crate) name: String,
+    /// The command.
+    pub(crate) command: Command,
+    /// The number of its group.
+    pub(crate) group: usize,
+    /// Its systems.
+    pub(crate) systems: &'g [String],
+}
+
+/// Why a cell has no rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Whether a check of the program failed, as opposed to an input.
+    pub(crate) is_check: bool,
+    /// The message.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Creates a failure of an input or a file.
+    pub(crate) fn new(message: impl Into<String>) -> Failure {
+        Failure {
+            is_check: false,
+            message: message.into(),
+        }
+    }
+
+    /// Returns the error of the whole program.
+    pub(crate) fn error(self) -> Error {
+        match self.is_check {
+            true => Error::Failed(self.message),
+            false => Error::usage(self.message),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+/// The exit code of a check that failed.
+pub(crate) const CHECK_FAILED: i32 = 1;
+/// The file that the cells of a machine that measure times lock, one after the other.
+const TURN: &str = "everybuddy-native-cells.lock";
+
+impl Cell {
+    /// Creates a cell from its command line and the identity of the program.
+    pub(crate) fn new(of: CellOf<'_>, words: &[Word], program: &str) -> Cell {
+        let mut digest = Digest::default();
+        digest.add(program.as_bytes());
+        for word in words {
+            digest.add(word.key.as_bytes());
+        }
+        let CellOf {
+            name,
+            command,
+            group,
+            systems,
+        } = of;
+        Cell {
+            name,
+            key: digest.finish(),
+            group,
+            systems: systems.join(","),
+            command,
+            words: words.iter().map(|word| word.text.clone()).collect(),
+        }
+    }
+
+    /// Runs the cell and returns its rows. Unless `together`, a cell that measures times waits until no other one runs
+    /// on this machine.
+    ///
+    /// # Errors
+    /// The message of the program, or what is wrong with its rows.
+    pub(crate) fn run(&self, together: bool) -> Result<Vec<Row>, Failure> {
+        let failed = |what: String| Failure::new(format!("{}: {what}", self.name));
+        let program = std::env::current_exe();
+        let program = program.map_err(|cause| failed(format!("no program ({cause})")))?;
+        let _turn = match self.command == Command::Compare && !together {
+            true => turn(&std::env::temp_dir().join(TURN)),
+            false => None,
+        };
+        let mut process = Process::new(program);
+        let process = process.args(&self.words).stdin(Stdio::null());
+        let output = process.output();
+        let output = output.map_err(|cause| failed(format!("failed to start ({cause})")))?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let message = match text.rfind("error: ") {
+                Some(at) => text[at + "error: ".len()..].trim_end().to_string(),
+                None => format!("the process ended with {}", output.status),
+            };
+            return Err(Failure {
+                is_check: output.status.code() == Some(CHECK_FAILED),
+                message: format!("{}: {message}", self.name),
+            });
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut rows = json::decode(&text).map_err(|what| failed(format!("its rows: {what}")))?;
+        rows.retain(|row| self.owns(row));
+        rows::checked(&rows).map_err(|error| failed(error.to_string()))?;
+        Ok(rows)
+    }
+
+    /// Returns `true` for a row that no other cell has.
+    fn owns(&self, row: &Row) -> bool {
+        match self.command {
+            Command::Simulate => {
+                row.platform.is_simulated() && !OF_SEVERAL_CELLS.contains(&row.metric)
+            }
+            Command::Compare => true,
+        }
+    }
+}
+
+/// Waits for the turn of a process on this machine, which ends when the file is dropped. Returns `None` where files
+/// have no locks.
+fn turn(path: &Path) -> Option<File> {
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(false).open(path);
+    // Another user's file cannot be written, but locked.
+    let file = file.or_else(|_| File::open(path)).ok()?;
+    file.lock().ok()?;
+    Some(file)
+}

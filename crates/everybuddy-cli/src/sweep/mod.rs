@@ -1,0 +1,33 @@
+//! Grids of cells: simulations and replays that outgrow one run, and one machine.
+//!
+//! # Purpose
+//!
+//! A cell is a command line of this program, with one value of each list of a grid. The same cells run here, as tasks
+//! of Ray, or as commands that another scheduler starts; and a search chooses which cells to run.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`grid`] | the file of a grid, and its cells |
+//! | [`input`] | words of a command line, and the files that they name |
+//! | [`values`] | the values of lists |
+//! | [`cell`] | a cell: its command line, its key, running it |
+//! | [`folder`] | the finished cells |
+//! | [`workers`] | what runs cells: this machine, or Ray |
+//! | [`driver`] | a Python program that is asked and answers, line by line |
+//! | [`measure`] | what a search minimizes, and the bounds that it keeps |
+//! | [`search`] | a search for the best options, by Optuna |
+//!
+//! # Invariants
+//!
+//! The key of a cell depends on all that its rows depend on: its command line, the contents of the files that it reads,
+//! and the program. A file of a cell is complete, or it does not exist.
+
+pub(crate) mod cell;
+pub(crate) mod driver;
+pub(crate) mod folder;
+pub(crate) mod grid;
+mod input;
+pub(crate) mod measure;
+pub(crate) mod search;
+mod values;
+pub(crate) mod workers;

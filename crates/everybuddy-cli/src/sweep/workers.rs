@@ -1,0 +1,180 @@
+//! What runs cells: this machine, or the machines of a Ray cluster.
+//!
+//! # Purpose
+//!
+//! A sweep and a search need rows of cells, wherever they run.
+//!
+//! # Invariants
+//!
+//! A cell that fails does not end the others. A finished cell is not run again, even if another process finished it in
+//! the meantime.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::Path;
+
+use everybuddy_measure::Error;
+use everybuddy_measure::rows::Row;
+use everybuddy_simulate::jobs;
+use serde_json::json;
+
+use super::cell::{CHECK_FAILED, Cell, Failure};
+use super::driver::Driver;
+use super::folder::Folder;
+use crate::digest;
+
+/// The program that runs commands as tasks of Ray.
+const RAY: &str = include_str!("../../../../python/src/everybuddy/_ray.py");
+
+/// What runs cells.
+pub(crate) enum Workers {
+    /// Processes of this machine.
+    Local {
+        /// At the same time.
+        jobs: NonZero<usize>,
+        /// Whether cells that measure times may run at the same time.
+        together: bool,
+    },
+    /// Tasks of Ray.
+    Ray(Box<Driver>),
+}
+
+/// A command line that runs one cell on any machine that sees the grid and the folder.
+pub(crate) struct Commands<'g> {
+    /// The grid's whole path.
+    pub(crate) grid: &'g Path,
+    /// The folder of the cells.
+    pub(crate) folder: &'g Folder,
+    /// The number of cells at the same time, if it was given.
+    pub(crate) jobs: Option<NonZero<usize>>,
+}
+
+impl Commands<'_> {
+    /// Returns the words of the command line of a cell.
+    ///
+    /// # Errors
+    /// A usage error if a path is not Unicode text, or the program cannot find itself.
+    pub(crate) fn of(&self, cell: &Cell) -> Result<Vec<String>, Error> {
+        let text = |path: &Path| match path.to_str() {
+            Some(text) => Ok(text.to_string()),
+            None => Err(Error::usage(format!(
+                "{}: the path is not Unicode text\nhelp: rename it",
+                path.display()
+            ))),
+        };
+        let program = std::env::current_exe();
+        let program = program.map_err(|cause| Error::usage(format!("no program ({cause})")))?;
+        let mut words = vec![
+            text(&program)?,
+            "sweep".into(),
+            text(self.grid)?,
+            format!("--cells={}", text(self.folder.path())?),
+            format!("--systems={}", cell.systems),
+            format!("--cell={}", cell.key),
+        ];
+        words.extend(self.jobs.map(|jobs| format!("--jobs={jobs}")));
+        Ok(words)
+    }
+}
+
+impl Workers {
+    /// Connects to a Ray cluster.
+    ///
+    /// # Errors
+    /// A usage error if Python, Ray or the cluster is missing.
+    pub(crate) fn ray(address: &str, python: &str) -> Result<Workers, Error> {
+        let option = format!("--ray {address}");
+        let driver = Driver::start(&option, python, RAY, address, "ray")?;
+        Ok(Workers::Ray(Box::new(driver)))
+    }
+
+    /// Runs cells. Calls `done` with each one that has ended. Returns those that failed, by their keys.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if a file cannot be written, and a usage error if the workers are lost.
+    pub(crate) fn run(
+        &mut self,
+        commands: &Commands<'_>,
+        cells: &[&Cell],
+        done: &mut dyn FnMut(&Cell),
+    ) -> Result<BTreeMap<String, Failure>, Error> {
+        let mut failures = BTreeMap::new();
+        match self {
+            Workers::Local { jobs, together } => {
+                let (order, folder) = (shuffled(cells), commands.folder);
+                let work = |at: usize| {
+                    let cell = order[at];
+                    Ok(match folder.rows(&cell.key) {
+                        Ok(Some(_)) => Ok(None),
+                        _ => cell.run(*together).map(Some),
+                    })
+                };
+                jobs::each(*jobs, order.len(), work, &mut |at, result| {
+                    match result {
+                        Ok(None) => {}
+                        Ok(Some(rows)) => folder.finish(&order[at].key, &rows)?,
+                        Err(failure) => {
+                            failures.insert(order[at].key.clone(), failure);
+                        }
+                    }
+                    done(order[at]);
+                    Ok(())
+                })?;
+            }
+            Workers::Ray(driver) => {
+                for cell in cells {
+                    let command = commands.of(cell)?;
+                    driver.send(&json!({ "cell": cell.key, "command": command }))?;
+                }
+                let mut left: BTreeMap<&str, &Cell> = cells
+                    .iter()
+                    .map(|cell| (cell.key.as_str(), *cell))
+                    .collect();
+                while !left.is_empty() {
+                    let answer = driver.receive()?;
+                    let key = answer["cell"].as_str().unwrap_or_default();
+                    let Some(cell) = left.remove(key) else {
+                        continue;
+                    };
+                    if answer["code"] != 0 {
+                        let message = answer["message"].as_str().unwrap_or_default().trim();
+                        let failure = Failure {
+                            is_check: answer["code"] == CHECK_FAILED,
+                            message: message.to_string(),
+                        };
+                        failures.insert(cell.key.clone(), failure);
+                    }
+                    done(cell);
+                }
+            }
+        }
+        Ok(failures)
+    }
+}
+
+/// Returns the cells in an order of this process: two sweeps of one folder rarely run the same cell, and the estimate
+/// of the remaining time does not depend on where the long cells are in the grid.
+fn shuffled<'c>(cells: &[&'c Cell]) -> Vec<&'c Cell> {
+    let own = std::process::id().to_le_bytes();
+    let mut order = cells.to_vec();
+    order.sort_by_cached_key(|cell| digest::of([&own[..], cell.key.as_bytes()]));
+    order
+}
+
+/// Reads the rows of finished cells. Reports files that are damaged: those cells are missing.
+pub(crate) fn finished(
+    folder: &Folder,
+    cells: &[Cell],
+    report: &mut dyn FnMut(&str),
+) -> Vec<Option<Vec<Row>>> {
+    let rows = cells.iter().map(|cell| {
+        folder.rows(&cell.key).unwrap_or_else(|why| {
+            report(&format!(
+                "the file of cell {} ({}) is damaged: {why}; the cell is run again",
+                cell.key, cell.name
+            ));
+            None
+        })
+    });
+    rows.collect()
+}

@@ -1,0 +1,614 @@
+//! `everybuddy sweep`: the same rows whatever runs the cells, interrupted or not; wrong grids, damaged cells, searches.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use super::common::{Folder, Run, everybuddy, everybuddy_in, trace};
+
+/// Three systems with options, of which one takes none of the grid: 5 x 2 x 2 cells.
+const GRID: &str = r#"
+command = "simulate"
+systems = ["bs", "lis-31", "lbs-31"]
+workloads = ["burst:in-order"]
+machines = ["x5570"]
+cpus = [4, 1]
+seeds = 2
+[options]
+batch = [7, 15]
+[arguments]
+shrink = 64
+memory = "64MiB"
+"#;
+const CELLS: usize = 20;
+
+/// A folder with a grid.
+struct Place(Folder);
+
+impl Place {
+    fn new(name: &str, grid: &str) -> Place {
+        let folder = Folder::new(&format!("sweep-{name}"));
+        fs::write(folder.file("grid.toml"), grid).unwrap();
+        Place(folder)
+    }
+
+    fn change(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(self.0.file("grid.toml")).unwrap();
+        assert!(text.contains(from), "{from}");
+        fs::write(self.0.file("grid.toml"), text.replace(from, to)).unwrap();
+    }
+
+    fn sweep(&self, more: &[&str]) -> Run {
+        everybuddy(&[&["sweep", &self.0.file("grid.toml")], more].concat())
+    }
+
+    /// Runs the sweep and returns its rows as JSON lines, and what it printed on standard error.
+    fn rows(&self, more: &[&str]) -> (String, String) {
+        let file = self.0.file("rows.jsonl");
+        let run = self.sweep(&[&["--json", &file], more].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        (fs::read_to_string(file).unwrap(), run.err)
+    }
+
+    /// Returns the names and the times of the finished cells in a folder.
+    fn cells(&self, folder: &str) -> Vec<(String, SystemTime)> {
+        let Ok(entries) = fs::read_dir(self.0.file(folder)) else {
+            return Vec::new();
+        };
+        let entries = entries.map(|entry| {
+            let entry = entry.unwrap();
+            let time = entry.metadata().unwrap().modified().unwrap();
+            (entry.file_name().into_string().unwrap(), time)
+        });
+        let mut cells: Vec<_> = entries
+            .filter(|own| own.0.ends_with(".parquet") && !own.0.starts_with('.'))
+            .collect();
+        cells.sort();
+        cells
+    }
+
+    fn start(&self, more: &[&str]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everybuddy"));
+        let command = command
+            .arg("sweep")
+            .arg(self.0.file("grid.toml"))
+            .args(more);
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Writes a program that stands for Python: a shell script.
+    fn python(&self, script: &str) -> String {
+        let file = self.0.file("python");
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    }
+}
+
+/// Returns the rows of one simulation with all values of [`GRID`].
+fn simulated(folder: &Folder) -> String {
+    let file = folder.file("simulated.jsonl");
+    let systems = "bs,lis-31+batch=7,lis-31+batch=15,lbs-31+batch=7,lbs-31+batch=15";
+    let words = "simulate --machine x5570 --cpus 1,4 --seeds 2 --shrink 64 --memory 64MiB";
+    let words: Vec<&str> = words.split(' ').collect();
+    everybuddy(&[&words[..], &["--systems", systems, "--json", &file]].concat()).done();
+    fs::read_to_string(file).unwrap()
+}
+
+#[test]
+fn cells_give_the_rows_of_one_simulation_whatever_runs_them() {
+    let place = Place::new("ways", GRID);
+    let expected = simulated(&place.0);
+    let (rows, err) = place.rows(&["--jobs", "3"]);
+    assert_eq!((rows == expected, err.as_str()), (true, ""));
+    let cells = place.cells("grid.cells");
+    assert_eq!(cells.len(), CELLS);
+    // What is finished does not run again.
+    let (rows, err) = place.rows(&[]);
+    assert!(
+        rows == expected && err.contains("20 of 20 cells are finished, 0 are left"),
+        "{err}"
+    );
+    assert_eq!(place.cells("grid.cells"), cells);
+    // As commands, in any order and from any folder.
+    let other = place.0.file("others");
+    let cells = ["--cells", &other];
+    let commands = place
+        .sweep(&[&cells[..], &["--print-commands"]].concat())
+        .done();
+    let commands: Vec<&str> = commands.lines().collect();
+    assert_eq!(commands.len(), CELLS);
+    let run = |line: &str| {
+        let mut shell = Command::new("sh");
+        let run = shell.current_dir("/").args(["-c", line]).output().unwrap();
+        let err = String::from_utf8_lossy(&run.stderr);
+        assert!(
+            run.status.success() && run.stdout.is_empty() && err.is_empty(),
+            "{err}"
+        );
+    };
+    commands.iter().rev().step_by(2).for_each(|line| run(line));
+    let left = place
+        .sweep(&[&cells[..], &["--print-commands"]].concat())
+        .done();
+    assert_eq!(left.lines().count(), CELLS / 2);
+    left.lines()
+        .chain(commands.iter().copied().take(3))
+        .for_each(run);
+    let (rows, err) = place.rows(&cells);
+    assert!(rows == expected && err.contains("0 are left"), "{err}");
+    // A file of a cell is what other programs read.
+    let file = place.0.file("rows.parquet");
+    place.sweep(&["--parquet", &file]).noted();
+    assert!(fs::read(file).unwrap().ends_with(b"PAR1"));
+}
+
+#[test]
+fn a_killed_sweep_continues() {
+    let place = Place::new("killed", GRID);
+    place.change("shrink = 64", "shrink = 8");
+    let mut first = place.start(&["--jobs", "1"]);
+    while place.cells("grid.cells").len() < 3 {
+        thread::sleep(Duration::from_millis(5));
+        assert!(
+            first.try_wait().unwrap().is_none(),
+            "it ended before it could be killed"
+        );
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let before = place.cells("grid.cells");
+    let (rows, err) = place.rows(&[]);
+    assert!(
+        err.contains(&format!("{} of 20 cells are finished", before.len())),
+        "{err}"
+    );
+    let after = place.cells("grid.cells");
+    assert!(after.len() == CELLS && before.iter().all(|cell| after.contains(cell)));
+    let (again, _) = place.rows(&["--cells", &place.0.file("again")]);
+    assert!(rows == again);
+}
+
+#[test]
+fn two_sweeps_share_a_folder() {
+    let place = Place::new("two", GRID);
+    let files = ["a", "b"].map(|name| place.0.file(name));
+    let sweeps = files
+        .each_ref()
+        .map(|file| place.start(&["--jobs", "2", "--json", file]));
+    for mut sweep in sweeps {
+        assert!(sweep.wait().unwrap().success());
+    }
+    let [one, other] = files.map(|file| fs::read_to_string(file).unwrap());
+    assert!(one == other && one == simulated(&place.0));
+    assert_eq!(place.cells("grid.cells").len(), CELLS);
+    // Nothing but the cells and the description of the grid.
+    let all = fs::read_dir(place.0.file("grid.cells")).unwrap().count();
+    assert_eq!(all, CELLS + 1);
+}
+
+#[test]
+fn a_damaged_cell_runs_again() {
+    let place = Place::new("damaged", GRID);
+    place.change("cpus = [4, 1]", "cpus = [2]");
+    place.change("seeds = 2", "seeds = [3]");
+    let (expected, _) = place.rows(&[]);
+    let names: Vec<String> = place
+        .cells("grid.cells")
+        .into_iter()
+        .map(|own| own.0)
+        .collect();
+    let path = |at: usize| place.0.path().join("grid.cells").join(&names[at]);
+    let whole = fs::read(path(0)).unwrap();
+    let mut damaged = vec![
+        Vec::new(),
+        b"notes".to_vec(),
+        whole[..whole.len() / 2].to_vec(),
+    ];
+    damaged.push(fs::read(path(1)).unwrap());
+    for at in (4..whole.len()).step_by(whole.len() / 40) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        damaged.push(bytes);
+    }
+    for (number, bytes) in damaged.iter().enumerate() {
+        fs::write(path(0), bytes).unwrap();
+        let (rows, err) = place.rows(&[]);
+        assert!(rows == expected, "damage {number}");
+        let is_seen = err.contains("is damaged: ") && err.contains("4 of 5 cells are finished");
+        // Some bytes mean nothing: those of statistics.
+        assert!(is_seen || number > 3, "damage {number}: {err}");
+        assert!(!err.contains("panic"), "{err}");
+    }
+    fs::write(path(0), &damaged[3]).unwrap();
+    let (_, err) = place.rows(&[]);
+    assert!(err.contains("it is the file of another cell"), "{err}");
+}
+
+#[test]
+fn a_changed_grid_is_refused_or_extended() {
+    let place = Place::new("changed", GRID);
+    place.change("cpus = [4, 1]", "cpus = [1]");
+    place.change(
+        "workloads = [\"burst:in-order\"]",
+        "traces = [\"tiny.parquet\"]",
+    );
+    place.change("shrink = 64\nmemory = \"64MiB\"", "think = 100");
+    place.0.trace();
+    place.rows(&[]);
+    let before = place.cells("grid.cells");
+    for (from, to, message) in [
+        ("seeds = 2", "seeds = 3", "its seeds: 1,2; here: 1,2,3"),
+        (
+            "\"bs\", ",
+            "",
+            "its systems: bs,lis-31,lbs-31; here: lis-31,lbs-31",
+        ),
+        (
+            "batch = [7, 15]",
+            "batch = 7",
+            "its options: batch: 7,15; here: batch: 7",
+        ),
+        ("cpus = [1]", "cpus = [1, 2]", "its numbers of CPUs"),
+        ("x5570", "epyc-7763", "its machines"),
+        ("think = 100", "think = 50", "its arguments"),
+    ] {
+        let text = fs::read_to_string(place.0.file("grid.toml")).unwrap();
+        place.change(from, to);
+        place
+            .sweep(&[])
+            .refused(&["cells of another grid", message, "--extend"]);
+        fs::write(place.0.file("grid.toml"), text).unwrap();
+    }
+    let mut other = trace();
+    other.events.truncate(900);
+    everybuddy_trace::write(&other, Path::new(&place.0.file("tiny.parquet"))).unwrap();
+    place
+        .sweep(&[])
+        .refused(&["its workloads and traces: tiny (", "help: repeat that grid"]);
+    assert_eq!(place.cells("grid.cells"), before);
+    // Where a grid has become larger, its cells are kept.
+    place.0.trace();
+    place.change("seeds = 2", "seeds = 3");
+    let (_, err) = place.rows(&["--extend"]);
+    assert!(
+        err.contains("10 of 15 cells are finished, 5 are left"),
+        "{err}"
+    );
+    let after = place.cells("grid.cells");
+    assert!(before.iter().all(|cell| after.contains(cell)));
+    place.rows(&[]);
+    // A folder with other files stays as it is.
+    let other = place.0.file("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(format!("{other}/notes.txt"), "mine").unwrap();
+    place
+        .sweep(&["--cells", &other])
+        .refused(&["other files", "help: choose a new folder"]);
+    fs::write(place.0.file("grid.cells/grid.json"), "{").unwrap();
+    place
+        .sweep(&[])
+        .refused(&["grid.json: not the description of a grid"]);
+}
+
+#[test]
+fn wrong_grids_are_explained() {
+    let place = Place::new("wrong", GRID);
+    for (from, to, message) in [
+        ("command = \"simulate\"", "", "`command` is missing"),
+        ("\"simulate\"", "\"simulat\"", "did you mean `simulate`?"),
+        (
+            "\"simulate\"",
+            "\"compare\"",
+            "a grid of `compare`: key `machines` does not exist",
+        ),
+        ("systems =", "system =", "did you mean `systems`?"),
+        ("\"lbs-31\"", "\"lbs-32\"", "did you mean `lbs-31`?"),
+        ("\"lbs-31\"", "7.5", "system `7.5`"),
+        (
+            "[\"bs\", \"lis-31\", \"lbs-31\"]",
+            "[]",
+            "`systems`: the list is empty",
+        ),
+        ("workloads = [\"burst:in-order\"]", "", "nothing to run"),
+        ("burst:in-order", "brst:in-order", "did you mean"),
+        (
+            "workloads = [",
+            "traces = [\"gcc_biuld\"]\nworkloads = [",
+            "did you mean `gcc_build`?",
+        ),
+        (
+            "workloads = [",
+            "traces = [\"no/x.parquet\"]\nworkloads = [",
+            "relative to the grid's folder",
+        ),
+        ("\"x5570\"", "\"x5571\"", "did you mean `x5570`?"),
+        ("\"x5570\"", "\"mine.toml\"", "mine.toml: failed to read"),
+        ("cpus = [4, 1]", "", "`cpus` is missing"),
+        (
+            "cpus = [4, 1]",
+            "cpus = [4, 0]",
+            "`0` is not a whole number from 1",
+        ),
+        ("cpus = [4, 1]", "cpus = [999]", "machine `x5570` has"),
+        (
+            "burst:in-order\"]\nmachines = [\"x5570\"]\ncpus = [4, 1]",
+            "handover\"]\nmachines = [\"x5570\"]\ncpus = [1]",
+            "needs 2 CPUs",
+        ),
+        ("seeds = 2", "seeds = [1, 1]", "`1` is given twice"),
+        ("seeds = 2", "seeds = -1", "`seeds`: `-1`"),
+        (
+            "seeds = 2",
+            "seeds = 2_000_000",
+            "`2000000` is not a number of seeds",
+        ),
+        ("batch =", "bacth =", "did you mean `batch`?"),
+        ("batch =", "sync =", "no system of the grid takes `sync`"),
+        ("[7, 15]", "[7, 0]", "batch=0"),
+        ("[7, 15]", "{ min = 1, max = 9 }", "`batch` is a range"),
+        (
+            "[7, 15]",
+            "{ min = 1, mx = 9 }",
+            "key `mx` does not exist; did you mean",
+        ),
+        ("[7, 15]", "{ min = 9, max = 1 }", "fewer than two numbers"),
+        ("[7, 15]", "{ max = 1 }", "needs `min` and `max`"),
+        (
+            "[7, 15]",
+            "{ min = 0, max = 9, log = true }",
+            "begins above 0",
+        ),
+        ("shrink = 64", "shrnk = 64", "did you mean `shrink`?"),
+        ("shrink = 64", "shrink = [1, 2]", "rows would not say"),
+        (
+            "shrink = 64",
+            "shrink = 0",
+            "invalid value '0' for '--shrink <N>'",
+        ),
+        (
+            "shrink = 64",
+            "json = \"x\"",
+            "argument `json` does not exist",
+        ),
+        ("seeds = 2", "seeds = ", "not TOML"),
+    ] {
+        place.change(from, to);
+        let run = place.sweep(&[]);
+        run.refused(&["grid.toml", message]);
+        fs::write(place.0.file("grid.toml"), GRID).unwrap();
+    }
+    assert_eq!(place.cells("grid.cells"), []);
+    everybuddy(&["sweep", "no.toml"]).refused(&["grid no.toml: failed to read", "help: "]);
+    place
+        .sweep(&["--subject-to", "latency<5"])
+        .refused(&["add --minimize"]);
+    place
+        .sweep(&["--minimize", "latncy:p99"])
+        .refused(&["did you mean `latency`?"]);
+    let grid = place.0.file("grid.toml");
+    place
+        .sweep(&["--json", &grid])
+        .refused(&["the input file is never changed"]);
+}
+
+#[test]
+fn a_command_of_another_grid_is_refused() {
+    let place = Place::new("commands", GRID);
+    let folder = place.0.file("grid.cells");
+    let one =
+        |cells: &str, key: &str| place.sweep(&["--cells", cells, "--systems", "bs", "--cell", key]);
+    let commands = place.sweep(&["--print-commands"]).done();
+    let line = commands.lines().next().unwrap();
+    let (_, key) = line.split_once("--cell=").unwrap();
+    let key = &key[..32];
+    one(&place.0.file("elsewhere"), key).refused(&["no such folder on this machine"]);
+    one(&folder, "0123").refused(&["no cell 0123", "print the commands again"]);
+    place.change("shrink = 64", "shrink = 32");
+    one(&folder, key).refused(&["its arguments: --memory=64MiB --shrink=64; here:"]);
+    place.change("shrink = 32", "shrink = 64");
+    one(&folder, key).done();
+    assert_eq!(place.cells("grid.cells").len(), 1);
+}
+
+#[test]
+fn a_cell_that_fails_does_not_end_the_others() {
+    let place = Place::new("fails", GRID);
+    place.change("\"lis-31\", \"lbs-31\"", "\"serewa\"");
+    place.change("[options]\nbatch = [7, 15]", "");
+    place.change("cpus = [4, 1]", "cpus = [1, 16]");
+    place.change("seeds = 2", "seeds = 1");
+    place.change("shrink = 64", "shrink = 64\nservices = \"own\"");
+    place.change("64MiB", "256MiB");
+    let file = place.0.file("rows.jsonl");
+    for _ in 0..2 {
+        // With its services, sixteen CPUs are more than the machine has.
+        place.sweep(&["--json", &file]).refused(&[
+            "1 of 4 cells failed",
+            "x5570, burst:in-order, serewa, 16 CPUs, seed 1: --services own: 16 CPUs",
+            "the same command runs the cells that are not finished",
+        ]);
+        assert_eq!(place.cells("grid.cells").len(), 3);
+    }
+    assert!(!Path::new(&file).exists());
+}
+
+#[test]
+fn replays_have_all_systems_in_a_cell() {
+    let place = Place::new(
+        "compare",
+        "command = \"compare\"\nsystems = [\"bs\", \"lbs-31\"]\ntraces = [\"tiny.parquet\"]\nseeds = 2\n",
+    );
+    place.0.trace();
+    let (rows, _) = place.rows(&[]);
+    assert_eq!(place.cells("grid.cells").len(), 2);
+    let mut names: Vec<String> = Vec::new();
+    let mut systems = Vec::new();
+    for line in rows.lines() {
+        let mut row: serde_json::Value = serde_json::from_str(line).unwrap();
+        row["value"] = 0.into();
+        systems.push(row["system"].as_str().unwrap().to_string());
+        names.push(row.to_string());
+    }
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count, "no number is there twice");
+    for system in ["bs", "lbs-31", "floor", "timer"] {
+        assert!(systems.iter().any(|own| own == system), "{system}");
+    }
+    // A file that a command names is found from another folder.
+    let commands = place
+        .sweep(&["--cells", &place.0.file("x"), "--print-commands"])
+        .done();
+    assert_eq!(commands.lines().count(), 2);
+    place.change("tiny", "tny");
+    place.sweep(&["--extend"]).refused(&["tny.parquet"]);
+}
+
+#[test]
+fn a_missing_or_wrong_python_is_explained() {
+    let place = Place::new("python", GRID);
+    place.change("cpus = [4, 1]", "cpus = [1]");
+    let ray = |python: &str| place.sweep(&["--ray", "10.0.0.1:6379", "--python", python]);
+    ray("/no/such/python").refused(&[
+        "--ray 10.0.0.1:6379: no program `/no/such/python`",
+        "pip install ray",
+    ]);
+    let script = place.python("printf '%s\\n' '{\"error\": \"no Ray\\nhelp: install it\"}'");
+    ray(&script).refused(&["--ray 10.0.0.1:6379: no Ray", "help: install it"]);
+    let script = place.python("echo '{\"ready\": true}'; echo boom >&2; exit 3");
+    ray(&script).refused(&["ended too early", "exit status: 3", "boom"]);
+    let script = place.python("echo hello");
+    ray(&script).refused(&["an answer is not JSON: hello"]);
+    // What answers for cells that it has not run, and for cells that failed.
+    let answer = |code: u8| {
+        let pattern = "s/.*\"cell\":\"\\([0-9a-f]*\\)\".*/";
+        format!(
+            "echo '{{\"ready\": true}}'; sed -u '{pattern}{{\"cell\":\"\\1\",\"code\":{code},\"message\":\"why\"}}/'"
+        )
+    };
+    let script = place.python(&answer(0));
+    ray(&script).refused(&["10 of 10 cells failed", "all machines must see this folder"]);
+    let script = place.python(&answer(2));
+    ray(&script).refused(&["10 of 10 cells failed; the first one: why"]);
+    let run = place.sweep(&[
+        "--minimize",
+        "latency:p99:allocate",
+        "--python",
+        "/no/such/python",
+    ]);
+    run.refused(&["--minimize: no program", "pip install optuna"]);
+}
+
+#[test]
+fn a_search_finds_the_best_of_what_is_proposed() {
+    let place = Place::new("search", GRID);
+    place.change(
+        "batch = [7, 15]",
+        "batch = { min = 1, max = 31 }\nhigh = [40]",
+    );
+    let proposals = [
+        ("bs", 0),
+        ("lbs-31", 3),
+        ("lbs-31", 31),
+        ("lis-31", 12),
+        ("lbs-31", 3),
+    ];
+    let trials = proposals
+        .iter()
+        .enumerate()
+        .map(|(number, (system, batch))| {
+            let options = match batch {
+                0 => String::new(),
+                _ => format!(
+                    "{{\"key\":\"batch\",\"value\":{batch}}},{{\"key\":\"high\",\"value\":\"40\"}}"
+                ),
+            };
+            format!("{{\"number\":{number},\"system\":\"{system}\",\"options\":[{options}]}}")
+        });
+    let trials: Vec<String> = trials.collect();
+    let file = place.0.file("values");
+    let script = place.python(&format!(
+        "echo '{{\"ready\": true}}'; echo '{{\"trials\":[{}]}}'; head -1 > {file}; echo \"$3\" > {file}.space; \
+         echo '{{\"ended\": true}}'",
+        trials.join(",")
+    ));
+    let rows = place.0.file("rows.jsonl");
+    let search = |goal: &str, bound: &str| {
+        let words = [
+            "--minimize",
+            goal,
+            "--subject-to",
+            bound,
+            "--python",
+            &script,
+        ];
+        place.sweep(&[&words[..], &["--json", &rows, "--trials", "5"]].concat())
+    };
+    let goal = "lock_acquisitions:mean";
+    let text = search(goal, "metadata_bytes_per_frame<100").done();
+    assert!(
+        text.starts_with("5 trials of 4 systems, 0 of which could not run; 4 of 4 keep"),
+        "{text}"
+    );
+    // A longer batch takes fewer locks.
+    let best = text.lines().nth(1).unwrap();
+    assert!(
+        best.starts_with("1. lbs-31+batch=31+high=40: lock_acquisitions:mean 0."),
+        "{text}"
+    );
+    let rows = fs::read_to_string(&rows).unwrap();
+    assert!(rows.lines().all(|row| row.contains("batch=31+high=40")));
+    assert_eq!(place.cells("grid.cells").len(), 4 * 4);
+    let values = fs::read_to_string(&file).unwrap();
+    let values: serde_json::Value = serde_json::from_str(&values).unwrap();
+    let values = values["values"].as_array().unwrap();
+    assert_eq!(values.len(), 5);
+    assert_eq!(values[1]["value"], values[4]["value"]);
+    assert!(
+        values
+            .iter()
+            .all(|own| own["excesses"][0].as_f64().unwrap() < 0.0)
+    );
+    let space = fs::read_to_string(format!("{file}.space")).unwrap();
+    assert!(
+        space.contains("\"low\":1") && space.contains("\"choices\":[\"40\"]"),
+        "{space}"
+    );
+    // A bound that only single frames keep, one that no system keeps, and numbers that do not exist.
+    let text = search(goal, "lock_acquisitions:mean>0.9").noted();
+    assert!(
+        text.lines().count() == 2 && text.contains("1. bs: "),
+        "{text}"
+    );
+    let run = search(goal, "throughput>1e18");
+    assert!(
+        run.code == 1
+            && run
+                .err
+                .contains("none of 4 systems keeps all bounds (throughput>1e18)"),
+        "{}",
+        run.err
+    );
+    search("latency:p99", "throughput>1").refused(&["several numbers", "`latency:p99:free`"]);
+    search("miss_rate", "throughput>1").refused(&["cells have no metric `miss_rate`"]);
+}
+
+#[test]
+fn a_grid_is_found_from_its_own_folder() {
+    let place = Place::new("relative", GRID);
+    place.change("cpus = [4, 1]", "cpus = [1]");
+    place.change("seeds = 2", "seeds = 1");
+    everybuddy_in(place.0.path(), &["sweep", "grid.toml"]).done();
+    assert_eq!(place.cells("grid.cells").len(), 5);
+    let (_, err) = place.rows(&[]);
+    assert!(err.contains("5 of 5 cells"), "{err}");
+}
