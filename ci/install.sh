@@ -19,12 +19,18 @@
 #   make       builds jemalloc
 #   boot       a virtual machine, and the compiler's target for kernels
 #   ostd       the nightly compiler that examples/ostd names
+#   book       mdBook, which renders the book
+#   semver     cargo-semver-checks, which compares the interfaces of libraries; only ci/publish.sh with a tag needs it
 #   python     Python with virtual environments; ci/python.sh installs its packages in one
-#   full       all of these
+#   full       all of these except semver
 set -euo pipefail
 
 # The version of cbindgen that generates crates/everybuddy-c/include/everybuddy.h.
 CBINDGEN=0.29.4
+# The version of mdBook that renders the book.
+MDBOOK=0.5.4
+# The version of cargo-semver-checks: an older one may not read what the compiler writes.
+SEMVER_CHECKS=0.51.0
 
 packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
     local command=$1
@@ -40,7 +46,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make boot ostd python
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make boot ostd python book
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -66,6 +72,15 @@ for tool in "$@"; do
         packages pkg-config pkg-config
         # The header of another version may differ.
         cbindgen --version 2>/dev/null | grep -q " $CBINDGEN\$" || cargo install cbindgen --locked --version "$CBINDGEN"
+        ;;
+    book)
+        # It needs neither a server nor a watch of files.
+        mdbook --version 2>/dev/null | grep -q " v$MDBOOK\$" ||
+            cargo install mdbook --locked --version "$MDBOOK" --no-default-features --features search
+        ;;
+    semver)
+        cargo semver-checks --version 2>/dev/null | grep -q " $SEMVER_CHECKS\$" ||
+            cargo install cargo-semver-checks --locked --version "$SEMVER_CHECKS"
         ;;
     make) packages make make ;;
     boot)
