@@ -19,7 +19,7 @@ kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
 boot            7 min   ci/boot.sh
 replacement    15 min   ci/linux.sh replacement
-architectures   3 min   ci/architectures.sh
+architectures  15 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
