@@ -145,7 +145,9 @@ unsafe fn row(table: *const Table, path: &Path) -> Result<&'static PeerRow, Load
         destroy: table.destroy.ok_or_else(|| required("destroy"))?,
     };
     // SAFETY: a text of the table is null or ends with a zero, and lives as long as the table.
-    let (name, summary) = unsafe { (text(table.name), text(table.summary)) };
+    let name = unsafe { text(table.name) };
+    // SAFETY: as for the name.
+    let summary = unsafe { text(table.summary) };
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let name = name
         .filter(|name| (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_letter))
