@@ -19,11 +19,13 @@ kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
 boot            7 min   ci/boot.sh
 replacement    15 min   ci/linux.sh replacement
-architectures   3 min   ci/architectures.sh
+architectures  15 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
+publish        25 min   ci/publish.sh
+book            5 min   ci/book.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh

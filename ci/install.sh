@@ -11,6 +11,8 @@
 #   fuzz       cargo-fuzz
 #   mutants    cargo-mutants
 #   i686       the standard library and the linker for 32-bit x86
+#   arm64      the standard library, the linker and an emulator for 64-bit ARM
+#   targets    `core` for architectures on which nothing runs: RISC-V, and one that is big-endian
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers and its source, what a build of it needs, and
 #              what a first process needs
@@ -19,12 +21,18 @@
 #   make       builds jemalloc
 #   boot       a virtual machine, and the compiler's target for kernels
 #   ostd       the nightly compiler that examples/ostd names
+#   book       mdBook, which renders the book
+#   semver     cargo-semver-checks, which compares the interfaces of libraries; only ci/publish.sh with a tag needs it
 #   python     Python with virtual environments; ci/python.sh and ci/sweep.sh install their packages in one
-#   full       all of these
+#   full       all of these except semver
 set -euo pipefail
 
 # The version of cbindgen that generates crates/everybuddy-c/include/everybuddy.h.
 CBINDGEN=0.29.4
+# The version of mdBook that renders the book.
+MDBOOK=0.5.4
+# The version of cargo-semver-checks: an older one may not read what the compiler writes.
+SEMVER_CHECKS=0.51.0
 
 packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
     local command=$1
@@ -40,7 +48,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 kernel linux protoc c make boot ostd python
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot ostd python book
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -59,6 +67,12 @@ for tool in "$@"; do
         packages x86_64-linux-gnu-gcc gcc
         echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null || packages no-m32 gcc-multilib
         ;;
+    arm64)
+        rustup target add aarch64-unknown-linux-gnu
+        packages aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        packages qemu-aarch64 qemu-user
+        ;;
+    targets) rustup target add riscv64gc-unknown-none-elf s390x-unknown-linux-gnu ;;
     protoc) packages protoc protobuf-compiler ;;
     c)
         packages c++ g++
@@ -66,6 +80,15 @@ for tool in "$@"; do
         packages pkg-config pkg-config
         # The header of another version may differ.
         cbindgen --version 2>/dev/null | grep -q " $CBINDGEN\$" || cargo install cbindgen --locked --version "$CBINDGEN"
+        ;;
+    book)
+        # It needs neither a server nor a watch of files.
+        mdbook --version 2>/dev/null | grep -q " v$MDBOOK\$" ||
+            cargo install mdbook --locked --version "$MDBOOK" --no-default-features --features search
+        ;;
+    semver)
+        cargo semver-checks --version 2>/dev/null | grep -q " $SEMVER_CHECKS\$" ||
+            cargo install cargo-semver-checks --locked --version "$SEMVER_CHECKS"
         ;;
     make) packages make make ;;
     boot)

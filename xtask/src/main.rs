@@ -1,10 +1,11 @@
-//! Tasks of developers: `cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH]`.
+//! Tasks of developers: `cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH] | book [check]`.
 //!
 //! A rule that no tool checks is forgotten. `tidy` checks what rustfmt, clippy and the compiler cannot check, `docs`
 //! writes what is generated from the code, `numbers` lists the measured numbers of
 //! DOCUMENT that no result fills, and `prose` stores the limits of the rules of plain English, or lists the
-//! places below PATH that break them.
+//! places below PATH that break them. `book` writes the tree that mdBook reads, and checks what it wrote.
 
+mod book;
 mod cycles;
 mod docs;
 mod documents;
@@ -26,12 +27,14 @@ fn main() -> ExitCode {
         ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files)),
         ("graph", None) => graph::write(&root),
         ("numbers", Some(document)) => numbers::measured::list(&root, &document),
+        ("book", None) => book::write(&root),
+        ("book", Some(check)) if check == "check" => book::check(&root),
         ("prose", None) => tidy::files(&root).and_then(|files| prose::store(&root, &files)),
         ("prose", Some(path)) => {
             tidy::files(&root).and_then(|files| prose::list(&root, &files, &path))
         }
         _ => Err(
-            "usage: cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH]"
+            "usage: cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH] | book"
                 .into(),
         ),
     };

@@ -193,7 +193,7 @@ fn write(machine: &Machine) -> String {
 mod tests {
     use super::*;
 
-    const RIGHT: &str = include_str!("../../../machines/x5570.toml");
+    const RIGHT: &str = include_str!("../machines/x5570.toml");
 
     fn refused(from: &str, to: &str) -> String {
         let changed = RIGHT.replacen(from, to, 1);

@@ -18,7 +18,7 @@ use crate::machine::Machine;
 
 macro_rules! bundled {
     ($($name:literal),+ $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../machines/", $name, ".toml")))),+]
+        &[$(($name, include_str!(concat!("../machines/", $name, ".toml")))),+]
     };
 }
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_file_of_the_folder_is_listed() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/machines");
         for entry in fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let listed = name.strip_suffix(".toml");
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn machines_are_found_by_name_and_by_path() {
         assert_eq!(by_name_or_path("x5570").unwrap().name, "x5570");
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/x5355.toml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/machines/x5355.toml");
         assert_eq!(by_name_or_path(path).unwrap().hardware.l2, None);
         let message = |name: &str| by_name_or_path(name).unwrap_err().to_string();
         assert!(message("x557").contains("did you mean `x5570`?"));

@@ -33,10 +33,10 @@ macro_rules! bundled {
             program: $program,
             trace: Embedded {
                 name: $name,
-                calls: include_bytes!(concat!("../../../traces/", $name, ".parquet")),
+                calls: include_bytes!(concat!("../traces/", $name, ".parquet")),
                 companions: [
-                    Some(include_bytes!(concat!("../../../traces/", $name, ".faults.parquet"))),
-                    Some(include_bytes!(concat!("../../../traces/", $name, ".vmas.parquet"))),
+                    Some(include_bytes!(concat!("../traces/", $name, ".faults.parquet"))),
+                    Some(include_bytes!(concat!("../traces/", $name, ".vmas.parquet"))),
                     None,
                 ],
             },

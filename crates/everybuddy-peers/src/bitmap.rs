@@ -24,17 +24,20 @@ pub(crate) type Bitmap16M = Bitmap<BitAlloc16M>;
 /// The adapter for bitmap-allocator.
 pub(crate) struct Bitmap<B>(Mutex<Box<B>>);
 
+impl<B: BitAlloc + Send> Bitmap<B> {
+    /// Creates an allocator of `frames` free frames.
+    pub(crate) fn new(frames: u32, _threads: u16) -> Self {
+        let mut bits = on_large_stack(size_of::<B>(), || Box::new(B::DEFAULT));
+        bits.insert(0..frames as usize);
+        Self(Mutex::new(bits))
+    }
+}
+
 impl<B: BitAlloc + Send> Peer for Bitmap<B> {
     type Local<'p>
         = Bare
     where
         B: 'p;
-
-    fn new(frames: u32, _threads: u16) -> Self {
-        let mut bits = on_large_stack(size_of::<B>(), || Box::new(B::DEFAULT));
-        bits.insert(0..frames as usize);
-        Self(Mutex::new(bits))
-    }
 
     fn local(&self, _thread: u16) -> Bare {
         Bare::new()

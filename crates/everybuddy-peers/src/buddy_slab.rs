@@ -38,10 +38,9 @@ pub(crate) struct BuddySlab {
     _region: Vec<u8>,
 }
 
-impl Peer for BuddySlab {
-    type Local<'p> = Bare;
-
-    fn new(frames: u32, _threads: u16) -> Self {
+impl BuddySlab {
+    /// Creates an allocator of `frames` free frames.
+    pub(crate) fn new(frames: u32, _threads: u16) -> Self {
         let frames = frames as usize;
         let mut region = vec![0; TRIAL + frames * FRAME];
         let mut allocator = BuddyAllocator::new();
@@ -64,6 +63,10 @@ impl Peer for BuddySlab {
             _region: region,
         }
     }
+}
+
+impl Peer for BuddySlab {
+    type Local<'p> = Bare;
 
     fn local(&self, _thread: u16) -> Bare {
         Bare::new()

@@ -22,14 +22,17 @@ const ORDERS: usize = Order::TEN.index() + 1;
 /// The adapter for buddy_system_allocator.
 pub(crate) struct BuddySystem(LockedFrameAllocator<ORDERS>);
 
-impl Peer for BuddySystem {
-    type Local<'p> = Bare;
-
-    fn new(frames: u32, _threads: u16) -> Self {
+impl BuddySystem {
+    /// Creates an allocator of `frames` free frames.
+    pub(crate) fn new(frames: u32, _threads: u16) -> Self {
         let allocator = LockedFrameAllocator::new();
         allocator.lock().add_frame(0, frames as usize);
         Self(allocator)
     }
+}
+
+impl Peer for BuddySystem {
+    type Local<'p> = Bare;
 
     fn local(&self, _thread: u16) -> Bare {
         Bare::new()

@@ -61,10 +61,9 @@ impl Drop for FloorLocal<'_> {
     }
 }
 
-impl Peer for Floor {
-    type Local<'p> = FloorLocal<'p>;
-
-    fn new(frames: u32, threads: u16) -> Self {
+impl Floor {
+    /// Creates an allocator of `frames` free frames.
+    pub(crate) fn new(frames: u32, threads: u16) -> Self {
         // Shares start aligned, so that a block of any order can be taken from the front of one.
         let share = frames
             .div_ceil(u32::from(threads))
@@ -87,28 +86,54 @@ impl Peer for Floor {
             bytes,
         }
     }
+}
+
+impl Peer for Floor {
+    type Local<'p> = FloorLocal<'p>;
 
     fn local(&self, thread: u16) -> FloorLocal<'_> {
-        let home = &self.threads[usize::from(thread)];
-        let arrays = core::mem::take(&mut *home.lock());
         FloorLocal {
-            home,
-            arrays,
+            home: &self.threads[usize::from(thread)],
+            arrays: self.take_arrays(thread),
             not_send: PhantomData,
         }
     }
 
     #[inline]
     fn allocate(&self, local: &mut FloorLocal<'_>, order: Order) -> Option<Pfn> {
-        match local.arrays.free.get_mut(order.index())?.pop() {
-            Some(frame) => Some(Pfn(frame)),
-            None => self.refill(&mut local.arrays, order),
-        }
+        self.pop(&mut local.arrays, order)
     }
 
     #[inline]
     fn free(&self, local: &mut FloorLocal<'_>, block: Block) {
-        let Some(free) = local.arrays.free.get_mut(block.order.index()) else {
+        self.push(&mut local.arrays, block);
+    }
+
+    /// Returns the capacities of the arrays, without the blocks in the pool.
+    fn metadata_bytes(&self) -> Option<usize> {
+        Some(self.bytes())
+    }
+}
+
+impl Floor {
+    /// Takes the arrays of a thread out of their home.
+    pub(crate) fn take_arrays(&self, thread: u16) -> Arrays {
+        core::mem::take(&mut *self.threads[usize::from(thread)].lock())
+    }
+
+    /// Allocates a block from a thread's arrays.
+    #[inline]
+    pub(crate) fn pop(&self, arrays: &mut Arrays, order: Order) -> Option<Pfn> {
+        match arrays.free.get_mut(order.index())?.pop() {
+            Some(frame) => Some(Pfn(frame)),
+            None => self.refill(arrays, order),
+        }
+    }
+
+    /// Frees a block into a thread's arrays.
+    #[inline]
+    pub(crate) fn push(&self, arrays: &mut Arrays, block: Block) {
+        let Some(free) = arrays.free.get_mut(block.order.index()) else {
             return;
         };
         if free.len() == free.capacity() {
@@ -117,13 +142,11 @@ impl Peer for Floor {
         free.push(block.start.0);
     }
 
-    /// Returns the capacities of the arrays, without the blocks in the pool.
-    fn metadata_bytes(&self) -> Option<usize> {
-        Some(self.bytes)
+    /// Returns the capacities of the arrays.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
-}
 
-impl Floor {
     /// Refills an empty array, from the rest of the thread's share or otherwise from the pool.
     #[cold]
     fn refill(&self, arrays: &mut Arrays, order: Order) -> Option<Pfn> {

@@ -111,13 +111,9 @@ pub(crate) struct Hosted<A> {
     _host: Vec<AtomicUsize>,
 }
 
-impl<A: Core> Peer for Hosted<A> {
-    type Local<'p>
-        = Bare
-    where
-        A: 'p;
-
-    fn new(frames: u32, _threads: u16) -> Self {
+impl<A: Core> Hosted<A> {
+    /// Creates an allocator of `frames` free frames.
+    pub(crate) fn new(frames: u32, _threads: u16) -> Self {
         let allocator = A::unstarted();
         let end = frames as usize * FRAME.bytes();
         let host_bytes = host_bytes(&allocator, end);
@@ -144,6 +140,13 @@ impl<A: Core> Peer for Hosted<A> {
             _host: host,
         }
     }
+}
+
+impl<A: Core> Peer for Hosted<A> {
+    type Local<'p>
+        = Bare
+    where
+        A: 'p;
 
     fn local(&self, thread: u16) -> Bare {
         CPU.set(usize::from(thread));

@@ -3,7 +3,8 @@
 //! # Purpose
 //!
 //! A time in nanoseconds means little without a comparison. The benchmark runs the same work on published allocators,
-//! and on a `floor` that no allocator can beat. Users of the library never build this crate.
+//! and on a `floor` that no allocator can beat. Users of the library never build this crate. The program has `floor`
+//! and what loads an allocator from a shared library; the feature `third-party` adds the published allocators.
 //!
 //! # Invariants
 //!
@@ -31,21 +32,32 @@
 //! | vm-allocator 0.1.4 | tree of free and allocated ranges: an allocation visits all ranges before its own |
 //! | polished_allocators 0.2.1 | one stack of frames of order 0: like `floor`, with a lock |
 
+#[cfg(feature = "third-party")]
 mod bitmap;
+#[cfg(feature = "third-party")]
 mod buddy_slab;
+#[cfg(feature = "third-party")]
 mod buddy_system;
 mod floor;
+mod floor_table;
+#[cfg(feature = "third-party")]
 mod frame_alloc;
+mod load;
+#[cfg(feature = "third-party")]
 mod offset;
 mod rows;
+#[cfg(feature = "third-party")]
 mod rvm;
+#[cfg(feature = "third-party")]
 mod stack;
-
-use core::marker::PhantomData;
+mod table;
 
 use everybuddy::{Block, Order, Pfn};
 
-pub use rows::{PEERS, PeerRow};
+pub use floor_table::FLOOR_TABLE;
+pub use load::{LoadError, load};
+pub use rows::{FLOOR, PEERS, PeerRow};
+pub use table::Functions;
 
 /// The operations of a page-frame allocator that a benchmark needs.
 pub trait Peer: Sync + Sized {
@@ -53,12 +65,6 @@ pub trait Peer: Sync + Sized {
     type Local<'p>
     where
         Self: 'p;
-
-    /// Creates an allocator of `frames` frames, all free, for `threads` threads. Frames are numbered from 0.
-    ///
-    /// # Panics
-    /// If `frames` or `threads` is 0, or if the peer cannot manage that many frames ([`with_peer`] checks first).
-    fn new(frames: u32, threads: u16) -> Self;
 
     /// Returns the handle of a thread. `thread` is less than `threads`; only one thread at a time may use a number.
     fn local(&self, thread: u16) -> Self::Local<'_>;
@@ -69,6 +75,12 @@ pub trait Peer: Sync + Sized {
 
     /// Frees a block that was allocated with this order, possibly by another thread.
     fn free(&self, local: &mut Self::Local<'_>, block: Block);
+
+    /// Returns how many frees of a thread failed. Only peers that report that have a count.
+    fn failed(&self, local: &Self::Local<'_>) -> u64 {
+        let _ = local;
+        0
+    }
 
     /// Returns the bytes of metadata in addition to the managed frames, if known.
     ///
@@ -89,19 +101,42 @@ pub trait WithPeer {
 }
 
 /// The handle of a thread for a peer that has no per-thread state.
+#[cfg(feature = "third-party")]
 #[derive(Debug)]
-pub struct Bare(PhantomData<*const ()>);
+pub struct Bare(core::marker::PhantomData<*const ()>);
 
+#[cfg(feature = "third-party")]
 impl Bare {
     const fn new() -> Self {
-        Self(PhantomData)
+        Self(core::marker::PhantomData)
     }
 }
 
-/// Builds a peer by name and runs the visitor with static dispatch.
+/// Builds a peer that every build has, and runs the visitor with static dispatch: [`FLOOR`], or a peer behind
+/// [`Functions`].
+///
+/// Returns `None` if `frames` or `threads` is 0, if the functions refuse these numbers, or if the row is another one.
+pub fn with_row<V: WithPeer>(
+    row: &'static PeerRow,
+    frames: u32,
+    threads: u16,
+    visitor: V,
+) -> Option<V::Output> {
+    if frames == 0 || threads == 0 {
+        return None;
+    }
+    match row.functions {
+        Some(functions) => Some(visitor.call(row, &table::build(functions, frames, threads)?)),
+        None if row.is_floor => Some(visitor.call(row, &floor::Floor::new(frames, threads))),
+        None => None,
+    }
+}
+
+/// Builds a peer of [`PEERS`] by name and runs the visitor with static dispatch.
 ///
 /// Returns `None` if the name is unknown, if `frames` or `threads` is 0, or if `frames` exceeds the capacity of the
 /// peer: 2^24 for bitmap-allocator, 2^20 for rvm-memory.
+#[cfg(feature = "third-party")]
 pub fn with_peer<V: WithPeer>(
     name: &str,
     frames: u32,
@@ -119,22 +154,22 @@ pub fn with_peer<V: WithPeer>(
         visitor,
     };
     match name {
-        "floor" => Some(run.on::<floor::Floor>()),
-        "buddy_system_allocator" => Some(run.on::<buddy_system::BuddySystem>()),
-        "frame-alloc-buddy" => Some(run.on::<frame_alloc::Buddy>()),
-        "frame-alloc-depot" => Some(run.on::<frame_alloc::Depot>()),
+        "buddy_system_allocator" => Some(run.on(buddy_system::BuddySystem::new)),
+        "frame-alloc-buddy" => Some(run.on(frame_alloc::Buddy::new)),
+        "frame-alloc-depot" => Some(run.on(frame_alloc::Depot::new)),
         // Use the smallest tree that covers the frames: a larger tree adds one level per operation.
-        "bitmap-allocator" if frames <= 1 << 20 => Some(run.on::<bitmap::Bitmap1M>()),
-        "bitmap-allocator" if frames <= 1 << 24 => Some(run.on::<bitmap::Bitmap16M>()),
-        "buddy-slab-allocator" => Some(run.on::<buddy_slab::BuddySlab>()),
-        "rvm-memory" if frames <= rvm::SMALL => Some(run.on::<rvm::RvmSmall>()),
-        "rvm-memory" if frames <= rvm::LARGE => Some(run.on::<rvm::RvmLarge>()),
-        "offset-allocator" => Some(run.on::<offset::Offset>()),
-        _ => None,
+        "bitmap-allocator" if frames <= 1 << 20 => Some(run.on(bitmap::Bitmap1M::new)),
+        "bitmap-allocator" if frames <= 1 << 24 => Some(run.on(bitmap::Bitmap16M::new)),
+        "buddy-slab-allocator" => Some(run.on(buddy_slab::BuddySlab::new)),
+        "rvm-memory" if frames <= rvm::SMALL => Some(run.on(rvm::RvmSmall::new)),
+        "rvm-memory" if frames <= rvm::LARGE => Some(run.on(rvm::RvmLarge::new)),
+        "offset-allocator" => Some(run.on(offset::Offset::new)),
+        _ => with_row(row, frames, threads, run.visitor),
     }
 }
 
 /// A visitor and its arguments.
+#[cfg(feature = "third-party")]
 struct Run<V> {
     row: &'static PeerRow,
     frames: u32,
@@ -142,9 +177,9 @@ struct Run<V> {
     visitor: V,
 }
 
+#[cfg(feature = "third-party")]
 impl<V: WithPeer> Run<V> {
-    fn on<P: Peer>(self) -> V::Output {
-        self.visitor
-            .call(self.row, &P::new(self.frames, self.threads))
+    fn on<P: Peer>(self, new: fn(u32, u16) -> P) -> V::Output {
+        self.visitor.call(self.row, &new(self.frames, self.threads))
     }
 }

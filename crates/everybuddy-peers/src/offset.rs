@@ -26,16 +26,19 @@ struct State {
     handles: Vec<Option<Allocation<u32>>>,
 }
 
-impl Peer for Offset {
-    type Local<'p> = Bare;
-
-    fn new(frames: u32, _threads: u16) -> Self {
+impl Offset {
+    /// Creates an allocator of `frames` free frames.
+    pub(crate) fn new(frames: u32, _threads: u16) -> Self {
         Self(Mutex::new(State {
             // At worst one node per frame, one for the rest, and two that the peer leaves unused.
             allocator: Allocator::with_max_allocs(frames, frames.saturating_add(3)),
             handles: vec![None; frames as usize],
         }))
     }
+}
+
+impl Peer for Offset {
+    type Local<'p> = Bare;
 
     fn local(&self, _thread: u16) -> Bare {
         Bare::new()

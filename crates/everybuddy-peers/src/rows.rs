@@ -11,6 +11,8 @@
 
 use everybuddy::Order;
 
+use crate::table::Functions;
+
 /// A peer: its identity and its missing features.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerRow {
@@ -28,25 +30,38 @@ pub struct PeerRow {
     pub cannot: &'static [&'static str],
     /// Whether this row is the lower bound for all allocators instead of a real one.
     pub is_floor: bool,
+    /// The functions behind which it is, if it is not a part of this program.
+    pub functions: Option<&'static Functions>,
 }
+
+impl PeerRow {
+    /// Returns `true` if it came from a shared library; `package` is then its file.
+    pub fn is_loaded(&self) -> bool {
+        self.functions.is_some() && !self.is_floor
+    }
+}
+
+/// The floor, which every build has.
+pub const FLOOR: PeerRow = PeerRow {
+    name: "floor",
+    package: "everybuddy-peers",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "private arrays of frame numbers, one per thread and order: the lower bound for any allocator",
+    max_order: Order::TEN,
+    cannot: &[
+        "merge",
+        "free a part",
+        "exact counts",
+        "detect a double free",
+        "use memory that another thread caches",
+    ],
+    is_floor: true,
+    functions: None,
+};
 
 /// All peers, the floor first.
 pub const PEERS: &[PeerRow] = &[
-    PeerRow {
-        name: "floor",
-        package: "everybuddy-peers",
-        version: env!("CARGO_PKG_VERSION"),
-        summary: "private arrays of frame numbers, one per thread and order: the lower bound for any allocator",
-        max_order: Order::TEN,
-        cannot: &[
-            "merge",
-            "free a part",
-            "exact counts",
-            "detect a double free",
-            "use memory that another thread caches",
-        ],
-        is_floor: true,
-    },
+    FLOOR,
     PeerRow {
         name: "buddy_system_allocator",
         package: "buddy_system_allocator",
@@ -60,6 +75,7 @@ pub const PEERS: &[PeerRow] = &[
             "run without a heap",
         ],
         is_floor: false,
+        functions: None,
     },
     PeerRow {
         name: "frame-alloc-buddy",
@@ -74,6 +90,7 @@ pub const PEERS: &[PeerRow] = &[
             "guarantee a block while one is free",
         ],
         is_floor: false,
+        functions: None,
     },
     PeerRow {
         name: "frame-alloc-depot",
@@ -88,6 +105,7 @@ pub const PEERS: &[PeerRow] = &[
             "guarantee a block while one is free",
         ],
         is_floor: false,
+        functions: None,
     },
     PeerRow {
         name: "bitmap-allocator",
@@ -97,6 +115,7 @@ pub const PEERS: &[PeerRow] = &[
         max_order: Order::TEN,
         cannot: &["exact counts"],
         is_floor: false,
+        functions: None,
     },
     PeerRow {
         name: "buddy-slab-allocator",
@@ -106,6 +125,7 @@ pub const PEERS: &[PeerRow] = &[
         max_order: Order::TEN,
         cannot: &["free a part", "detect a double free"],
         is_floor: false,
+        functions: None,
     },
     PeerRow {
         name: "rvm-memory",
@@ -119,6 +139,7 @@ pub const PEERS: &[PeerRow] = &[
             "choose its size at run time",
         ],
         is_floor: false,
+        functions: None,
     },
     PeerRow {
         name: "offset-allocator",
@@ -128,5 +149,6 @@ pub const PEERS: &[PeerRow] = &[
         max_order: Order::ZERO,
         cannot: &["orders above 0", "free a part", "free without its handle"],
         is_floor: false,
+        functions: None,
     },
 ];

@@ -39,10 +39,9 @@ pub(crate) struct Rvm<const FRAMES: usize, const WORDS: usize>(
     Mutex<Box<BuddyAllocator<FRAMES, WORDS>>>,
 );
 
-impl<const FRAMES: usize, const WORDS: usize> Peer for Rvm<FRAMES, WORDS> {
-    type Local<'p> = Bare;
-
-    fn new(frames: u32, _threads: u16) -> Self {
+impl<const FRAMES: usize, const WORDS: usize> Rvm<FRAMES, WORDS> {
+    /// Creates an allocator of `frames` free frames.
+    pub(crate) fn new(frames: u32, _threads: u16) -> Self {
         let mut buddy =
             on_large_stack(
                 size_of::<BuddyAllocator<FRAMES, WORDS>>(),
@@ -54,6 +53,10 @@ impl<const FRAMES: usize, const WORDS: usize> Peer for Rvm<FRAMES, WORDS> {
         keep_first(&mut buddy, frames);
         Self(Mutex::new(buddy))
     }
+}
+
+impl<const FRAMES: usize, const WORDS: usize> Peer for Rvm<FRAMES, WORDS> {
+    type Local<'p> = Bare;
 
     fn local(&self, _thread: u16) -> Bare {
         Bare::new()

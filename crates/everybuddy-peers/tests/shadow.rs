@@ -14,7 +14,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use everybuddy::{Block, Order};
-use everybuddy_peers::{PEERS, Peer, PeerRow, WithPeer, with_peer};
+use everybuddy_peers::{FLOOR_TABLE, PEERS, Peer, PeerRow, WithPeer, with_peer, with_row};
 use support::{Shadow, frames};
 
 /// Not a power of two: 32 blocks of order 10 and a tail of 1,234 frames.
@@ -45,6 +45,7 @@ fn each<V: WithPeer>(frames: u32, threads: u16, visitor: impl Fn() -> V) {
         let ran = with_peer(row.name, frames, threads, visitor());
         assert!(ran.is_some(), "{} was not built", row.name);
     }
+    assert!(with_row(&FLOOR_TABLE, frames, threads, visitor()).is_some());
 }
 
 fn merges(row: &PeerRow) -> bool {
@@ -237,4 +238,5 @@ fn every_size_that_is_promised_is_built() {
     assert!(with_peer("unknown", 1024, 1, Starts(1024)).is_none());
     assert!(with_peer("floor", 0, 1, Starts(0)).is_none());
     assert!(with_peer("floor", 1024, 0, Starts(0)).is_none());
+    assert!(with_row(&FLOOR_TABLE, 0, 1, Starts(0)).is_none());
 }

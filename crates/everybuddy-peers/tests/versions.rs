@@ -33,7 +33,10 @@ fn versions_are_pinned_and_locked() {
             "{}: the row differs from Cargo.lock",
             row.name
         );
-        let pin = format!("{} = \"={}\"\n", row.package, row.version);
+        let pin = format!(
+            "{} = {{ version = \"={}\", optional = true }}\n",
+            row.package, row.version
+        );
         assert!(
             row.is_floor || manifest.contains(&pin),
             "{}: version not pinned",

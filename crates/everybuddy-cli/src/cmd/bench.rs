@@ -55,6 +55,8 @@ Examples:
         check every contender against a shadow of memory; exit code 1 if a frame is handed out twice
   cargo run --release --features peers -- bench --peers
         include third-party allocators
+  everybuddy bench --peer ./mine.so --systems everybuddy --workloads hot,steady
+        measure an allocator of your own; docs/benchmarks.md shows how to write one in C
   everybuddy bench --json - | jq 'select(.metric == \"latency\" and .statistic == \"p50\")'
         write every number as JSON lines; docs/metrics.md defines the metrics
 
@@ -75,6 +77,10 @@ pub(super) struct Arguments {
     /// Include third-party allocators (requires a build with `--features peers`)
     #[arg(long)]
     peers: bool,
+
+    /// Include the allocator of a shared library, as everybuddy-peer.h describes it (repeatable)
+    #[arg(long, value_name = "FILE")]
+    peer: Vec<PathBuf>,
 
     /// Also report each result relative to this contender
     #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "instructions"])]
@@ -135,7 +141,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             .collect(),
     };
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
-        return count(&variants, name, rounds);
+        return count(&variants, name, rounds, &arguments.peer);
     }
     let plan = BenchPlan {
         contenders: contenders(&arguments)?,
@@ -152,6 +158,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         ));
     }
     let baseline = baseline(&arguments, &plan)?;
+    if !arguments.check {
+        bench::vet(&plan, &Timer::calibrated(), &mut Arena::default())?;
+    }
     let mut outputs = Outputs::default();
     let sinks = arguments.files.open(&mut outputs)?;
     let doc = arguments.doc.as_deref();
@@ -264,8 +273,15 @@ impl Stage<'_> {
 
 /// Runs rounds of a workload for callgrind. Prints the number of operations, unless the contender cannot run
 /// it.
-fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), Error> {
-    let peers = ContenderSpec::peers().unwrap_or_default();
+fn count(
+    variants: &[&'static Variant],
+    name: &str,
+    rounds: u32,
+    files: &[PathBuf],
+) -> Result<(), Error> {
+    let mut peers = ContenderSpec::floors().to_vec();
+    peers.extend(ContenderSpec::peers().unwrap_or_default());
+    peers.extend(ContenderSpec::load(files)?);
     let contender = match peers.into_iter().find(|peer| peer.name() == name) {
         Some(peer) => peer,
         None => ContenderSpec::System(choice::one(name)?),
@@ -280,19 +296,26 @@ fn count(variants: &[&'static Variant], name: &str, rounds: u32) -> Result<(), E
 }
 
 fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
-    let mut contenders = match arguments.peers {
+    let loaded = ContenderSpec::load(&arguments.peer)?;
+    let published = match arguments.peers {
         true => ContenderSpec::peers()?,
         false => Vec::new(),
+    };
+    // The floor first, then our systems, then third-party allocators.
+    let (floors, others): (Vec<_>, Vec<_>) =
+        published.into_iter().partition(ContenderSpec::is_floor);
+    let mut contenders = match loaded.is_empty() {
+        true => floors,
+        // What a call through the table of functions costs is part of every loaded contender's time.
+        false => ContenderSpec::floors().to_vec(),
     };
     let systems = match &arguments.systems {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
     };
-    // The floor first, then our systems, then third-party allocators.
-    let floors = contenders.iter().take_while(|e| e.is_floor()).count();
-    let others = contenders.split_off(floors);
     contenders.extend(systems.into_iter().map(ContenderSpec::System));
     contenders.extend(others);
+    contenders.extend(loaded);
     Ok(contenders)
 }
 

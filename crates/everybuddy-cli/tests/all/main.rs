@@ -8,6 +8,7 @@ mod installed;
 mod locks;
 mod outputs;
 mod page;
+mod peer;
 mod reproduce;
 mod simulate;
 mod sweep;

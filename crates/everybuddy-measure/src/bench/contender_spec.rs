@@ -8,7 +8,10 @@
 //!
 //! Each call of [`ContenderSpec::with`] builds a new allocator.
 
+use std::path::PathBuf;
+
 use everybuddy::{NoProbe, SystemSpec};
+use everybuddy_peers::{FLOOR, FLOOR_TABLE, PEERS, PeerRow};
 
 use super::contender::{Contender, OfSystem};
 use crate::Error;
@@ -21,9 +24,8 @@ use crate::replay::memory::Memory;
 pub enum ContenderSpec {
     /// One of our systems.
     System(SystemSpec),
-    /// A third-party allocator.
-    #[cfg(feature = "peers")]
-    Peer(&'static everybuddy_peers::PeerRow),
+    /// A third-party allocator, or one in a shared library.
+    Peer(&'static PeerRow),
 }
 
 impl ContenderSpec {
@@ -34,7 +36,7 @@ impl ContenderSpec {
     pub fn peers() -> Result<Vec<ContenderSpec>, Error> {
         #[cfg(feature = "peers")]
         {
-            let mut rows: Vec<_> = everybuddy_peers::PEERS.iter().collect();
+            let mut rows: Vec<_> = PEERS.iter().collect();
             rows.sort_by_key(|row| !row.is_floor);
             Ok(rows.into_iter().map(ContenderSpec::Peer).collect())
         }
@@ -45,11 +47,45 @@ impl ContenderSpec {
         ))
     }
 
+    /// Returns the floors that every program has: the second is behind the table of functions of shared libraries.
+    pub fn floors() -> [ContenderSpec; 2] {
+        [&FLOOR, &FLOOR_TABLE].map(ContenderSpec::Peer)
+    }
+
+    /// Loads allocators from shared libraries.
+    ///
+    /// # Errors
+    /// Returns a usage error if a file has no valid table, or if its name belongs to another contender.
+    pub fn load(files: &[PathBuf]) -> Result<Vec<ContenderSpec>, Error> {
+        let mut loaded: Vec<ContenderSpec> = Vec::new();
+        for file in files {
+            let row = everybuddy_peers::load(file).map_err(|e| Error::usage(e.to_string()))?;
+            let is_known = choice::one(row.name).is_ok()
+                || PEERS.iter().any(|peer| peer.name == row.name)
+                || loaded.iter().any(|other| other.name() == row.name);
+            if is_known {
+                return Err(Error::usage(format!(
+                    "--peer {}: the name `{}` belongs to another contender\nhelp: change the name in the table",
+                    row.package, row.name
+                )));
+            }
+            loaded.push(ContenderSpec::Peer(row));
+        }
+        Ok(loaded)
+    }
+
+    /// Returns the shared library from which it was loaded.
+    pub fn file(&self) -> Option<&'static str> {
+        match self {
+            ContenderSpec::Peer(row) if row.is_loaded() => Some(row.package),
+            _ => None,
+        }
+    }
+
     /// Returns the full name, options included.
     pub fn name(&self) -> String {
         match self {
             ContenderSpec::System(spec) => spec.to_string(),
-            #[cfg(feature = "peers")]
             ContenderSpec::Peer(row) => row.name.to_string(),
         }
     }
@@ -58,7 +94,6 @@ impl ContenderSpec {
     pub fn parts(&self) -> (String, String) {
         match self {
             ContenderSpec::System(spec) => (spec.name().to_string(), choice::options(spec)),
-            #[cfg(feature = "peers")]
             ContenderSpec::Peer(row) => (row.name.to_string(), String::new()),
         }
     }
@@ -67,7 +102,6 @@ impl ContenderSpec {
     pub fn is_floor(&self) -> bool {
         match self {
             ContenderSpec::System(_) => false,
-            #[cfg(feature = "peers")]
             ContenderSpec::Peer(row) => row.is_floor,
         }
     }
@@ -90,10 +124,11 @@ impl ContenderSpec {
                     String::new(),
                 ]
             }
-            #[cfg(feature = "peers")]
             ContenderSpec::Peer(row) => [
                 row.name.to_string(),
-                format!("{} {}", row.package, row.version),
+                format!("{} {}", row.package, row.version)
+                    .trim_end()
+                    .to_string(),
                 row.summary.to_string(),
                 row.cannot.join("; "),
             ],
@@ -122,12 +157,15 @@ impl ContenderSpec {
                 let visitor = OfSystem { threads, visitor };
                 arena.build::<NoProbe, _>(spec, &memory, threads, visitor)?;
             }
-            #[cfg(feature = "peers")]
             ContenderSpec::Peer(row) => {
-                let visitor = super::peer::OfPeer(visit);
-                everybuddy_peers::with_peer(row.name, frames, threads, visitor).ok_or_else(
-                    || Error::usage(format!("unknown third-party allocator {}", row.name)),
-                )?;
+                super::peer::with(row, frames, threads, visit).ok_or_else(|| {
+                    let name = self.name();
+                    Error::usage(format!(
+                        "{name} cannot manage {frames} frames for {threads} threads\nhelp: choose another --memory or \
+                         --threads; the time of a start is measured with {} frames",
+                        super::start::FRAMES
+                    ))
+                })?;
             }
         }
         came.ok_or_else(|| {

@@ -134,6 +134,9 @@ fn run(
         .arg(program)
         .args(["bench", "--workloads", variant.name]);
     command.args(["--contender", &contender.name()]);
+    if let Some(file) = contender.file() {
+        command.args(["--peer", file]);
+    }
     command.args(["--count", &rounds.to_string()]);
     let output = command.output().map_err(|error| fail(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -7,7 +7,7 @@
 //! | file | contents |
 //! |------|--------------|
 //! | [`contender`] | the operations of an allocator; our systems as contenders |
-//! | `peer` | third-party allocators as contenders |
+//! | `peer` | third-party allocators, and those in shared libraries, as contenders |
 //! | [`contender_spec`] | contenders by name |
 //! | `perform` | the timed loops |
 //! | `meeting` | a barrier for the threads between sections |
@@ -31,7 +31,6 @@ mod counted;
 pub mod instructions;
 mod meeting;
 pub mod outcome;
-#[cfg(feature = "peers")]
 mod peer;
 mod perform;
 pub mod ratio;
@@ -256,14 +255,54 @@ pub fn check(
     Ok(verdicts)
 }
 
+/// Checks the contenders from shared libraries before anything is measured: that they can be built for every number of
+/// frames and threads, and, on shortened workloads, that they hand out each frame once.
+///
+/// # Errors
+/// Returns a usage error if one cannot be built, or [`Error::Failed`] if one broke the contract of its table.
+pub fn vet(plan: &BenchPlan, timer: &Timer, arena: &mut Arena) -> Result<(), Error> {
+    /// The factor by which sections are shortened: some thousand calls each.
+    const SHRINK: u32 = 100;
+    let loaded = plan.contenders.iter().filter(|c| c.file().is_some());
+    let plan = BenchPlan {
+        contenders: loaded.copied().collect(),
+        shrink: plan.shrink.max(SHRINK),
+        ..plan.clone()
+    };
+    for contender in &plan.contenders {
+        contender.with(start::FRAMES, 1, arena, |_| ())?;
+    }
+    let verdicts = check(&plan, timer, arena, |_| ())?;
+    let Some(faulty) = verdicts.iter().find(|verdict| verdict.faults > 0) else {
+        return Ok(());
+    };
+    let contender = plan
+        .contenders
+        .iter()
+        .find(|c| c.name() == faulty.contender);
+    Err(Error::Failed(format!(
+        "--peer {}: {} on workload {}, threads: {}: {} of {} blocks were outside of memory, not aligned, or handed out \
+         twice\nhelp: `everybuddy bench --check --peer FILE` lists all workloads",
+        contender.and_then(ContenderSpec::file).unwrap_or_default(),
+        faulty.contender,
+        faulty.variant,
+        faulty.threads,
+        faulty.faults,
+        faulty.checked.unwrap_or_default()
+    )))
+}
+
 fn judged(
     contender: &ContenderSpec,
     variant: &Variant,
     came: Option<Result<Visited, &'static str>>,
 ) -> Result<Option<Visited>, Error> {
     let broken = |what: &str| {
-        let name = contender.name();
-        Error::Broken(format!("{name} on workload {}: {what}", variant.name))
+        let what = format!("{} on workload {}: {what}", contender.name(), variant.name);
+        match contender.file() {
+            Some(file) => Error::Failed(format!("--peer {file}: {what}")),
+            None => Error::Broken(what),
+        }
     };
     match came.transpose().map_err(broken)? {
         Some(visited) if visited.failed > 0 => {

@@ -1,12 +1,13 @@
-//! Third-party allocators as contenders.
+//! Third-party allocators, and those in shared libraries, as contenders.
 //!
 //! # Purpose
 //!
-//! This is the only part of the program that depends on the crate of peers, which a default build omits.
+//! Allocators that published crates and shared libraries contain are measured by the loops of our systems. A default
+//! build omits the published ones.
 //!
 //! # Invariants
 //!
-//! A call of a peer has no cost besides the peer's own.
+//! A call of a peer has no cost besides the peer's own, and that of the table behind which it is.
 
 use everybuddy::{Block, Order, Pfn};
 use everybuddy_peers::{Peer, PeerRow, WithPeer};
@@ -75,12 +76,12 @@ impl<P: Peer> Caller for OtherCaller<'_, P> {
     }
 
     fn finish(self: Box<Self>) -> u64 {
-        0
+        self.peer.failed(&self.local)
     }
 }
 
 /// Converts a peer to a contender.
-pub(super) struct OfPeer<'v>(pub(super) Visitor<'v>);
+struct OfPeer<'v>(Visitor<'v>);
 
 impl WithPeer for OfPeer<'_> {
     type Output = ();
@@ -88,4 +89,19 @@ impl WithPeer for OfPeer<'_> {
     fn call<P: Peer>(self, row: &'static PeerRow, peer: &P) {
         (self.0)(&Other { peer, row });
     }
+}
+
+/// Builds a peer and runs `visitor` on it. Returns `None` if it cannot manage that many frames for that many threads.
+pub(super) fn with(
+    row: &'static PeerRow,
+    frames: u32,
+    threads: u16,
+    visitor: Visitor<'_>,
+) -> Option<()> {
+    let visitor = OfPeer(visitor);
+    #[cfg(feature = "peers")]
+    if row.functions.is_none() {
+        return everybuddy_peers::with_peer(row.name, frames, threads, visitor);
+    }
+    everybuddy_peers::with_row(row, frames, threads, visitor)
 }
