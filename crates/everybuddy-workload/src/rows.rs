@@ -65,7 +65,8 @@ impl Variant {
         }
     }
 
-    /// Returns whether it stands for a program that is measured elsewhere. A benchmark without `--workloads` leaves it out.
+    /// Returns whether it stands for a program that is measured elsewhere. A benchmark without `--workloads` leaves it
+    /// out.
     pub fn is_published(&self) -> bool {
         matches!(self.make, Make::Published(_))
     }
@@ -329,7 +330,7 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
     },
     WorkloadInfo {
         name: "today",
-        summary: "Page requests like those of loads that are discussed today: faults of many processes, purges, huge pages.",
+        summary: "Page requests like those of loads of today: faults of many processes, purges, huge pages among small ones.",
         source: "will-it-scale, jemalloc, with assumptions",
         variants: &programs(today::TODAY),
     },
