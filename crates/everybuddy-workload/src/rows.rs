@@ -330,7 +330,7 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
     },
     WorkloadInfo {
         name: "today",
-        summary: "Page requests like those of loads of today: faults of many processes, purges, huge pages among small ones.",
+        summary: "Page requests of loads of today: faults of many processes, purges, huge pages among small ones.",
         source: "will-it-scale, jemalloc, with assumptions",
         variants: &programs(today::TODAY),
     },

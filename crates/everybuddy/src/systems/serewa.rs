@@ -48,7 +48,8 @@ impl System for Serewa {
             buddy came back is merged when it is filed. Without statistics memory starts in largest blocks. Trees \
             allocate the lowest address. Requests that come faster than remnants are divided break one large block \
             after another; with remnants=first they divide what waits. With manager=thread, a manager that \
-            stops for ever owes its callers blocks, so a request that would be refused is busy. The paper specifies none of this.",
+            stops for ever owes its callers blocks, so a request that would be refused is busy. The paper \
+            specifies none of this.",
         preset: Options {
             zone: Some(ZoneKind::Separated),
             structure: Some(StructureKind::Trees),
