@@ -176,8 +176,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             if arguments.print_commands {
                 return printed(&runner.commands, &cells);
             }
-            let progress = |count: usize| Progress::new(count as u64);
-            let (rows, text) = runner.all(&cells, progress)?;
+            let (rows, text) = runner.all(&cells)?;
             let rows = joined(&grid, &cells, rows)?;
             sinks.print(&format!(
                 "{text}: {} rows in {}\n",
@@ -206,7 +205,7 @@ fn one(
             difference.unwrap_or("the cell was of another grid".into())
         )));
     };
-    let workers = Workers::Local {
+    let mut workers = Workers::Local {
         jobs: NonZero::<usize>::MIN,
         together: arguments.jobs.is_some(),
     };
@@ -215,7 +214,6 @@ fn one(
         folder,
         jobs: None,
     };
-    let mut workers = workers;
     let failures = workers.run(&commands, &[&cell], &mut |_| {})?;
     failures
         .into_values()
@@ -259,27 +257,27 @@ struct Runner<'a> {
     commands: Commands<'a>,
     arguments: &'a Arguments,
     command: grid::Command,
-    /// Begun when the first cell has to run.
+    /// Nothing until the first cell has to run.
     workers: Option<Workers>,
 }
 
 impl Runner<'_> {
-    fn workers(&mut self) -> Result<&mut Workers, Error> {
-        let begun = match (self.workers.take(), &self.arguments.ray) {
-            (Some(workers), _) => workers,
-            (None, Some(address)) => Workers::ray(address, &self.arguments.python)?,
+    /// Returns what runs the cells, which begins with the first one.
+    fn begun(&mut self) -> Result<Workers, Error> {
+        match (self.workers.take(), &self.arguments.ray) {
+            (Some(workers), _) => Ok(workers),
+            (None, Some(address)) => Workers::ray(address, &self.arguments.python),
             (None, None) => {
                 let all = match self.command {
                     grid::Command::Simulate => thread::available_parallelism().ok(),
                     grid::Command::Compare => None,
                 };
-                Workers::Local {
+                Ok(Workers::Local {
                     jobs: self.arguments.jobs.or(all).unwrap_or(NonZero::<usize>::MIN),
                     together: self.arguments.jobs.is_some(),
-                }
+                })
             }
-        };
-        Ok(self.workers.insert(begun))
+        }
     }
 
     /// Runs the cells that are not finished. Returns the rows of each, or why it has none.
@@ -292,11 +290,10 @@ impl Runner<'_> {
         let missing: Vec<usize> = (0..cells.len()).filter(|at| known[*at].is_none()).collect();
         let mut failures = BTreeMap::new();
         if !missing.is_empty() {
-            self.workers()?;
             let left: Vec<&Cell> = missing.iter().map(|at| &cells[*at]).collect();
-            if let Some(workers) = &mut self.workers {
-                failures = workers.run(&self.commands, &left, done)?;
-            }
+            let mut workers = self.begun()?;
+            failures = workers.run(&self.commands, &left, done)?;
+            self.workers = Some(workers);
         }
         let folder = self.commands.folder;
         for at in missing {
@@ -317,11 +314,7 @@ impl Runner<'_> {
     }
 
     /// Runs all cells of a grid, with a bar. Returns their rows and a summary.
-    fn all(
-        &mut self,
-        cells: &[Cell],
-        progress: impl Fn(usize) -> Progress,
-    ) -> Result<(Vec<Vec<Row>>, String), Error> {
+    fn all(&mut self, cells: &[Cell]) -> Result<(Vec<Vec<Row>>, String), Error> {
         let known = finished(self.commands.folder, cells, &mut output::note);
         let left = known.iter().filter(|rows| rows.is_none()).count();
         let (all, ended) = (cells.len(), cells.len() - left);
@@ -330,7 +323,7 @@ impl Runner<'_> {
                 "{ended} of {all} cells are finished, {left} are left"
             ));
         }
-        let progress = progress(left);
+        let progress = Progress::new(left as u64);
         let rows = self.rows(cells, known, &mut |cell| {
             progress.says(&cell.name);
             progress.step();

@@ -169,3 +169,54 @@ fn turn(path: &Path) -> Option<File> {
     file.lock().ok()?;
     Some(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_begins_when_the_one_before_ends() {
+        let path = std::env::temp_dir().join(format!("everybuddy-turn-{}", std::process::id()));
+        let first = turn(&path).unwrap();
+        let (sender, begun) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| sender.send(turn(&path).is_some()));
+            assert!(begun.recv_timeout(Duration::from_millis(50)).is_err());
+            drop(first);
+            assert_eq!(begun.recv(), Ok(true));
+        });
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_key_of_a_cell_depends_on_its_words_files_and_program() {
+        let key = |words: &[Word], program: &str| {
+            let of = CellOf {
+                name: "cell".into(),
+                command: Command::Compare,
+                group: 1,
+                systems: &[],
+            };
+            Cell::new(of, words, program).key
+        };
+        let file = |text: &str, key: &str| Word {
+            text: text.into(),
+            key: key.into(),
+        };
+        let own = key(&[Word::plain("a"), file("/one/x", "x (1)")], "p");
+        // Where a file is does not matter.
+        assert_eq!(own, key(&[Word::plain("a"), file("/two/x", "x (1)")], "p"));
+        for other in [
+            key(&[Word::plain("b"), file("/one/x", "x (1)")], "p"),
+            key(&[Word::plain("a"), file("/one/x", "x (2)")], "p"),
+            key(&[Word::plain("a"), file("/one/x", "x (1)")], "q"),
+            key(&[Word::plain("a")], "p"),
+        ] {
+            assert_ne!(own, other);
+        }
+    }
+}
