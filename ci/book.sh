@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The book: builds it with mdBook from docs/SUMMARY.md, puts the reference of the libraries next to it, checks every link
-# and every anchor, and runs the commands of its chapters. 5 minutes. The result is target/book/html/index.html.
+# and every anchor, and runs the commands of its chapters. 10 minutes. The result is target/book/html/index.html.
 #
 #   ci/book.sh              everything
 #   ci/book.sh build        no commands
