@@ -25,7 +25,7 @@ page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
 publish        25 min   ci/publish.sh
-book            5 min   ci/book.sh
+book           10 min   ci/book.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
 work           10 min   ci/work.sh

@@ -23,22 +23,24 @@ fail() {
 
 packages() {
     step "packages"
-    local folder=${CARGO_TARGET_DIR:-target}/package list file size
+    local folder=${CARGO_TARGET_DIR:-target}/package published file size
+    mapfile -t published < <(grep -L '^publish = false' crates/*/Cargo.toml | sed -E 's#crates/(.*)/Cargo.toml#--package=\1#')
     rm -f "$folder"/*.crate
     # Changes that are not committed may be packed: nothing is uploaded.
-    cargo publish --workspace --dry-run --locked --allow-dirty --quiet
-    list=("$folder"/*.crate)
-    [ -e "${list[0]}" ] || fail "cargo left no packages in $folder"
-    for file in "${list[@]}"; do
+    cargo package "${published[@]}" --no-verify --locked --allow-dirty --quiet
+    for file in "$folder"/*.crate; do
+        [ -e "$file" ] || fail "cargo left no packages in $folder"
         size=$(stat -c %s "$file")
         [ "$size" -le $LARGEST ] || fail "$file has $size bytes, more than crates.io accepts"
         tar tzf "$file" >"$file.list"
-        for name in LICENSE-MIT LICENSE-APACHE README.md; do
+        for name in LICENSE-MIT LICENSE-APACHE "[a-zA-Z]*\.md"; do
             grep -q "/$name\$" "$file.list" || fail "$file has no $name"
         done
         echo "  $(basename "$file"): $size bytes, $(wc -l <"$file.list") files"
         rm "$file.list"
     done
+    step "a dry run of the publication: every package is built"
+    cargo publish --workspace --dry-run --locked --allow-dirty --quiet
 }
 
 install() {
