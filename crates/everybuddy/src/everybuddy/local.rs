@@ -59,10 +59,12 @@ struct Place<'m, P: Platform> {
     current: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
     large: P::Cell<u32>,
+    /// The tree where the next search by fit begins. If it has wholly free words, there is no such search.
+    looked_at: P::Cell<u32>,
 }
 
 impl<'m, P: Platform> Place<'m, P> {
-    fn new(list: &'m [P::Cell<u32>]) -> Self {
+    fn new(list: &'m [P::Cell<u32>], first_tree: u32) -> Self {
         let zero = || P::Cell::new(0);
         Self {
             length: zero(),
@@ -70,6 +72,7 @@ impl<'m, P: Platform> Place<'m, P> {
             list,
             current: P::Cell::new(NO_TREE),
             large: P::Cell::new(NO_TREE),
+            looked_at: P::Cell::new(first_tree),
         }
     }
 
@@ -125,7 +128,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Creates the state of a CPU that owns nothing and is parked.
     pub(crate) fn new(
         cpu: u32,
-        home: u32,
+        (home, first_tree): (u32, u32),
         list: &'m [P::Cell<u32>],
         slots: &'m [P::Cell<u32>],
     ) -> Self {
@@ -134,7 +137,7 @@ impl<'m, P: Platform> Local<'m, P> {
         Self {
             identity: P::AtomicU32::new(CLOSED),
             free_identity: P::AtomicU32::new(CLOSED),
-            places: [first, second].map(Place::new),
+            places: [first, second].map(|list| Place::new(list, first_tree)),
             slots,
             owned: zero(),
             oldest: zero(),
@@ -270,6 +273,26 @@ impl<'m, P: Platform> Local<'m, P> {
     fn is_closed(&self) -> bool {
         // Relaxed: a hint, as in `owns`.
         self.identity.load(Ordering::Relaxed) == CLOSED
+    }
+
+    /// Returns `true` if no word that a kind may split seems to be wholly free: the tree at which the CPU looked last
+    /// has none. A hint.
+    #[inline]
+    pub(crate) fn is_tight(&self, shared: &Shared<'_, P>, kind: Kind) -> bool {
+        let header = shared.trees.header(self.place(kind).looked_at.get());
+        header.is_none_or(|header| {
+            !shared.trees.has_whole(header) || !shared.trees.suits(header, kind)
+        })
+    }
+
+    /// Returns the tree at which the CPU looked last.
+    pub(crate) fn looked_at(&self, kind: Kind) -> u32 {
+        self.place(kind).looked_at.get()
+    }
+
+    /// Sets the tree at which the CPU looked last.
+    pub(crate) fn look_at(&self, kind: Kind, tree: u32) {
+        self.place(kind).looked_at.set(tree);
     }
 
     /// Takes the first frame of the current tree.
@@ -424,8 +447,16 @@ impl<'m, P: Platform> Local<'m, P> {
         None
     }
 
-    /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there.
-    pub(crate) fn moved(&self, tree: u32, header: &Header<P>, wanted: Wanted, frame: u32) {
+    /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are
+    /// chosen by fit, it is none: hits would take them by address.
+    pub(crate) fn moved(
+        &self,
+        shared: &Shared<'_, P>,
+        tree: u32,
+        header: &Header<P>,
+        wanted: Wanted,
+        frame: u32,
+    ) {
         // A tree for this kind serves no other one.
         for (place, kind) in self.places.iter().zip(Kind::ALL) {
             if kind != wanted.kind && header.kind() == wanted.kind {
@@ -433,10 +464,13 @@ impl<'m, P: Platform> Local<'m, P> {
             }
         }
         let place = self.place(wanted.kind);
-        place.tree_for(wanted.order).set(tree);
-        if !wanted.is_large() {
-            place.point.set(frame);
+        if wanted.is_large() {
+            place.large.set(tree);
+            return;
         }
+        let is_by_fit = !shared.trees.has_whole(header) && self.is_tight(shared, wanted.kind);
+        place.current.set(if is_by_fit { NO_TREE } else { tree });
+        place.point.set(frame);
     }
 
     /// Returns the lowest own tree of a scope that is not below `from` and may have a block.

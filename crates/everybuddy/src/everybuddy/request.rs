@@ -75,7 +75,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // Before the search: what a CPU announces afterwards, it still keeps here.
         let is_hasty = flags.contains(Flags::NO_WAIT);
         let is_kept = is_hasty && self.may_be_kept(Some(local.id));
-        let found = match self.find_in_own(local, wanted, Scope::Meant) {
+        let found = self.find_smallest(cpu, local, wanted);
+        let found = match found.or_else(|| self.find_in_own(local, wanted, Scope::Meant)) {
             Some(start) => Ok(start),
             None => {
                 cpu.probe().record(Event::Bypass(wanted.order));
@@ -124,7 +125,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             if let Some(header) = self.shared.trees.header(tree)
                 && let Some(start) = self.shared.take(tree, header, wanted)
             {
-                local.moved(tree, header, wanted, start);
+                local.moved(&self.shared, tree, header, wanted, start);
                 return Some(start);
             }
             from = tree + 1;
@@ -158,7 +159,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Keeps a claimed tree of which a block was taken. Returns the block's first frame.
-    fn keep_found(&self, local: &Local<'_, P>, tree: u32, wanted: Wanted, start: u32) -> u32 {
+    pub(super) fn keep_found(
+        &self,
+        local: &Local<'_, P>,
+        tree: u32,
+        wanted: Wanted,
+        start: u32,
+    ) -> u32 {
         if let Some(header) = self.shared.trees.header(tree) {
             let is_kept = match wanted.is_large() {
                 true => local.adopt_large(&self.shared, tree, header),
@@ -168,7 +175,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 }
             };
             if is_kept {
-                local.moved(tree, header, wanted, start);
+                local.moved(&self.shared, tree, header, wanted, start);
             }
         }
         start
