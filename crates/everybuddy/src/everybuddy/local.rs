@@ -20,6 +20,7 @@ use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
+use super::fitting::Shortage;
 use super::foreign::Shared;
 use super::request::{Wanted, is_large};
 use super::tree::Part;
@@ -59,12 +60,10 @@ struct Place<'m, P: Platform> {
     current: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
     large: P::Cell<u32>,
-    /// The tree where the next search by fit begins. If it has wholly free words, there is no such search.
-    looked_at: P::Cell<u32>,
 }
 
 impl<'m, P: Platform> Place<'m, P> {
-    fn new(list: &'m [P::Cell<u32>], first_tree: u32) -> Self {
+    fn new(list: &'m [P::Cell<u32>]) -> Self {
         let zero = || P::Cell::new(0);
         Self {
             length: zero(),
@@ -72,7 +71,6 @@ impl<'m, P: Platform> Place<'m, P> {
             list,
             current: P::Cell::new(NO_TREE),
             large: P::Cell::new(NO_TREE),
-            looked_at: P::Cell::new(first_tree),
         }
     }
 
@@ -120,6 +118,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) home: u32,
     /// The nested frees on this CPU that have begun and not ended.
     pub(crate) nested_frees: P::AtomicU32,
+    pub(crate) shortage: Shortage<P>,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
 }
@@ -137,7 +136,7 @@ impl<'m, P: Platform> Local<'m, P> {
         Self {
             identity: P::AtomicU32::new(CLOSED),
             free_identity: P::AtomicU32::new(CLOSED),
-            places: [first, second].map(|list| Place::new(list, first_tree)),
+            places: [first, second].map(Place::new),
             slots,
             owned: zero(),
             oldest: zero(),
@@ -147,6 +146,7 @@ impl<'m, P: Platform> Local<'m, P> {
             id: cpu + 1,
             home,
             nested_frees: P::AtomicU32::new(0),
+            shortage: Shortage::new(first_tree),
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }
@@ -275,24 +275,15 @@ impl<'m, P: Platform> Local<'m, P> {
         self.identity.load(Ordering::Relaxed) == CLOSED
     }
 
-    /// Returns `true` if no word that a kind may split seems to be wholly free: the tree at which the CPU looked last
-    /// has none. A hint.
-    #[inline]
-    pub(crate) fn is_tight(&self, shared: &Shared<'_, P>, kind: Kind) -> bool {
-        let header = shared.trees.header(self.place(kind).looked_at.get());
-        header.is_none_or(|header| {
-            !shared.trees.has_whole(header) || !shared.trees.suits(header, kind)
-        })
-    }
-
-    /// Returns the tree at which the CPU looked last.
-    pub(crate) fn looked_at(&self, kind: Kind) -> u32 {
-        self.place(kind).looked_at.get()
-    }
-
-    /// Sets the tree at which the CPU looked last.
-    pub(crate) fn look_at(&self, kind: Kind, tree: u32) {
-        self.place(kind).looked_at.set(tree);
+    /// Notes that a search found nothing. If it was for a small block, small blocks are chosen by fit from now on, and
+    /// no hit takes them by address.
+    pub(crate) fn fell_short(&self, wanted: Wanted) {
+        if !wanted.is_large() && !self.shortage.is_on() {
+            self.shortage.begin();
+            for place in &self.places {
+                place.current.set(NO_TREE);
+            }
+        }
     }
 
     /// Takes the first frame of the current tree.
@@ -449,14 +440,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are
     /// chosen by fit, it is none: hits would take them by address.
-    pub(crate) fn moved(
-        &self,
-        shared: &Shared<'_, P>,
-        tree: u32,
-        header: &Header<P>,
-        wanted: Wanted,
-        frame: u32,
-    ) {
+    pub(crate) fn moved(&self, tree: u32, header: &Header<P>, wanted: Wanted, frame: u32) {
         // A tree for this kind serves no other one.
         for (place, kind) in self.places.iter().zip(Kind::ALL) {
             if kind != wanted.kind && header.kind() == wanted.kind {
@@ -468,7 +452,7 @@ impl<'m, P: Platform> Local<'m, P> {
             place.large.set(tree);
             return;
         }
-        let is_by_fit = !shared.trees.has_whole(header) && self.is_tight(shared, wanted.kind);
+        let is_by_fit = self.shortage.is_on();
         place.current.set(if is_by_fit { NO_TREE } else { tree });
         place.point.set(frame);
     }

@@ -22,7 +22,7 @@
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
-//! | `fitting` | which frames a request takes where no word is wholly free |
+//! | `fitting` | which frames a small request takes where memory is short |
 //! | `refused` | what was refused, until something is freed |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
 //! | `survey` | the state of memory, computed from the planes; the checks |

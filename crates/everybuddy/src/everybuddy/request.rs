@@ -68,6 +68,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<u32, AllocateError> {
         let open = self.begin(local);
         if self.requests.refused.covers(wanted.frames) {
+            local.fell_short(wanted);
             self.end(local, open);
             cpu.probe().record(Event::Bypass(wanted.order));
             return Err(AllocateError::Exhausted);
@@ -93,6 +94,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Ok(start) => return Ok(start),
             Err(elsewhere) => elsewhere,
         };
+        local.fell_short(wanted);
         if is_hasty {
             return Err(match elsewhere || is_kept {
                 true => AllocateError::Busy,
@@ -125,7 +127,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             if let Some(header) = self.shared.trees.header(tree)
                 && let Some(start) = self.shared.take(tree, header, wanted)
             {
-                local.moved(&self.shared, tree, header, wanted, start);
+                local.moved(tree, header, wanted, start);
                 return Some(start);
             }
             from = tree + 1;
@@ -175,7 +177,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 }
             };
             if is_kept {
-                local.moved(&self.shared, tree, header, wanted, start);
+                local.moved(tree, header, wanted, start);
             }
         }
         start

@@ -1,4 +1,4 @@
-//! Which blocks small requests take where no word is wholly free, and where one is.
+//! Which blocks small requests take after one was refused.
 
 use super::*;
 use crate::platform::NativeCpu;
@@ -10,7 +10,7 @@ fn order(order: u8) -> Order {
 }
 
 /// Calls `body` with a system of `trees` trees of `tree` frames, all of which are allocated frame by frame, but not the
-/// runs of `free`.
+/// runs of `free`, which were freed after a request was refused.
 fn with_free_runs(
     (trees, tree): (u32, u32),
     free: &[(u32, u32)],
@@ -22,6 +22,8 @@ fn with_free_runs(
         for _ in 0..trees * tree {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }
+        let refused = system.allocate(&mut cpu, Request::FRAME);
+        assert_eq!(refused, Err(AllocateError::Exhausted));
         for (start, frames) in free {
             // By count: such frames enter no list.
             let run = Release::frames(Pfn(*start), *frames);
@@ -34,11 +36,11 @@ fn with_free_runs(
 
 #[test]
 fn the_smallest_block_is_taken_wherever_it_lies() {
-    let free = [(0, 8), (64, 4), (138, 2), (300, 1)];
-    with_free_runs((4, 128), &free, |system, cpu| {
+    let free = [(0, 8), (64, 4), (266, 2), (600, 1)];
+    with_free_runs((4, 256), &free, |system, cpu| {
         let mut take = |size| system.allocate(cpu, Request::order(order(size)));
-        assert_eq!(take(1), Ok(Pfn(138)));
-        assert_eq!(take(0), Ok(Pfn(300)));
+        assert_eq!(take(1), Ok(Pfn(266)));
+        assert_eq!(take(0), Ok(Pfn(600)));
         assert_eq!(take(1), Ok(Pfn(64)));
         assert_eq!(take(0), Ok(Pfn(66)));
         assert_eq!(take(0), Ok(Pfn(67)));
@@ -48,10 +50,10 @@ fn the_smallest_block_is_taken_wherever_it_lies() {
 }
 
 #[test]
-fn address_decides_while_a_word_is_wholly_free() {
-    let free = [(0, 64), (138, 2), (150, 1)];
-    with_free_runs((4, 128), &free, |system, cpu| {
-        for expected in [138, 139, 150, 0, 1] {
+fn address_decides_again_after_a_tree_with_room_was_seen() {
+    let free = [(0, 2), (70, 1), (130, 1), (200, 1), (300, 4)];
+    with_free_runs((4, 256), &free, |system, cpu| {
+        for expected in [0, 1, 70, 130, 200, 300] {
             let frame = system.allocate(cpu, Request::FRAME);
             assert_eq!(frame, Ok(Pfn(expected)));
         }
@@ -60,13 +62,29 @@ fn address_decides_while_a_word_is_wholly_free() {
 
 #[test]
 fn a_request_looks_at_some_trees_and_the_next_one_at_others() {
-    let pairs = (0..8).map(|tree| (tree * WORD, 2));
-    let free: Vec<_> = pairs.chain([(70 * WORD + 9, 1)]).collect();
-    with_free_runs((200, WORD), &free, |system, cpu| {
-        for expected in [0, 1, 70 * WORD + 9] {
+    let pairs = (0..8).map(|tree| (tree * 128, 2));
+    let free: Vec<_> = pairs.chain([(70 * 128 + 9, 1)]).collect();
+    with_free_runs((200, 128), &free, |system, cpu| {
+        for expected in [128, 129, 70 * 128 + 9] {
             let frame = system.allocate(cpu, Request::FRAME);
             assert_eq!(frame, Ok(Pfn(expected)));
         }
+    });
+}
+
+/// Where only pairs are free, requests for frames search in vain every other time.
+#[test]
+fn searches_that_find_no_block_of_the_size_become_rare() {
+    let free: Vec<_> = (0..200).map(|tree| (tree * 128, 2)).collect();
+    with_free_runs((200, 128), &free, |system, cpu| {
+        let shortage = &system.local(CpuId(0)).unwrap().shortage;
+        let mut pauses = Vec::new();
+        for _ in 0..60 {
+            system.allocate(cpu, Request::FRAME).unwrap();
+            pauses.push(shortage.paused());
+        }
+        assert!(pauses.iter().take(14).all(|pause| *pause == 0));
+        assert!(pauses.iter().any(|pause| *pause >= 4), "{pauses:?}");
     });
 }
 
