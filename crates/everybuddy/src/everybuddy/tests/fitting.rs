@@ -51,13 +51,20 @@ fn the_smallest_block_is_taken_wherever_it_lies() {
 
 #[test]
 fn address_decides_again_after_a_tree_with_room_was_seen() {
-    let free = [(0, 2), (70, 1), (130, 1), (200, 1), (300, 4)];
-    with_free_runs((4, 256), &free, |system, cpu| {
-        for expected in [0, 1, 70, 130, 200, 300] {
-            let frame = system.allocate(cpu, Request::FRAME);
-            assert_eq!(frame, Ok(Pfn(expected)));
-        }
-    });
+    // By fit, the first frame would be 65.
+    for (free, expected) in [
+        ([(0, 16), (65, 16), (128, 16), (192, 16)], [0, 1, 2]),
+        // A word is full; less than a quarter is free.
+        ([(0, 30), (65, 30), (128, 30), (300, 2)], [65, 94, 28]),
+        ([(0, 15), (65, 16), (128, 16), (192, 16)], [14, 65, 80]),
+    ] {
+        with_free_runs((4, 256), &free, |system, cpu| {
+            for expected in expected {
+                let frame = system.allocate(cpu, Request::FRAME);
+                assert_eq!(frame, Ok(Pfn(expected)));
+            }
+        });
+    }
 }
 
 #[test]
@@ -111,7 +118,7 @@ fn refused_when_full(percent: u32) -> [u32; 5] {
         let (mut held, mut free, mut random) = (Vec::new(), FRAMES, Random(1));
         let (mut requests, mut refused) = ([0_u32; 5], [0_u32; 5]);
         let mut must_free = false;
-        for step in 0..4 * FRAMES {
+        for step in 0..5 * FRAMES {
             while must_free || (FRAMES - free) * 100 >= FRAMES * percent {
                 let index = random.below(held.len() as u32) as usize;
                 let block: crate::Block = held.swap_remove(index);
@@ -121,7 +128,7 @@ fn refused_when_full(percent: u32) -> [u32; 5] {
             }
             // Of 31 requests, 16 are for a frame, and one is for 16 frames.
             let size = 4 - (1 + random.below(31)).ilog2() as usize;
-            let is_counted = u32::from(step >= 2 * FRAMES);
+            let is_counted = u32::from(step >= 3 * FRAMES);
             requests[size] += is_counted;
             match system.allocate(&mut cpu, Request::order(order(size as u8))) {
                 Ok(start) => {
