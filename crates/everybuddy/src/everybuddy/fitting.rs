@@ -7,7 +7,7 @@
 //! free block that suffices, as a standard buddy system does: of its own trees, or of trees that no CPU owns.
 //!
 //! Otherwise address decides, since it makes words and larger blocks whole again. A CPU returns to it when it sees a
-//! tree of which much is free, and no word is full.
+//! tree none of whose words is full.
 //!
 //! # Invariants
 //!
@@ -27,8 +27,6 @@ use super::word::Header;
 
 /// The trees of others at which a request looks.
 const LOOKS: u32 = 64;
-/// A tree has room if at least one in this number of its frames is free.
-const ROOM: u32 = 4;
 /// The number of searches in vain, as a power of two, after which the CPU passes over as many as were in vain.
 const PATIENCE: u32 = 8;
 /// The most requests, as a power of two, that do not look at trees of others.
@@ -114,18 +112,9 @@ impl Wanted {
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns `true` if every word of a tree has a free frame, and much of the tree is free. A hint.
-    fn has_room(&self, tree: u32, header: &Header<P>) -> bool {
-        let split = header.split.peek() & self.extent();
-        split & !header.any.peek() == 0 && {
-            let first = (tree * self.words_per_tree()) as usize;
-            let words = self.words.iter().skip(first).zip(0..self.words_per_tree());
-            let free = words.map(|(word, at)| match split >> at & 1 {
-                0 => WORD,
-                _ => word.free_hint().count_ones(),
-            });
-            free.sum::<u32>() * ROOM >= 1 << self.shift
-        }
+    /// Returns `true` if every word of a tree has a free frame. A hint.
+    fn has_room(&self, header: &Header<P>) -> bool {
+        (!header.split.peek() | header.any.peek()) & self.extent() == self.extent()
     }
 
     /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its
@@ -195,7 +184,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
         let seen = local.shortage.advance(self.shared.trees.count());
         let header = self.shared.trees.header(seen)?;
-        if self.shared.trees.has_room(seen, header) {
+        if self.shared.trees.has_room(header) {
             local.shortage.end();
             return None;
         }
