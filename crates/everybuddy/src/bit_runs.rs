@@ -67,6 +67,27 @@ pub(crate) const fn find(free: u64, frames: u32, order: Order) -> Option<u32> {
     }
 }
 
+/// Returns the smallest free block of at least an order, at most 6, and its order: the lowest block of that order whose
+/// buddy is not wholly free.
+#[inline]
+pub(crate) fn smallest_block(free: u64, order: Order) -> Option<(Order, u32)> {
+    // After each step, a set bit starts a free block.
+    let mut blocks = free;
+    for (size, starts) in (0..).zip(STARTS.iter().skip(1)) {
+        let length = 1 << size;
+        let larger = blocks & (blocks >> length) & starts;
+        let single = blocks & !(larger | larger << length);
+        if single != 0 && size as usize >= order.index() {
+            return Some((Order::saturating(size), single.trailing_zeros()));
+        }
+        if larger == 0 {
+            return None;
+        }
+        blocks = larger;
+    }
+    (blocks != 0).then_some((Order::saturating(WORD.trailing_zeros()), 0))
+}
+
 /// Splits a run of frames at the borders of words: each part is a word, and the bits of the run in it.
 pub(crate) fn words(start: u32, frames: u32) -> impl Iterator<Item = (usize, u64)> {
     let (first, offset) = (start / WORD, start % WORD);

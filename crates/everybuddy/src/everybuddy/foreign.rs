@@ -194,7 +194,7 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     /// Returns `true` if no CPU owns a tree. This CPU then sees all writes of the last owner.
-    fn is_unowned(&self, header: &Header<P>) -> bool {
+    pub(crate) fn is_unowned(&self, header: &Header<P>) -> bool {
         // Acquire: pairs with the release in `release`.
         header.owner.load(Ordering::Acquire) == 0
     }

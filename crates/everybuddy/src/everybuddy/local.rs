@@ -20,6 +20,7 @@ use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
+use super::fitting::Shortage;
 use super::foreign::Shared;
 use super::request::{Wanted, is_large};
 use super::tree::Part;
@@ -117,6 +118,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) home: u32,
     /// The nested frees on this CPU that have begun and not ended.
     pub(crate) nested_frees: P::AtomicU32,
+    pub(crate) shortage: Shortage<P>,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
 }
@@ -125,7 +127,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Creates the state of a CPU that owns nothing and is parked.
     pub(crate) fn new(
         cpu: u32,
-        home: u32,
+        (home, first_tree): (u32, u32),
         list: &'m [P::Cell<u32>],
         slots: &'m [P::Cell<u32>],
     ) -> Self {
@@ -144,6 +146,7 @@ impl<'m, P: Platform> Local<'m, P> {
             id: cpu + 1,
             home,
             nested_frees: P::AtomicU32::new(0),
+            shortage: Shortage::new(first_tree),
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }
@@ -270,6 +273,17 @@ impl<'m, P: Platform> Local<'m, P> {
     fn is_closed(&self) -> bool {
         // Relaxed: a hint, as in `owns`.
         self.identity.load(Ordering::Relaxed) == CLOSED
+    }
+
+    /// Notes that a search found nothing. If it was for a small block, small blocks are chosen by fit from now on, and
+    /// no hit takes them by address.
+    pub(crate) fn fell_short(&self, wanted: Wanted) {
+        if !wanted.is_large() && !self.shortage.is_on() {
+            self.shortage.begin();
+            for place in &self.places {
+                place.current.set(NO_TREE);
+            }
+        }
     }
 
     /// Takes the first frame of the current tree.
@@ -424,7 +438,8 @@ impl<'m, P: Platform> Local<'m, P> {
         None
     }
 
-    /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there.
+    /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are
+    /// chosen by fit, it is none: hits would take them by address.
     pub(crate) fn moved(&self, tree: u32, header: &Header<P>, wanted: Wanted, frame: u32) {
         // A tree for this kind serves no other one.
         for (place, kind) in self.places.iter().zip(Kind::ALL) {
@@ -433,10 +448,13 @@ impl<'m, P: Platform> Local<'m, P> {
             }
         }
         let place = self.place(wanted.kind);
-        place.tree_for(wanted.order).set(tree);
-        if !wanted.is_large() {
-            place.point.set(frame);
+        if wanted.is_large() {
+            place.large.set(tree);
+            return;
         }
+        let is_by_fit = self.shortage.is_on();
+        place.current.set(if is_by_fit { NO_TREE } else { tree });
+        place.point.set(frame);
     }
 
     /// Returns the lowest own tree of a scope that is not below `from` and may have a block.

@@ -22,6 +22,7 @@
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
+//! | `fitting` | which frames a small request takes where memory is short |
 //! | `refused` | what was refused, until something is freed |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
 //! | `survey` | the state of memory, computed from the planes; the checks |
@@ -34,6 +35,7 @@
 
 mod bulk;
 mod drain;
+mod fitting;
 mod foreign;
 mod local;
 mod range;
@@ -60,7 +62,7 @@ use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
-use foreign::{Shared, Windows};
+use foreign::{GROUP, Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
 use request::Wanted;
@@ -188,7 +190,9 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         };
         let locals = arena.slice("state of a CPU", cpus, |cpu| {
             let (list, slots) = (part(lists, cpu, list), part(slots, cpu, owned));
-            Local::new(cpu as u32, windows.home(cpu as u32), list, slots)
+            let home = windows.home(cpu as u32);
+            let first_tree = windows.groups(home).start * GROUP;
+            Local::new(cpu as u32, (home, first_tree), list, slots)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {

@@ -68,6 +68,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<u32, AllocateError> {
         let open = self.begin(local);
         if self.requests.refused.covers(wanted.frames) {
+            local.fell_short(wanted);
             self.end(local, open);
             cpu.probe().record(Event::Bypass(wanted.order));
             return Err(AllocateError::Exhausted);
@@ -75,7 +76,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // Before the search: what a CPU announces afterwards, it still keeps here.
         let is_hasty = flags.contains(Flags::NO_WAIT);
         let is_kept = is_hasty && self.may_be_kept(Some(local.id));
-        let found = match self.find_in_own(local, wanted, Scope::Meant) {
+        let found = self.find_smallest(cpu, local, wanted);
+        let found = match found.or_else(|| self.find_in_own(local, wanted, Scope::Meant)) {
             Some(start) => Ok(start),
             None => {
                 cpu.probe().record(Event::Bypass(wanted.order));
@@ -92,6 +94,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Ok(start) => return Ok(start),
             Err(elsewhere) => elsewhere,
         };
+        local.fell_short(wanted);
         if is_hasty {
             return Err(match elsewhere || is_kept {
                 true => AllocateError::Busy,
@@ -158,7 +161,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Keeps a claimed tree of which a block was taken. Returns the block's first frame.
-    fn keep_found(&self, local: &Local<'_, P>, tree: u32, wanted: Wanted, start: u32) -> u32 {
+    pub(super) fn keep_found(
+        &self,
+        local: &Local<'_, P>,
+        tree: u32,
+        wanted: Wanted,
+        start: u32,
+    ) -> u32 {
         if let Some(header) = self.shared.trees.header(tree) {
             let is_kept = match wanted.is_large() {
                 true => local.adopt_large(&self.shared, tree, header),

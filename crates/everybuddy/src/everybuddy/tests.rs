@@ -11,6 +11,7 @@ use crate::probe::NoProbe;
 use crate::request::Class;
 
 mod bulk;
+mod fitting;
 mod kept;
 mod kinds;
 mod refused;

@@ -66,6 +66,12 @@ impl<P: Platform> Word<P> {
         self.own.get() & !self.foreign.load(Ordering::Relaxed)
     }
 
+    /// Returns the free frames of a split word, as seen by a CPU that may not own the tree. A hint.
+    #[inline]
+    pub(crate) fn free_hint(&self) -> u64 {
+        self.own.peek() & !self.foreign.load(Ordering::Relaxed)
+    }
+
     /// Returns the frames of a split word that are not allocated.
     #[inline(always)]
     pub(crate) fn not_allocated(&self) -> u64 {

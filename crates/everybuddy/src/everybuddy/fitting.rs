@@ -1,0 +1,269 @@
+//! Blocks by fit, where memory is short.
+//!
+//! # Purpose
+//!
+//! By address, a request for a frame takes a part of whatever block lies first. In memory that is nearly full, this
+//! leaves no block of more than a few frames. After a small request found nothing, a CPU therefore takes the smallest
+//! free block that suffices, as a standard buddy system does: of its own trees, or of trees that no CPU owns.
+//!
+//! Otherwise address decides, since it makes words and larger blocks whole again. A CPU returns to it when it sees a
+//! tree none of whose words is full.
+//!
+//! # Invariants
+//!
+//! A search by fit is a hint. It reads trees that other CPUs may change, looks at a bounded number of them, and is
+//! followed by the search by address. It therefore decides which block is taken, but not whether a request is refused.
+
+use crate::bit_runs::{WORD, smallest_block};
+use crate::frame::Order;
+use crate::platform::{CpuToken, Platform, SharedCell};
+use crate::probe::{Event, Probe};
+
+use super::OwnedTrees;
+use super::local::Local;
+use super::request::Wanted;
+use super::tree::Trees;
+use super::word::Header;
+
+/// The trees of others at which a request looks.
+const LOOKS: u32 = 64;
+/// The number of searches in vain, as a power of two, after which the CPU passes over as many as were in vain.
+const PATIENCE: u32 = 8;
+/// The most requests, as a power of two, that do not look at trees of others.
+const MAX_PAUSE: u32 = 10;
+
+/// When a CPU chooses small blocks by fit, and where it looks next.
+pub(super) struct Shortage<P: Platform> {
+    /// 1 after a small request found nothing, until a tree has room.
+    is_on: P::Cell<u32>,
+    /// The tree at which the CPU looks next.
+    next: P::Cell<u32>,
+    /// How many searches in a row found only blocks that must be split, at most `PATIENCE + MAX_PAUSE`.
+    in_vain: P::Cell<u32>,
+    /// The number of requests that look at own trees only.
+    pause: P::Cell<u32>,
+}
+
+impl<P: Platform> Shortage<P> {
+    /// Creates the state of a CPU that chooses by address.
+    pub(super) fn new(first_tree: u32) -> Self {
+        Self {
+            is_on: P::Cell::new(0),
+            next: P::Cell::new(first_tree),
+            in_vain: P::Cell::new(0),
+            pause: P::Cell::new(0),
+        }
+    }
+
+    /// Returns `true` if small blocks are chosen by fit.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.get() != 0
+    }
+
+    pub(super) fn begin(&self) {
+        self.is_on.set(1);
+        self.in_vain.set(0);
+        self.pause.set(0);
+    }
+
+    fn end(&self) {
+        self.is_on.set(0);
+    }
+
+    /// Returns the tree at which to look, and sets the next one.
+    fn advance(&self, trees: u32) -> u32 {
+        let tree = self.next.get();
+        self.next.set(if tree + 1 < trees { tree + 1 } else { 0 });
+        tree
+    }
+
+    /// Returns the number of requests that look at own trees only. For tests.
+    #[cfg(test)]
+    pub(super) fn paused(&self) -> u32 {
+        self.pause.get()
+    }
+
+    /// Returns `true` if a request should look at trees of others, although an own tree has a larger block.
+    fn may_look(&self) -> bool {
+        let pause = self.pause.get();
+        self.pause.set(pause.saturating_sub(1));
+        pause == 0
+    }
+
+    /// Notes whether a search among trees of others found a block of the requested size. Searches that mostly do not
+    /// become rare.
+    fn note(&self, is_exact: bool) {
+        let in_vain = match is_exact {
+            true => 0,
+            false => (self.in_vain.get() + 1).min(PATIENCE + MAX_PAUSE),
+        };
+        self.in_vain.set(in_vain);
+        self.pause.set((1 << in_vain) >> PATIENCE);
+    }
+}
+
+impl Wanted {
+    /// Returns `true` for a block that lies in a word: then its fit can be seen in the planes.
+    #[inline(always)]
+    pub(super) fn is_part_of_word(self) -> bool {
+        self.frames == self.order.frames() && !self.is_large()
+    }
+}
+
+impl<P: Platform> Trees<'_, P> {
+    /// Returns `true` if every word of a tree has a free frame. A hint.
+    fn has_room(&self, header: &Header<P>) -> bool {
+        (!header.split.peek() | header.any.peek()) & self.extent() == self.extent()
+    }
+
+    /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its
+    /// first frame. Of equal ones, the lowest. A hint, unless the CPU owns the tree.
+    pub(super) fn smallest(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        order: Order,
+    ) -> Option<(Order, u32)> {
+        let mut candidates = header.candidates(order.frames());
+        let mut best: Option<(Order, u32)> = None;
+        while candidates != 0 {
+            let index = tree * self.words_per_tree() + candidates.trailing_zeros();
+            candidates &= candidates - 1;
+            let word = self.words.get(index as usize)?;
+            let Some((size, at)) = smallest_block(word.free_hint(), order) else {
+                continue;
+            };
+            if best.is_none_or(|(smallest, _)| size < smallest) {
+                best = Some((size, index * WORD + at));
+                if size == order {
+                    break;
+                }
+            }
+        }
+        best
+    }
+
+    /// Takes the smallest free block of the split words of an own tree that has a block of an order.
+    pub(super) fn take_smallest(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
+        let (_, start) = self.smallest(tree, header, order)?;
+        let part = self.part_of_word(start, order.frames())?;
+        let is_taken = header.take(part.mask, part.word, part.frames);
+        is_taken.then_some(start)
+    }
+}
+
+/// The smallest block that a search has seen.
+struct Best {
+    size: Order,
+    tree: u32,
+    is_own: bool,
+}
+
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Serves a request by fit. Returns `None` if address decides, or if nothing was found.
+    #[inline]
+    pub(super) fn find_smallest(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        wanted: Wanted,
+    ) -> Option<u32> {
+        match local.shortage.is_on() && wanted.is_part_of_word() {
+            true => self.take_smallest(cpu, local, wanted),
+            false => None,
+        }
+    }
+
+    #[inline(never)]
+    fn take_smallest(&self, cpu: &mut P::Cpu, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
+        if wanted.frames == 1
+            && let Some(frame) = local.pop(&self.shared, wanted.kind)
+        {
+            return Some(frame);
+        }
+        let seen = local.shortage.advance(self.shared.trees.count());
+        let header = self.shared.trees.header(seen)?;
+        if self.shared.trees.has_room(header) {
+            local.shortage.end();
+            return None;
+        }
+        let Best { tree, is_own, .. } = self.smallest_of_some(local, wanted)?;
+        let trees = &self.shared.trees;
+        let header = trees.header(tree)?;
+        if !is_own {
+            if !self.shared.claim(header, local.id) {
+                return None;
+            }
+            trees.collect(tree, header);
+        }
+        let start = match trees.suits(header, wanted.kind) {
+            true => trees.take_smallest(tree, header, wanted.order),
+            false => None,
+        };
+        match start {
+            Some(start) if is_own => local.moved(tree, header, wanted, start),
+            Some(start) => {
+                cpu.probe().record(Event::Bypass(wanted.order));
+                self.keep_found(local, tree, wanted, start);
+            }
+            None if is_own => (),
+            None => self.shared.release(tree, header),
+        }
+        start
+    }
+
+    /// Returns where the smallest block is that suffices: in an own tree, or in one of some trees without owner.
+    fn smallest_of_some(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<Best> {
+        let own = self.smallest_of(local.own_trees(), true, wanted);
+        let is_exact = |best: &Best| best.size == wanted.order;
+        if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.shortage.may_look() {
+            return own;
+        }
+        let count = self.shared.trees.count();
+        let from = match count <= LOOKS {
+            // Lower trees first: blocks of higher ones stay.
+            true => 0,
+            false => local.shortage.next.get(),
+        };
+        let others = (from..count).chain(0..from).take(LOOKS as usize);
+        let other = self.smallest_of(others, false, wanted);
+        let best = match (own, other) {
+            (Some(own), Some(other)) if own.size <= other.size => Some(own),
+            (own, other) => other.or(own),
+        }?;
+        local.shortage.note(is_exact(&best));
+        if !is_exact(&best) && from + LOOKS < count {
+            local.shortage.next.set(from + LOOKS);
+        }
+        Some(best)
+    }
+
+    /// Returns where the smallest block is that suffices, of own trees or of trees without owner.
+    fn smallest_of(
+        &self,
+        some: impl Iterator<Item = u32>,
+        is_own: bool,
+        wanted: Wanted,
+    ) -> Option<Best> {
+        let trees = &self.shared.trees;
+        let mut best: Option<Best> = None;
+        for tree in some {
+            let Some(header) = trees.header(tree) else {
+                break;
+            };
+            if !trees.suits(header, wanted.kind) || !is_own && !self.shared.is_unowned(header) {
+                continue;
+            }
+            if let Some((size, _)) = trees.smallest(tree, header, wanted.order)
+                && best.as_ref().is_none_or(|best| size < best.size)
+            {
+                best = Some(Best { size, tree, is_own });
+                if size == wanted.order {
+                    break;
+                }
+            }
+        }
+        best
+    }
+}

@@ -1,0 +1,190 @@
+//! Which blocks small requests take after one was refused.
+
+use super::*;
+use crate::platform::NativeCpu;
+
+type Cpu = NativeCpu<NoProbe>;
+
+fn order(order: u8) -> Order {
+    Order::new(order).unwrap()
+}
+
+/// Calls `body` with a system of `trees` trees of `tree` frames, all of which are allocated frame by frame, but not the
+/// runs of `free`, which were freed after a request was refused.
+fn with_free_runs(
+    (trees, tree): (u32, u32),
+    free: &[(u32, u32)],
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu),
+) {
+    with_system((trees * tree, 0), 1, (Some(tree), 6), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim(CpuId(0)).unwrap();
+        for _ in 0..trees * tree {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        let refused = system.allocate(&mut cpu, Request::FRAME);
+        assert_eq!(refused, Err(AllocateError::Exhausted));
+        for (start, frames) in free {
+            // By count: such frames enter no list.
+            let run = Release::frames(Pfn(*start), *frames);
+            system.free(&mut cpu, run).unwrap();
+        }
+        body(system, &mut cpu);
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
+fn the_smallest_block_is_taken_wherever_it_lies() {
+    let free = [(0, 8), (64, 4), (266, 2), (600, 1)];
+    with_free_runs((4, 256), &free, |system, cpu| {
+        let mut take = |size| system.allocate(cpu, Request::order(order(size)));
+        assert_eq!(take(1), Ok(Pfn(266)));
+        assert_eq!(take(0), Ok(Pfn(600)));
+        assert_eq!(take(1), Ok(Pfn(64)));
+        assert_eq!(take(0), Ok(Pfn(66)));
+        assert_eq!(take(0), Ok(Pfn(67)));
+        assert_eq!(take(3), Ok(Pfn(0)));
+        assert_eq!(take(0), Err(AllocateError::Exhausted));
+    });
+}
+
+#[test]
+fn address_decides_again_after_a_tree_with_room_was_seen() {
+    // By fit, the first frame would be 70.
+    let free = [(0, 2), (70, 1), (130, 1), (200, 1), (300, 4)];
+    with_free_runs((4, 256), &free, |system, cpu| {
+        for expected in [0, 1, 70, 130, 200, 300] {
+            let frame = system.allocate(cpu, Request::FRAME);
+            assert_eq!(frame, Ok(Pfn(expected)));
+        }
+    });
+}
+
+#[test]
+fn a_request_looks_at_some_trees_and_the_next_one_at_others() {
+    let pairs = (0..8).map(|tree| (tree * 128, 2));
+    let free: Vec<_> = pairs.chain([(70 * 128 + 9, 1)]).collect();
+    with_free_runs((200, 128), &free, |system, cpu| {
+        for expected in [128, 129, 70 * 128 + 9] {
+            let frame = system.allocate(cpu, Request::FRAME);
+            assert_eq!(frame, Ok(Pfn(expected)));
+        }
+    });
+}
+
+/// Where only pairs are free, requests for frames search in vain every other time.
+#[test]
+fn searches_that_find_no_block_of_the_size_become_rare() {
+    let free: Vec<_> = (0..200).map(|tree| (tree * 128, 2)).collect();
+    with_free_runs((200, 128), &free, |system, cpu| {
+        let shortage = &system.local(CpuId(0)).unwrap().shortage;
+        let mut pauses = Vec::new();
+        for _ in 0..60 {
+            system.allocate(cpu, Request::FRAME).unwrap();
+            pauses.push(shortage.paused());
+        }
+        assert!(pauses.iter().take(14).all(|pause| *pause == 0));
+        assert!(pauses.iter().any(|pause| *pause >= 4), "{pauses:?}");
+    });
+}
+
+#[test]
+fn returned_frames_are_found_by_fit() {
+    with_free_runs((4, 128), &[(0, 4)], |system, cpu| {
+        // The tree has no owner, so the next search by fit can claim and collect it.
+        system.drain(cpu);
+        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(20)));
+        nested.unwrap();
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(20)));
+        assert_eq!(system.allocate(cpu, Request::order(order(2))), Ok(Pfn(0)));
+    });
+}
+
+/// Blocks of 1 to 16 frames replace each other at random, each size for as many frames. Returns the share of requests
+/// of each order that are refused, in percent.
+fn refused_when_full(percent: u32) -> [u32; 5] {
+    const FRAMES: u32 = 1 << 16;
+    let mut shares = [0; 5];
+    with_system((FRAMES, 0), 2, (None, 10), |system| {
+        let set = NativeCpus::new(2);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        let (mut held, mut free, mut random) = (Vec::new(), FRAMES, Random(1));
+        let (mut requests, mut refused) = ([0_u32; 5], [0_u32; 5]);
+        let mut must_free = false;
+        for step in 0..5 * FRAMES {
+            while must_free || (FRAMES - free) * 100 >= FRAMES * percent {
+                let index = random.below(held.len() as u32) as usize;
+                let block: crate::Block = held.swap_remove(index);
+                system.free(&mut cpu, Release::block(block)).unwrap();
+                free += block.order.frames();
+                must_free = false;
+            }
+            // Of 31 requests, 16 are for a frame, and one is for 16 frames.
+            let size = 4 - (1 + random.below(31)).ilog2() as usize;
+            let is_counted = u32::from(step >= 3 * FRAMES);
+            requests[size] += is_counted;
+            match system.allocate(&mut cpu, Request::order(order(size as u8))) {
+                Ok(start) => {
+                    let block = crate::Block::new(start, order(size as u8));
+                    held.push(block);
+                    free -= block.order.frames();
+                }
+                Err(error) => {
+                    assert_eq!(error, AllocateError::Exhausted);
+                    refused[size] += is_counted;
+                    must_free = true;
+                }
+            }
+        }
+        system.check(&mut cpu).unwrap();
+        for ((share, refused), requests) in shares.iter_mut().zip(refused).zip(requests) {
+            *share = (refused * 100).div_ceil(requests);
+        }
+    });
+    shares
+}
+
+#[test]
+fn requests_for_a_few_frames_are_served_in_nearly_full_memory() {
+    let [zero, one, two, three, four] = refused_when_full(90);
+    assert_eq!([zero, one, two, three], [0; 4]);
+    assert!(four <= 1, "{four} % refused");
+    let [zero, one, two, three, four] = refused_when_full(99);
+    assert_eq!([zero, one, two], [0; 3]);
+    // By address, nearly all of them are refused.
+    assert!(three <= 2 && four <= 40, "{three} % and {four} % refused");
+}
+
+#[test]
+fn the_smallest_block_of_a_word_is_what_a_naive_search_finds() {
+    let naive = |free: u64, least: u32| {
+        let is_free = |at: u32, size: u32| {
+            let block = crate::bit_runs::first(1 << size);
+            size <= 6 && free >> at & block == block
+        };
+        (least..=6).find_map(|size| {
+            let mut starts = (0..WORD).step_by(1 << size);
+            let is_single = |at: &u32| {
+                let larger = at & !((2 << size) - 1);
+                is_free(*at, size) && (size == 6 || !is_free(larger, size + 1))
+            };
+            starts.find(is_single).map(|at| (order(size as u8), at))
+        })
+    };
+    let mut random = Random(3);
+    let mut word = || (0..4).fold(0, |word, _| word << 16 | u64::from(random.below(1 << 16)));
+    let mut words = vec![0, u64::MAX, u64::MAX >> 32, 1, 1 << 63];
+    for _ in 0..500 {
+        let (one, other) = (word(), word());
+        // Sparse words, dense ones, and runs.
+        words.extend([one, one & other, one | other, one | one << 1 | one << 2]);
+        words.extend([u64::MAX << (one % 64) & u64::MAX >> (other % 64)]);
+    }
+    for free in words {
+        for least in 0..=6 {
+            let found = crate::bit_runs::smallest_block(free, order(least as u8));
+            assert_eq!(found, naive(free, least), "{free:#x}, order {least}");
+        }
+    }
+}
