@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The allocators on other architectures: their tests on 32-bit x86, and on 64-bit ARM in user-mode QEMU; a type check for
-# RISC-V without an operating system and for a big-endian machine. 15 minutes, most of them in QEMU. Pointers and `usize`
-# have 32 bits on the first. QEMU on x86-64 executes ARM's code, but orders memory like its host: loom checks the orderings.
+# The allocators on other architectures: their tests on 32-bit x86, and on 64-bit ARM in user-mode QEMU; a type check
+# for RISC-V without an operating system and for a big-endian machine. 15 minutes, most of them in QEMU. Pointers and
+# `usize` have 32 bits on the first. QEMU on x86-64 executes ARM's code, but orders memory like its host: loom checks
+# the orderings.
 # ci/install.sh i686 arm64 targets installs what is needed; a part that lacks something is left out, and the script ends
 # with 77.
 set -euo pipefail

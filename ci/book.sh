@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The book: builds it with mdBook from docs/SUMMARY.md, puts the reference of the libraries next to it, checks every link
-# and every anchor, and runs the commands of its chapters. 10 minutes. The result is target/book/html/index.html.
+# The book: builds it with mdBook from docs/SUMMARY.md, puts the reference of the libraries next to it, checks every
+# link and every anchor, and runs the commands of its chapters. 10 minutes. The result is target/book/html/index.html.
 #
 #   ci/book.sh              everything
 #   ci/book.sh build        no commands
@@ -60,7 +60,8 @@ fi
 # A block of Rust is a test of the crate that includes the chapter: ci/test.sh runs it.
 for chapter in $(chapters); do
     if grep -q '^```rust' "$chapter"; then
-        grep -rqF "include_str!(\"../../../$chapter\")" crates/*/src/lib.rs || fail "no crate tests the code of $chapter"
+        grep -rqF "include_str!(\"../../../$chapter\")" crates/*/src/lib.rs ||
+            fail "no crate tests the code of $chapter"
     fi
 done
 if [ "${1:-}" = build ]; then

@@ -24,7 +24,8 @@ fail() {
 packages() {
     step "packages"
     local folder=${CARGO_TARGET_DIR:-target}/package published file size
-    mapfile -t published < <(grep -L '^publish = false' crates/*/Cargo.toml | sed -E 's#crates/(.*)/Cargo.toml#--package=\1#')
+    mapfile -t published < <(grep -L '^publish = false' crates/*/Cargo.toml |
+        sed -E 's#crates/(.*)/Cargo.toml#--package=\1#')
     rm -f "$folder"/*.crate
     # Changes that are not committed may be packed: nothing is uploaded.
     cargo package "${published[@]}" --no-verify --locked --allow-dirty --quiet
