@@ -183,7 +183,7 @@ pub(crate) fn of_scaling(base: &Row, scaling: &Scaling) -> Vec<Row> {
     rows
 }
 
-/// The metrics of [`of_scaling`]: they are about several cells.
+/// The metrics of `of_scaling`: they are about several cells.
 pub const OF_SEVERAL_CELLS: [&str; 2] = ["linearity", "scaling_limit"];
 
 /// Returns the rows about all numbers of CPUs together, from the rows of the cells of one system under one load, which
