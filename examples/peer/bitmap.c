@@ -83,6 +83,8 @@ static int32_t bitmap_free(void *handle, uint32_t cpu, uint32_t frame, uint32_t 
     (void)cpu;
     if (order > MAX_ORDER || frame / 64 >= own->words) return 1;
     const uint64_t mask = block(order) << frame % 64;
+    /* A mistake of the caller changes nothing. */
+    if ((atomic_load_explicit(&own->free[frame / 64], memory_order_relaxed) & mask) != 0) return 1;
     return (atomic_fetch_or_explicit(&own->free[frame / 64], mask, memory_order_release) & mask) != 0;
 }
 

@@ -51,11 +51,12 @@ pub(crate) fn of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
 /// Returns the version of the program and the digest of its file: another build may give other numbers.
 pub(crate) fn program() -> String {
     let file = std::env::current_exe().and_then(std::fs::read);
-    format!(
-        "everybuddy {}, file {}",
-        env!("CARGO_PKG_VERSION"),
-        of([file.unwrap_or_default().as_slice()])
-    )
+    // Without its file, a program is like no other, not even itself: nothing is mistaken for its result.
+    let file = file.map_or_else(
+        |_| format!("unknown, run {}", std::process::id()),
+        |file| of([file.as_slice()]),
+    );
+    format!("everybuddy {}, file {file}", env!("CARGO_PKG_VERSION"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 /*
- * The table by which `everybuddy bench --peer FILE` measures an allocator of page frames.
+ * The table of functions through which `everybuddy bench --peer FILE` calls an allocator of page frames.
  *
  * A shared library exports one object with the name `everybuddy_peer`:
  *
@@ -8,12 +8,12 @@
  *     };
  *
  * Frames are numbers: memory has the frames 0, 1, 2, ..., and nothing backs them, so the allocator must not access them.
- * Its own records are on its own heap. A block of order j has 2^j frames, and its first number is a multiple of 2^j.
+ * It keeps its records in memory of its own. A block of order j has 2^j frames, and its first number is a multiple of 2^j.
  *
  * Threads. `init` and `destroy` are called by one thread, while no other function runs. The others are called by as many
  * threads as there are CPUs, simultaneously. A thread passes the number of its own CPU, and no two threads pass the same
  * number at a time, so what belongs to a CPU needs no lock. Any CPU may free the block of another one. `init` is called
- * once per workload and round, and at most one handle exists at a time.
+ * for each workload and round, and for the checks before them. At most one handle exists at a time.
  *
  * No function may throw an exception, exit the process, or use `longjmp`.
  */

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use everybuddy::Order;
 use libloading::Library;
+use libloading::os::unix;
 
 use crate::rows::PeerRow;
 use crate::table::{Functions, Table, VERSION};
@@ -109,8 +110,9 @@ pub fn load(path: &Path) -> Result<&'static PeerRow, LoadError> {
         .canonicalize()
         .map_err(|cause| LoadError::File(file(), cause))?;
     // SAFETY: loading runs the initializers of a library that the user asked for. The program has no way to check them.
-    let library =
-        unsafe { Library::new(&whole) }.map_err(|cause| LoadError::Library(file(), cause))?;
+    // Now: a function that is missing would otherwise end the program at its first call.
+    let library = unsafe { unix::Library::open(Some(&whole), unix::RTLD_NOW | unix::RTLD_LOCAL) };
+    let library = Library::from(library.map_err(|cause| LoadError::Library(file(), cause))?);
     // The row is used until the program ends.
     let library: &'static Library = Box::leak(Box::new(library));
     // SAFETY: an object's symbol is its address, which `get` returns as it is for a type of a pointer's size.
@@ -123,7 +125,8 @@ pub fn load(path: &Path) -> Result<&'static PeerRow, LoadError> {
 /// Checks a table, and makes it a row.
 ///
 /// # Safety
-/// If the version of the table is [`VERSION`], the table keeps the contract of the header, and lives forever.
+/// The pointer is null, or leads to an aligned number that can be read. If this number is [`VERSION`], it begins a
+/// table that keeps the contract of the header, and lives forever.
 unsafe fn row(table: *const Table, path: &Path) -> Result<&'static PeerRow, LoadError> {
     let file = || path.to_path_buf();
     if table.is_null() {

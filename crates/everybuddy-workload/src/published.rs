@@ -201,7 +201,8 @@ impl Published {
                 let threads = u32::from(setting.threads.max(1));
                 whole(setting, setting.count(frames) / threads)
             }
-            Shape::Each(frames) => whole(setting, setting.count(frames)),
+            // Not much shortened: what a list of a CPU serves depends on it.
+            Shape::Each(frames) => whole(setting, setting.count(frames).max(frames / 8)),
             Shape::Processes(mean) => processes(setting, thread, mean),
             Shape::By { program, .. } => program(setting, thread),
         }

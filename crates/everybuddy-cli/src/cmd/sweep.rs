@@ -33,9 +33,9 @@ use crate::sweep::workers::{Commands, Workers, finished};
 
 /// Run a grid of simulations or replays, here or on a cluster; search for options.
 ///
-/// A cell is one command line: one system, one trace or workload, one machine, one number of CPUs
-/// and one seed. Finished cells are kept in a folder, so the same command continues where it
-/// stopped.
+/// A cell is one command line. A cell of `simulate` has one system, one trace or workload, one
+/// machine, one number of CPUs and one seed; a cell of `compare` has all systems. Finished cells
+/// are kept in a folder, so the same command continues where it stopped.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -71,7 +71,7 @@ each machine unless --jobs is given. Cells of `simulate` run on all CPUs.
 If FILE is -, the rows go to standard output and the summary to standard error."
 )]
 pub(super) struct Arguments {
-    /// Select the grid
+    /// Read the grid from this TOML file
     #[arg(value_name = "GRID")]
     grid: PathBuf,
 
@@ -108,7 +108,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "MEASURE", conflicts_with = "maximize")]
     minimize: Option<Measure>,
 
-    /// Search for the options with the largest one
+    /// Search for the options with the largest one, a mean over all cells
     #[arg(long, value_name = "MEASURE")]
     maximize: Option<Measure>,
 
@@ -116,11 +116,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "BOUND")]
     subject_to: Vec<Bound>,
 
-    /// Try N systems with options
+    /// Try N proposals of a system with options
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = value_parser!(u32).range(1..))]
     trials: u32,
 
-    /// Choose N of them before their results are known; more use more CPUs, and learn later
+    /// Make N proposals before their results are known: a larger N uses more CPUs, but learns later
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     batch: u32,
 

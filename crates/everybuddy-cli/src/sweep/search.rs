@@ -158,12 +158,16 @@ impl Search {
         let cells: Vec<Cell> = new.iter().flat_map(|own| own.1.iter().cloned()).collect();
         let mut all = rows(&cells)?.into_iter();
         for (name, cells) in new {
-            let own: Result<Vec<Vec<Row>>, Failure> = all.by_ref().take(cells.len()).collect();
+            // All cells of the system, although one may have failed: the next ones are of the next system.
+            let own: Vec<Result<Vec<Row>, Failure>> = all.by_ref().take(cells.len()).collect();
+            let own: Result<Vec<Vec<Row>>, Failure> = own.into_iter().collect();
             match own {
                 Ok(own) => {
                     let found = self.found(&name, &own)?;
                     results.found.insert(name, found);
                 }
+                // What a check of the program found is not a property of the options.
+                Err(failure) if failure.is_check => return Err(failure.error()),
                 Err(failure) => {
                     results.failed.insert(name, failure);
                 }

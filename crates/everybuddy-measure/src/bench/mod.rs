@@ -240,8 +240,13 @@ pub fn check(
                 let shadow = &shadow;
                 visit.call(&Checked { inner, shadow })
             })?;
-            let done = judged(contender, variant, came)?.is_some();
             let (faults, checked) = shadow.faults();
+            // A frame that is handed out twice is freed twice, too: the first fault says more.
+            let done = match judged(contender, variant, came) {
+                Ok(done) => done.is_some(),
+                Err(_) if faults > 0 => true,
+                Err(error) => return Err(error),
+            };
             verdicts.push(Verdict {
                 contender: contender.name(),
                 variant: variant.name,
@@ -281,8 +286,8 @@ pub fn vet(plan: &BenchPlan, timer: &Timer, arena: &mut Arena) -> Result<(), Err
         .iter()
         .find(|c| c.name() == faulty.contender);
     Err(Error::Failed(format!(
-        "--peer {}: {} on workload {}, threads: {}: {} of {} blocks were outside of memory, not aligned, or handed out \
-         twice\nhelp: `everybuddy bench --check --peer FILE` lists all workloads",
+        "--peer {}: {} on workload {}, threads: {}: {} of {} calls were about blocks outside of \
+         memory, not aligned, or handed out twice\nhelp: `everybuddy bench --check --peer FILE` lists all workloads",
         contender.and_then(ContenderSpec::file).unwrap_or_default(),
         faulty.contender,
         faulty.variant,

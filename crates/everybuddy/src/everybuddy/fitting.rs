@@ -3,11 +3,11 @@
 //! # Purpose
 //!
 //! By address, a request for a frame takes a part of whatever block lies first. In memory that is nearly full, this
-//! leaves no block of more than a few frames. After a small request found nothing, a CPU therefore takes the smallest
+//! leaves no block of more than a few frames. After a small request was refused, a CPU therefore takes the smallest
 //! free block that suffices, as a standard buddy system does: of its own trees, or of trees that no CPU owns.
 //!
 //! Otherwise address decides, since it makes words and larger blocks whole again. A CPU returns to it when it sees a
-//! tree none of whose words is full.
+//! tree that has room.
 //!
 //! # Invariants
 //!
@@ -25,16 +25,17 @@ use super::request::Wanted;
 use super::tree::Trees;
 use super::word::Header;
 
-/// The trees of others at which a request looks.
+/// The trees, besides its own, at which a request looks.
 const LOOKS: u32 = 64;
-/// The number of searches in vain, as a power of two, after which the CPU passes over as many as were in vain.
+/// After this many searches in vain in a row, the next request looks at own trees only, then the next two, four, and so
+/// on.
 const PATIENCE: u32 = 8;
 /// The most requests, as a power of two, that do not look at trees of others.
 const MAX_PAUSE: u32 = 10;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
-pub(super) struct Shortage<P: Platform> {
-    /// 1 after a small request found nothing, until a tree has room.
+pub(super) struct Fitting<P: Platform> {
+    /// 1 after a small request was refused, until a tree has room.
     is_on: P::Cell<u32>,
     /// The tree at which the CPU looks next.
     next: P::Cell<u32>,
@@ -44,7 +45,7 @@ pub(super) struct Shortage<P: Platform> {
     pause: P::Cell<u32>,
 }
 
-impl<P: Platform> Shortage<P> {
+impl<P: Platform> Fitting<P> {
     /// Creates the state of a CPU that chooses by address.
     pub(super) fn new(first_tree: u32) -> Self {
         Self {
@@ -112,9 +113,13 @@ impl Wanted {
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns `true` if every word of a tree has a free frame. A hint.
+    /// Returns `true` if nearly every word of a tree has a free frame, or if an eighth of the words are wholly free:
+    /// the others may be parts of large blocks, or holes. A hint.
     fn has_room(&self, header: &Header<P>) -> bool {
-        (!header.split.peek() | header.any.peek()) & self.extent() == self.extent()
+        let whole = !header.split.peek() & self.extent();
+        let some = (whole | header.any.peek()) & self.extent();
+        let words = self.words_per_tree();
+        whole.count_ones() * 8 >= words || some.count_ones() * 8 >= words * 7
     }
 
     /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its
@@ -169,7 +174,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         local: &Local<'_, P>,
         wanted: Wanted,
     ) -> Option<u32> {
-        match local.shortage.is_on() && wanted.is_part_of_word() {
+        match local.fitting.is_on() && !wanted.is_large() {
             true => self.take_smallest(cpu, local, wanted),
             false => None,
         }
@@ -182,10 +187,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         {
             return Some(frame);
         }
-        let seen = local.shortage.advance(self.shared.trees.count());
+        let seen = local.fitting.advance(self.shared.trees.count());
         let header = self.shared.trees.header(seen)?;
         if self.shared.trees.has_room(header) {
-            local.shortage.end();
+            local.fitting.end();
+            return None;
+        }
+        if !wanted.is_part_of_word() {
             return None;
         }
         let Best { tree, is_own, .. } = self.smallest_of_some(local, wanted)?;
@@ -217,26 +225,27 @@ impl<P: Platform> OwnedTrees<'_, P> {
     fn smallest_of_some(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<Best> {
         let own = self.smallest_of(local.own_trees(), true, wanted);
         let is_exact = |best: &Best| best.size == wanted.order;
-        if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.shortage.may_look() {
+        if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.fitting.may_look() {
             return own;
         }
         let count = self.shared.trees.count();
         let from = match count <= LOOKS {
             // Lower trees first: blocks of higher ones stay.
             true => 0,
-            false => local.shortage.next.get(),
+            false => local.fitting.next.get(),
         };
         let others = (from..count).chain(0..from).take(LOOKS as usize);
         let other = self.smallest_of(others, false, wanted);
         let best = match (own, other) {
             (Some(own), Some(other)) if own.size <= other.size => Some(own),
             (own, other) => other.or(own),
-        }?;
-        local.shortage.note(is_exact(&best));
-        if !is_exact(&best) && from + LOOKS < count {
-            local.shortage.next.set(from + LOOKS);
+        };
+        let has_exact = best.as_ref().is_some_and(is_exact);
+        local.fitting.note(has_exact);
+        if !has_exact && count > LOOKS {
+            local.fitting.next.set((from + LOOKS) % count);
         }
-        Some(best)
+        best
     }
 
     /// Returns where the smallest block is that suffices, of own trees or of trees without owner.

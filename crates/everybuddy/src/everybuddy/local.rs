@@ -20,7 +20,7 @@ use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
-use super::fitting::Shortage;
+use super::fitting::Fitting;
 use super::foreign::Shared;
 use super::request::{Wanted, is_large};
 use super::tree::Part;
@@ -118,7 +118,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) home: u32,
     /// The nested frees on this CPU that have begun and not ended.
     pub(crate) nested_frees: P::AtomicU32,
-    pub(crate) shortage: Shortage<P>,
+    pub(crate) fitting: Fitting<P>,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
 }
@@ -146,7 +146,7 @@ impl<'m, P: Platform> Local<'m, P> {
             id: cpu + 1,
             home,
             nested_frees: P::AtomicU32::new(0),
-            shortage: Shortage::new(first_tree),
+            fitting: Fitting::new(first_tree),
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }
@@ -275,11 +275,11 @@ impl<'m, P: Platform> Local<'m, P> {
         self.identity.load(Ordering::Relaxed) == CLOSED
     }
 
-    /// Notes that a search found nothing. If it was for a small block, small blocks are chosen by fit from now on, and
+    /// Notes that a request was refused. If it was for a small block, small blocks are chosen by fit from now on, and
     /// no hit takes them by address.
     pub(crate) fn fell_short(&self, wanted: Wanted) {
-        if !wanted.is_large() && !self.shortage.is_on() {
-            self.shortage.begin();
+        if !wanted.is_large() && !self.fitting.is_on() {
+            self.fitting.begin();
             for place in &self.places {
                 place.current.set(NO_TREE);
             }
@@ -452,7 +452,7 @@ impl<'m, P: Platform> Local<'m, P> {
             place.large.set(tree);
             return;
         }
-        let is_by_fit = self.shortage.is_on();
+        let is_by_fit = self.fitting.is_on();
         place.current.set(if is_by_fit { NO_TREE } else { tree });
         place.point.set(frame);
     }

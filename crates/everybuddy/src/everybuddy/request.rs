@@ -94,22 +94,26 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Ok(start) => return Ok(start),
             Err(elsewhere) => elsewhere,
         };
-        local.fell_short(wanted);
         if is_hasty {
-            return Err(match elsewhere || is_kept {
-                true => AllocateError::Busy,
-                false => AllocateError::Exhausted,
-            });
+            if elsewhere || is_kept {
+                return Err(AllocateError::Busy);
+            }
+            local.fell_short(wanted);
+            return Err(AllocateError::Exhausted);
         }
         cpu.probe().record(Event::Reclaim);
         let moment = self.requests.refused.moment();
-        self.with_all_drained(local, |all_drained| {
+        let found = self.with_all_drained(local, |all_drained| {
             match self.find_elsewhere(local, wanted) {
                 Ok(start) => Ok(start),
                 Err(_) if !all_drained => Err(AllocateError::Busy),
                 Err(_) => self.find_among_all(local, wanted, moment),
             }
-        })
+        });
+        if found == Err(AllocateError::Exhausted) {
+            local.fell_short(wanted);
+        }
+        found
     }
 
     /// Finds a block in the CPU's own trees of a scope.

@@ -42,10 +42,11 @@ impl System for Everybuddy {
             that would need another entry is refused. A nested request uses only trees without an owner and \
             otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. A single \
             frame that a CPU frees in a tree that it does not own stays in its list, as returned: no other CPU sees it \
-            until the CPU announces what it keeps. A CPU that neither calls nor parks keeps its trees, together at \
-            most about an eighth of memory or one tree each for both kinds, and at most 896 frames of its lists. A \
-            request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
-            need empty lists. The frames of owned trees and the kept frames count as free. If two CPUs free \
+            until the CPU announces what it keeps. A CPU that neither calls nor parks, and whose token the \
+            platform cannot lend, keeps its trees, together at most about an eighth of memory or one tree each \
+            for both kinds, and at most 896 frames of its lists. A request that finds nothing then \
+            fails as busy, and so do all removals and reservations of frames, which need empty lists. \
+            The frames of owned trees and the kept frames count as free. If two CPUs free \
             the same frame simultaneously, or if a frame is freed again while the owner of its tree \
             collects it, which is misuse, both frees may succeed; the frame may then be lost, or be \
             given twice.",

@@ -61,6 +61,25 @@ fn address_decides_again_after_a_tree_with_room_was_seen() {
     });
 }
 
+/// Blocks that are wholly allocated, and requests for other runs of frames, do not prolong a shortage.
+#[test]
+fn a_shortage_ends_beside_large_blocks_and_for_odd_runs() {
+    // Trees of 64 words: the first eight stay allocated, half of the others has a free frame, half is wholly free.
+    let words = |from: u32, to: u32| (from..to).map(|word| (word * 64, 64));
+    let free: Vec<_> = words(8, 72)
+        .chain((72..128).map(|word| (word * 64, 1)))
+        .collect();
+    for frames in [1, 3] {
+        with_free_runs((2, 4096), &free, |system, cpu| {
+            let fitting = &system.local(CpuId(0)).unwrap().fitting;
+            assert!(fitting.is_on());
+            let request = Request::frames(frames);
+            system.allocate(cpu, request).unwrap();
+            assert!(!fitting.is_on(), "{frames} frames");
+        });
+    }
+}
+
 #[test]
 fn a_request_looks_at_some_trees_and_the_next_one_at_others() {
     let pairs = (0..8).map(|tree| (tree * 128, 2));
@@ -78,11 +97,11 @@ fn a_request_looks_at_some_trees_and_the_next_one_at_others() {
 fn searches_that_find_no_block_of_the_size_become_rare() {
     let free: Vec<_> = (0..200).map(|tree| (tree * 128, 2)).collect();
     with_free_runs((200, 128), &free, |system, cpu| {
-        let shortage = &system.local(CpuId(0)).unwrap().shortage;
+        let fitting = &system.local(CpuId(0)).unwrap().fitting;
         let mut pauses = Vec::new();
         for _ in 0..60 {
             system.allocate(cpu, Request::FRAME).unwrap();
-            pauses.push(shortage.paused());
+            pauses.push(fitting.paused());
         }
         assert!(pauses.iter().take(14).all(|pause| *pause == 0));
         assert!(pauses.iter().any(|pause| *pause >= 4), "{pauses:?}");
