@@ -120,7 +120,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = value_parser!(u32).range(1..))]
     trials: u32,
 
-    /// Make N proposals before their results are known: a larger N uses more CPUs, but learns later
+    /// Make N proposals before their results are known; more use more CPUs, and learn later
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     batch: u32,
 
