@@ -84,7 +84,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink"])]
     rows: Option<PathBuf>,
 
-    /// Run everything that the experiments list: more CPUs and seeds; some take hours
+    /// Run everything that experiments list: more CPUs and seeds; some take hours
     #[arg(long)]
     full: bool,
 

@@ -113,13 +113,14 @@ impl Wanted {
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns `true` if nearly every word of a tree has a free frame, or if an eighth of the words are wholly free:
-    /// the others may be parts of large blocks, or holes. A hint.
+    /// Returns `true` if every word of a tree has a free frame, or if an eighth of the words are wholly free: the
+    /// others may be parts of large blocks, or holes. A hint. If fewer words with a free frame sufficed, nearly full
+    /// memory would often seem to have room.
     fn has_room(&self, header: &Header<P>) -> bool {
         let whole = !header.split.peek() & self.extent();
         let some = (whole | header.any.peek()) & self.extent();
         let words = self.words_per_tree();
-        whole.count_ones() * 8 >= words || some.count_ones() * 8 >= words * 7
+        whole.count_ones() * 8 >= words || some.count_ones() == words
     }
 
     /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its
@@ -241,7 +242,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
             (own, other) => other.or(own),
         };
         let has_exact = best.as_ref().is_some_and(is_exact);
-        local.fitting.note(has_exact);
+        // A request that finds nothing says nothing about smaller ones.
+        if best.is_some() {
+            local.fitting.note(has_exact);
+        }
         if !has_exact && count > LOOKS {
             local.fitting.next.set((from + LOOKS) % count);
         }

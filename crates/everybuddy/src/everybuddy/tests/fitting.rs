@@ -64,7 +64,7 @@ fn address_decides_again_after_a_tree_with_room_was_seen() {
 /// Blocks that are wholly allocated, and requests for other runs of frames, do not prolong a shortage.
 #[test]
 fn a_shortage_ends_beside_large_blocks_and_for_odd_runs() {
-    // Trees of 64 words: the first eight stay allocated, half of the others has a free frame, half is wholly free.
+    // Trees of 64 words: the first eight stay allocated, others are wholly free or have a free frame.
     let words = |from: u32, to: u32| (from..to).map(|word| (word * 64, 64));
     let free: Vec<_> = words(8, 72)
         .chain((72..128).map(|word| (word * 64, 1)))
