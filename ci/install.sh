@@ -24,6 +24,7 @@
 #   book       mdBook, which renders the book
 #   semver     cargo-semver-checks, which compares the interfaces of libraries; only ci/publish.sh with a tag needs it
 #   python     Python with virtual environments; ci/python.sh and ci/sweep.sh install their packages in one
+#   cluster    GNU parallel and Slurm, which run the cells of a sweep
 #   full       all of these except semver
 set -euo pipefail
 
@@ -48,7 +49,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot ostd python book
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot ostd python book cluster
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -98,6 +99,10 @@ for tool in "$@"; do
     # rustup installs it when it is first called there.
     ostd) (cd "$(dirname "$0")/../examples/ostd" && cargo --version >/dev/null) ;;
     python) python3 -c 'import ensurepip' 2>/dev/null || packages no-venv python3 python3-venv ;;
+    cluster)
+        packages parallel parallel
+        packages slurmctld slurm-wlm
+        ;;
     linux)
         packages qemu-system-x86_64 qemu-system-x86
         packages busybox busybox-static

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Sweeps on a real Ray cluster of this machine, with a head and two nodes, one of which is killed in the middle; and a
-# search by Optuna: ci/sweep.sh [FILE]. Prints what it saw, and writes it to FILE. 5 minutes.
+# Sweeps on real clusters of this machine: by GNU parallel, as an array of Slurm with two nodes, and on Ray with a head
+# and two nodes, one of which is killed in the middle; and a search by Optuna: ci/sweep.sh [FILE]. Prints what it saw,
+# and writes it to FILE. 5 minutes.
 #
-# The same cells run here, as commands and on the cluster: the rows must be the same. The same search runs twice, and on
-# the cluster: the best options must be the same.
+# The same cells run here, as commands and on the clusters: the rows must be the same. The same search runs twice, and
+# on Ray: the best options must be the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,7 @@ usable() {
     python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 usable || ci/install.sh python
+ci/install.sh cluster
 if ! usable; then
     echo "sweep: no Python 3.11 or later with venv (ci/install.sh python installs it): skipped"
     exit 77
@@ -49,13 +51,19 @@ say() {
     echo "$*" | tee -a "$work/report"
 }
 
-start() { # NAME OPTION...: starts a node and waits for it. Nodes that start at the same time would share sockets.
-    local log=$work/$1.log
+daemon() { # LOG COMMAND...: starts a process group of its own.
+    local log=$1
     shift
-    setsid "$folder/venv/bin/ray" start --object-store-memory=80000000 --disable-usage-stats --block "$@" >"$log" 2>&1 &
+    setsid "$@" >"$log" 2>&1 &
     nodes+=($!)
     # Its end is no news.
     disown $!
+}
+
+start() { # NAME OPTION...: starts a node and waits for it. Nodes that start at the same time would share sockets.
+    local log=$work/$1.log
+    shift
+    daemon "$log" "$folder/venv/bin/ray" start --object-store-memory=80000000 --disable-usage-stats --block "$@"
     for _ in $(seq 240); do
         ! grep -q 'Ray runtime started' "$log" || return 0
         sleep 0.5
@@ -67,6 +75,52 @@ start() { # NAME OPTION...: starts a node and waits for it. Nodes that start at 
 
 cells() { # FOLDER: the number of finished cells.
     find "$1" -name '*.parquet' ! -name '.*' 2>/dev/null | wc -l
+}
+
+slurm() { # Runs the even commands as an array of jobs, on two nodes that this machine plays.
+    local port name
+    port=$(free_port)
+    export SLURM_CONF=$work/slurm.conf
+    mkdir "$work/state" "$work/spool.one" "$work/spool.two"
+    cat >"$SLURM_CONF" <<CONF
+ClusterName=check
+SlurmctldHost=localhost
+SlurmctldPort=$port
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+AuthType=auth/none
+CredType=cred/none
+SlurmctldPidFile=$work/slurmctld.pid
+SlurmdPidFile=$work/%n.pid
+StateSaveLocation=$work/state
+SlurmdSpoolDir=$work/spool.%n
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+MpiDefault=none
+SlurmdParameters=config_overrides
+NodeName=one NodeHostname=localhost NodeAddr=127.0.0.1 Port=$(free_port) CPUs=1
+NodeName=two NodeHostname=localhost NodeAddr=127.0.0.1 Port=$(free_port) CPUs=1
+PartitionName=all Nodes=ALL Default=YES
+CONF
+    daemon "$work/slurmctld.log" slurmctld -D
+    for name in one two; do daemon "$work/$name.log" slurmd -D -N "$name"; done
+    for _ in $(seq 60); do
+        [ "$(sinfo --noheader --states=idle --format=%D 2>/dev/null)" != 2 ] || break
+        sleep 0.5
+    done
+    # As docs/sweep.md says, and in the folder where the file is.
+    (cd "$work" && cp even commands.txt && timeout 120 sbatch --wait --output="$work/job.%a" \
+        --array="1-$(wc -l <commands.txt)" --wrap 'sed -n "${SLURM_ARRAY_TASK_ID}p" commands.txt | sh') >/dev/null || {
+        cat "$work"/slurmctld.log "$work"/one.log "$work"/job.*
+        echo "sweep: Slurm did not run the commands"
+        exit 1
+    }
+}
+
+free_port() {
+    "$python" -c 'import socket; own = socket.socket(); own.bind(("", 0)); print(own.getsockname()[1])'
 }
 
 cat >"$work/grid.toml" <<'TOML'
@@ -84,15 +138,27 @@ TOML
 say "$("$python" -c 'import optuna, ray; print("Ray", ray.__version__, "and Optuna", optuna.__version__)')"
 say "$(cd "$work" && "$program" sweep grid.toml --cells here --json here.jsonl | sed 's/ in .*//'), here"
 
-# Some of the cells as commands, the others when all are joined.
-"$program" sweep "$work/grid.toml" --cells "$work/commands" --print-commands >"$work/lines"
-sed -n 'p;n' "$work/lines" | tr '\n' '\0' | xargs -0 -P 2 -n 1 sh -c
-say "$(cells "$work/commands") of $(wc -l <"$work/lines") cells as commands"
-"$program" sweep "$work/grid.toml" --cells "$work/commands" --json "$work/commands.jsonl" >/dev/null
+"$program" sweep "$work/grid.toml" --cells "$work/commands" --print-commands >"$work/all"
+sed -n 'p;n' "$work/all" >"$work/odd"
+sed -n 'n;p' "$work/all" >"$work/even"
+if command -v parallel >/dev/null; then
+    parallel --will-cite --jobs 2 <"$work/odd"
+    say "GNU parallel: $(cells "$work/commands") of $(wc -l <"$work/all") cells"
+else
+    say "GNU parallel: not here, skipped"
+fi
+if command -v slurmctld >/dev/null; then
+    slurm
+    say "Slurm $(sinfo --version | cut -d' ' -f2): $(cells "$work/commands") of $(wc -l <"$work/all") cells"
+else
+    say "Slurm: not here, skipped"
+fi
+"$program" sweep "$work/grid.toml" --cells "$work/commands" --json "$work/commands.jsonl" | sed 's/ in .*//' >"$work/joined"
+say "joined: $(cat "$work/joined")"
 cmp "$work/here.jsonl" "$work/commands.jsonl"
 say "commands: the same rows as here"
 
-port=$("$python" -c 'import socket; own = socket.socket(); own.bind(("", 0)); print(own.getsockname()[1])')
+port=$(free_port)
 start head --head --port="$port" --num-cpus=0 --include-dashboard=false --temp-dir="$work/ray"
 start one --address="127.0.0.1:$port" --num-cpus=1
 start two --address="127.0.0.1:$port" --num-cpus=1
@@ -103,7 +169,7 @@ until [ "$(cells "$work/cluster")" -ge 10 ]; do
     kill -0 $sweep || { cat "$work/out"; exit 1; }
     sleep 0.1
 done
-raylet=$(pgrep -P "${nodes[1]}" raylet)
+raylet=$(pgrep -P "${nodes[-2]}" raylet)
 kill -KILL "$raylet"
 say "Ray: one of two nodes was killed after $(cells "$work/cluster") cells"
 wait $sweep || { cat "$work/out"; exit 1; }

@@ -12,7 +12,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
 use everybuddy_measure::Error;
@@ -20,7 +20,7 @@ use everybuddy_measure::rows::{self, Row};
 use everybuddy_simulate::rows::OF_SEVERAL_CELLS;
 
 use super::grid::Command;
-use super::input::Word;
+use super::input::{Input, Word};
 use crate::digest::Digest;
 use crate::export::json;
 
@@ -37,6 +37,8 @@ pub(crate) struct Cell {
     pub(crate) systems: String,
     command: Command,
     words: Vec<String>,
+    /// The files that it reads.
+    inputs: Vec<Input>,
 }
 
 /// What a cell is, apart from its command line.
@@ -110,6 +112,7 @@ impl Cell {
             systems: systems.join(","),
             command,
             words: words.iter().map(|word| word.text.clone()).collect(),
+            inputs: words.iter().filter_map(|word| word.input.clone()).collect(),
         }
     }
 
@@ -117,13 +120,14 @@ impl Cell {
     /// on this machine.
     ///
     /// # Errors
-    /// The message of the program, or what is wrong with its rows.
+    /// The message of the program, or what is wrong with its rows. A file that has changed since the key of the cell
+    /// was computed is an error, because the rows are not those of the key.
     pub(crate) fn run(&self, together: bool) -> Result<Vec<Row>, Failure> {
         let failed = |what: String| Failure::new(format!("{}: {what}", self.name));
         let program = std::env::current_exe();
         let program = program.map_err(|cause| failed(format!("no program ({cause})")))?;
         let _turn = match self.command == Command::Compare && !together {
-            true => turn(&std::env::temp_dir().join(TURN)),
+            true => turn(&shared_folder().join(TURN)),
             false => None,
         };
         let mut process = Process::new(program);
@@ -145,7 +149,13 @@ impl Cell {
         let mut rows = json::decode(&text).map_err(|what| failed(format!("its rows: {what}")))?;
         rows.retain(|row| self.owns(row));
         rows::checked(&rows).map_err(|error| failed(error.to_string()))?;
-        Ok(rows)
+        match self.inputs.iter().find(|input| !input.is_unchanged()) {
+            None => Ok(rows),
+            Some(input) => Err(failed(format!(
+                "{} has changed since the sweep began\nhelp: run the sweep again",
+                input.name
+            ))),
+        }
     }
 
     /// Returns `true` for a row that no other cell has.
@@ -156,6 +166,14 @@ impl Cell {
             }
             Command::Compare => true,
         }
+    }
+}
+
+/// Returns a folder that all processes of this machine share. The temporary folder may be that of one job of a cluster.
+fn shared_folder() -> PathBuf {
+    match cfg!(unix) {
+        true => "/tmp".into(),
+        false => std::env::temp_dir(),
     }
 }
 
@@ -206,6 +224,7 @@ mod tests {
         let file = |text: &str, key: &str| Word {
             text: text.into(),
             key: key.into(),
+            input: None,
         };
         let own = key(&[Word::plain("a"), file("/one/x", "x (1)")], "p");
         // Where a file is does not matter.

@@ -10,7 +10,7 @@
 //! The key of a word that names a file has the file's name, which rows show, and the digest of its contents.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf, absolute};
 
 use everybuddy_measure::Error;
@@ -26,6 +26,8 @@ pub(crate) struct Word {
     pub(crate) text: String,
     /// What the identity of a cell takes from it.
     pub(crate) key: String,
+    /// The file that it names.
+    pub(crate) input: Option<Input>,
 }
 
 impl Word {
@@ -35,6 +37,7 @@ impl Word {
         Word {
             key: text.clone(),
             text,
+            input: None,
         }
     }
 }
@@ -50,6 +53,8 @@ pub(crate) struct Input {
     pub(crate) digest: Option<String>,
     /// The file.
     pub(crate) file: Option<PathBuf>,
+    /// The file and its companions: all that is digested.
+    parts: Vec<PathBuf>,
 }
 
 impl Input {
@@ -60,13 +65,14 @@ impl Input {
             value: name.to_string(),
             digest: None,
             file: None,
+            parts: Vec::new(),
         }
     }
 
     /// Finds a trace: a path is relative to `folder`, and a bare name is that of a bundled trace.
     ///
     /// # Errors
-    /// A usage error if there is no such trace.
+    /// A usage error if the trace does not exist.
     pub(crate) fn trace(folder: &Path, text: &str) -> Result<Input, Error> {
         let is_bare = !text.contains(['/', '\\', '.']);
         let path = match is_bare {
@@ -84,7 +90,7 @@ impl Input {
     /// Finds a machine: the name of a bundled one, or a path relative to `folder`.
     ///
     /// # Errors
-    /// A usage error if there is no such machine.
+    /// A usage error if the machine does not exist.
     pub(crate) fn machine(folder: &Path, text: &str) -> Result<Input, Error> {
         if everybuddy_machines::names().contains(&text) || !text.ends_with(".toml") {
             return Ok(Input::plain(text));
@@ -114,14 +120,8 @@ impl Input {
                 "{shown}: failed to read ({cause})\nhelp: paths in a grid are relative to the grid's folder"
             ))
         };
-        let mut digest = Digest::default();
-        for (at, part) in parts.into_iter().enumerate() {
-            match fs::read(&part) {
-                Ok(bytes) => digest.add(&at.to_le_bytes()).add(&bytes),
-                Err(cause) if at > 0 && cause.kind() == ErrorKind::NotFound => continue,
-                Err(cause) => return Err(failed(&part, cause)),
-            };
-        }
+        let parts: Vec<PathBuf> = parts.into_iter().collect();
+        let digest = digest(&parts).map_err(|(part, cause)| failed(part, cause))?;
         // Links are not followed: a trace has the name and the companions of its link.
         let whole = absolute(path).map_err(|cause| failed(path, cause))?;
         let Some(value) = whole.to_str().filter(|value| !value.contains(',')) else {
@@ -133,8 +133,9 @@ impl Input {
         Ok(Input {
             name: name.to_string(),
             value: value.to_string(),
-            digest: Some(digest.finish()),
+            digest: Some(digest),
             file: Some(whole.clone()),
+            parts,
         })
     }
 
@@ -143,8 +144,27 @@ impl Input {
         Word {
             text: format!("{option}{}", self.value),
             key: format!("{option}{self}"),
+            input: self.file.is_some().then(|| self.clone()),
         }
     }
+
+    /// Returns `true` if the file has the contents that it had.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        digest(&self.parts).ok() == self.digest
+    }
+}
+
+/// Returns a digest of files, of which all but the first may be missing.
+fn digest(parts: &[PathBuf]) -> Result<String, (&Path, io::Error)> {
+    let mut digest = Digest::default();
+    for (at, part) in parts.iter().enumerate() {
+        match fs::read(part) {
+            Ok(bytes) => digest.add(&at.to_le_bytes()).add(&bytes),
+            Err(cause) if at > 0 && cause.kind() == ErrorKind::NotFound => continue,
+            Err(cause) => return Err((part, cause)),
+        };
+    }
+    Ok(digest.finish())
 }
 
 /// Describes what is read, wherever it is.
@@ -154,5 +174,30 @@ impl std::fmt::Display for Input {
             None => out.write_str(&self.name),
             Some(digest) => write!(out, "{} ({digest})", self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changes_is_noticed() {
+        let folder = std::env::temp_dir().join(format!("everybuddy-input-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let [first, second] = ["first", "second"].map(|name| folder.join(name));
+        fs::write(&first, "one").unwrap();
+        let input = Input::file(&first, "input", [first.clone(), second.clone()]).unwrap();
+        assert!(input.is_unchanged());
+        fs::write(&second, "two").unwrap();
+        assert!(!input.is_unchanged(), "a companion appeared");
+        let input = Input::file(&first, "input", [first.clone(), second.clone()]).unwrap();
+        assert!(input.is_unchanged());
+        fs::write(&first, "three").unwrap();
+        assert!(!input.is_unchanged());
+        fs::remove_file(&first).unwrap();
+        assert!(!input.is_unchanged(), "the file is gone");
+        assert!(Input::plain("input").is_unchanged());
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

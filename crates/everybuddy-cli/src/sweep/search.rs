@@ -69,8 +69,8 @@ impl Search {
     /// Runs the search. Calls `tried` with each system that was proposed.
     ///
     /// # Errors
-    /// A usage error if Python or Optuna is missing, or if a number of the search does not exist in the cells; and the
-    /// [`Error`] of `rows`.
+    /// A usage error if Python or Optuna is missing, or if no system has the numbers of the search; and the [`Error`]
+    /// of `rows`.
     pub(crate) fn run(
         &self,
         grid: &Grid,
@@ -157,15 +157,19 @@ impl Search {
         }
         let cells: Vec<Cell> = new.iter().flat_map(|own| own.1.iter().cloned()).collect();
         let mut all = rows(&cells)?.into_iter();
+        let mut missing = None;
         for (name, cells) in new {
             // All cells of the system, although one may have failed: the next ones are of the next system.
             let own: Vec<Result<Vec<Row>, Failure>> = all.by_ref().take(cells.len()).collect();
             let own: Result<Vec<Vec<Row>>, Failure> = own.into_iter().collect();
             match own {
-                Ok(own) => {
-                    let found = self.found(&name, &own)?;
-                    results.found.insert(name, found);
-                }
+                Ok(own) => match self.found(&name, &own) {
+                    Ok(found) => drop(results.found.insert(name, found)),
+                    Err(what) => {
+                        results.failed.insert(name, Failure::new(&what));
+                        missing.get_or_insert(what);
+                    }
+                },
                 // What a check of the program found is not a property of the options.
                 Err(failure) if failure.is_check => return Err(failure.error()),
                 Err(failure) => {
@@ -173,17 +177,24 @@ impl Search {
                 }
             }
         }
-        Ok(())
+        // Some systems lack a number. If all lack it, it is misspelt, or another command has it.
+        match missing {
+            Some(what) if results.found.is_empty() => Err(Error::usage(what)),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the numbers of a system, from the rows of its cells.
-    fn found(&self, system: &str, cells: &[Vec<Row>]) -> Result<Found, Error> {
+    ///
+    /// # Errors
+    /// Which number does not exist.
+    fn found(&self, system: &str, cells: &[Vec<Row>]) -> Result<Found, String> {
         let mut sum = 0.0;
         let mut bounded: Vec<Option<f64>> = vec![None; self.bounds.len()];
         for rows in cells {
-            sum += self.goal.value(rows, system).map_err(Error::usage)?;
+            sum += self.goal.value(rows, system)?;
             for (bound, worst) in self.bounds.iter().zip(&mut bounded) {
-                let value = bound.measure.value(rows, system).map_err(Error::usage)?;
+                let value = bound.measure.value(rows, system)?;
                 *worst = Some(worst.map_or(value, |worst| bound.worse(worst, value)));
             }
         }
