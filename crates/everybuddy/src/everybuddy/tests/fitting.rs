@@ -109,6 +109,21 @@ fn searches_that_find_no_block_of_the_size_become_rare() {
 }
 
 #[test]
+fn searches_that_find_nothing_do_not_become_rare() {
+    with_free_runs((4, 256), &[], |system, cpu| {
+        for frame in 0..20 {
+            // The last refusal is forgotten, but no four frames are a block.
+            let release = Release::frames(Pfn(2 * frame + 1), 1);
+            system.free(cpu, release).unwrap();
+            let refused = system.allocate(cpu, Request::order(order(2)));
+            assert_eq!(refused, Err(AllocateError::Exhausted));
+        }
+        let fitting = &system.local(CpuId(0)).unwrap().fitting;
+        assert_eq!((fitting.is_on(), fitting.paused()), (true, 0));
+    });
+}
+
+#[test]
 fn returned_frames_are_found_by_fit() {
     with_free_runs((4, 128), &[(0, 4)], |system, cpu| {
         // The tree has no owner, so the next search by fit can claim and collect it.
