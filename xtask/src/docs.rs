@@ -121,6 +121,8 @@ pub(crate) fn systems() -> String {
         "\n# CPUs that stop\n\nA CPU may stop for ever inside a call: its thread ends, or its hypervisor never runs \
          it again. If it stops while it holds something of this table, others wait for it for ever. If it holds none \
          of it, they go on: the frames in its list stay there, and a request that finds no other frame fails as busy. \
+         An operation on a range of frames (`add`, `remove`, `reserve`, `unreserve`) may also wait for one that \
+         stopped, in any system. \
          The tests of `everybuddy-sim` stop a CPU at each access of short programs and compare what happens with \
          this table.\n\n| the CPU that stops holds | those that wait for ever | systems |\n|---|---|---|\n",
     );
@@ -137,7 +139,7 @@ pub(crate) fn systems() -> String {
             .collect::<Vec<_>>();
         let mut obstacles: Vec<_> = row.obstacles().map(Obstacle::held).collect();
         if obstacles.is_empty() {
-            obstacles.push("nothing: every wait of a request for another CPU is bounded");
+            obstacles.push("nothing: every wait of a request or a free for another CPU is bounded");
         }
         let _ = write!(
             text,

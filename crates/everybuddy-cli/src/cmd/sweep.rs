@@ -113,7 +113,7 @@ pub(super) struct Arguments {
     maximize: Option<Measure>,
 
     /// Keep a bound in every cell of the search, such as metadata_bytes_per_frame<9
-    #[arg(long, value_name = "BOUND")]
+    #[arg(long, value_name = "BOUND", value_delimiter = ',')]
     subject_to: Vec<Bound>,
 
     /// Try N proposals of a system with options

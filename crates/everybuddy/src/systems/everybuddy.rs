@@ -18,7 +18,7 @@ impl System for Everybuddy {
     type Built<'m, P: Platform> = EverybuddyTrees<'m, P>;
     const ROW: &'static Row = &Row {
         name: "everybuddy",
-        summary: "Trees of frames that CPUs own, with two bits per frame; hits without atomic exchanges.",
+        summary: "Trees of frames that CPUs own, with two bits per frame; hits in own trees without atomic exchanges.",
         source: "none",
         faithful: "It follows no paper. Two bits per frame distinguish free, allocated, returned and absent \
             frames. A tree is up to 4,096 frames with a header of masks, and a CPU that owns it changes it by \
@@ -27,11 +27,11 @@ impl System for Everybuddy {
             serves the others only if no tree of theirs and no whole tree can be claimed. A frame of a tree with \
             another owner is freed by one exchange of a word, and the owner collects it later. Frames that a CPU \
             freed last are allocated first, if they lie at or below the place where the CPU allocated last; \
-            otherwise the first free frame of its tree is. After a request for at most 32 frames found nothing, \
-            such requests take the smallest free block that suffices, until a tree without a full word is seen. A \
-            request that finds nothing asks all CPUs to release their trees. A request that may wait is refused \
-            only after a search in which its CPU owned all trees, and so are requests for as much until something \
-            is freed.",
+            otherwise the first free frame of its tree is. After a request for at most 32 frames was refused, blocks \
+            of up to 32 frames are parts of the smallest free block that suffices, until a tree is seen in which \
+            every word has a free frame or an eighth of the words are wholly free. A request that finds nothing asks \
+            all CPUs to release their trees. A request that may wait is refused only after a search in which its \
+            CPU owned all trees, and so are requests for as many frames or more until something is freed.",
         deviates: "The order of an allocation is not recorded, as in `llfree`: a free with a wrong order frees exactly \
             the frames that it names, unless one of them is not allocated. An exact request takes the frames that it \
             needs and no others. A block that is larger than a tree consists of whole trees. Small requests claim a \
