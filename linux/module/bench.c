@@ -7,8 +7,9 @@
  * of the rounds is printed, which no timer interrupt reaches, and the percentiles of single calls. `floor` is the same
  * loop around functions that do nothing. Several threads measure at the same time, each with its own line per workload.
  */
-#include "everybuddy_clock.h"
+/* Its definition of pr_fmt comes before the kernel's. */
 #include "module.h"
+#include "everybuddy_clock.h"
 
 #include <linux/sort.h>
 
