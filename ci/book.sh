@@ -30,6 +30,7 @@ declare -A elsewhere=(
     [docs/linux.md]=ci/linux.sh
     [docs/python.md]=ci/python.sh
     [docs/recording.md]="nowhere: it needs root and tracefs"
+    [docs/sweep.md]=ci/sweep.sh
     [CONTRIBUTING.md]="nowhere: it changes limits"
 )
 
