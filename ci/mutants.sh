@@ -5,6 +5,8 @@
 #   ci/mutants.sh                   a fixed sample: every twelfth mutant of all
 #   ci/mutants.sh FOLDER [K/N]      all mutants of a folder of crates/everybuddy/src, or every Nth of them from the Kth on
 #   ci/mutants.sh . 0/1             all mutants
+#   MUTANTS=FILE ci/mutants.sh ...  only those of them that the first column of FILE names: after a change of the tests,
+#                                   ci/mutants-known.tsv
 #
 # cargo-mutants lists the mutants (installed where missing). All of them are compiled into one program, in a copy of the
 # sources (`xtask mutants`), and an environment variable selects one. First each test runs without a mutant and records
@@ -38,7 +40,7 @@ name=${folder//\//-}
 commit=$(git rev-parse --short HEAD)
 [ -z "$(git status --porcelain -- crates)" ] || commit=$commit-changed
 work=$PWD/target/mutants
-output=$work/$commit/${name/#./all}-${shard//\//of}
+output=$work/$commit/${name/#./all}-${shard//\//of}${MUTANTS:+-named}
 mkdir -p "$output/reached" "$output/tests"
 touch "$output/list.tsv"
 export output tree=$work/tree
@@ -47,15 +49,18 @@ export output tree=$work/tree
 if [ ! -e "$output/all" ]; then
     # A name is FILE: DESCRIPTION: NUMBER, where the number counts equal descriptions in a file. Only then is it stable.
     cargo mutants --list --colors never --package everybuddy --file "$pattern" |
-        awk -v shard="$shard" -v OFS='\t' '
-            BEGIN { split(shard, part, "/") }
+        awk -v shard="$shard" -v names="${MUTANTS:-}" -v OFS='\t' '
+            BEGIN {
+                split(shard, part, "/")
+                while (names != "" && (getline line <names) > 0) named[substr(line, 1, index(line "\t", "\t") - 1)] = 1
+            }
             {
                 split($1, place, ":")
                 file = place[1]
                 sub(/^crates\/everybuddy\/src\//, "", file)
                 description = substr($0, length($1) + 2)
                 name = file ": " description ": " ++count[file, description]
-                if ((NR - 1) % part[2] == part[1]) print NR, place[1], place[2], place[3], description, name
+                if ((NR - 1) % part[2] == part[1] && (names == "" || name in named)) print NR, place[1], place[2], place[3], description, name
             }' >"$work/selected"
     if [ ! -s "$work/selected" ]; then
         echo "mutants: $pattern has no mutants in shard $shard" >&2
@@ -138,6 +143,7 @@ record() { # PROGRAM TEST: records what a test reaches, and prints the milliseco
 
 try() { # NUMBER PASS NAME: prints the verdict and the test that caused it.
     local number=$1 pass=$2 name=$3 log=$output/trial.$1 verdict=survived test=- status time program
+    [ -s "$output/tests/$number" ] || verdict=unreached
     : >"$log"
     while read -r time program tests; do
         status=0
@@ -149,20 +155,29 @@ try() { # NUMBER PASS NAME: prints the verdict and the test that caused it.
         test=$(sed -nE 's/^test ([^ ]+) \.\.\. ?(FAILED.*)?$/\1/p' "$log" | tail -1)
         break
     done < <(groups "$number" "$pass")
-    [ -s "$output/tests/$number" ] || verdict=unreached
     rm "$log"
     printf '%s\t%s\t%s\t%s\n' "$name" "$pass" "$verdict" "${test:--}"
 }
 
+# The shorter the tests of a call are, the sooner a mutant that runs forever is recognized.
 groups() { # NUMBER PASS: milliseconds, program and tests of each call.
     awk -F '\t' -v pass="$2" '
         (pass == "quick") != ($1 < 1000) { next }
         pass == "slow" { print $1, $2, $3; next }
-        { time[$2] += $1; tests[$2] = tests[$2] " " $3 }
+        {
+            call = ($1 < 20 ? 1 : $1 < 100 ? 2 : 3) " " ($2 == "lib" ? 1 : 2)
+            program[call] = $2
+            time[call] += $1
+            tests[call] = tests[call] " " $3
+        }
         END {
-            if (tests["lib"] != "") print time["lib"], "lib", tests["lib"]
-            if (tests["all"] != "") print time["all"], "all", tests["all"]
-        }' "$output/tests/$1"
+            for (level = 1; level <= 3; level++) {
+                for (which = 1; which <= 2; which++) {
+                    call = level " " which
+                    if (call in time) print time[call], program[call], tests[call]
+                }
+            }
+        }' "$output/tests/$1" 2>/dev/null || true
 }
 export -f tests record try groups
 

@@ -9,8 +9,8 @@
 //!
 //! # Invariants
 //!
-//! The program without a selected mutant is the original one: an alternative is only added beside the original code,
-//! which is not changed. An alternative contains one mutant and otherwise the original text.
+//! The program without a selected mutant is the original one: alternatives are added, and the original code is not
+//! changed. An alternative contains one mutant and otherwise the original text.
 
 mod places;
 
@@ -183,4 +183,45 @@ fn offset(text: &str, line: usize, column: usize) -> Option<usize> {
         .sum::<usize>();
     let (at, _) = text[start..].char_indices().nth(column - 1)?;
     Some(start + at)
+}
+
+#[test]
+fn every_kind_of_mutant_is_an_alternative_and_the_rest_stays() {
+    let source = "fn f(a: u8) -> u8 {\n    a * 2 + 1 // é\n}\nconst C: u8 = 1 + 2;\nfn g(s: S, b: bool) -> S {\n    \
+        match s {\n        S { x: 1, .. } => s,\n        S { x: 2, .. } if !b => s,\n        \
+        _ => S { x: 3, ..s },\n    }\n}\n";
+    let mutant = |(number, (place, description)): (usize, (&str, &str))| {
+        let (line, column) = place.split_once(':').expect("a place");
+        let fields = [&number.to_string(), "f.rs", line, column, description, "n"];
+        Mutant::read(&fields.join("\t")).expect("a mutant")
+    };
+    let mutants = [
+        ("2:5", "replace f -> u8 with 0"),
+        ("2:7", "replace * with / in f"),
+        ("2:11", "replace + with - in f"),
+        ("4:17", "replace + with *"),
+        ("7:9", "delete match arm S{x: 1, ..} in g"),
+        ("8:9", "delete match arm S{x: 2, ..} in g"),
+        ("8:27", "replace match guard !b with true in g"),
+        ("8:27", "delete ! in g"),
+        ("9:18", "delete field x from struct S expression in g"),
+        ("9:99", "replace && with || in g"),
+    ];
+    let mutants: Vec<Mutant> = mutants.into_iter().enumerate().map(mutant).collect();
+    let mut reasons = Reasons::new();
+    let edits = places::edits(source, &mutants.iter().collect::<Vec<_>>(), &mut reasons);
+    let (text, places) = spliced(source, &edits.expect("it is parsed"), &reasons);
+    let expected = "fn f(a: u8) -> u8 { if is(0) { return 0; }\n    \
+        (if is(2) { (a * 2) - (1) } else { (if is(1) { (a) / (2) } else { a * 2 }) + 1 }) // é\n}\n\
+        const C: u8 = 1 + 2;\nfn g(s: S, b: bool) -> S {\n    match s {\n        \
+        S { x: 1, .. } if !is(4) => s,\n        S { x: 2, .. } if !is(5) && (\
+        (if is(6) { true } else { (if is(7) { (b) } else { !b }) })) => s,\n        \
+        _ => (if is(8) { S {  ..s } } else { S { x: 3, ..s } }),\n    }\n}\n";
+    assert_eq!(text.replace("crate::mutants::", ""), expected);
+    let (range, number) = &places[1];
+    assert_eq!(*number, 2);
+    assert!(text[range.clone()].contains("(a * 2) - (1)"));
+    assert_eq!(reasons[&3], "uncompiled\tin a constant");
+    assert_eq!(reasons[&9], "uncompiled\tinside a macro");
+    assert_eq!(offset(&text, 2, 5), text.find("(if"));
 }
