@@ -186,6 +186,26 @@ fn only_with_exchange_any_does_a_larger_block_cost_a_cpu_its_space() {
 }
 
 #[test]
+fn a_partly_used_space_is_taken_before_one_that_is_whole() {
+    on("is+order=3+space=32KiB", &Setup::new(RANGES, 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        let first: Vec<Block> = (0..8).map(|_| take(system, &mut cpu, 0)).collect();
+        let second = take(system, &mut cpu, 0);
+        assert_ne!(space(second.start), space(first[0].start));
+        for block in &first[..2] {
+            system.free(&mut cpu, Release::block(*block)).unwrap();
+        }
+        let rest = (0..7).map(|_| take(system, &mut cpu, 0));
+        assert!(
+            rest.into_iter()
+                .all(|block| space(block.start) == space(second.start))
+        );
+        let next = take(system, &mut cpu, 0);
+        assert_eq!(space(next.start), space(first[0].start));
+    });
+}
+
+#[test]
 fn a_cpu_that_keeps_its_space_is_served_by_an_unassigned_one_before_a_peers() {
     let spec = "is+order=3+space=32KiB+exchange=single";
     // Two CPUs, and three spaces.
