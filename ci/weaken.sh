@@ -34,7 +34,7 @@ touch "$list"
 if [ ! -e "$output/program" ]; then
     rm -rf "$tree"
     mkdir -p "$tree"
-    git ls-files -coz --exclude-standard Cargo.toml Cargo.lock crates examples xtask | xargs -0 cp --parents -t "$tree"
+    git ls-files -coz --exclude-standard Cargo.toml Cargo.lock crates examples xtask | xargs -0 cp -P --parents -t "$tree"
     source=$tree/crates/everybuddy/src
     : >"$output/places"
     while read -r file; do

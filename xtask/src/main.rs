@@ -1,15 +1,18 @@
-//! Tasks of developers: `cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH] | book [check]`.
+//! Tasks of developers: `cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH] | book [check] |
+//! mutants FOLDER`.
 //!
 //! A rule that no tool checks is forgotten. `tidy` checks what rustfmt, clippy and the compiler cannot check, `docs`
 //! writes what is generated from the code, `numbers` lists the measured numbers of
 //! DOCUMENT that no result fills, and `prose` stores the limits of the rules of plain English, or lists the
-//! places below PATH that break them. `book` writes the tree that mdBook reads, and checks what it wrote.
+//! places below PATH that break them. `book` writes the tree that mdBook reads, and checks what it wrote. `mutants`
+//! writes mutants into a copy of the sources.
 
 mod book;
 mod cycles;
 mod docs;
 mod documents;
 mod graph;
+mod mutants;
 mod names;
 mod numbers;
 mod prose;
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
         ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files)),
         ("graph", None) => graph::write(&root),
         ("numbers", Some(document)) => numbers::measured::list(&root, &document),
+        ("mutants", Some(folder)) => mutants::write(folder.as_ref()),
         ("book", None) => book::write(&root),
         ("book", Some(check)) if check == "check" => book::check(&root),
         ("prose", None) => tidy::files(&root).and_then(|files| prose::store(&root, &files)),
@@ -34,7 +38,7 @@ fn main() -> ExitCode {
             tidy::files(&root).and_then(|files| prose::list(&root, &files, &path))
         }
         _ => Err(
-            "usage: cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH] | book"
+            "usage: cargo run -p xtask -- tidy | docs | graph | numbers DOCUMENT | prose [PATH] | book | mutants FOLDER"
                 .into(),
         ),
     };

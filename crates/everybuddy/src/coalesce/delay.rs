@@ -114,8 +114,7 @@ impl Delay {
     fn mode<P: Platform, S: LocalStructure<P>>(self, structure: &S, order: Order) -> Mode {
         let class = structure.class(order);
         match self.rule {
-            // Calls with a debt do not use this function; here everything owed is paid immediately.
-            Rule::Debt if debt::balance(structure, order) < 0 => Mode::Accelerated,
+            // Calls with a debt do not use this function. What `settle` frees locally, it frees globally later.
             Rule::Slack | Rule::Debt => match class.slack.get() {
                 0 => Mode::Accelerated,
                 1 => Mode::Reclaiming,

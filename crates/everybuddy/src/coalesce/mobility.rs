@@ -28,7 +28,7 @@
 //! Linux also counts the allocated frames of the request's class in the page block. The class of an allocated frame is
 //! not recorded here, so only free frames count.
 
-use super::{AdjacentBlocks, Coalesce, Eager};
+use super::{Coalesce, Eager};
 use crate::frame::Order;
 use crate::frame_table::Frame;
 use crate::platform::Platform;
@@ -157,15 +157,6 @@ impl<P: Platform> Coalesce<P, MobilityLists<'_, P>> for ByMobility {
 
     fn free(&self, lists: &MobilityLists<'_, P>, head: Frame, order: Order, probe: &mut P::Probe) {
         Eager.free(lists, head, order, probe);
-    }
-
-    fn free_adjacent(
-        &self,
-        lists: &MobilityLists<'_, P>,
-        row: AdjacentBlocks,
-        probe: &mut P::Probe,
-    ) {
-        Eager.free_adjacent(lists, row, probe);
     }
 }
 

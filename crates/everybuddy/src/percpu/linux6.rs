@@ -220,8 +220,8 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         )
     }
 
-    /// Returns at least `frames` frames to the zone: the oldest of each list in turn, starting with the list of order
-    /// `first`.
+    /// Returns at least `frames` frames to the zone, the oldest of a list first. Empties one list after the other,
+    /// starting with that of order `first`.
     fn drain_oldest<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -242,13 +242,12 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
             }
             for _ in 0..LISTS {
                 let order = Order::saturating(u32::from(CACHED_ORDERS[turn % LISTS]));
-                let list = &self.lists[turn % LISTS];
-                turn += 1;
-                if let Some(head) = list.pop_oldest(table) {
+                if let Some(head) = self.lists[turn % LISTS].pop_oldest(table) {
                     moved += order.frames();
                     self.frames.set(self.frames.get() - order.frames());
                     return Some((head, order, BlockRing::<P, CHECK>::tag(order, owner)));
                 }
+                turn += 1;
             }
             None
         });
@@ -410,6 +409,22 @@ mod tests {
         assert_eq!((large.batch, large.high_max), (63, (4 << 20) / 8 / 8));
         assert!(large.high_min >= 4 * large.batch && large.high_min < large.high_max);
         assert_eq!(Tuning::linux(1024, 1).batch, 1);
+        // Frames, CPUs; batch, low watermark of the zone per CPU, an eighth of memory per CPU.
+        for (frames, cpus, batch, high_min, high_max) in [
+            (1 << 10, 1, 1, 80, 128),
+            (1 << 15, 1, 7, 452, 4096),
+            (100_000, 3, 31, 263, 4166),
+            (1 << 18, 8, 63, 252, 4096),
+            (4 << 20, 8, 63, 1036, 65536),
+            (1 << 28, 64, 63, 4706, 524_288),
+        ] {
+            let expected = Tuning {
+                batch,
+                high_min,
+                high_max,
+            };
+            assert_eq!(Tuning::linux(frames, cpus), expected);
+        }
         // Batches are one less than a power of two, and grow with memory.
         let mut last = 0;
         for shift in 10..24 {

@@ -172,6 +172,76 @@ fn a_parked_list_is_kept_for_its_cpu() {
 }
 
 #[test]
+fn a_parked_list_with_bypass_keeps_what_its_cpu_frees() {
+    for name in ["lbs-1", "lis-1"] {
+        with(name, |take, give, park, cpu| {
+            let held = take(cpu, 3);
+            for frame in held {
+                park(cpu);
+                give(cpu, &[frame]);
+            }
+            assert_eq!(counts(cpu).bypasses_order0, 3, "the requests of {name}");
+            take(cpu, 3);
+            assert_eq!(counts(cpu).bypasses_order0, 3, "{name}");
+        });
+    }
+}
+
+/// The systems with a list for each CPU.
+const LISTS: [&str; 6] = [
+    "lbs-31",
+    "lbs-1",
+    "spring",
+    "linux-6",
+    "pcp-buddy",
+    "magazines",
+];
+
+#[test]
+fn an_empty_list_is_drained_without_the_zone() {
+    for name in LISTS {
+        on(name, &Setup::new(RANGES, 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            for _ in 0..2 {
+                system.drain(&mut cpu);
+                assert_eq!(system.buffered_frames(CpuId(0)), 0);
+                assert_eq!(counts(&mut cpu).drains, 0, "{name}");
+            }
+        });
+    }
+}
+
+/// What comes into the lists leaves them, and each block that was split is coalesced again.
+#[test]
+fn what_is_counted_is_balanced_when_all_is_free() {
+    for name in LISTS {
+        on(name, &Setup::new(RANGES, 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let mut random = everybuddy_suite::Random(1);
+            let mut held = Vec::new();
+            for _ in 0..20_000 {
+                if random.chance(52) {
+                    held.push(system.allocate(&mut cpu, Request::FRAME).unwrap());
+                } else if !held.is_empty() {
+                    let frame = held.swap_remove(random.below(held.len() as u64) as usize);
+                    system.free(&mut cpu, Release::frame(frame)).unwrap();
+                }
+            }
+            for frame in held {
+                system.free(&mut cpu, Release::frame(frame)).unwrap();
+            }
+            system.drain(&mut cpu);
+            system.quiesce(&mut cpu).unwrap();
+            let counts = counts(&mut cpu);
+            assert_eq!(counts.splits, counts.coalescings, "{name}");
+            if !name.ends_with("-1") {
+                assert_eq!(counts.frames_refilled, counts.frames_drained, "{name}");
+            }
+        });
+    }
+}
+
+#[test]
 fn larger_orders_go_straight_through() {
     let larger = |system: &System<'_>| {
         let mut cpu = claim(&NativeCpus::new(1), 0);

@@ -5,6 +5,7 @@ mod excluded;
 mod handover;
 mod holds;
 mod late;
+mod linux6;
 mod lists;
 mod magazines;
 mod managers;

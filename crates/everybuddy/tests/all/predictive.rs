@@ -221,6 +221,20 @@ fn without_hints_the_run_so_far_is_enough() {
 }
 
 #[test]
+fn after_requests_there_is_room_for_half_an_initial_limit_of_frees() {
+    on("spring", |bench| {
+        bench.hold(2000);
+        // The refills of a run grow to 512 frames, which is also the initial limit.
+        while bench.take(1, endless(1)).frames_refilled < 512 {}
+        let kept = bench.kept();
+        assert_eq!(kept, 511);
+        assert_eq!(bench.give(255, endless(1)), nothing());
+        assert_eq!(bench.kept(), kept + 255);
+        assert_eq!(bench.give(2, endless(1)).drains, 1);
+    });
+}
+
+#[test]
 fn no_more_is_kept_than_the_bound() {
     for most in [1, 2, 3, 5, 64, 700, 5000] {
         on(&format!("spring+high={most}"), |bench| {

@@ -186,6 +186,42 @@ fn only_with_exchange_any_does_a_larger_block_cost_a_cpu_its_space() {
 }
 
 #[test]
+fn a_partly_used_space_is_taken_before_one_that_is_whole() {
+    on("is+order=3+space=32KiB", &Setup::new(RANGES, 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        let first: Vec<Block> = (0..8).map(|_| take(system, &mut cpu, 0)).collect();
+        let second = take(system, &mut cpu, 0);
+        assert_ne!(space(second.start), space(first[0].start));
+        for block in &first[..2] {
+            system.free(&mut cpu, Release::block(*block)).unwrap();
+        }
+        let rest = (0..7).map(|_| take(system, &mut cpu, 0));
+        assert!(
+            rest.into_iter()
+                .all(|block| space(block.start) == space(second.start))
+        );
+        let next = take(system, &mut cpu, 0);
+        assert_eq!(space(next.start), space(first[0].start));
+    });
+}
+
+#[test]
+fn a_cpu_that_keeps_its_space_is_served_by_an_unassigned_one_before_a_peers() {
+    let spec = "is+order=3+space=32KiB+exchange=single";
+    // Two CPUs, and three spaces.
+    on(spec, &Setup::new(&[FrameRange::new(0, 24)], 2), |system| {
+        let set = NativeCpus::new(2);
+        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
+        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
+        let theirs = take(system, &mut second, 0);
+        let pair = take(system, &mut first, 1);
+        let taken = [own[0], theirs].map(|block| space(block.start));
+        assert!(!taken.contains(&space(pair.start)), "{pair:?}, {taken:?}");
+        assert_eq!(counts(&mut first).exchanges, 0);
+    });
+}
+
+#[test]
 fn a_space_is_shared_for_single_frames_and_the_share_is_counted() {
     for (option, order, shares) in [
         ("", 0, 1),

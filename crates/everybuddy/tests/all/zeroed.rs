@@ -148,6 +148,7 @@ fn a_refused_promise_promises_nothing() {
 /// Three CPUs write to what they hold, sometimes only zeros. A holder that is told of zeros finds zeros.
 #[test]
 fn a_holder_that_is_told_of_zeros_finds_zeros() {
+    let told_of_parts = AtomicBool::new(false);
     for name in [
         "bs+order=5",
         "lbs-31+order=5+batch=2+high=3",
@@ -155,7 +156,7 @@ fn a_holder_that_is_told_of_zeros_finds_zeros() {
         "everybuddy",
     ] {
         let content: Vec<AtomicU32> = (0..2048).map(|_| AtomicU32::new(1)).collect();
-        let told = [const { AtomicBool::new(false) }; 2];
+        let told_of_blocks = AtomicBool::new(false);
         on_two_zones(name, 3, |nodes| {
             let cpus = &NativeCpus::new(3);
             let work = |id: u16| {
@@ -172,7 +173,12 @@ fn a_holder_that_is_told_of_zeros_finds_zeros() {
                     let frames = &content[start.0 as usize..][..1 << of];
                     let mut is_zero = nodes.is_zeroed(start, 1 << of);
                     if is_zero {
-                        told[usize::from(of == 3)].store(true, Ordering::Relaxed);
+                        let told = if of == 3 {
+                            &told_of_blocks
+                        } else {
+                            &told_of_parts
+                        };
+                        told.store(true, Ordering::Relaxed);
                         let all = frames
                             .iter()
                             .all(|frame| frame.load(Ordering::Relaxed) == 0);
@@ -198,6 +204,8 @@ fn a_holder_that_is_told_of_zeros_finds_zeros() {
                 }
             });
         });
-        assert_eq!(told.map(AtomicBool::into_inner), [true; 2], "{name}");
+        assert!(told_of_blocks.into_inner(), "{name}");
     }
+    // With one system, this depends on the schedule.
+    assert!(told_of_parts.into_inner());
 }

@@ -97,7 +97,7 @@ impl Bench<'_, '_> {
 }
 
 /// Returns the blocks of `frames` frames when everything is coalesced.
-fn whole(frames: u32) -> Vec<u64> {
+pub(super) fn whole(frames: u32) -> Vec<u64> {
     with_structure::<Counting, _>(frames, LARGEST, Tag::INTERIOR, |place| {
         let standard = FreeLists::new(place);
         let first = standard.table().frame(Pfn(0)).unwrap();

@@ -3,6 +3,7 @@
 mod debt;
 mod delay;
 mod figure_2;
+mod runs;
 mod watermarks;
 
 use crate::Native;
