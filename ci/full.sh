@@ -33,7 +33,7 @@ python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh
-mutants        40 min   ci/mutants.sh
+mutants        20 min   ci/mutants.sh coalesce
 fuzz           55 min   ci/fuzz.sh
 '
 

@@ -23,7 +23,8 @@
 #                function returns an unnamed type
 #
 # verdicts.tsv has one line for each mutant. ci/mutants-known.tsv lists the mutants that are known to survive, with the
-# reason for each. The script fails if another one survives, or if a listed one is caught.
+# reason for each. The script fails if another one survives, or if a listed one is caught. Most time is spent on mutants
+# that survive, since all tests run that reach them, and on the build. Coalesce takes about 20 minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=never
@@ -215,6 +216,6 @@ done
 awk -F '\t' '
     /^#/ { next }
     FILENAME ~ /known/ { known[$1] = 1; next }
-    ($3 == "caught" || $3 == "timeout") && $1 in known { print "mutants: " $1 ": listed as known to survive, but " $3; bad = 1 }
+    $3 == "caught" && $1 in known { print "mutants: " $1 ": listed as known to survive, but caught"; bad = 1 }
     ($3 == "survived" || $3 == "unreached") && !($1 in known) { print "mutants: " $1 ": " $3 ", and not listed"; bad = 1 }
     END { exit bad }' ci/mutants-known.tsv "$output/verdicts.tsv"

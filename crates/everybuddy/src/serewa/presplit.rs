@@ -127,3 +127,41 @@ impl StartStatistics {
         Presplit::new(self.most)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    proptest! {
+        /// Of each order, as many blocks are requested as lived at the same time while requests were recorded.
+        #[test]
+        fn the_division_has_the_most_blocks_that_lived_together(
+            requests in 0u32..40,
+            steps in prop::collection::vec((any::<bool>(), 0u8..3), 0..100),
+        ) {
+            let mut statistics = StartStatistics::new(requests.into());
+            let (mut live, mut most, mut recorded) = ([0u32; 3], [0u32; 3], 0);
+            for (allocates, order) in steps {
+                let (order, own) = (Order::new(order).unwrap(), usize::from(order));
+                if allocates && recorded < requests {
+                    statistics.allocated(order);
+                    recorded += 1;
+                    live[own] += 1;
+                    most[own] = most[own].max(live[own]);
+                } else if allocates {
+                    statistics.allocated(order);
+                } else if live[own] > 0 {
+                    statistics.freed(order);
+                    live[own] -= 1;
+                }
+                prop_assert_eq!(statistics.is_complete(), recorded == requests);
+            }
+            let presplit = statistics.presplit();
+            let blocks: Vec<u32> = presplit.blocks().iter().copied().take(3).collect();
+            prop_assert_eq!(&blocks[..], &most[..]);
+            prop_assert_eq!(presplit.is_none(), most == [0; 3]);
+        }
+    }
+}

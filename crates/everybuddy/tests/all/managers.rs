@@ -133,3 +133,16 @@ fn a_manager_whose_caller_has_left_does_not_wait_for_another_one() {
         assert_eq!(system.buffered_frames(CpuId(0)), 0);
     });
 }
+
+#[test]
+fn with_remnants_first_a_request_uses_what_the_last_one_left() {
+    for (option, same) in [("", false), ("+remnants=first", true)] {
+        let spec = format!("serewa+order=3{option}");
+        on(&spec, &Setup::new(&[FrameRange::new(0, 64)], 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let [first, second] =
+                [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap().0 / 8);
+            assert_eq!(first == second, same, "{spec}");
+        });
+    }
+}
