@@ -150,7 +150,10 @@ impl Input {
 
     /// Returns `true` if the file has the contents that it had.
     pub(crate) fn is_unchanged(&self) -> bool {
-        digest(&self.parts).ok() == self.digest
+        match &self.digest {
+            None => true,
+            Some(known) => digest(&self.parts).is_ok_and(|now| now == *known),
+        }
     }
 }
 
