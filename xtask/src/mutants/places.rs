@@ -220,6 +220,15 @@ fn binds(condition: &Expr) -> bool {
     }
 }
 
+/// Visits what is, or contains, code that must be constant.
+macro_rules! visits_constants {
+    ($($visit:ident: $kind:ident,)*) => {
+        $(fn $visit(&mut self, item: &'ast syn::$kind) {
+            self.within("in a constant", |finder| visit::$visit(finder, item));
+        })*
+    };
+}
+
 impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.function(&item.sig, &item.block, |finder| {
@@ -319,46 +328,14 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         visit::visit_expr_struct(self, value);
     }
 
-    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
-        self.within("in a constant", |finder| {
-            visit::visit_item_const(finder, item)
-        });
-    }
-
-    fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
-        self.within("in a constant", |finder| {
-            visit::visit_impl_item_const(finder, item)
-        });
-    }
-
-    fn visit_trait_item_const(&mut self, item: &'ast syn::TraitItemConst) {
-        self.within("in a constant", |finder| {
-            visit::visit_trait_item_const(finder, item)
-        });
-    }
-
-    fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
-        self.within("in a constant", |finder| {
-            visit::visit_item_static(finder, item)
-        });
-    }
-
-    fn visit_expr_const(&mut self, block: &'ast syn::ExprConst) {
-        self.within("in a constant", |finder| {
-            visit::visit_expr_const(finder, block)
-        });
-    }
-
-    fn visit_generic_argument(&mut self, argument: &'ast syn::GenericArgument) {
-        self.within("in a constant", |finder| {
-            visit::visit_generic_argument(finder, argument)
-        });
-    }
-
-    fn visit_type_array(&mut self, array: &'ast syn::TypeArray) {
-        self.within("in a constant", |finder| {
-            visit::visit_type_array(finder, array)
-        });
+    visits_constants! {
+        visit_item_const: ItemConst,
+        visit_impl_item_const: ImplItemConst,
+        visit_trait_item_const: TraitItemConst,
+        visit_item_static: ItemStatic,
+        visit_expr_const: ExprConst,
+        visit_generic_argument: GenericArgument,
+        visit_type_array: TypeArray,
     }
 
     fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
