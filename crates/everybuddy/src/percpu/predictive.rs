@@ -236,6 +236,14 @@ impl<P: Platform> Run<P> {
         hint.origin() == Hint::NONE.origin() || self.origin.get() == hint.origin()
     }
 
+    /// Records a request or a free of another run, which was a hit and after which `kept` frames are cached.
+    fn begin(&self, hint: Hint, releases: bool, kept: u32) {
+        self.origin.set(hint.origin());
+        self.releases.set(u32::from(releases));
+        self.frames.set(1);
+        self.kept.set(kept);
+    }
+
     /// Records a request or a free that missed while `kept` frames were cached. Returns what came before it.
     fn note(&self, hint: Hint, releases: bool, kept: u32) -> Before {
         let before = self.kept.get();
@@ -311,8 +319,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         if kept >= rest || self.limit.get() != self.bound.limit_of_requests(kept) {
             return false;
         }
-        self.run.note(hint, false, kept + 1);
-        self.run.kept.set(kept);
+        self.run.begin(hint, false, kept);
         true
     }
 
@@ -327,8 +334,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         if kept >= self.bound.limit || self.limit.get() != self.bound.limit(1, kept, hint.after()) {
             return false;
         }
-        self.run.note(hint, true, kept - 1);
-        self.run.kept.set(kept);
+        self.run.begin(hint, true, kept);
         true
     }
 
@@ -506,7 +512,8 @@ mod tests {
             assert_eq!(limit(Predict::Both), limit(Predict::Run), "{left}");
         }
         // Before them, the region's end bounds the limit.
-        let left = MIN_TAIL + 1000;
-        assert_eq!(bound(Predict::Region).limit(500, 10, left), 10 + left);
+        for left in [MIN_TAIL, MIN_TAIL + 1000] {
+            assert_eq!(bound(Predict::Region).limit(500, 10, left), 10 + left);
+        }
     }
 }

@@ -13,6 +13,7 @@ mod metadata;
 mod native;
 mod nodes;
 mod oracle;
+mod pcp_buddy;
 mod places;
 mod predictive;
 mod silent;

@@ -235,6 +235,107 @@ fn after_requests_there_is_room_for_half_an_initial_limit_of_frees() {
 }
 
 #[test]
+fn a_run_that_changes_its_direction_counts_what_was_a_hit() {
+    on("spring", |bench| {
+        bench.hold(4000);
+        // The region's run is noticed at its first free, which is a hit, and again when the list is empty.
+        assert_eq!(bench.give(399, endless(1)), nothing());
+        assert_eq!(bench.give(1, endless(2)), nothing());
+        assert_eq!(bench.take(400, endless(2)), nothing());
+        assert_eq!(bench.take(1, endless(2)).frames_refilled, 400);
+        // 399 frames are left, and half an initial limit has room, less the free that makes the list full.
+        assert_eq!(bench.give(255, endless(2)), nothing());
+        let full = bench.give(1, endless(2));
+        assert_eq!((full.frames_drained, full.frames_predicted), (655, 512));
+        // These 256 frees count when the list is full again.
+        assert_eq!(bench.give(511, endless(2)), nothing());
+        let full = bench.give(1, endless(2));
+        assert_eq!((full.frames_drained, full.frames_predicted), (512, 768));
+    });
+}
+
+#[test]
+fn a_run_of_requests_has_the_limit_of_what_it_leaves() {
+    on("spring", |bench| {
+        bench.hold(4000);
+        // The limit of these frees is 1024 in the end.
+        assert_eq!(bench.give(1024, endless(1)).frames_predicted, 512 + 1024);
+        assert_eq!(bench.give(10, endless(1)), nothing());
+        // A request of another region is served from the list, and sets the limit to that of 9 frames.
+        assert_eq!(bench.take(1, endless(2)), nothing());
+        assert_eq!(bench.give(502, endless(2)), nothing());
+        assert_eq!(bench.give(1, endless(2)).frames_drained, 512);
+    });
+}
+
+#[test]
+fn a_run_of_requests_that_ends_leaves_less_than_two_first_refills() {
+    on("spring", |bench| {
+        // (Frames before the request of another region, what it drains.) The limit does not change.
+        for (round, (frames, drained)) in [(256, 0), (257, 128)].into_iter().enumerate() {
+            let region = 2 * round as u32;
+            bench.hold(1000);
+            assert_eq!(bench.take(1, endless(region)).frames_refilled, 128);
+            assert_eq!(bench.give(frames - 127, endless(region)), nothing());
+            let first = bench.take(1, endless(region + 1));
+            assert_eq!(first.frames_drained, drained, "of {frames}");
+            assert_eq!(bench.kept(), u64::from(frames) - 1 - drained);
+        }
+        // The same where the limit changes, since the last refill was larger.
+        for (frames, drained) in [(256, 0), (257, 128)] {
+            let region = 10 + frames;
+            bench.hold(1000);
+            while bench.take(1, endless(region)).frames_refilled < 512 {}
+            assert_eq!(bench.take(511 - frames, endless(region)), nothing());
+            let first = bench.take(1, endless(1));
+            assert_eq!(first.frames_drained, drained, "of {frames}");
+        }
+    });
+    // The smallest bounds: first refills of one frame, and lists of less than five.
+    on("spring+high=5", |bench| {
+        let mut moved = Vec::new();
+        for _ in 0..5 {
+            moved.push(bench.take(1, endless(1)).frames_refilled);
+        }
+        assert_eq!((moved, bench.kept()), (vec![1, 1, 2, 0, 4], 3));
+        assert_eq!(bench.take(1, endless(2)).frames_drained, 1);
+        assert_eq!(bench.kept(), 1);
+    });
+}
+
+#[test]
+fn a_run_of_frees_begins_with_an_empty_list_whatever_limit_fits() {
+    on("spring+predict=region", |bench| {
+        bench.hold(3000);
+        // The limit is the end of the region, 1000 frames.
+        assert_eq!(bench.give(599, hint(1, 1, 1000)), nothing());
+        // So it would be for the next region, of which 400 frames are left after the first.
+        assert_eq!(bench.give(1, hint(1, 2, 401)).frames_drained, 600);
+        assert_eq!(bench.kept(), 0);
+    });
+}
+
+#[test]
+fn requests_that_outnumber_the_frees_of_a_run_end_it() {
+    on("spring", |bench| {
+        bench.hold(4000);
+        assert_eq!(bench.give(512, endless(1)).frames_predicted, 512);
+        // A parked list is examined although it is neither empty nor full: the run has 713 frees now.
+        assert_eq!(bench.give(200, endless(1)), nothing());
+        bench.system.park(bench.cpu);
+        assert_eq!(bench.give(1, endless(1)), nothing());
+        // Requests without hints are hits, and belong to no other run.
+        assert_eq!(bench.take(50, Hint::NONE), nothing());
+        bench.system.park(bench.cpu);
+        assert_eq!(bench.give(1, endless(1)), nothing());
+        // The free above has begun a run, and the limit is an initial one.
+        assert_eq!(bench.kept(), 152);
+        assert_eq!(bench.give(511 - 152, endless(1)), nothing());
+        assert_eq!(bench.give(1, endless(1)).frames_drained, 512);
+    });
+}
+
+#[test]
 fn no_more_is_kept_than_the_bound() {
     for most in [1, 2, 3, 5, 64, 700, 5000] {
         on(&format!("spring+high={most}"), |bench| {
