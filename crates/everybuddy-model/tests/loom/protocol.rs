@@ -215,6 +215,23 @@ fn one_asker_and_a_quiescing_cpu<M: Memory>(spec: &'static str, preemptions: usi
     });
 }
 
+/// A parked CPU asks all others to drain, without a request that ends its parking first.
+fn a_parked_cpu_quiesces_while_its_list_is_fetched<M: Memory>(
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        machine.on(1, |w| {
+            keep(w, 2);
+            w.park();
+        });
+        machine.at_once(&[&churn_and_park, &|w| {
+            w.quiesce();
+            w.park();
+        }]);
+    });
+}
+
 fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 3, 3, Some(preemptions), |machine| {
         machine.on(2, |w| keep(w, 3));
@@ -417,3 +434,6 @@ models!(
 // Every access to plain memory is checked for races. A hit may look at a list that is being drained, but only with
 // `peek`, as a hint.
 all_models!(linux_plain, Plain, [2], [1], "lbs-31+batch=2+high=4");
+models!(
+    linux_parked, Plain, "lbs-31+batch=2+high=4";
+    [2] a_parked_cpu_quiesces_while_its_list_is_fetched; );

@@ -404,3 +404,36 @@ impl<P: Platform> Drop for HeldLock<'_, P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Native;
+    use crate::arena::Memory;
+    use std::mem::MaybeUninit;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// A thread reads the tail before the head, and others may move both in between.
+    #[test]
+    fn no_position_lies_between_a_tail_and_a_head_that_is_ahead_of_it() {
+        let plan = AreaQueue::<Native>::plan(ArenaPlan::default(), 4);
+        let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
+        let mut arena = Arena::new(Memory::new(&mut memory));
+        let table = FrameTable::new(&[]);
+        let queue = AreaQueue::<Native>::new(&mut arena, table, Queue::Linking, 4, false).unwrap();
+        for (head, tail, expected) in [
+            (3, 3, &[][..]),
+            (3, 5, &[3, 4]),
+            (6, 3, &[]),
+            (4, 3, &[]),
+            // The head was read late: there are four slots.
+            (1, 7, &[3, 4, 5, 6]),
+            (u32::MAX, 1, &[u32::MAX, 0]),
+        ] {
+            queue.head.store(head, Ordering::Relaxed);
+            queue.tail.store(tail, Ordering::Relaxed);
+            assert_eq!(queue.positions().collect::<Vec<_>>(), expected);
+        }
+    }
+}

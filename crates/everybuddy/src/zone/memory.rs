@@ -144,3 +144,44 @@ impl ZoneGeometry {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Native;
+    use crate::arena::Memory;
+    use std::collections::BTreeSet;
+    use std::mem::MaybeUninit;
+    use std::ptr::from_ref;
+    use std::vec;
+
+    #[test]
+    fn each_part_has_lists_of_its_own() {
+        for line in [Line::Own, Line::Beside] {
+            let geometry = ZoneGeometry {
+                frames: 40,
+                part: 16,
+                max_order: Order::saturating(3),
+                lock: LockKind::Spin,
+                line,
+                bits: Bits::Typed,
+                classes: false,
+                more_lists: 2,
+            };
+            let plan = geometry.plan::<Native>(ArenaPlan::default());
+            let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
+            let mut arena = Arena::new(Memory::new(&mut memory));
+            let part = geometry
+                .make::<Native>(&mut arena, FrameTable::new(&[]))
+                .unwrap();
+            let mut lists = BTreeSet::new();
+            for number in 0..3 {
+                let (_, place) = part(number);
+                lists.insert(from_ref(place.levels));
+                lists.extend(place.more_levels.iter().map(|levels| from_ref(&**levels)));
+                assert_eq!(place.first, 16 * number);
+            }
+            assert_eq!(lists.len(), 3 * (1 + 2));
+        }
+    }
+}

@@ -518,3 +518,19 @@ fn of_two_releases_at_the_same_moment_one_is_believed() {
     }
     assert_eq!(believed.into_inner(), 8000);
 }
+
+/// A nested request cannot wait for other domains. With only one it knows that memory is exhausted.
+#[test]
+fn a_nested_request_that_searched_the_only_domain_is_exhausted() {
+    let ranges = [FrameRange::new(0, 16)];
+    let setup = Setup::new(&ranges, 2);
+    everybuddy_suite::on("spring-core+order=3", &setup, |system| {
+        let mut cpu = everybuddy_suite::claim(&NativeCpus::new(2), 0);
+        for _ in 0..16 {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        assert_eq!(system.snapshot(&mut cpu).domains, 1);
+        let nested = system.allocate_nested(cpu.id(), Request::FRAME);
+        assert_eq!(nested, Err(AllocateError::Exhausted));
+    });
+}

@@ -107,6 +107,65 @@ impl Rules {
     }
 }
 
+/// A run of requests (`true`) or of frees: the list, and the number of frames.
+type Run = (bool, usize, u32);
+
+/// Compares each call of some runs with the rules.
+fn follow((frames, cpus, name): (u32, u16, &str), mut rules: Rules, runs: &[Run]) {
+    let ranges = [FrameRange::new(0, frames.into())];
+    on(name, &Setup::new(&ranges, cpus), |system| {
+        let mut cpu = claim(&NativeCpus::new(cpus), 0);
+        let mut held: [Vec<Pfn>; 5] = Default::default();
+        let mut held_frames = 0;
+        for (allocates, list, count) in runs {
+            let (list, order) = (*list, Order::new(ORDERS[*list]).unwrap());
+            for _ in 0..count.div_ceil(order.frames()) {
+                let before = cpu.probe().counts;
+                let expected = if *allocates {
+                    // Far from a shortage, which would drain the lists.
+                    if held_frames + order.frames() > frames / 4 {
+                        break;
+                    }
+                    held[list].push(system.allocate(&mut cpu, Request::order(order)).unwrap());
+                    held_frames += order.frames();
+                    (rules.allocate(list), 0)
+                } else {
+                    let Some(head) = held[list].pop() else { break };
+                    let block = everybuddy::Block::new(head, order);
+                    system.free(&mut cpu, Release::block(block)).unwrap();
+                    held_frames -= order.frames();
+                    (0, rules.free(list))
+                };
+                let now = cpu.probe().counts;
+                let moved = (
+                    (now.frames_refilled - before.frames_refilled) as u32,
+                    (now.frames_drained - before.frames_drained) as u32,
+                );
+                assert_eq!(moved, expected, "{order:?}, then {rules:?}");
+                assert_eq!(system.buffered_frames(cpu.id()), u64::from(rules.count));
+            }
+        }
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+/// A free of two frames, which asks whether the lists are full, raises the high watermark only if they are.
+#[test]
+fn a_list_that_is_not_full_keeps_its_high_watermark() {
+    let runs = [
+        (true, 0, 1300),
+        (true, 1, 6),
+        // The second of two blocks in a run of frees empties the lists, and lowers the high watermark to 252.
+        (false, 0, 300),
+        (false, 1, 4),
+        // 305 frames were freed then. The next block finds few in the lists.
+        (false, 0, 1),
+        (false, 1, 2),
+        (false, 0, 400),
+    ];
+    follow((1 << 18, 8, "linux-6"), Rules::new(63, 252, 4096), &runs);
+}
+
 proptest! {
     /// Each call moves what the rules say: how many frames a refill brings, when a drain comes, and how many it takes.
     #[test]
@@ -123,41 +182,6 @@ proptest! {
             1..40,
         ),
     ) {
-        let ranges = [FrameRange::new(0, frames.into())];
-        on(name, &Setup::new(&ranges, cpus), |system| {
-            let mut cpu = claim(&NativeCpus::new(cpus), 0);
-            let mut rules = Rules::new(batch, high_min, high_max);
-            let mut held: [Vec<Pfn>; 5] = Default::default();
-            let mut held_frames = 0;
-            for (allocates, list, count) in &runs {
-                let (list, order) = (*list, Order::new(ORDERS[*list]).unwrap());
-                for _ in 0..count.div_ceil(order.frames()) {
-                    let before = cpu.probe().counts;
-                    let expected = if *allocates {
-                        // Far from a shortage, which would drain the lists.
-                        if held_frames + order.frames() > frames / 4 {
-                            break;
-                        }
-                        held[list].push(system.allocate(&mut cpu, Request::order(order)).unwrap());
-                        held_frames += order.frames();
-                        (rules.allocate(list), 0)
-                    } else {
-                        let Some(head) = held[list].pop() else { break };
-                        let block = everybuddy::Block::new(head, order);
-                        system.free(&mut cpu, Release::block(block)).unwrap();
-                        held_frames -= order.frames();
-                        (0, rules.free(list))
-                    };
-                    let now = cpu.probe().counts;
-                    let moved = (
-                        (now.frames_refilled - before.frames_refilled) as u32,
-                        (now.frames_drained - before.frames_drained) as u32,
-                    );
-                    assert_eq!(moved, expected, "{order:?}, then {rules:?}");
-                    assert_eq!(system.buffered_frames(cpu.id()), u64::from(rules.count));
-                }
-            }
-            system.check(&mut cpu).unwrap();
-        });
+        follow((frames, cpus, name), Rules::new(batch, high_min, high_max), &runs);
     }
 }

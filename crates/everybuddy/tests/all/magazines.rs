@@ -97,6 +97,19 @@ fn a_full_depot_drains_whole_magazines() {
 }
 
 #[test]
+fn the_depot_has_room_for_two_magazines_of_each_cpu() {
+    on("magazines+batch=4", &Setup::new(RANGES, 3), |system| {
+        let cpus = NativeCpus::new(3);
+        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
+        let held = allocate(system, &mut first, 4 * 8 + 1);
+        free(system, &mut second, &held[..4 * 8]);
+        assert_eq!(second.probe().counts.drains, 0);
+        free(system, &mut second, &held[4 * 8..]);
+        assert_eq!(second.probe().counts.drains, 1);
+    });
+}
+
+#[test]
 fn misuse_of_a_frame_in_the_depot_is_refused_and_changes_nothing() {
     with("magazines", |system, first, second| {
         let held = allocate(system, first, 31 * 4);

@@ -1,4 +1,4 @@
-//! Two managers of Serewa, both of which serve a CPU that no longer waits.
+//! Serewa's services: what each does, and two managers, both of which serve a CPU that no longer waits.
 //!
 //! # Purpose
 //!
@@ -143,6 +143,45 @@ fn with_remnants_first_a_request_uses_what_the_last_one_left() {
             let [first, second] =
                 [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap().0 / 8);
             assert_eq!(first == second, same, "{spec}");
+        });
+    }
+}
+
+#[test]
+fn each_service_does_its_own_work() {
+    const DIVIDING: usize = 0;
+    const LINKING: usize = 1;
+    on(
+        "serewa+order=3",
+        &Setup::new(&[FrameRange::new(0, 8)], 1),
+        |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let waiting = |cpu: &mut _| system.snapshot(cpu).buffered_frames;
+            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+            assert_eq!(waiting(&mut cpu), 7);
+            assert_eq!(system.serve(&mut cpu, LINKING, 1), Progress::Idle);
+            assert_eq!(system.serve(&mut cpu, DIVIDING, 1), Progress::More);
+            assert_eq!(waiting(&mut cpu), 0);
+            system.free(&mut cpu, Release::frame(frame)).unwrap();
+            assert_eq!(waiting(&mut cpu), 1);
+            assert_eq!(system.serve(&mut cpu, DIVIDING, 1), Progress::Idle);
+            assert_eq!(system.serve(&mut cpu, LINKING, 1), Progress::More);
+            assert_eq!(waiting(&mut cpu), 0);
+        },
+    );
+}
+
+/// A nested caller cannot wait for the lock of a queue: what it frees is linked by itself, or not at all.
+#[test]
+fn only_a_queue_without_a_lock_takes_what_a_nested_caller_frees() {
+    for (sync, waits) in [("ring", 1), ("lock", 0)] {
+        let spec = format!("serewa+order=3+sync={sync}");
+        on(&spec, &Setup::new(&[FrameRange::new(0, 8)], 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+            assert_eq!(system.quiesce(&mut cpu), Ok(()));
+            system.free_nested(CpuId(0), Release::frame(frame)).unwrap();
+            assert_eq!(system.snapshot(&mut cpu).buffered_frames, waits, "{spec}");
         });
     }
 }

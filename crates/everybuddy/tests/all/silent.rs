@@ -1,6 +1,6 @@
 //! A CPU that neither calls nor parks: its frames are unavailable, and the lists of all other CPUs are still drained.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{AllocateError, CpuId, Flags, FrameRange, RegionError, Release, Request, Setup};
@@ -68,6 +68,40 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
     ] {
         // It does not wait at all: no CPU here will answer.
         waiting_by(|_| (), || on(name, &Setup::new(&ranges, 3), silence));
+    }
+}
+
+/// The requester closes the list, so that the next operation of its owner misses.
+#[test]
+fn a_cpu_whose_operations_all_hit_answers() {
+    let ranges = [FrameRange::new(0, 4)];
+    for name in [
+        "lbs-31+batch=4+high=8",
+        "spring+high=16",
+        "magazines+batch=4",
+    ] {
+        on(name, &Setup::new(&ranges, 2), |system| {
+            let set = &NativeCpus::new(2);
+            let [keeps_all, is_served] = &[(); 2].map(|()| AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    let mut cpu = claim(set, 1);
+                    while !is_served.load(Ordering::Relaxed) {
+                        if let Ok(frame) = system.allocate(&mut cpu, Request::FRAME) {
+                            system.free(&mut cpu, Release::frame(frame)).unwrap();
+                        }
+                        keeps_all.store(true, Ordering::Relaxed);
+                        std::thread::yield_now();
+                    }
+                });
+                while !keeps_all.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                let served = system.allocate(&mut claim(set, 0), Request::FRAME);
+                is_served.store(true, Ordering::Relaxed);
+                assert!(served.is_ok(), "{name}: {served:?}");
+            });
+        });
     }
 }
 

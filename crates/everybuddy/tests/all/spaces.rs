@@ -6,9 +6,11 @@
 //! doesn't have. A wrong one must be a typed error, and leave that space, the pool and everything else as it
 //! was.
 
+use std::sync::mpsc::channel;
+
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, FrameRange, FreeError, Pfn, Release, Request, Setup,
+    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
@@ -218,6 +220,74 @@ fn a_cpu_that_keeps_its_space_is_served_by_an_unassigned_one_before_a_peers() {
         let taken = [own[0], theirs].map(|block| space(block.start));
         assert!(!taken.contains(&space(pair.start)), "{pair:?}, {taken:?}");
         assert_eq!(counts(&mut first).exchanges, 0);
+    });
+}
+
+#[test]
+fn a_space_of_another_shard_is_exchanged_for_the_own_one() {
+    // Four spaces in two shards.
+    let spec = "is+order=3+space=32KiB+shards=2";
+    on(spec, &Setup::new(&[FrameRange::new(0, 32)], 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        for (exchanges, shard) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+            for _ in 0..8 {
+                let frame = take(system, &mut cpu, 0).start;
+                assert_eq!(space(frame) / 2, shard);
+            }
+            assert_eq!(counts(&mut cpu).exchanges, exchanges);
+        }
+    });
+}
+
+#[test]
+fn a_nested_request_leaves_its_cpu_the_space_that_it_has() {
+    let spec = "is+order=3+space=32KiB";
+    // Two spaces for two CPUs.
+    on(spec, &Setup::new(&[FrameRange::new(0, 16)], 2), |system| {
+        let set = NativeCpus::new(2);
+        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
+        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
+        let theirs = take(system, &mut second, 0);
+        let nested = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
+        assert_eq!(space(nested), space(theirs.start));
+        system.free(&mut first, Release::block(own[0])).unwrap();
+        assert_eq!(take(system, &mut first, 0), own[0]);
+    });
+}
+
+/// A request looks its CPU's space up. Before it has that space's lock, a nested request exchanges the space, and two
+/// frames are freed into it. The request then coalesces them in vain, and the pool must know the larger block.
+#[test]
+fn what_is_coalesced_in_vain_in_a_space_that_was_given_up_is_known() {
+    let spec = "delay-2+zone=spaces+space=16KiB+order=2+reclaim=on";
+    on(spec, &Setup::new(&[FrameRange::new(0, 16)], 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        let singles: Vec<Block> = (0..4).map(|_| take(system, &mut cpu, 0)).collect();
+        let (stops, stopped) = channel();
+        let (continues, may_continue) = channel();
+        let mut is_first = true;
+        cpu.probe().listener = Some(Box::new(move |event| {
+            if event == Event::LockWanted && std::mem::take(&mut is_first) {
+                stops.send(()).unwrap();
+                may_continue.recv().unwrap();
+            }
+        }));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                stopped.recv().unwrap();
+                let whole = Request::order(order(2));
+                system.allocate_nested(CpuId(0), whole).unwrap();
+                for block in &singles[2..] {
+                    let freed = system.free_nested(CpuId(0), Release::block(*block));
+                    freed.unwrap();
+                }
+                continues.send(()).unwrap();
+            });
+            take(system, &mut cpu, 2);
+        });
+        cpu.probe().listener = None;
+        assert_eq!(system.snapshot(&mut cpu).free_blocks[1], 1, "{spec}");
+        system.check(&mut cpu).unwrap();
     });
 }
 

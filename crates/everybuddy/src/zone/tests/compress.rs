@@ -38,6 +38,13 @@ impl Rig<'_> {
         visits
     }
 
+    /// Compares the counts of all domains, as CPU 0 does now and then.
+    fn compare(&self) {
+        let domain = self.take(0);
+        self.on(0, |caller| self.spring.compress(caller, &self.all, domain));
+        self.is_sound();
+    }
+
     /// Extends the spring until it has a number of domains, each split off the one before. Returns them, the first one
     /// first, all released.
     fn extend(&self, domains: usize) -> Vec<u32> {
@@ -66,7 +73,9 @@ fn figure_6_the_spring_is_compressed() {
         let of_first = rig.blocks(held[0]);
         // a: CPU 0 alone works on; a domain comes back and triggers the detection.
         let visits = rig.visits_until_merge(0, 1);
-        assert!(visits > 2 * 4 * 3, "idle, but not for long");
+        // The first look, at the fourth visit, begins to watch a domain. The next two find it idle. The second of these
+        // compares for the first time, and two looks later nothing has changed: four more looks.
+        assert_eq!(visits, 4 + 4 * (4 * 3));
         // b, c: two that were idle are found, and merged.
         assert_eq!(rig.merges(), 1);
         let left = rig.roots();
@@ -122,22 +131,17 @@ fn the_two_domains_that_were_idle_for_longest_are_merged() {
         // Four idle ones; three of them have been idle since one comparison before the fourth.
         let held = rig.extend(5);
         let (own, old, young) = (held[0], &held[1..4], held[4]);
-        let compare = || {
-            let domain = rig.take(0);
-            rig.on(0, |caller| rig.spring.compress(caller, &rig.all, domain));
-            rig.is_sound();
-        };
         rig.ghost(0).last.set(own);
         rig.ghost(1).last.set(young);
-        compare();
+        rig.compare();
         rig.visit(1, young, 1);
-        compare();
-        compare();
+        rig.compare();
+        rig.compare();
         // The first comparison that finds any idle for long finds three; two of them become one.
         assert_eq!((rig.roots().len(), rig.merges()), (4, 1));
         assert!(rig.roots().contains(&young));
         // Now the fourth has been idle for long, too, but not for as long as the others.
-        compare();
+        rig.compare();
         assert_eq!((rig.roots().len(), rig.merges()), (3, 2));
         let left: Vec<_> = old
             .iter()
@@ -145,6 +149,28 @@ fn the_two_domains_that_were_idle_for_longest_are_merged() {
             .collect();
         assert_eq!(left.len(), 1, "the three old ones are one");
         assert!(rig.all.is_settled(young) && rig.roots().contains(&young));
+    });
+}
+
+/// Two domains that are idle for long are merged with each other also if one was found idle later, and the CPU that
+/// compares keeps its own.
+#[test]
+fn idle_domains_of_different_ages_are_merged_with_each_other() {
+    with_rig(256, 4, 4, |rig| {
+        let held = rig.extend(4);
+        let (own, young) = (held[0], held[3]);
+        rig.ghost(0).last.set(own);
+        rig.ghost(1).last.set(young);
+        rig.compare();
+        rig.visit(1, young, 1);
+        rig.compare();
+        rig.compare();
+        // The two that were idle since the first comparison.
+        assert_eq!((rig.roots().len(), rig.merges()), (3, 1));
+        let of_own = rig.blocks(own);
+        rig.compare();
+        assert_eq!((rig.roots().len(), rig.merges()), (2, 2));
+        assert_eq!(rig.blocks(own), of_own);
     });
 }
 

@@ -86,6 +86,26 @@ fn the_two_lowest_are_merged_after_a_number_of_acquisitions_per_domain() {
     });
 }
 
+/// A service that merged nothing has more to do while there are domains that may become idle.
+#[test]
+fn a_service_is_done_when_one_domain_is_left() {
+    locked(4, |rig| {
+        let step = || {
+            let domain = rig.take(0);
+            rig.on(0, |caller| rig.spring.compress(caller, &rig.all, domain))
+        };
+        assert!(!step(), "there is only one domain");
+        three(rig);
+        let mut steps = 0;
+        while rig.roots().len() > 1 {
+            assert!(step());
+            steps += 1;
+            assert!(steps < 100);
+        }
+        assert!(!step());
+    });
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, ..Default::default() })]
 

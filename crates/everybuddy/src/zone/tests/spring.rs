@@ -461,6 +461,37 @@ fn passes(rig: &Rig<'_>, root: u32, wants: Option<u8>) {
     rig.all.records.at(part).release();
 }
 
+#[test]
+fn a_domain_keeps_its_only_block_if_no_half_of_it_would_serve() {
+    for (frames, wants, parts) in [(1, 0, None), (2, 1, None), (2, 0, Some(vec![(0, 1)]))] {
+        with_rig(frames, 4, 64, |rig| {
+            let root = rig.take(0);
+            let fresh = rig.spring.occupy().unwrap();
+            let part = rig.all.held(root).split_off(fresh, Some(order(wants)));
+            assert_eq!(part.map(|part| rig.list(part)), parts, "{frames} frames");
+        });
+    }
+}
+
+#[test]
+fn the_domain_with_fewer_blocks_becomes_a_part_of_the_other() {
+    for small_first in [false, true] {
+        with_rig(64, 4, 64, |rig| {
+            rig.divide(0, 1);
+            let [large, small] = [rig.take(0), rig.take(1)];
+            rig.allocate(small, order(4)).unwrap();
+            assert_eq!((rig.list(large).len(), rig.list(small).len()), (2, 1));
+            let [large_domain, small_domain] = [large, small].map(|root| rig.all.held(root));
+            let probe = &mut Counts::default();
+            let merged = match small_first {
+                true => small_domain.merge(large_domain, probe),
+                false => large_domain.merge(small_domain, probe),
+            };
+            assert_eq!(merged.root(), large);
+        });
+    }
+}
+
 proptest! {
     #[test]
     fn a_part_serves_who_waits_and_leaves_a_rest(
