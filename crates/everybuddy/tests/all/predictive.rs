@@ -243,7 +243,7 @@ fn a_run_that_changes_its_direction_counts_what_was_a_hit() {
         assert_eq!(bench.give(1, endless(2)), nothing());
         assert_eq!(bench.take(400, endless(2)), nothing());
         assert_eq!(bench.take(1, endless(2)).frames_refilled, 400);
-        // 399 frames are left, and half an initial limit has room, less the free that makes the list full.
+        // 399 frames are left, and half an initial limit has room. The last free of them makes the list full.
         assert_eq!(bench.give(255, endless(2)), nothing());
         let full = bench.give(1, endless(2));
         assert_eq!((full.frames_drained, full.frames_predicted), (655, 512));
@@ -258,7 +258,7 @@ fn a_run_that_changes_its_direction_counts_what_was_a_hit() {
 fn a_run_of_requests_has_the_limit_of_what_it_leaves() {
     on("spring", |bench| {
         bench.hold(4000);
-        // The limit of these frees is 1024 in the end.
+        // The limit of these frees is finally 1024.
         assert_eq!(bench.give(1024, endless(1)).frames_predicted, 512 + 1024);
         assert_eq!(bench.give(10, endless(1)), nothing());
         // A request of another region is served from the list, and sets the limit to that of 9 frames.
