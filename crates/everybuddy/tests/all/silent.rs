@@ -1,4 +1,5 @@
 //! A CPU that neither calls nor parks: its frames are unavailable, and the lists of all other CPUs are still drained.
+//! One that calls answers, even if all its operations hit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -68,6 +69,38 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
     ] {
         // It does not wait at all: no CPU here will answer.
         waiting_by(|_| (), || on(name, &Setup::new(&ranges, 3), silence));
+    }
+}
+
+#[test]
+fn the_first_operation_of_a_parked_cpu_ends_parking() {
+    let ranges = [FrameRange::new(0, 64)];
+    for name in [
+        "lbs-31+batch=2+high=8",
+        "lbs-1+high=6",
+        "spring+high=16",
+        "linux-6",
+        "magazines+batch=4",
+    ] {
+        on(name, &Setup::new(&ranges, 2), |system| {
+            let set = NativeCpus::new(2);
+            let [mut own, mut other] = [0, 1].map(|id| claim(&set, id));
+            let mut held = vec![system.allocate(&mut own, Request::FRAME).unwrap()];
+            for allocates in [true, false] {
+                system.park(&mut own);
+                assert_eq!(system.drain_parked(&mut other, CpuId(0)), Ok(()), "{name}");
+                system.park(&mut own);
+                match allocates {
+                    true => held.push(system.allocate(&mut own, Request::FRAME).unwrap()),
+                    false => {
+                        let frame = held.swap_remove(0);
+                        system.free(&mut own, Release::frame(frame)).unwrap();
+                    }
+                }
+                let refused = system.drain_parked(&mut other, CpuId(0));
+                assert_eq!(refused, Err(AllocateError::Busy), "{name}");
+            }
+        });
     }
 }
 
