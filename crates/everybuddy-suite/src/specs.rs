@@ -46,7 +46,11 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+percpu=locked", row.name));
         }
         if takes("check") {
-            texts.push(format!("{}+check=off", row.name));
+            let check = match row.zone() {
+                ZoneKind::Owned => "border",
+                _ => "off",
+            };
+            texts.push(format!("{}+check={check}", row.name));
         }
         if row.list() == ListKind::Magazines {
             // Magazines that are often exchanged, with and without a depot.

@@ -107,6 +107,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return 0;
         };
         let part = Part { frames, ..part };
+        local.pass_over(&self.shared, release.start.0, count as u32);
         if local.give(&part) {
             return count;
         }

@@ -225,6 +225,33 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
+    /// Takes a block of the first of some trees that has no owner and is partly free. The tree stays claimed by `id`.
+    pub(crate) fn search_below(
+        &self,
+        id: u32,
+        wanted: Wanted,
+        mut trees: impl Iterator<Item = u32>,
+    ) -> Option<(u32, u32)> {
+        trees.find_map(|tree| {
+            let header = self.trees.header(tree)?;
+            let suits = || self.trees.suits(header, wanted.kind);
+            let may_serve = self.is_unowned(header)
+                && self.trees.is_filled(header, Fill::Partly)
+                && self.trees.may_serve(header, wanted.frames, wanted.order)
+                && suits();
+            if !may_serve || !self.claim(header, id) {
+                return None;
+            }
+            match suits().then(|| self.take(tree, header, wanted)).flatten() {
+                Some(start) => Some((tree, start)),
+                None => {
+                    self.release(tree, header);
+                    None
+                }
+            }
+        })
+    }
+
     /// Takes a block of the lowest tree of some groups with the given fill level.
     fn search_window(
         &self,

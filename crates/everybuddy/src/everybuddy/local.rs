@@ -1,27 +1,24 @@
-//! What a CPU keeps: which trees it owns, and the frames that it freed last.
+//! What a CPU keeps: which trees it owns, and where it allocates.
 //!
 //! # Purpose
 //!
-//! A hit is a frame that the CPU freed before, or the first free frame of its current tree. It compares the owner of
-//! the frame's tree with the CPU's identity. A CPU whose identity was taken away hits nothing, so a hit pays nothing to
-//! notice that another CPU asks for its trees.
+//! A hit is a frame of the CPU's [`list`](super::list), or the first free frame of its current tree. It compares the
+//! owner of the frame's tree with the CPU's identity. A CPU whose identity was taken away hits nothing, so a hit pays
+//! nothing to notice that another CPU asks for its trees.
 //!
 //! # Invariants
 //!
 //! 1. A CPU owns the trees in its slots, and those that it claims during one operation.
-//! 2. The list of freed frames is a hint: the planes say whether a frame is free. But a frame that the CPU freed in a
-//!    tree of another CPU or of none is *kept*: it is returned in the planes, and only this list knows. The CPU
-//!    announces the frames that it keeps before it acknowledges a request of another CPU, and before it parks.
-//! 3. A freed frame enters the list only if it lies at or below the CPU's first-fit point, which is where it allocated
-//!    last. So the list takes no frame that a search by address would not soon have found, and high addresses empty.
-//! 4. Only the holder of the CPU's token touches the cells.
+//! 2. The first-fit point is where the CPU allocated last by address. It returns to 0 when the list cannot name what is
+//!    free below it.
+//! 3. Only the holder of the CPU's token touches the cells.
 
 use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::fitting::Fitting;
-use super::foreign::Shared;
+use super::foreign::{GROUP, Shared};
 use super::request::{Wanted, is_large};
 use super::tree::Part;
 use super::word::{Header, Kind};
@@ -33,6 +30,9 @@ pub(crate) const NESTED: u32 = u32::MAX - 1;
 
 /// Means that there is no tree. No memory has this many.
 const NO_TREE: u32 = u32::MAX;
+
+/// The most trees at which a request looks before it uses an own tree.
+const LOOKS: u32 = 16;
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
 const FREES: u32 = 4;
@@ -50,16 +50,18 @@ pub(crate) enum Scope {
 }
 
 /// Where a CPU allocates frames of a kind.
-struct Place<'m, P: Platform> {
+pub(super) struct Place<'m, P: Platform> {
     /// The number of frames in the list.
-    length: P::Cell<u32>,
+    pub(super) length: P::Cell<u32>,
     /// Where the CPU allocated last by address.
-    point: P::Cell<u32>,
-    list: &'m [P::Cell<u32>],
+    pub(super) point: P::Cell<u32>,
+    /// The frames that were freed below that place since then without entering the list.
+    pub(super) passed: P::Cell<u32>,
+    pub(super) list: &'m [P::Cell<u32>],
     /// The own tree from which the CPU allocates small blocks, or [`NO_TREE`].
-    current: P::Cell<u32>,
+    pub(super) current: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
-    large: P::Cell<u32>,
+    pub(super) large: P::Cell<u32>,
 }
 
 impl<'m, P: Platform> Place<'m, P> {
@@ -68,6 +70,7 @@ impl<'m, P: Platform> Place<'m, P> {
         Self {
             length: zero(),
             point: zero(),
+            passed: zero(),
             list,
             current: P::Cell::new(NO_TREE),
             large: P::Cell::new(NO_TREE),
@@ -81,6 +84,17 @@ impl<'m, P: Platform> Place<'m, P> {
                 tree.set(NO_TREE);
             }
         }
+    }
+
+    /// Lets the CPU allocate by address from its lowest tree again, when it has used up the list. The list is full, so
+    /// more frames are free below the first-fit point than it can name. If the point stayed where it is, a CPU whose
+    /// list serves all its requests would never allocate by address again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn start_over(&self) {
+        self.point.set(0);
+        self.passed.set(0);
+        self.current.set(NO_TREE);
     }
 
     /// Returns the cell with the tree from which the CPU allocates blocks of an order.
@@ -101,23 +115,29 @@ pub(crate) struct Local<'m, P: Platform> {
     /// The same for frees, which also may not hit while a refusal is remembered.
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
-    places: [Place<'m, P>; Kind::COUNT],
+    pub(super) places: [Place<'m, P>; Kind::COUNT],
     slots: &'m [P::Cell<u32>],
     /// The number of slots in use.
     owned: P::Cell<u32>,
     /// The slot whose tree is released next.
     oldest: P::Cell<u32>,
     /// 1 if the lists may have frames that the CPU keeps. Other CPUs read it.
-    keeps: P::AtomicU32,
+    pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it, and how often in a row.
     freed: P::Cell<u32>,
     times: P::Cell<u32>,
+    /// `true` if listed frames are allocated in the planes, and are checked when they leave the list.
+    pub(crate) border: bool,
+    /// A frame that was not allocated when it left the list, plus one; 0 if there was none.
+    pub(super) misused: P::AtomicU32,
     /// The owner of this CPU's trees.
     pub(crate) id: u32,
     /// The window where this CPU begins to search.
     pub(crate) home: u32,
     /// The nested frees on this CPU that have begun and not ended.
     pub(crate) nested_frees: P::AtomicU32,
+    /// Where the CPU looks next for a tree that lies below its own ones.
+    below: P::Cell<u32>,
     pub(crate) fitting: Fitting<P>,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
@@ -130,6 +150,7 @@ impl<'m, P: Platform> Local<'m, P> {
         (home, first_tree): (u32, u32),
         list: &'m [P::Cell<u32>],
         slots: &'m [P::Cell<u32>],
+        border: bool,
     ) -> Self {
         let zero = || P::Cell::new(0);
         let (first, second) = list.split_at(list.len() / Kind::COUNT);
@@ -143,16 +164,19 @@ impl<'m, P: Platform> Local<'m, P> {
             keeps: P::AtomicU32::new(0),
             freed: zero(),
             times: zero(),
+            border,
+            misused: P::AtomicU32::new(0),
             id: cpu + 1,
             home,
             nested_frees: P::AtomicU32::new(0),
+            below: zero(),
             fitting: Fitting::new(first_tree),
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }
 
     #[inline(always)]
-    fn place(&self, kind: Kind) -> &Place<'m, P> {
+    pub(super) fn place(&self, kind: Kind) -> &Place<'m, P> {
         let [staying, movable] = &self.places;
         match kind {
             Kind::Staying => staying,
@@ -161,14 +185,14 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     #[inline(always)]
-    fn owns(&self, owner: &P::AtomicU32) -> bool {
+    pub(super) fn owns(&self, owner: &P::AtomicU32) -> bool {
         // Relaxed: the CPU itself wrote both, or the identity was taken away, which is a hint.
         owner.load(Ordering::Relaxed) == self.identity.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if the CPU owns a tree, and may free into it without asking whether a refusal is remembered.
     #[inline(always)]
-    fn frees_into(&self, owner: &P::AtomicU32) -> bool {
+    pub(super) fn frees_into(&self, owner: &P::AtomicU32) -> bool {
         // Relaxed: as in `owns`.
         owner.load(Ordering::Relaxed) == self.free_identity.load(Ordering::Relaxed)
     }
@@ -182,95 +206,8 @@ impl<'m, P: Platform> Local<'m, P> {
         self.free_identity.swap(CLOSED, Ordering::AcqRel);
     }
 
-    /// The hit of a request: takes the frame that was freed last.
-    #[inline(always)]
-    pub(crate) fn hit(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
-        let place = self.place(kind);
-        let left = place.length.get().wrapping_sub(1);
-        let frame = place.list.get(left as usize)?.get();
-        place.length.set(left);
-        let part = shared.trees.part(frame)?;
-        // The tree may be for another kind now.
-        let is_meant = self.owns(&part.header.owner) && part.header.kind() == kind;
-        match is_meant && part.header.take(part.mask, part.word, part.frames) {
-            true => Some(frame),
-            false => self.take_back(shared, kind, frame),
-        }
-    }
-
-    /// Takes a frame of the list that this CPU returned to a tree of another CPU or of none. The entry has been removed
-    /// from the list, and is there again if the CPU must not hit.
-    #[inline(never)]
-    fn take_back(&self, shared: &Shared<'_, P>, kind: Kind, frame: u32) -> Option<u32> {
-        if self.is_closed() {
-            // The next slow operation announces what the list keeps.
-            let place = self.place(kind);
-            place.length.set(place.length.get() + 1);
-            return None;
-        }
-        let part = shared.trees.part(frame)?;
-        if !part.header.is_for(kind) {
-            self.announce(shared, &part);
-            return None;
-        }
-        part.word.take_back(part.frames).then_some(frame)
-    }
-
-    /// Tells the owner of a frame's tree that the frame is returned. Does nothing and returns `false` unless it is.
-    fn announce(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
-        let is_returned = part.word.has_foreign(part.frames);
-        if is_returned {
-            let tree = part.index / shared.trees.words_per_tree();
-            shared.tell(tree, part.header, part.mask);
-        }
-        is_returned
-    }
-
-    /// Announces all frames that the CPU keeps, so that the owners of their trees can allocate them, and empties the
-    /// lists. Returns `true` if there was such a frame.
-    pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
-        let mut any = false;
-        let may_keep = self.may_keep();
-        for place in &self.places {
-            let length = place.length.get();
-            place.length.set(0);
-            if !may_keep {
-                continue;
-            }
-            for entry in place.list.iter().take(length as usize) {
-                if let Some(part) = shared.trees.part(entry.get()) {
-                    any |= self.announce(shared, &part);
-                }
-            }
-        }
-        self.keeps_nothing();
-        any
-    }
-
-    /// Notes that the lists have no frame that the CPU keeps.
-    fn keeps_nothing(&self) {
-        if self.may_keep() {
-            // Release: pairs with the acquire in `may_keep`: a CPU that reads this finds what was announced.
-            self.keeps.store(0, Ordering::Release);
-        }
-    }
-
-    /// Returns `true` if the CPU may keep frames. If not, a search that begins afterwards finds what it kept before.
-    pub(crate) fn may_keep(&self) -> bool {
-        // Acquire: pairs with the release in `keeps_nothing`.
-        self.keeps.load(Ordering::Acquire) != 0
-    }
-
-    /// Returns `true` if the lists have a frame. For checks.
-    pub(crate) fn lists_frame(&self, frame: u32) -> bool {
-        self.places.iter().any(|place| {
-            let entries = place.list.iter().take(place.length.peek() as usize);
-            entries.map(P::Cell::peek).any(|entry| entry == frame)
-        })
-    }
-
     /// Returns `true` if the CPU may not hit, since another CPU asked for what it keeps, or since it is parked.
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         // Relaxed: a hint, as in `owns`.
         self.identity.load(Ordering::Relaxed) == CLOSED
     }
@@ -330,69 +267,6 @@ impl<'m, P: Platform> Local<'m, P> {
         self.frees_into(&part.header.owner) && part.header.give(part.mask, part.word, part.frames)
     }
 
-    /// The hit of a free: frees a frame of an own tree, if it is allocated.
-    #[inline(always)]
-    pub(crate) fn free(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        let Some(part) = shared.trees.part(frame) else {
-            return false;
-        };
-        if !self.frees_into(&part.header.owner)
-            || !part.header.give(part.mask, part.word, part.frames)
-        {
-            return false;
-        }
-        let place = self.place(part.header.kind());
-        if frame <= place.point.get() {
-            let length = place.length.get();
-            if let Some(entry) = place.list.get(length as usize) {
-                entry.set(frame);
-                place.length.set(length + 1);
-            }
-        }
-        true
-    }
-
-    /// Frees a frame of a tree that the CPU does not own, and keeps it: it is returned, which only this CPU knows, and
-    /// the CPU can take it back. As in [`free`](Self::free), only a frame at or below the first-fit point is kept.
-    #[inline(always)]
-    pub(crate) fn keep(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        // A CPU that only frees has a first-fit point of 0. This test avoids the call.
-        let is_below = |place: &Place<'m, P>| frame <= place.point.get();
-        self.places.iter().any(is_below) && self.keep_below(shared, frame)
-    }
-
-    #[inline(never)]
-    fn keep_below(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        // Relaxed: a hint, as in `owns`.
-        let is_closed = self.free_identity.load(Ordering::Relaxed) == CLOSED;
-        let Some(part) = shared.trees.part(frame).filter(|_| !is_closed) else {
-            return false;
-        };
-        let kind = match part.header.is_for(Kind::Movable) {
-            true => Kind::Movable,
-            false => Kind::Staying,
-        };
-        let place = self.place(kind);
-        let length = place.length.get();
-        let Some(entry) = place.list.get(length as usize) else {
-            return false;
-        };
-        if frame > place.point.get() || !part.is_allocated() {
-            return false;
-        }
-        // Before the frame is returned: a CPU that sees it returned sees both.
-        if !self.may_keep() {
-            self.keeps.store(1, Ordering::Relaxed);
-        }
-        part.header.note_kept();
-        if !part.word.post(part.frames) {
-            return false;
-        }
-        entry.set(frame);
-        place.length.set(length + 1);
-        true
-    }
-
     /// The hit of a request for a larger block, in the current tree.
     #[inline(always)]
     pub(crate) fn hit_block(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
@@ -425,19 +299,6 @@ impl<'m, P: Platform> Local<'m, P> {
         trees.give_words(start, frames)
     }
 
-    /// Takes a frame of the list, whatever the list's last entries are worth.
-    pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
-        while self.place(kind).length.get() > 0 && !self.is_closed() {
-            if let Some(frame) = self.hit(shared, kind) {
-                return Some(frame);
-            }
-        }
-        if self.places.iter().all(|place| place.length.get() == 0) {
-            self.keeps_nothing();
-        }
-        None
-    }
-
     /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are
     /// chosen by fit, it is none: hits would take them by address.
     pub(crate) fn moved(&self, tree: u32, header: &Header<P>, wanted: Wanted, frame: u32) {
@@ -455,6 +316,24 @@ impl<'m, P: Platform> Local<'m, P> {
         let is_by_fit = self.fitting.is_on();
         place.current.set(if is_by_fit { NO_TREE } else { tree });
         place.point.set(frame);
+    }
+
+    /// Returns the next trees of the CPU's window that lie below `own`, one of its own trees. If that is in another
+    /// window, all trees of this window do.
+    pub(crate) fn look_below(&self, shared: &Shared<'_, P>, own: u32) -> impl Iterator<Item = u32> {
+        let groups = shared.windows.groups(self.home);
+        let (first, end) = (groups.start * GROUP, groups.end * GROUP);
+        let end = if own >= first { own.min(end) } else { end };
+        (0..LOOKS.min(end - first)).map(move |_| {
+            let next = self.below.get();
+            let tree = if (first..end).contains(&next) {
+                next
+            } else {
+                first
+            };
+            self.below.set(tree + 1);
+            tree
+        })
     }
 
     /// Returns the lowest own tree of a scope that is not below `from` and may have a block.

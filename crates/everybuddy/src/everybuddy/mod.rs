@@ -18,7 +18,8 @@
 //! | `word` | the planes of a word, and the header of a tree |
 //! | `tree` | trees, and what the owner of a tree does with its words |
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
-//! | `local` | what a CPU keeps: its trees, and the frames that it freed last; the hits |
+//! | `local` | what a CPU keeps: which trees it owns, and where it allocates |
+//! | `list` | the frames that it freed last; the hits |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
@@ -37,6 +38,7 @@ mod bulk;
 mod drain;
 mod fitting;
 mod foreign;
+mod list;
 mod local;
 mod range;
 mod refused;
@@ -91,6 +93,8 @@ pub(crate) struct Geometry {
     pub(crate) max_order: Order,
     /// The frames of a tree, a power of two; `None` if the memory and the CPUs decide.
     pub(crate) tree: Option<u32>,
+    /// Whether a frame is checked when it leaves a CPU's list, and not when it enters.
+    pub(crate) border: bool,
 }
 
 impl Geometry {
@@ -192,7 +196,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             let (list, slots) = (part(lists, cpu, list), part(slots, cpu, owned));
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
-            Local::new(cpu as u32, (home, first_tree), list, slots)
+            Local::new(cpu as u32, (home, first_tree), list, slots, geometry.border)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
@@ -334,6 +338,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             return Err(FreeError::NoSuchCpu);
         };
         let (start, frames) = self.named(release)?;
+        local.pass_over(&self.shared, start, frames);
         if local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
@@ -485,7 +490,10 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
 
     /// O(frames / 64): the numbers are computed from the planes.
     fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
-        self.survey(self.max_order)
+        Snapshot {
+            buffered_frames: self.buffered().count() as u64,
+            ..self.survey(self.max_order)
+        }
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {

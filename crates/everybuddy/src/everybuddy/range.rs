@@ -127,9 +127,19 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<Pfn, RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
-        let ask = if may_ask { Ask::IfOwned } else { Ask::Never };
+        let ask = match may_ask {
+            false => Ask::Never,
+            // The planes call frames in lists allocated.
+            true if local.border => Ask::Always,
+            true => Ask::IfOwned,
+        };
+        // Before the search, as in `allocate_slow`.
+        let is_listed = !may_ask && local.border && self.may_be_kept(Some(local.id));
         self.with_trees(local, run, ask, || {
-            self.check_free(run)?;
+            match self.check_free(run) {
+                Err(RegionError::NotFree(_)) if is_listed => return Err(RegionError::Busy),
+                checked => checked?,
+            }
             for part in self.shared.trees.parts(run.0.0, run.1) {
                 // The caller needs these frames and no others, so they stay.
                 if self.shared.trees.is_whole(part.header) {

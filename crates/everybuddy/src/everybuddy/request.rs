@@ -77,6 +77,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let is_hasty = flags.contains(Flags::NO_WAIT);
         let is_kept = is_hasty && self.may_be_kept(Some(local.id));
         let found = self.find_smallest(cpu, local, wanted);
+        let found = found
+            .or_else(|| self.find_listed(local, wanted))
+            .or_else(|| self.find_below(local, wanted));
         let found = match found.or_else(|| self.find_in_own(local, wanted, Scope::Meant)) {
             Some(start) => Ok(start),
             None => {
@@ -116,15 +119,32 @@ impl<P: Platform> OwnedTrees<'_, P> {
         found
     }
 
+    /// Finds a frame in the CPU's list.
+    fn find_listed(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
+        match wanted.frames {
+            1 => local.pop(&self.shared, wanted.kind),
+            _ => None,
+        }
+    }
+
+    /// Finds a block in a tree without an owner that is partly free and lies below the own tree that would serve the
+    /// request. A CPU that preferred its own trees could have high ones for ever, since it frees into them, too.
+    fn find_below(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
+        if wanted.is_large() || self.exceeds_tree(wanted.order) {
+            return None;
+        }
+        let own = local.next_own(&self.shared, 0, wanted, Scope::Meant)?;
+        let tree =
+            self.shared
+                .search_below(local.id, wanted, local.look_below(&self.shared, own))?;
+        let (tree, start) = tree;
+        Some(self.keep_found(local, tree, wanted, start))
+    }
+
     /// Finds a block in the CPU's own trees of a scope.
     fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, scope: Scope) -> Option<u32> {
         if self.exceeds_tree(wanted.order) {
             return None;
-        }
-        if wanted.frames == 1
-            && let Some(frame) = local.pop(&self.shared, wanted.kind)
-        {
-            return Some(frame);
         }
         let mut from = 0;
         while let Some(tree) = local.next_own(&self.shared, from, wanted, scope) {
@@ -220,7 +240,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Returns `true` if a CPU other than `id` may keep frames.
-    fn may_be_kept(&self, id: Option<u32>) -> bool {
+    pub(super) fn may_be_kept(&self, id: Option<u32>) -> bool {
         let mut others = self.locals.iter().filter(|local| Some(local.id) != id);
         others.any(Local::may_keep)
     }

@@ -13,10 +13,11 @@
 use crate::bit_runs::{WORD, find, first};
 use crate::frame::{Order, Pfn};
 use crate::free_bits::FreeBits;
-use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::snapshot::{Census, FrameState, Violation};
 
 use super::OwnedTrees;
+use super::local::Local;
 use super::tree::Part;
 use super::word::Header;
 
@@ -47,6 +48,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 _ => FrameState::Reserved,
             });
         }
+        if let Some((cpu, _)) = self.buffered().find(|(_, frame)| *frame == pfn.0) {
+            let order = Order::ZERO;
+            return Some(FrameState::Buffered { cpu, order });
+        }
         if self.free_bits(part.index) & part.frames == 0 {
             return Some(FrameState::Allocated {
                 head: pfn,
@@ -55,6 +60,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
         let head = self.free_block_of(pfn, self.max_order);
         Some(FrameState::Free { head })
+    }
+
+    /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.
+    pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32)> {
+        let locals = self.locals.iter().filter(|local| local.border).zip(0..);
+        locals.flat_map(|(local, cpu)| local.entries().map(move |frame| (CpuId(cpu), frame)))
     }
 
     /// Says why a run cannot be freed: what its first frame is that is not allocated.
@@ -104,10 +115,35 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 census.allocated += count(!free & !absent);
             }
         }
+        let buffered = self.check_buffered()?;
+        census.buffered += buffered;
+        census.allocated -= buffered;
         self.check_table()?;
         self.check_places()?;
         self.check_refused()?;
         Ok(census)
+    }
+
+    /// Checks that frames in lists are allocated in the planes, and that no other ones were dropped. Returns their
+    /// number.
+    fn check_buffered(&self) -> Result<u64, Violation> {
+        let mut count = 0;
+        for (_, frame) in self.buffered() {
+            let part = self.shared.trees.part(frame);
+            if !part.is_some_and(|part| part.is_allocated()) {
+                let what = "a frame in a CPU's list is not allocated: it was freed twice";
+                let pfn = Pfn(frame);
+                return Err(Violation { pfn, what });
+            }
+            count += 1;
+        }
+        match self.locals.iter().find_map(Local::misused) {
+            None => Ok(count),
+            Some(frame) => Err(Violation {
+                pfn: Pfn(frame),
+                what: "a frame that left a CPU's list was not allocated: it was freed twice",
+            }),
+        }
     }
 
     /// Checks that no block is free that is remembered as refused.
@@ -203,7 +239,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let is_kept = |bit| {
             let frame = part.index * WORD + bit;
             let mut locals = self.locals.iter();
-            let keeps = locals.any(|local| local.may_keep() && local.lists_frame(frame));
+            let keeps = locals.any(|local| {
+                local.may_keep() && !local.border && local.entries().any(|entry| entry == frame)
+            });
             keeps && header.kept.load(Ordering::Relaxed) != 0
         };
         let returned = foreign & !own;

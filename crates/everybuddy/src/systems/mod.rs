@@ -397,7 +397,7 @@ mod tests {
         };
         assert_eq!(refused(&separated), BuildError::BadOption("zone"));
         let unchecked = Options {
-            check: Some(Switch::Off),
+            check: Some(Check::Off),
             ..Options::NONE
         };
         assert_eq!(refused(&unchecked), BuildError::BadOption("check"));

@@ -14,7 +14,7 @@ use super::numbers::{Count, Fraction, Ratio, Slots, SpaceFrames};
 use super::parameters::Parameters;
 use super::row::Row;
 use super::values::{
-    BulkKind, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
+    BulkKind, Check, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
 };
 use super::{Rule, Setup, Steal};
 use crate::frame::Order;
@@ -164,9 +164,10 @@ options! {
     percpu = "percpu": ListAccess, "`token`",
         "How other CPUs reach a per-CPU list: they ask its owner, or each list has a lock, as in Linux 6.",
         for has_variants_of_hits;
-    check = "check": Switch, "`on`",
-        "Whether hits of a per-CPU list detect misuse; all other paths always do.",
-        for has_variants_of_hits;
+    check = "check": Check, "`on`",
+        "Whether hits of a per-CPU list detect misuse; all other paths always do. With `border`, only in `everybuddy`, \
+         a listed frame is checked when it leaves the list for its tree; with `off`, only elsewhere, never.",
+        for |row| has_variants_of_hits(row) || row.zone() == ZoneKind::Owned;
     zone = "zone": ZoneKind, "`one`",
         "The owner of free frames, and its lock.",
         for takes_zone;

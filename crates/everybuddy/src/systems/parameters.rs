@@ -12,7 +12,7 @@ use super::numbers::{Count, Ratio, SpaceFrames};
 use super::options::{OPTIONS, Options};
 use super::row::Row;
 use super::spec::SystemSpec;
-use super::values::{BulkKind, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
+use super::values::{BulkKind, Check, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;
@@ -102,6 +102,8 @@ pub struct Parameters {
     pub steal: Steal,
     /// Frames of a tree that a CPU reserves or owns; `None` if memory and CPUs decide.
     pub tree: Option<u32>,
+    /// Whether a listed frame is checked only when it leaves the list.
+    pub border: bool,
 }
 
 /// Frames of a space by default: 4 MiB, as in \[iBuddy\].
@@ -128,7 +130,7 @@ impl SystemSpec {
                 list => list,
             },
             access: options.percpu.unwrap_or_default(),
-            check: options.check.is_none_or(Switch::is_on),
+            check: options.check != Some(Check::Off),
             zone,
             structure,
         };
@@ -185,6 +187,7 @@ impl SystemSpec {
             reclaim: false,
             steal: Steal::default(),
             tree: (zone == ZoneKind::Reserved).then_some(llfree::TREE),
+            border: options.check == Some(Check::Border),
         };
         for option in OPTIONS {
             option.apply(&options, &mut parameters, setup);
@@ -394,8 +397,17 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if !is_plain && composition.access == ListAccess::Locked {
         return contradiction("percpu", "`token` except in one zone of free blocks");
     }
+    if zone == ZoneKind::Owned && !composition.check {
+        return contradiction("check", "`on` or `border` in `everybuddy`");
+    }
     if !is_plain && !composition.check {
         return contradiction("check", "`on` except in one zone of free blocks");
+    }
+    if zone != ZoneKind::Owned && options.check == Some(Check::Border) {
+        return contradiction(
+            "check",
+            "`on` or `off`: only `everybuddy` has lists with a border",
+        );
     }
     Ok(())
 }

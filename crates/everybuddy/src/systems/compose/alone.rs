@@ -119,6 +119,7 @@ impl Parameters {
             cpus,
             max_order: self.max_order,
             tree: self.tree,
+            border: self.border,
         }
     }
 }

@@ -1,0 +1,279 @@
+//! The frames that a CPU freed last, which its requests take first.
+//!
+//! # Purpose
+//!
+//! A CPU has a list for each kind of frame, in which the frame that was freed last comes first.
+//!
+//! # Invariants
+//!
+//! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. So the list takes no frame that a
+//!    search by address would not soon have found, and high addresses empty.
+//! 2. A frame of an own tree is free in the planes, and its entry is a hint. A frame of a tree of another CPU or of
+//!    none is *kept*: it is returned in the planes, and only this list knows.
+//! 3. With `check=border`, a listed frame is allocated in the planes instead, whatever its tree. It is checked when it
+//!    leaves the list for its tree.
+//! 4. The CPU announces the frames that others cannot find before it acknowledges a request of another CPU, and before
+//!    it parks. While there may be such frames, `keeps` is 1.
+
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+
+use super::foreign::Shared;
+use super::local::{CLOSED, Local, Place};
+use super::tree::Part;
+use super::word::Kind;
+
+impl<'m, P: Platform> Local<'m, P> {
+    /// The hit of a request: takes the frame that was freed last.
+    #[inline(always)]
+    pub(crate) fn hit(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
+        let place = self.place(kind);
+        let left = place.length.get().wrapping_sub(1);
+        let frame = place.list.get(left as usize)?.get();
+        if self.border {
+            if self.is_closed() {
+                return None;
+            }
+            // The planes say already that it is allocated.
+            place.length.set(left);
+            return Some(frame);
+        }
+        place.length.set(left);
+        let part = shared.trees.part(frame)?;
+        // The tree may be for another kind now.
+        let is_meant = self.owns(&part.header.owner) && part.header.kind() == kind;
+        match is_meant && part.header.take(part.mask, part.word, part.frames) {
+            true => Some(frame),
+            false => self.take_back(shared, kind, frame),
+        }
+    }
+
+    /// Takes a frame of the list that this CPU returned to a tree of another CPU or of none. The entry has been removed
+    /// from the list, and is there again if the CPU must not hit.
+    #[inline(never)]
+    fn take_back(&self, shared: &Shared<'_, P>, kind: Kind, frame: u32) -> Option<u32> {
+        if self.is_closed() {
+            // The next slow operation announces what the list keeps.
+            let place = self.place(kind);
+            place.length.set(place.length.get() + 1);
+            return None;
+        }
+        let part = shared.trees.part(frame)?;
+        if !part.header.is_for(kind) {
+            self.announce(shared, &part);
+            return None;
+        }
+        part.word.take_back(part.frames).then_some(frame)
+    }
+
+    /// Takes a frame of the list, whatever the list's last entries are worth.
+    pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
+        while self.place(kind).length.get() > 0 && !self.is_closed() {
+            if let Some(frame) = self.hit(shared, kind) {
+                return Some(frame);
+            }
+        }
+        if self.places.iter().all(|place| place.length.get() == 0) {
+            self.keeps_nothing();
+        }
+        None
+    }
+
+    /// The hit of a free: frees a frame of an own tree, if it is allocated.
+    #[inline(always)]
+    pub(crate) fn free(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        if self.border && self.list(shared, frame) {
+            return true;
+        }
+        let Some(part) = shared.trees.part(frame) else {
+            return false;
+        };
+        if !self.frees_into(&part.header.owner)
+            || !part.header.give(part.mask, part.word, part.frames)
+        {
+            return false;
+        }
+        let place = self.place(part.header.kind());
+        if frame <= place.point.get() && !self.border {
+            let length = place.length.get();
+            match place.list.get(length as usize) {
+                Some(entry) => {
+                    entry.set(frame);
+                    place.length.set(length + 1);
+                }
+                None => place.start_over(),
+            }
+        }
+        true
+    }
+
+    /// Puts a frame into the list, whatever its tree. The planes keep saying that it is allocated, and are not read. As
+    /// in [`free`](Self::free), the frame lies at or below the first-fit point, which is in memory.
+    #[inline(always)]
+    fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
+            return false;
+        };
+        let place = self.place(match header.is_for(Kind::Movable) {
+            true => Kind::Movable,
+            false => Kind::Staying,
+        });
+        // Relaxed: a hint, as in `owns`.
+        if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED {
+            return false;
+        }
+        let length = place.length.get();
+        let Some(entry) = place.list.get(length as usize) else {
+            place.start_over();
+            return false;
+        };
+        if self.keeps.load(Ordering::Relaxed) == 0 {
+            self.keeps.store(1, Ordering::Relaxed);
+        }
+        entry.set(frame);
+        place.length.set(length + 1);
+        true
+    }
+
+    /// Frees a frame that was in the list. This is where it is checked: if it is not allocated, it was freed twice.
+    /// Returns `true` if it was allocated.
+    fn unlist(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        let Some(part) = shared.trees.part(frame) else {
+            return false;
+        };
+        // Relaxed: only this CPU makes itself an owner.
+        let is_freed = match part.header.owner.load(Ordering::Relaxed) == self.id {
+            true => part.header.give(part.mask, part.word, part.frames),
+            false => part.is_allocated() && part.word.post(part.frames),
+        };
+        if is_freed {
+            self.announce(shared, &part);
+        } else {
+            // Relaxed: it is read when the CPU is at rest.
+            self.misused.store(frame + 1, Ordering::Relaxed);
+        }
+        is_freed
+    }
+
+    /// Frees a frame of a tree that the CPU does not own, and keeps it: it is returned, which only this CPU knows, and
+    /// the CPU can take it back. As in [`free`](Self::free), only a frame at or below the first-fit point is kept.
+    #[inline(always)]
+    pub(crate) fn keep(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        // A CPU that only frees has a first-fit point of 0. This test avoids the call.
+        let is_below = |place: &Place<'m, P>| frame <= place.point.get();
+        !self.border && self.places.iter().any(is_below) && self.keep_below(shared, frame)
+    }
+
+    #[inline(never)]
+    fn keep_below(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        // Relaxed: a hint, as in `owns`.
+        let is_closed = self.free_identity.load(Ordering::Relaxed) == CLOSED;
+        let Some(part) = shared.trees.part(frame).filter(|_| !is_closed) else {
+            return false;
+        };
+        let kind = match part.header.is_for(Kind::Movable) {
+            true => Kind::Movable,
+            false => Kind::Staying,
+        };
+        let place = self.place(kind);
+        let length = place.length.get();
+        if frame > place.point.get() || !part.is_allocated() {
+            return false;
+        }
+        let Some(entry) = place.list.get(length as usize) else {
+            place.start_over();
+            return false;
+        };
+        // Before the frame is returned: a CPU that sees it returned sees both.
+        if !self.may_keep() {
+            self.keeps.store(1, Ordering::Relaxed);
+        }
+        part.header.note_kept();
+        if !part.word.post(part.frames) {
+            return false;
+        }
+        entry.set(frame);
+        place.length.set(length + 1);
+        true
+    }
+
+    /// Notes that frames are freed that enter no list.
+    #[inline]
+    pub(crate) fn pass_over(&self, shared: &Shared<'_, P>, start: u32, frames: u32) {
+        let Some(header) = shared.trees.header(shared.trees.tree_of(start)) else {
+            return;
+        };
+        let place = self.place(match header.is_for(Kind::Movable) {
+            true => Kind::Movable,
+            false => Kind::Staying,
+        });
+        if start > place.point.get() {
+            return;
+        }
+        let passed = place.passed.get().saturating_add(frames);
+        place.passed.set(passed);
+        if passed as usize >= place.list.len() {
+            place.start_over();
+        }
+    }
+
+    /// Tells the owner of a frame's tree that the frame is returned. Does nothing and returns `false` unless it is.
+    fn announce(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
+        let is_returned = part.word.has_foreign(part.frames);
+        if is_returned {
+            let tree = part.index / shared.trees.words_per_tree();
+            shared.tell(tree, part.header, part.mask);
+        }
+        is_returned
+    }
+
+    /// Announces all frames that the CPU keeps, so that the owners of their trees can allocate them, and empties the
+    /// lists. Returns `true` if there was such a frame.
+    pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
+        let mut any = false;
+        let may_keep = self.may_keep();
+        for place in &self.places {
+            let length = place.length.get();
+            place.length.set(0);
+            if !may_keep {
+                continue;
+            }
+            for entry in place.list.iter().take(length as usize) {
+                if self.border {
+                    any |= self.unlist(shared, entry.get());
+                } else if let Some(part) = shared.trees.part(entry.get()) {
+                    any |= self.announce(shared, &part);
+                }
+            }
+        }
+        self.keeps_nothing();
+        any
+    }
+
+    /// Notes that the lists have no frame that the CPU keeps.
+    fn keeps_nothing(&self) {
+        if self.may_keep() {
+            // Release: pairs with the acquire in `may_keep`: a CPU that reads this finds what was announced.
+            self.keeps.store(0, Ordering::Release);
+        }
+    }
+
+    /// Returns `true` if the CPU may keep frames. If not, a search that begins afterwards finds what it kept before.
+    pub(crate) fn may_keep(&self) -> bool {
+        // Acquire: pairs with the release in `keeps_nothing`.
+        self.keeps.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns the entries of the lists. A hint, unless the CPU is at rest.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = u32> {
+        let entries = |place: &Place<'m, P>| {
+            let entries = place.list.iter().take(place.length.peek() as usize);
+            entries.map(P::Cell::peek)
+        };
+        self.places.iter().flat_map(entries)
+    }
+
+    /// Returns the frame that was freed last without being allocated, if that was noticed when it left the list.
+    pub(crate) fn misused(&self) -> Option<u32> {
+        self.misused.load(Ordering::Relaxed).checked_sub(1)
+    }
+}

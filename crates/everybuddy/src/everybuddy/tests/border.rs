@@ -1,0 +1,118 @@
+//! Frames that are checked only when they leave a CPU's list.
+
+use super::*;
+use crate::platform::NativeCpu;
+
+/// The frames of a tree here.
+const TREE: u32 = 128;
+
+/// Calls `body` where CPU 0 has allocated the first tree, and has frame 3 in its list.
+fn with_listed(
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
+) {
+    with_checks((4 * TREE, 0), 2, (Some(TREE), 8), true, |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        for _ in 0..TREE {
+            system.allocate(&mut zero, Request::FRAME).unwrap();
+        }
+        system.free(&mut zero, Release::frame(Pfn(3))).unwrap();
+        body(system, &mut zero, &mut one);
+    });
+}
+
+/// Allocates until a request fails, and returns the number of frames.
+fn exhaust(system: &OwnedTrees<'_, Native>, cpu: &mut NativeCpu<NoProbe>) -> u32 {
+    let mut given = 0;
+    while system.allocate(cpu, Request::FRAME).is_ok() {
+        given += 1;
+    }
+    given
+}
+
+#[test]
+fn a_listed_frame_is_buffered_and_allocated_first() {
+    with_listed(|system, zero, _| {
+        let order = Order::ZERO;
+        let cpu = CpuId(0);
+        let state = system.frame_state(Pfn(3));
+        assert_eq!(state, Some(FrameState::Buffered { cpu, order }));
+        assert_eq!(system.snapshot(zero).buffered_frames, 1);
+        let census = system.check(zero).unwrap();
+        let rest = u64::from(TREE) - 1;
+        assert_eq!((census.buffered, census.allocated), (1, rest));
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(3)));
+        assert_eq!(system.check(zero).unwrap().buffered, 0);
+    });
+}
+
+#[test]
+fn another_cpu_gets_a_listed_frame_when_its_cpu_answers() {
+    with_listed(|system, zero, one| {
+        let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
+        while system.allocate(one, hasty).is_ok() {}
+        assert_eq!(system.allocate(one, hasty), Err(AllocateError::Busy));
+        let frame = FrameRange::new(3, 1);
+        assert_eq!(system.try_allocate_at(one, frame), Err(RegionError::Busy));
+        system.park(zero);
+        assert_eq!(system.allocate(one, hasty), Ok(Pfn(3)));
+        let refused = system.allocate(one, hasty);
+        assert_eq!(refused, Err(AllocateError::Exhausted));
+    });
+}
+
+#[test]
+fn a_listed_frame_can_be_chosen_when_its_cpu_answers() {
+    with_listed(|system, zero, one| {
+        system.park(one);
+        // A CPU announces its own list first.
+        assert_eq!(
+            system.try_allocate_at(zero, FrameRange::new(3, 1)),
+            Ok(Pfn(3))
+        );
+        system.free(zero, Release::frame(Pfn(5))).unwrap();
+        system.park(zero);
+        assert_eq!(system.allocate_at(one, FrameRange::new(5, 1)), Ok(Pfn(5)));
+        let taken = system.allocate_at(one, FrameRange::new(3, 1));
+        assert_eq!(taken, Err(RegionError::NotFree(Pfn(3))));
+    });
+}
+
+#[test]
+fn a_second_free_is_found_when_the_frame_leaves_the_list() {
+    with_listed(|system, zero, one| {
+        // The list does not notice it.
+        system.free(zero, Release::frame(Pfn(3))).unwrap();
+        assert_eq!(system.check(zero).unwrap().buffered, 2);
+        system.park(zero);
+        assert_eq!(system.check(one).unwrap_err().pfn, Pfn(3));
+        // The frame is free once.
+        assert_eq!(exhaust(system, one), 3 * TREE + 1);
+    });
+}
+
+#[test]
+fn a_listed_frame_that_is_freed_elsewhere_is_found() {
+    with_listed(|system, zero, one| {
+        system.park(one);
+        // By count: such a free asks the planes, which call the frame allocated.
+        system.free(zero, Release::frames(Pfn(3), 1)).unwrap();
+        assert_eq!(system.check(zero).unwrap_err().pfn, Pfn(3));
+        system.drain(zero);
+        assert_eq!(system.check(zero).unwrap_err().pfn, Pfn(3));
+        assert_eq!(exhaust(system, zero), 3 * TREE + 1);
+    });
+}
+
+#[test]
+fn a_hole_above_the_first_fit_point_is_refused() {
+    with_listed(|system, zero, one| {
+        system.park(one);
+        let hole = FrameRange::new(u64::from(4 * TREE - 1), 1);
+        system.remove(zero, hole).unwrap();
+        let refused = system.free(zero, Release::frame(Pfn(4 * TREE - 1)));
+        assert_eq!(refused, Err(FreeError::Hole));
+        let refused = system.free(zero, Release::frame(Pfn(4 * TREE)));
+        assert_eq!(refused, Err(FreeError::Foreign));
+    });
+}
