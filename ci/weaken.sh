@@ -4,13 +4,15 @@
 #
 #   ci/weaken.sh [K/N]      all changes, or every Nth of them from the Kth on; about 90 minutes for all
 #   WEAKEN_ONLY=REGEX ...   only the places that match, such as `^llfree/` or `queue.rs:fill`
+#   WEAKEN_BOUNDS=gate ...  only with these bounds; all are `gate 1 2`
 #
 # Shards can run at the same time, once the program is built: they add to the same list.
 #
 # Each `Acquire` and `Release` becomes `Relaxed`; each `AcqRel` becomes `Acquire`, `Release` and `Relaxed`. All changes are
 # compiled into one program, in a copy of the sources, and an environment variable selects one of them. The models
-# run with one preemption first; those changes that survive are tried again with two. The first model that fails ends a
-# trial. An interrupted run is resumed: target/weaken/COMMIT/list.tsv has one line for each trial.
+# run with the bounds of the gate first. Those changes that survive are tried again with one preemption, and then with
+# two, both with many more schedules. The first model that fails ends a trial. An interrupted run is resumed:
+# target/weaken/COMMIT/list.tsv has one line for each trial.
 #
 #   caught      a model failed
 #   survived    all models passed, and at least one executed the operation
@@ -145,6 +147,25 @@ tried() { # NAME CHANGE BOUND: whether the list has it, or a verdict of a smalle
         END { exit !found }' "$list"
 }
 
+# Runs a model with a change, or without one if it is empty.
+run() { # BOUND MODEL CHANGE
+    local bound=()
+    [ "$1" = gate ] || bound=("LOOM_MAX_PREEMPTIONS=$1")
+    env "${bound[@]}" WEAKEN="$3" WEAKEN_REACHED="$output/reached.$$" \
+        timeout "$limit" "$program" --exact "$2" >"$output/model.$$.log" 2>&1
+}
+
+# Returns whether a model passes without a change: some need more preemptions to see what they are about.
+passes() { # BOUND MODEL
+    local file=$output/passes-$1-${2//:/-} status=0
+    if [ ! -e "$file" ]; then
+        run "$1" "$2" "" || status=$?
+        [ $status = 124 ] && status=0
+        echo $status >"$file.$$" && mv "$file.$$" "$file"
+    fi
+    [ "$(cat "$file")" = 0 ]
+}
+
 # Prints the verdict and the model that caused it.
 try() { # PLACE TO BOUND MODEL...
     local place=$1 to=$2 bound=$3 model status slow=
@@ -152,12 +173,12 @@ try() { # PLACE TO BOUND MODEL...
     rm -f "$output/reached.$$"
     for model in "$@"; do
         status=0
-        WEAKEN="$place $to" WEAKEN_REACHED=$output/reached.$$ LOOM_MAX_PREEMPTIONS=$bound \
-            timeout "$limit" "$program" --exact "$model" >"$output/model.$$.log" 2>&1 || status=$?
+        run "$bound" "$model" "$place $to" || status=$?
         case $status in
         0) ;;
         124) slow=$model ;;
         *)
+            passes "$bound" "$model" || continue
             printf 'caught\t%s\n' "$model"
             return
             ;;
@@ -172,7 +193,7 @@ try() { # PLACE TO BOUND MODEL...
     fi
 }
 
-for bound in 1 2; do
+for bound in ${WEAKEN_BOUNDS:-gate 1 2}; do
     number=0
     while IFS=$'\t' read -r place name from to; do
         number=$((number + 1))
