@@ -112,7 +112,7 @@ filters() { # FILE
     lock/ticket.rs) echo locks:: spaces::inverse_ticket domains::ticket ;;
     zone/pool.rs) echo spaces::inverse_single spaces::inverse:: spaces::standard spaces::lazy spaces::sharded ;;
     zone/*) echo domains:: ;;
-    everybuddy/*) echo everybuddy:: ;;
+    everybuddy/*) echo everybuddy::an_old everybuddy::a_frame everybuddy::a_spent everybuddy::a_cpu_asks everybuddy:: ;;
     llfree/*) echo llfree:: ;;
     nbbs/*) echo nbbs:: ;;
     serewa/*) echo serewa::tight serewa::ring serewa::three serewa::parts serewa:: ;;
