@@ -3,11 +3,16 @@
 # needs an ordering, either the ordering is stronger than necessary, or a model is missing.
 #
 #   ci/weaken.sh [K/N]      all changes, or every Nth of them from the Kth on; about 90 minutes for all
+#   WEAKEN_ONLY=REGEX ...   only the places that match, such as `^llfree/` or `queue.rs:fill`
+#   WEAKEN_BOUNDS=gate ...  only with these bounds; all are `gate 1 2`
+#
+# Shards can run at the same time, once the program is built: they add to the same list.
 #
 # Each `Acquire` and `Release` becomes `Relaxed`; each `AcqRel` becomes `Acquire`, `Release` and `Relaxed`. All changes are
 # compiled into one program, in a copy of the sources, and an environment variable selects one of them. The models
-# run with one preemption first; those changes that survive are tried again with two. The first model that fails ends a
-# trial. An interrupted run is resumed: target/weaken/COMMIT/list.tsv has one line for each trial.
+# run with the bounds of the gate first. Those changes that survive are tried again with one preemption, and then with
+# two, both with many more schedules. The first model that fails ends a trial. An interrupted run is resumed:
+# target/weaken/COMMIT/list.tsv has one line for each trial.
 #
 #   caught      a model failed
 #   survived    all models passed, and at least one executed the operation
@@ -94,22 +99,24 @@ RUST
     # What does not depend on the copy is compiled once, into the ordinary target folder.
     CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} cargo test --locked --profile gate --no-run \
         --manifest-path "$tree/Cargo.toml" -p everybuddy-model --test loom --message-format json >"$output/messages"
-    sed -n 's/.*"executable":"\([^"]*loom[^"]*\)".*/\1/p' "$output/messages" | tail -1 >"$output/program.new"
+    # The next build of the copy replaces cargo's file, also if it is of another commit.
+    cp "$(sed -n 's/.*"executable":"\([^"]*loom[^"]*\)".*/\1/p' "$output/messages" | tail -1)" "$output/program.new"
     mv "$output/program.new" "$output/program"
 fi
-program=$(cat "$output/program")
+program=$output/program
 
 # The models that cover a file, the cheapest first.
 filters() { # FILE
     case $1 in
     lock/spin.rs) echo canary::the_spin zone:: ;;
     lock/ticket.rs) echo locks:: spaces::inverse_ticket domains::ticket ;;
-    zone/pool.rs) echo spaces::inverse_single spaces::inverse:: spaces::standard spaces::lazy ;;
+    zone/pool.rs) echo spaces::inverse_single spaces::inverse:: spaces::standard spaces::lazy spaces::sharded ;;
     zone/*) echo domains:: ;;
-    everybuddy/*) echo everybuddy:: ;;
+    everybuddy/*) echo everybuddy::an_old everybuddy::a_frame everybuddy::a_spent everybuddy::a_cpu_asks everybuddy:: ;;
     llfree/*) echo llfree:: ;;
     nbbs/*) echo nbbs:: ;;
     serewa/*) echo serewa::tight serewa::ring serewa::three serewa::parts serewa:: ;;
+    percpu/magazines.rs) echo protocol::magazines_depot protocol::magazines ;;
     percpu/linux.rs) echo protocol::linux_tight protocol::linux_plain protocol::bypass ;;
     percpu/linux6.rs) echo protocol::linux6:: ;;
     percpu/predictive.rs) echo protocol::spring_tight protocol::spring_plain protocol::spring_runs ;;
@@ -118,7 +125,8 @@ filters() { # FILE
     esac
 }
 
-"$program" --list 2>/dev/null | sed -n 's/: test$//p' >"$output/models"
+"$program" --list 2>/dev/null | sed -n 's/: test$//p' >"$output/models.$$"
+mv "$output/models.$$" "$output/models"
 # Without the model of three concurrent CPUs, which takes too long.
 selected() { # FILE: the models, once each.
     local filter
@@ -129,7 +137,8 @@ selected() { # FILE: the models, once each.
 
 awk -F '\t' -v OFS='\t' '
     $3 == "AcqRel" { print $1, $2, $3, "Acquire"; print $1, $2, $3, "Release" }
-    { print $1, $2, $3, "Relaxed" }' "$output/places" >"$output/changes"
+    { print $1, $2, $3, "Relaxed" }' "$output/places" >"$output/changes.$$"
+mv "$output/changes.$$" "$output/changes"
 echo "weaken: $(wc -l <"$output/places") orderings, $(wc -l <"$output/changes") changes, shard $shard"
 
 tried() { # NAME CHANGE BOUND: whether the list has it, or a verdict of a smaller bound that no larger one changes.
@@ -138,25 +147,44 @@ tried() { # NAME CHANGE BOUND: whether the list has it, or a verdict of a smalle
         END { exit !found }' "$list"
 }
 
+# Runs a model with a change, or without one if it is empty.
+run() { # BOUND MODEL CHANGE
+    local bound=()
+    [ "$1" = gate ] || bound=("LOOM_MAX_PREEMPTIONS=$1")
+    env "${bound[@]}" WEAKEN="$3" WEAKEN_REACHED="$output/reached.$$" \
+        timeout "$limit" "$program" --exact "$2" >"$output/model.$$.log" 2>&1
+}
+
+# Returns whether a model passes without a change: some need more preemptions to see what they are about.
+passes() { # BOUND MODEL
+    local file=$output/passes-$1-${2//:/-} status=0
+    if [ ! -e "$file" ]; then
+        run "$1" "$2" "" || status=$?
+        [ $status = 124 ] && status=0
+        echo $status >"$file.$$" && mv "$file.$$" "$file"
+    fi
+    [ "$(cat "$file")" = 0 ]
+}
+
 # Prints the verdict and the model that caused it.
 try() { # PLACE TO BOUND MODEL...
     local place=$1 to=$2 bound=$3 model status slow=
     shift 3
-    rm -f "$output/reached"
+    rm -f "$output/reached.$$"
     for model in "$@"; do
         status=0
-        WEAKEN="$place $to" WEAKEN_REACHED=$output/reached LOOM_MAX_PREEMPTIONS=$bound \
-            timeout "$limit" "$program" --exact "$model" >"$output/model.log" 2>&1 || status=$?
+        run "$bound" "$model" "$place $to" || status=$?
         case $status in
         0) ;;
         124) slow=$model ;;
         *)
+            passes "$bound" "$model" || continue
             printf 'caught\t%s\n' "$model"
             return
             ;;
         esac
     done
-    if [ ! -e "$output/reached" ]; then
+    if [ ! -e "$output/reached.$$" ]; then
         printf 'unreached\t-\n'
     elif [ -n "$slow" ]; then
         printf 'slow\t%s\n' "$slow"
@@ -165,11 +193,12 @@ try() { # PLACE TO BOUND MODEL...
     fi
 }
 
-for bound in 1 2; do
+for bound in ${WEAKEN_BOUNDS:-gate 1 2}; do
     number=0
     while IFS=$'\t' read -r place name from to; do
         number=$((number + 1))
         [ $(((number - 1) % ${shard#*/})) = "${shard%/*}" ] || continue
+        [[ $name =~ ${WEAKEN_ONLY:-} ]] || continue
         ! tried "$name" "$from to $to" "$bound" || continue
         mapfile -t models < <(selected "${name%%:*}")
         printf '%s\t%s to %s\t%s\t%s\n' "$name" "$from" "$to" "$bound" \
@@ -181,13 +210,13 @@ done
 awk -F '\t' -v OFS='\t' '
     !(($1, $2) in line) { order[++n] = $1 SUBSEP $2 }
     { line[$1, $2] = $0 }
-    END { for (i = 1; i <= n; i++) print line[order[i]] }' "$list" >"$output/verdicts.tsv"
+    END { for (i = 1; i <= n; i++) print line[order[i]] }' "$list" >"$output/verdicts.$$.tsv"
 for verdict in caught survived unreached slow; do
-    printf 'weaken: %s: %d\n' "$verdict" "$(awk -F '\t' -v verdict=$verdict '$4 == verdict' "$output/verdicts.tsv" | wc -l)"
+    printf 'weaken: %s: %d\n' "$verdict" "$(awk -F '\t' -v verdict=$verdict '$4 == verdict' "$output/verdicts.$$.tsv" | wc -l)"
 done
 awk -F '\t' '
     /^#/ { next }
     FILENAME ~ /known/ { known[$1, $2] = 1; next }
     $4 == "caught" && ($1, $2) in known { print "weaken: " $1 ", " $2 ": listed as known to survive, but caught"; bad = 1 }
     $4 != "caught" && !(($1, $2) in known) { print "weaken: " $1 ", " $2 ": " $4 ", and not listed"; bad = 1 }
-    END { exit bad }' ci/weaken-known.tsv "$output/verdicts.tsv"
+    END { exit bad }' ci/weaken-known.tsv "$output/verdicts.$$.tsv"

@@ -259,6 +259,35 @@ impl<P: Checker> Worker<'_, P> {
         self.ledger.is_back(start, frames);
     }
 
+    /// Reserves frames, which this CPU holds from then on. Returns `false` if the system refuses.
+    pub fn reserve(&mut self, start: Pfn, frames: u32) -> bool {
+        let id = self.cpu.id();
+        self.ledger.asks(id, frames);
+        let range = FrameRange::new(start.0.into(), frames.into());
+        let is_reserved = self.system.reserve(self.cpu, range).is_ok();
+        if is_reserved {
+            self.ledger.gets(id, start, frames);
+            self.access(start, frames);
+        } else {
+            self.ledger.may_fail(id);
+        }
+        is_reserved
+    }
+
+    /// Ends a reservation of this CPU.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub fn unreserve(&mut self, start: Pfn, frames: u32) {
+        self.access(start, frames);
+        self.ledger.gives_back(self.cpu.id(), start, frames);
+        let range = FrameRange::new(start.0.into(), frames.into());
+        if let Err(error) = self.system.unreserve(self.cpu, range) {
+            panic!("{:?}, {range:?}: {error}", self.cpu.id());
+        }
+        self.ledger.is_back(start, frames);
+    }
+
     /// Accesses the contents of frames as their holder.
     fn access(&self, start: Pfn, frames: u32) {
         let contents = self.contents.iter().skip(start.0 as usize);

@@ -16,8 +16,10 @@
 //!
 //! More than three CPUs; more than two trees; frames that their holder and another CPU free simultaneously.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
+use everybuddy::Platform;
+use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy::{
     AllocateError, Block, Class, CpuId, Flags, FrameRange, Order, RegionError, Release, Request,
 };
@@ -92,6 +94,24 @@ fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
                 w.park();
             },
             &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
+            &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
+        ]);
+    });
+}
+
+/// A frame comes back into a word that the owner collects, since another frame of it came back before. If the owner was
+/// not told of the second frame, it would not find it.
+#[test]
+fn a_frame_comes_back_into_a_word_that_is_collected() {
+    run(3, 3, bound(&[2, 3]), |machine| {
+        let held = hand_out(machine, 3);
+        machine.on(1, |w| free_and_park(w, held[1]));
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.churn(0);
+                free_and_park(w, held[0]);
+            },
+            &|_: &mut Cpu<'_>| (),
             &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
         ]);
     });
@@ -351,6 +371,60 @@ fn a_kept_frame_is_wanted_while_it_is_taken_back() {
     });
 }
 
+/// A CPU announces the frame that it keeps, during requests that must not wait. Two frames are free throughout, so the
+/// requests may fail as busy, but not because memory is exhausted.
+#[test]
+fn a_kept_frame_is_announced_during_a_hasty_request() {
+    run(65, 2, bound(&[2, 3]), |machine| {
+        let [first, third] = with_kept_frame(machine, 0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                let request = Request::FRAME.with_flags(Flags::NO_WAIT);
+                let frames = [(); 2].map(|()| w.try_allocate_untracked(request));
+                for frame in frames {
+                    match frame {
+                        Ok(frame) => w.free_untracked(Release::frame(frame)),
+                        Err(error) => assert_eq!(error, AllocateError::Busy),
+                    }
+                }
+                w.free(first);
+                w.free(third);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| w.park(),
+        ]);
+        unreserve(machine);
+    });
+}
+
+/// A frame comes back and its tree is released, before a request that must not wait. The request may see an old owner,
+/// and fails as busy then. If it sees that the tree has none, it sees the frame: the cells are what they are natively.
+#[test]
+fn a_frame_comes_back_before_a_hasty_request() {
+    exhaust::<Shared>("everybuddy", 1, 2, Some(bound(&[2, 3])), |machine| {
+        let frame = machine.on(1, |w| w.allocate_untracked(Request::FRAME));
+        let is_back = AtomicBool::new(false);
+        machine.at_once(&[
+            &|w| {
+                let must_not_be_exhausted = is_back.load(Ordering::Relaxed);
+                let request = Request::FRAME.with_flags(Flags::NO_WAIT);
+                match w.try_allocate_untracked(request) {
+                    Ok(frame) => w.free_untracked(Release::frame(frame)),
+                    Err(AllocateError::Exhausted) => assert!(!must_not_be_exhausted),
+                    Err(error) => assert_eq!(error, AllocateError::Busy),
+                }
+                w.park();
+            },
+            &|w| {
+                w.free_untracked(Release::frame(frame));
+                // The models run on one host thread, so this orders nothing.
+                is_back.store(true, Ordering::Relaxed);
+                w.park();
+            },
+        ]);
+    });
+}
+
 /// The owner collects a word where one frame is kept and another one comes back.
 #[test]
 fn a_kept_frame_is_collected_with_its_neighbour() {
@@ -553,6 +627,35 @@ fn a_nested_free_comes_during_a_refusal() {
             &|w: &mut Cpu<'_>| {
                 wants(w, &is_back, Request::FRAME);
                 wants(w, &is_back, Request::FRAME);
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// A CPU that never parks acknowledges a request: it goes on with hits until the request is served. If it missed the
+/// request, the other CPU would wait for ever. The parked CPU restores its identity just when the request comes. The
+/// request finds nothing: a search before it would multiply the schedules.
+#[test]
+fn an_owner_that_never_parks_answers() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        machine.on(1, |w| {
+            w.churn(0);
+            w.park();
+        });
+        let is_served = <Loom as Platform>::AtomicU32::new(0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.quiesce();
+                // Relaxed: no ordering that the allocator could depend on.
+                is_served.store(1, Ordering::Relaxed);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                while is_served.load(Ordering::Relaxed) == 0 {
+                    w.churn(0);
+                    loom::thread::yield_now();
+                }
                 w.park();
             },
         ]);

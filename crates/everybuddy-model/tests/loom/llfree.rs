@@ -137,6 +137,32 @@ fn a_huge_frame_is_freed_for_single_frames() {
     });
 }
 
+/// The same by way of two huge frames.
+#[test]
+fn two_huge_frames_are_freed_for_single_frames() {
+    run(1024, 2, bound(&[3, 4]), |machine| {
+        let both = machine.on(0, |w| w.allocate(10));
+        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(both), &|w: &mut Cpu<'_>| {
+            w.try_churn(0);
+            w.try_churn(10);
+        }]);
+    });
+}
+
+/// A frame is handed over by way of a huge frame and a reservation: the bits of the huge frame do not change when it is
+/// freed, so its counter alone orders the two.
+#[test]
+fn a_huge_frame_is_freed_for_a_reservation() {
+    run(512, 2, bound(&[4, 5]), |machine| {
+        let huge = machine.on(0, |w| w.allocate(9));
+        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(huge), &|w: &mut Cpu<'_>| {
+            if w.reserve(Pfn(0), 2) {
+                w.unreserve(Pfn(0), 2);
+            }
+        }]);
+    });
+}
+
 #[test]
 fn a_reservation_is_stolen_while_its_cpu_allocates() {
     run(4, 2, bound(&[4, 5]), |machine| {
@@ -182,7 +208,7 @@ fn one_of_two_frees_of_a_frame_is_refused() {
 #[test]
 fn a_range_is_reserved_while_its_frames_are_wanted() {
     run(3, 2, bound(&[3, 4]), |machine| {
-        let want = |w: &mut Cpu<'_>| w.try_churn_untracked(0);
+        let want = |w: &mut Cpu<'_>| w.try_churn(0);
         lockless::a_range_is_reserved_while_its_frames_are_wanted(machine, 2, want, |_| ());
     });
 }

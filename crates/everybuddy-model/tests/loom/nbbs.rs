@@ -230,7 +230,7 @@ fn one_of_two_frees_of_a_frame_is_refused() {
 #[test]
 fn a_range_is_reserved_while_its_frames_are_wanted() {
     run(33, 2, bound(&[2, 3]), |machine| {
-        let want = |w: &mut Cpu<'_>| w.try_churn_untracked(0);
+        let want = |w: &mut Cpu<'_>| w.try_churn(0);
         lockless::a_range_is_reserved_while_its_frames_are_wanted(machine, 33, want, |_| ());
     });
 }

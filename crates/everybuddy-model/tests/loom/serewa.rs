@@ -79,6 +79,28 @@ fn buddies_are_linked_at_once<M: Memory>(spec: &'static str, preemptions: usize)
     });
 }
 
+/// A service has linked a frame and moves the head of the queue, while another CPU frees a frame and links it: with one
+/// slot, the head moves by a lap. A head that passed a slot in use would lose the area that comes next.
+fn a_queue_is_used_again_while_its_head_moves<M: Memory>(spec: &'static str, preemptions: usize) {
+    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+        let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
+        machine.on(0, |w| {
+            w.hand(both[1], 1);
+            w.free(both[0]);
+        });
+        machine.at_once(&[
+            &|w: &mut Cpu<'_, M>| {
+                w.serve(LINKING, 1);
+            },
+            &|w: &mut Cpu<'_, M>| {
+                w.free(both[1]);
+                w.serve(LINKING, 1);
+            },
+        ]);
+        machine.on(0, |w| w.churn(0));
+    });
+}
+
 /// A caller leaves a remnant, frees its frame and requests the whole block, while services work.
 fn services_work_while_one_wants_the_whole<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
@@ -240,6 +262,7 @@ macro_rules! all_models {
             what_was_given_back_is_found,
             buddies_are_linked_at_once,
             services_work_while_one_wants_the_whole,
+            a_queue_is_used_again_while_its_head_moves,
             one_of_two_gives_a_frame_back,
         );
     };

@@ -20,7 +20,7 @@
 
 use std::sync::Mutex;
 
-use everybuddy::{FrameRange, Pfn, RegionError, Release, Request};
+use everybuddy::{Flags, FrameRange, Pfn, RegionError, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
@@ -223,6 +223,51 @@ fn a_used_space_is_left_and_taken<M: Memory>(spec: &'static str, preemptions: us
     });
 }
 
+/// A CPU leaves a space that has free frames for another one, and returns to it. Meanwhile a second CPU, whose own
+/// space is full, looks at the spaces of all CPUs. Two frames are free throughout, so its request finds one, although
+/// the assignment that it reads may be out of date. Any other request would search once more; this one must not wait.
+fn a_space_is_left_and_taken_again_during_a_search<M: Memory>(
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust::<M>(spec, 12, 2, Some(preemptions), |machine| {
+        let full = machine.on(0, |w| {
+            let block = w.allocate(2);
+            w.park();
+            block
+        });
+        // The second CPU has left the space of its block for one of which it holds a frame.
+        let [block, single] = machine.on(1, |w| [w.allocate(2), w.allocate(0)]);
+        let held = Mutex::new(Vec::from([(0, full), (1, single)]));
+        let keep = |cpu, block: Option<_>| {
+            let mut held = held.lock().unwrap();
+            held.extend(block.map(|block| (cpu, block)));
+        };
+        machine.at_once(&[
+            &|w| {
+                let request = Request::FRAME.with_flags(Flags::NO_WAIT);
+                let frame = w.allocate_untracked(request);
+                w.free_untracked(Release::frame(frame));
+                w.park();
+            },
+            &|w| {
+                w.free(block);
+                // The first CPU may have a frame of the block.
+                keep(1, w.try_allocate(2));
+                keep(1, Some(w.allocate(0)));
+                w.park();
+            },
+        ]);
+        for (cpu, block) in held.into_inner().unwrap() {
+            machine.on(cpu, |w| {
+                w.free(block);
+                w.park();
+            });
+        }
+        all_is_well(machine, 2);
+    });
+}
+
 /// Two CPUs free the same frame, whose space is unassigned; the accepted frees are counted.
 fn a_frame_is_freed_twice_at_once<M: Memory>(
     spec: &'static str,
@@ -344,6 +389,14 @@ models!(
     sharded_single, Plain, "is+order=0+space=4KiB+line=beside+shards=8";
     [2, 3] two_cpus_run_through_all_spaces,
     [1, 2] three_cpus_take_all_frames,
+);
+models!(
+    inverse_large, Plain, "is+order=2+space=16KiB";
+    [2, 3] a_space_is_left_and_taken_again_during_a_search,
+);
+models!(
+    standard_large, Plain, "bs+order=2+zone=spaces+space=16KiB+shards=4";
+    [2, 3] a_space_is_left_and_taken_again_during_a_search,
 );
 models!(
     inverse_shared, Shared, "is+order=1+space=8KiB";

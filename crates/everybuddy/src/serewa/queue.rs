@@ -277,10 +277,12 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
     /// Moves the head over released positions. Amortized O(1).
     fn skip_released(&self) {
         loop {
-            // Acquire, three times: pairs with the releases in `advance` (the ends) and in `release` (the slot).
-            // A CPU that sees the head that is moved below sees the slots before it as released.
+            // Acquire, twice: pairs with the releases in `advance`. The slot is seen as the CPU saw it that moved the
+            // head last, or later; from an earlier lap it would look released.
             let head = self.head.load(Ordering::Acquire);
-            let word = Word::unpack(self.slot(head).load(Ordering::Acquire));
+            // Relaxed: a CPU that sees the head that is moved below sees this word, or a later one of the slot. The
+            // area was filed under the lock before, and who holds the lock and sees the head sees it filed.
+            let word = Word::unpack(self.slot(head).load(Ordering::Relaxed));
             if head == self.tail.load(Ordering::Acquire) || word.lap == self.lap(head) {
                 return;
             }
