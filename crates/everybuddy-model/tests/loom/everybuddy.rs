@@ -28,19 +28,19 @@ use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
 
 use crate::lockless::{self, Cpu};
 
+/// Each free is checked.
+const CHECKED: &str = "everybuddy+tree=256KiB";
+
+/// Runs a model where each free is checked, and where frames are checked when they leave a list.
 fn run(
     frames: u64,
     cpus: u16,
     preemptions: usize,
-    model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
+    model: impl Fn(&Machine<'_, Loom>) + Copy + Send + Sync + 'static,
 ) {
-    exhaust::<Plain>(
-        "everybuddy+tree=256KiB",
-        frames,
-        cpus,
-        Some(preemptions),
-        model,
-    );
+    for spec in [CHECKED, "everybuddy+check=border+tree=256KiB"] {
+        exhaust::<Plain>(spec, frames, cpus, Some(preemptions), model);
+    }
 }
 
 /// Frees a block as the last operation of a CPU.
@@ -150,14 +150,17 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits() {
 /// The same, where the cells are what they are natively.
 #[test]
 fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
-    exhaust::<Shared>("everybuddy", 2, 2, Some(bound(&[2, 3])), |machine| {
+    let model = |machine: &Machine<'_, Loom<Shared>>| {
         machine.on(0, |w| w.churn(0));
         let both = |w: &mut Worker<'_, Loom<Shared>>| {
             w.churn(0);
             w.park();
         };
         machine.at_once(&[&both, &both]);
-    });
+    };
+    for spec in ["everybuddy", "everybuddy+check=border"] {
+        exhaust::<Shared>(spec, 2, 2, Some(bound(&[2, 3])), model);
+    }
 }
 
 #[test]
@@ -320,10 +323,11 @@ fn two_frames(w: &mut Cpu<'_>) {
 }
 
 /// The list of CPU 1 names a frame that another CPU has allocated since. It is freed while CPU 1 takes it back, and CPU
-/// 1 sees what its last holder did.
+/// 1 sees what its last holder did. With `check=border`, no other CPU allocates a listed frame.
 #[test]
 fn an_old_entry_names_a_frame_that_comes_back() {
-    run(65, 3, bound(&[2, 3]), |machine| {
+    let preemptions = Some(bound(&[2, 3]));
+    exhaust::<Plain>(CHECKED, 65, 3, preemptions, |machine| {
         let [first, third] = with_kept_frame(machine, 2);
         machine.on(2, |w| w.free(third));
         // CPU 0 collects both frames.

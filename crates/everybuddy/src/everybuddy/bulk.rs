@@ -107,14 +107,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return 0;
         };
         let part = Part { frames, ..part };
-        local.pass_over(&self.shared, release.start.0, count as u32);
         if local.give(&part) {
+            local.pass_over(part.header.kind(), release.start.0, count as u32);
             return count;
         }
         let open = self.begin_free(local);
         if !self.free_in_word(local, open, &part) {
             return 0;
         }
+        local.pass_over(part.header.kind_hint(), release.start.0, count as u32);
         for _ in 0..count {
             cpu.probe().record(Event::Bypass(Order::ZERO));
         }

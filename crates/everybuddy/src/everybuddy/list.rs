@@ -29,14 +29,6 @@ impl<'m, P: Platform> Local<'m, P> {
         let place = self.place(kind);
         let left = place.length.get().wrapping_sub(1);
         let frame = place.list.get(left as usize)?.get();
-        if self.border {
-            if self.is_closed() {
-                return None;
-            }
-            // The planes say already that it is allocated.
-            place.length.set(left);
-            return Some(frame);
-        }
         place.length.set(left);
         let part = shared.trees.part(frame)?;
         // The tree may be for another kind now.
@@ -45,6 +37,19 @@ impl<'m, P: Platform> Local<'m, P> {
             true => Some(frame),
             false => self.take_back(shared, kind, frame),
         }
+    }
+
+    /// The same with `check=border`: the planes say already that the frame is allocated.
+    #[inline(always)]
+    pub(crate) fn hit_listed(&self, kind: Kind) -> Option<u32> {
+        let place = self.place(kind);
+        let left = place.length.get().wrapping_sub(1);
+        let frame = place.list.get(left as usize)?.get();
+        if self.is_closed() {
+            return None;
+        }
+        place.length.set(left);
+        Some(frame)
     }
 
     /// Takes a frame of the list that this CPU returned to a tree of another CPU or of none. The entry has been removed
@@ -68,8 +73,12 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Takes a frame of the list, whatever the list's last entries are worth.
     pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
         while self.place(kind).length.get() > 0 && !self.is_closed() {
-            if let Some(frame) = self.hit(shared, kind) {
-                return Some(frame);
+            let frame = match self.border {
+                true => self.hit_listed(kind),
+                false => self.hit(shared, kind),
+            };
+            if frame.is_some() {
+                return frame;
             }
         }
         if self.places.iter().all(|place| place.length.get() == 0) {
@@ -81,9 +90,6 @@ impl<'m, P: Platform> Local<'m, P> {
     /// The hit of a free: frees a frame of an own tree, if it is allocated.
     #[inline(always)]
     pub(crate) fn free(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        if self.border && self.list(shared, frame) {
-            return true;
-        }
         let Some(part) = shared.trees.part(frame) else {
             return false;
         };
@@ -93,7 +99,7 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         let place = self.place(part.header.kind());
-        if frame <= place.point.get() && !self.border {
+        if frame <= place.point.get() {
             let length = place.length.get();
             match place.list.get(length as usize) {
                 Some(entry) => {
@@ -106,17 +112,14 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// Puts a frame into the list, whatever its tree. The planes keep saying that it is allocated, and are not read. As
+    /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying that it is allocated, and are not read. As
     /// in [`free`](Self::free), the frame lies at or below the first-fit point, which is in memory.
     #[inline(always)]
-    fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+    pub(crate) fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
             return false;
         };
-        let place = self.place(match header.is_for(Kind::Movable) {
-            true => Kind::Movable,
-            false => Kind::Staying,
-        });
+        let place = self.place(header.kind_hint());
         // Relaxed: a hint, as in `owns`.
         if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED {
             return false;
@@ -160,7 +163,7 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(crate) fn keep(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         // A CPU that only frees has a first-fit point of 0. This test avoids the call.
         let is_below = |place: &Place<'m, P>| frame <= place.point.get();
-        !self.border && self.places.iter().any(is_below) && self.keep_below(shared, frame)
+        self.places.iter().any(is_below) && self.keep_below(shared, frame)
     }
 
     #[inline(never)]
@@ -170,11 +173,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some(part) = shared.trees.part(frame).filter(|_| !is_closed) else {
             return false;
         };
-        let kind = match part.header.is_for(Kind::Movable) {
-            true => Kind::Movable,
-            false => Kind::Staying,
-        };
-        let place = self.place(kind);
+        let place = self.place(part.header.kind_hint());
         let length = place.length.get();
         if frame > place.point.get() || !part.is_allocated() {
             return false;
@@ -196,23 +195,16 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// Notes that frames are freed that enter no list.
-    #[inline]
-    pub(crate) fn pass_over(&self, shared: &Shared<'_, P>, start: u32, frames: u32) {
-        let Some(header) = shared.trees.header(shared.trees.tree_of(start)) else {
-            return;
-        };
-        let place = self.place(match header.is_for(Kind::Movable) {
-            true => Kind::Movable,
-            false => Kind::Staying,
-        });
-        if start > place.point.get() {
-            return;
-        }
-        let passed = place.passed.get().saturating_add(frames);
-        place.passed.set(passed);
-        if passed as usize >= place.list.len() {
-            place.start_over();
+    /// Notes that frames of a tree for a kind were freed without entering the list.
+    #[inline(always)]
+    pub(crate) fn pass_over(&self, kind: Kind, start: u32, frames: u32) {
+        let place = self.place(kind);
+        if start <= place.point.get() {
+            let passed = place.passed.get() + frames;
+            place.passed.set(passed);
+            if passed as usize >= place.list.len() {
+                place.start_over();
+            }
         }
     }
 

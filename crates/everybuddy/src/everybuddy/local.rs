@@ -89,8 +89,7 @@ impl<'m, P: Platform> Place<'m, P> {
     /// Lets the CPU allocate by address from its lowest tree again, when it has used up the list. The list is full, so
     /// more frames are free below the first-fit point than it can name. If the point stayed where it is, a CPU whose
     /// list serves all its requests would never allocate by address again.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn start_over(&self) {
         self.point.set(0);
         self.passed.set(0);
@@ -293,10 +292,15 @@ impl<'m, P: Platform> Local<'m, P> {
         if !self.frees_into(&part.header.owner) {
             return false;
         }
-        if let Some(part) = trees.part_of_word(start, frames) {
-            return part.header.give(part.mask, part.word, part.frames);
+        let kind = part.header.kind();
+        let is_freed = match trees.part_of_word(start, frames) {
+            Some(part) => part.header.give(part.mask, part.word, part.frames),
+            None => trees.give_words(start, frames),
+        };
+        if is_freed {
+            self.pass_over(kind, start, frames);
         }
-        trees.give_words(start, frames)
+        is_freed
     }
 
     /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are

@@ -309,6 +309,34 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         Ok(Pfn(start))
     }
 
+    /// Serves a request for a frame with `check=border`.
+    #[inline(never)]
+    fn allocate_listed(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'m, P>,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
+        match local.hit_listed(Kind::of(flags.class())) {
+            Some(frame) => Ok(Pfn(frame)),
+            None => self.allocate_frame(cpu, local, flags),
+        }
+    }
+
+    /// Frees a frame with `check=border`.
+    #[inline(never)]
+    fn free_listed(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'m, P>,
+        release: Release,
+    ) -> Result<(), FreeError> {
+        match local.list(&self.shared, release.start.0) {
+            true => Ok(()),
+            false => self.free_further(cpu, release),
+        }
+    }
+
     /// Serves a request for several frames, or for one frame by count.
     #[inline(never)]
     fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
@@ -338,7 +366,6 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             return Err(FreeError::NoSuchCpu);
         };
         let (start, frames) = self.named(release)?;
-        local.pass_over(&self.shared, start, frames);
         if local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
@@ -349,6 +376,9 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             None => self.free_words(local, open, start, frames),
         };
         if freed.is_ok() {
+            if let Some(part) = self.shared.trees.part(start) {
+                local.pass_over(part.header.kind_hint(), start, frames);
+            }
             let order = Order::covering(frames).unwrap_or(self.max_order);
             cpu.probe().record(Event::Bypass(order));
         }
@@ -362,6 +392,9 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
         {
+            if local.border {
+                return self.allocate_listed(cpu, local, request.flags);
+            }
             return match local.hit(&self.shared, Kind::of(request.flags.class())) {
                 Some(frame) => Ok(Pfn(frame)),
                 None => self.allocate_frame(cpu, local, request.flags),
@@ -375,10 +408,15 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
-            && (local.free(&self.shared, release.start.0)
-                || local.keep(&self.shared, release.start.0))
         {
-            return Ok(());
+            if local.border {
+                return self.free_listed(cpu, local, release);
+            }
+            if local.free(&self.shared, release.start.0)
+                || local.keep(&self.shared, release.start.0)
+            {
+                return Ok(());
+            }
         }
         self.free_further(cpu, release)
     }

@@ -151,6 +151,15 @@ impl<P: Platform> Header<P> {
         self.kind.peek() == kind as u32
     }
 
+    /// Returns what the tree is for. A hint, unless the CPU owns the tree.
+    #[inline(always)]
+    pub(crate) fn kind_hint(&self) -> Kind {
+        match self.is_for(Kind::Movable) {
+            true => Kind::Movable,
+            false => Kind::Staying,
+        }
+    }
+
     /// Says what an own tree is for from now on.
     pub(crate) fn dedicate(&self, kind: Kind) {
         self.kind.set(kind as u32);
