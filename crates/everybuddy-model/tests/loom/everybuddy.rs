@@ -371,32 +371,6 @@ fn a_kept_frame_is_wanted_while_it_is_taken_back() {
     });
 }
 
-/// A CPU announces the frame that it keeps, during requests that must not wait. Two frames are free throughout, so the
-/// requests may fail as busy, but not because memory is exhausted.
-#[test]
-fn a_kept_frame_is_announced_during_a_hasty_request() {
-    run(65, 2, bound(&[2, 3]), |machine| {
-        let [first, third] = with_kept_frame(machine, 0);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                let request = Request::FRAME.with_flags(Flags::NO_WAIT);
-                let frames = [(); 2].map(|()| w.try_allocate_untracked(request));
-                for frame in frames {
-                    match frame {
-                        Ok(frame) => w.free_untracked(Release::frame(frame)),
-                        Err(error) => assert_eq!(error, AllocateError::Busy),
-                    }
-                }
-                w.free(first);
-                w.free(third);
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| w.park(),
-        ]);
-        unreserve(machine);
-    });
-}
-
 /// A frame comes back and its tree is released, before a request that must not wait. The request may see an old owner,
 /// and fails as busy then. If it sees that the tree has none, it sees the frame: the cells are what they are natively.
 #[test]
