@@ -16,10 +16,11 @@
 //!
 //! More than three CPUs; more than two trees; frames that their holder and another CPU free simultaneously.
 
+mod owners;
+
 use std::sync::atomic::AtomicBool;
 
-use everybuddy::Platform;
-use everybuddy::platform::{AtomicWord, Ordering};
+use everybuddy::platform::Ordering;
 use everybuddy::{
     AllocateError, Block, Class, CpuId, Flags, FrameRange, Order, RegionError, Release, Request,
 };
@@ -375,32 +376,6 @@ fn a_kept_frame_is_wanted_while_it_is_taken_back() {
     });
 }
 
-/// A CPU announces the frame that it keeps, during requests that must not wait. Two frames are free throughout, so the
-/// requests may fail as busy, but not because memory is exhausted.
-#[test]
-fn a_kept_frame_is_announced_during_a_hasty_request() {
-    run(65, 2, bound(&[2, 3]), |machine| {
-        let [first, third] = with_kept_frame(machine, 0);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                let request = Request::FRAME.with_flags(Flags::NO_WAIT);
-                let frames = [(); 2].map(|()| w.try_allocate_untracked(request));
-                for frame in frames {
-                    match frame {
-                        Ok(frame) => w.free_untracked(Release::frame(frame)),
-                        Err(error) => assert_eq!(error, AllocateError::Busy),
-                    }
-                }
-                w.free(first);
-                w.free(third);
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| w.park(),
-        ]);
-        unreserve(machine);
-    });
-}
-
 /// A frame comes back and its tree is released, before a request that must not wait. The request may see an old owner,
 /// and fails as busy then. If it sees that the tree has none, it sees the frame: the cells are what they are natively.
 #[test]
@@ -634,74 +609,5 @@ fn a_nested_free_comes_during_a_refusal() {
                 w.park();
             },
         ]);
-    });
-}
-
-/// A CPU that never parks acknowledges a request: it goes on with hits until the request is served. If it missed the
-/// request, the other CPU would wait for ever. The parked CPU restores its identity just when the request comes. The
-/// request finds nothing: a search before it would multiply the schedules.
-#[test]
-fn an_owner_that_never_parks_answers() {
-    run(2, 2, bound(&[2, 3]), |machine| {
-        machine.on(1, |w| {
-            w.churn(0);
-            w.park();
-        });
-        let is_served = <Loom as Platform>::AtomicU32::new(0);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.quiesce();
-                // Relaxed: no ordering that the allocator could depend on.
-                is_served.store(1, Ordering::Relaxed);
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| {
-                while is_served.load(Ordering::Relaxed) == 0 {
-                    w.churn(0);
-                    loom::thread::yield_now();
-                }
-                w.park();
-            },
-        ]);
-    });
-}
-
-/// CPU 1 owns the tree and calls no more, but does not park. CPU 0 takes its token and parks it.
-#[test]
-fn a_cpu_that_calls_no_more_is_excluded() {
-    run(2, 2, bound(&[2, 3]), |machine| {
-        machine.lending(2, || {
-            machine.at_once(&[
-                &|w: &mut Cpu<'_>| {
-                    w.churn(0);
-                    w.churn(0);
-                    w.park();
-                },
-                &|w: &mut Cpu<'_>| {
-                    w.churn(0);
-                    w.leave();
-                },
-            ]);
-            machine.settle();
-        });
-    });
-}
-
-/// Both CPUs want the token of a third, and each other's tree.
-#[test]
-fn two_cpus_exclude_a_third() {
-    run(2, 3, bound(&[1, 2]), |machine| {
-        machine.lending(3, || {
-            machine.on(2, |w| {
-                w.churn(0);
-                w.leave();
-            });
-            let both = |w: &mut Cpu<'_>| {
-                w.churn(0);
-                w.leave();
-            };
-            machine.at_once(&[&both, &both]);
-            machine.settle();
-        });
     });
 }

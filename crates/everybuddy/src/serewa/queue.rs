@@ -281,7 +281,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             // head last, or later; from an earlier lap it would look released.
             let head = self.head.load(Ordering::Acquire);
             // Relaxed: a CPU that sees the head that is moved below sees this word, or a later one of the slot. The
-            // area was filed under the lock before, and who holds the lock and sees the head sees it filed.
+            // area was filed under the lock before: the holder of the lock that sees the head sees it filed.
             let word = Word::unpack(self.slot(head).load(Ordering::Relaxed));
             if head == self.tail.load(Ordering::Acquire) || word.lap == self.lap(head) {
                 return;

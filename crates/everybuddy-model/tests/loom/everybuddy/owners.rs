@@ -1,0 +1,90 @@
+//! Owners that never park, under loom.
+//!
+//! # Purpose
+//!
+//! A CPU that asks for the trees of the others waits until each has acknowledged or is parked. It must not
+//! wait for ever.
+//!
+//! # Invariants
+//!
+//! As in the other models of `everybuddy`.
+//!
+//! # Not modelled
+//!
+//! As in the other models of `everybuddy`.
+
+use everybuddy::Platform;
+use everybuddy::platform::{AtomicWord, Ordering};
+use everybuddy_model::{Loom, bound};
+
+use super::run;
+use crate::lockless::Cpu;
+
+/// A CPU that never parks acknowledges a request: it goes on with hits until the request is served. If it missed the
+/// request, the other CPU would wait for ever. The parked CPU restores its identity just when the request comes. The
+/// request finds nothing: a search before it would multiply the schedules.
+#[test]
+fn an_owner_that_never_parks_answers() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        machine.on(1, |w| {
+            w.churn(0);
+            w.park();
+        });
+        let is_served = <Loom as Platform>::AtomicU32::new(0);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.quiesce();
+                // Relaxed: no ordering that the allocator could depend on.
+                is_served.store(1, Ordering::Relaxed);
+                w.park();
+            },
+            &|w: &mut Cpu<'_>| {
+                while is_served.load(Ordering::Relaxed) == 0 {
+                    w.churn(0);
+                    loom::thread::yield_now();
+                }
+                w.park();
+            },
+        ]);
+    });
+}
+
+/// CPU 1 owns the tree and calls no more, but does not park. CPU 0 takes its token and parks it.
+#[test]
+fn a_cpu_that_calls_no_more_is_excluded() {
+    run(2, 2, bound(&[2, 3]), |machine| {
+        machine.lending(2, || {
+            machine.at_once(&[
+                &|w: &mut Cpu<'_>| {
+                    w.churn(0);
+                    w.churn(0);
+                    w.park();
+                },
+                &|w: &mut Cpu<'_>| {
+                    w.churn(0);
+                    w.leave();
+                },
+            ]);
+            machine.settle();
+        });
+    });
+}
+
+/// Both CPUs want the token of a third, and each other's tree.
+#[test]
+fn two_cpus_exclude_a_third() {
+    run(2, 3, bound(&[1, 2]), |machine| {
+        machine.lending(3, || {
+            machine.on(2, |w| {
+                w.churn(0);
+                w.leave();
+            });
+            let both = |w: &mut Cpu<'_>| {
+                w.churn(0);
+                w.leave();
+            };
+            machine.at_once(&[&both, &both]);
+            machine.settle();
+        });
+    });
+}
