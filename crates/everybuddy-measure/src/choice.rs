@@ -19,6 +19,13 @@ pub fn all() -> Vec<SystemSpec> {
     ROWS.iter().map(SystemSpec::of).collect()
 }
 
+/// Returns every system, and the one that `bench` measures with two kinds of checks.
+pub fn timed() -> Vec<SystemSpec> {
+    let mut systems = all();
+    systems.extend("everybuddy+check=border".parse::<SystemSpec>());
+    systems
+}
+
 /// Parses a list of systems, each `NAME` or `NAME+key=value+...`.
 ///
 /// # Errors
@@ -225,6 +232,7 @@ mod tests {
         assert_eq!(parse(&list).unwrap().len(), 2);
         assert!(parse(&[]).is_err());
         assert_eq!(all().len(), ROWS.len());
+        assert_eq!(timed().len(), ROWS.len() + 1);
         assert_eq!(options(&one("lbs-31+batch=7").unwrap()), "batch=7");
     }
 }

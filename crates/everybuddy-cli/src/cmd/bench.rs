@@ -311,7 +311,7 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     };
     let systems = match &arguments.systems {
         Some(texts) => choice::parse(texts)?,
-        None => choice::all(),
+        None => choice::timed(),
     };
     contenders.extend(systems.into_iter().map(ContenderSpec::System));
     contenders.extend(others);

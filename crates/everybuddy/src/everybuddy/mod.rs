@@ -302,39 +302,16 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             order: Order::ZERO,
             kind,
         };
-        let start = match local.first(&self.shared, kind) {
+        let listed = if local.border {
+            local.hit_listed(kind)
+        } else {
+            None
+        };
+        let start = match listed.or_else(|| local.first(&self.shared, kind)) {
             Some(start) => start,
             None => self.allocate_slow(cpu, local, wanted, flags)?,
         };
         Ok(Pfn(start))
-    }
-
-    /// Serves a request for a frame with `check=border`.
-    #[inline(never)]
-    fn allocate_listed(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'m, P>,
-        flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
-        match local.hit_listed(Kind::of(flags.class())) {
-            Some(frame) => Ok(Pfn(frame)),
-            None => self.allocate_frame(cpu, local, flags),
-        }
-    }
-
-    /// Frees a frame with `check=border`.
-    #[inline(never)]
-    fn free_listed(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'m, P>,
-        release: Release,
-    ) -> Result<(), FreeError> {
-        match local.list(&self.shared, release.start.0) {
-            true => Ok(()),
-            false => self.free_further(cpu, release),
-        }
     }
 
     /// Serves a request for several frames, or for one frame by count.
@@ -392,9 +369,6 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
         {
-            if local.border {
-                return self.allocate_listed(cpu, local, request.flags);
-            }
             return match local.hit(&self.shared, Kind::of(request.flags.class())) {
                 Some(frame) => Ok(Pfn(frame)),
                 None => self.allocate_frame(cpu, local, request.flags),
@@ -408,15 +382,10 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
+            && (local.free(&self.shared, release.start.0)
+                || local.keep(&self.shared, release.start.0))
         {
-            if local.border {
-                return self.free_listed(cpu, local, release);
-            }
-            if local.free(&self.shared, release.start.0)
-                || local.keep(&self.shared, release.start.0)
-            {
-                return Ok(());
-            }
+            return Ok(());
         }
         self.free_further(cpu, release)
     }
