@@ -23,7 +23,7 @@ use super::request::Wanted;
 use super::tree::Part;
 use super::word::Kind;
 
-impl<P: Platform> OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Allocates single frames into `out`. Returns their number, as
     /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
     pub(super) fn allocate_frames(

@@ -23,7 +23,7 @@ use crate::percpu::access::{CpuState, EPOCHS};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 
 use super::OwnedTrees;
-use super::local::{CLOSED, LISTS, Local};
+use super::local::{CLOSED, Local};
 use super::refused::Refused;
 
 /// How often a CPU polls for all others together, or for a tree, before it fails as busy.
@@ -48,7 +48,7 @@ impl<P: Platform> Requests<P> {
     }
 }
 
-impl<P: Platform> OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Prepares a slow operation: ends parking and acknowledges requests. Returns `true` if the CPU may keep trees.
     #[inline]
     pub(super) fn begin(&self, local: &Local<'_, P>) -> bool {
@@ -94,7 +94,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
             // The load of the count acquired what the requests remembered that this CPU acknowledged.
             let free_identity = match self.requests.refused.order() {
                 Some(_) => CLOSED,
-                None if local.border && open => LISTS,
                 None => identity,
             };
             // Acquire: as for the identity.

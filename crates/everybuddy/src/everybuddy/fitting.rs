@@ -166,7 +166,7 @@ struct Best {
     is_own: bool,
 }
 
-impl<P: Platform> OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Serves a request by fit. Returns `None` if address decides, or if nothing was found.
     #[inline]
     pub(super) fn find_smallest(

@@ -43,12 +43,12 @@ impl<'m, P: Platform> Local<'m, P> {
     #[inline(always)]
     pub(crate) fn hit_listed(&self, kind: Kind) -> Option<u32> {
         let place = self.place(kind);
-        let left = place.listed.get().wrapping_sub(1);
+        let left = place.length.get().wrapping_sub(1);
         let frame = place.list.get(left as usize)?.get();
         if self.is_closed() {
             return None;
         }
-        place.listed.set(left);
+        place.length.set(left);
         Some(frame)
     }
 
@@ -72,16 +72,16 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Takes a frame of the list, whatever the list's last entries are worth.
     pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
-        if let Some(frame) = self.hit_listed(kind) {
-            return Some(frame);
-        }
         while self.place(kind).length.get() > 0 && !self.is_closed() {
-            if let Some(frame) = self.hit(shared, kind) {
-                return Some(frame);
+            let frame = match self.border {
+                true => self.hit_listed(kind),
+                false => self.hit(shared, kind),
+            };
+            if frame.is_some() {
+                return frame;
             }
         }
-        let entries = |place: &Place<'m, P>| place.length.get() + place.listed.get();
-        if self.places.iter().all(|place| entries(place) == 0) {
+        if self.places.iter().all(|place| place.length.get() == 0) {
             self.keeps_nothing();
         }
         None
@@ -93,8 +93,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some(part) = shared.trees.part(frame) else {
             return false;
         };
-        // With `check=border`, no tree has this owner: `keep` follows.
-        if !self.hits_free(&part.header.owner)
+        if !self.frees_into(&part.header.owner)
             || !part.header.give(part.mask, part.word, part.frames)
         {
             return false;
@@ -113,11 +112,20 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
+    /// The same with `check=border`, for a frame that enters no list.
+    #[inline(always)]
+    pub(crate) fn free_unlisted(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        shared
+            .trees
+            .part(frame)
+            .is_some_and(|part| self.give(&part))
+    }
+
     /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying that
     /// it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the first-fit point,
     /// which is in memory.
     #[inline(always)]
-    fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+    pub(crate) fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
             return false;
         };
@@ -126,7 +134,7 @@ impl<'m, P: Platform> Local<'m, P> {
         if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED {
             return false;
         }
-        let length = place.listed.get();
+        let length = place.length.get();
         let Some(entry) = place.list.get(length as usize) else {
             place.start_over();
             return false;
@@ -135,7 +143,7 @@ impl<'m, P: Platform> Local<'m, P> {
             self.keeps.store(1, Ordering::Relaxed);
         }
         entry.set(frame);
-        place.listed.set(length + 1);
+        place.length.set(length + 1);
         true
     }
 
@@ -170,9 +178,6 @@ impl<'m, P: Platform> Local<'m, P> {
 
     #[inline(never)]
     fn keep_below(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        if self.border {
-            return self.list(shared, frame);
-        }
         // Relaxed: a hint, as in `owns`.
         let is_closed = self.free_identity.load(Ordering::Relaxed) == CLOSED;
         let Some(part) = shared.trees.part(frame).filter(|_| !is_closed) else {
@@ -204,7 +209,7 @@ impl<'m, P: Platform> Local<'m, P> {
     #[inline(always)]
     pub(crate) fn pass_over(&self, kind: Kind, start: u32, frames: u32) {
         let place = self.place(kind);
-        if start <= place.point.get() {
+        if start < place.point.get() {
             let passed = place.passed.get() + frames;
             place.passed.set(passed);
             if passed as usize >= place.list.len() {
@@ -229,17 +234,15 @@ impl<'m, P: Platform> Local<'m, P> {
         let mut any = false;
         let may_keep = self.may_keep();
         for place in &self.places {
-            let (length, listed) = (place.length.get(), place.listed.get());
+            let length = place.length.get();
             place.length.set(0);
-            place.listed.set(0);
             if !may_keep {
                 continue;
             }
-            for entry in place.list.iter().take(listed as usize) {
-                any |= self.unlist(shared, entry.get());
-            }
             for entry in place.list.iter().take(length as usize) {
-                if let Some(part) = shared.trees.part(entry.get()) {
+                if self.border {
+                    any |= self.unlist(shared, entry.get());
+                } else if let Some(part) = shared.trees.part(entry.get()) {
                     any |= self.announce(shared, &part);
                 }
             }
@@ -265,8 +268,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Returns the entries of the lists. A hint, unless the CPU is at rest.
     pub(crate) fn entries(&self) -> impl Iterator<Item = u32> {
         let entries = |place: &Place<'m, P>| {
-            let entries = place.length.peek() + place.listed.peek();
-            let entries = place.list.iter().take(entries as usize);
+            let entries = place.list.iter().take(place.length.peek() as usize);
             entries.map(P::Cell::peek)
         };
         self.places.iter().flat_map(entries)

@@ -28,10 +28,6 @@ pub(crate) const CLOSED: u32 = u32::MAX;
 /// The owner of a tree that a nested request has claimed.
 pub(crate) const NESTED: u32 = u32::MAX - 1;
 
-/// The identity for frees of a CPU that may hit, with `check=border`: single frames enter the list, whatever their tree.
-/// No tree has this owner.
-pub(crate) const LISTS: u32 = u32::MAX - 2;
-
 /// Means that there is no tree. No memory has this many.
 const NO_TREE: u32 = u32::MAX;
 
@@ -55,10 +51,8 @@ pub(crate) enum Scope {
 
 /// Where a CPU allocates frames of a kind.
 pub(super) struct Place<'m, P: Platform> {
-    /// The number of frames in the list; 0 with `check=border`.
+    /// The number of frames in the list.
     pub(super) length: P::Cell<u32>,
-    /// The same with `check=border`, otherwise 0. Hits read the other number, and miss.
-    pub(super) listed: P::Cell<u32>,
     /// Where the CPU allocated last by address.
     pub(super) point: P::Cell<u32>,
     /// The frames that were freed below that place since then without entering the list.
@@ -75,7 +69,6 @@ impl<'m, P: Platform> Place<'m, P> {
         let zero = || P::Cell::new(0);
         Self {
             length: zero(),
-            listed: zero(),
             point: zero(),
             passed: zero(),
             list,
@@ -118,8 +111,7 @@ impl<'m, P: Platform> Place<'m, P> {
 pub(crate) struct Local<'m, P: Platform> {
     /// The owner of this CPU's trees, or [`CLOSED`] while the CPU may not hit.
     pub(crate) identity: P::AtomicU32,
-    /// The same for frees, which also may not hit while a refusal is remembered. With `check=border`, it is [`LISTS`]
-    /// while they may.
+    /// The same for frees, which also may not hit while a refusal is remembered.
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
     pub(super) places: [Place<'m, P>; Kind::COUNT],
@@ -200,17 +192,6 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Returns `true` if the CPU owns a tree, and may free into it without asking whether a refusal is remembered.
     #[inline(always)]
     pub(super) fn frees_into(&self, owner: &P::AtomicU32) -> bool {
-        // Relaxed: as in `owns`.
-        let identity = match self.free_identity.load(Ordering::Relaxed) {
-            LISTS => self.id,
-            identity => identity,
-        };
-        owner.load(Ordering::Relaxed) == identity
-    }
-
-    /// The same, but `false` if single frames enter the list unchecked.
-    #[inline(always)]
-    pub(super) fn hits_free(&self, owner: &P::AtomicU32) -> bool {
         // Relaxed: as in `owns`.
         owner.load(Ordering::Relaxed) == self.free_identity.load(Ordering::Relaxed)
     }

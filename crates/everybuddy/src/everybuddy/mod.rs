@@ -93,8 +93,6 @@ pub(crate) struct Geometry {
     pub(crate) max_order: Order,
     /// The frames of a tree, a power of two; `None` if the memory and the CPUs decide.
     pub(crate) tree: Option<u32>,
-    /// Whether a frame is checked when it leaves a CPU's list, and not when it enters.
-    pub(crate) border: bool,
 }
 
 impl Geometry {
@@ -136,8 +134,9 @@ impl Geometry {
     }
 }
 
-/// Trees of frames that CPUs own.
-pub struct OwnedTrees<'m, P: Platform> {
+/// Trees of frames that CPUs own. If `CHECK` is false, a frame is checked when it leaves a CPU's list, and not when it
+/// enters.
+pub struct OwnedTrees<'m, P: Platform, const CHECK: bool = true> {
     shared: Shared<'m, P>,
     locals: &'m [Local<'m, P>],
     requests: &'m Requests<P>,
@@ -149,13 +148,13 @@ pub struct OwnedTrees<'m, P: Platform> {
     metadata_bytes: usize,
 }
 
-impl<P: Platform> fmt::Debug for OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> fmt::Debug for OwnedTrees<'_, P, CHECK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(self, "OwnedTrees", f)
     }
 }
 
-impl<'m, P: Platform> OwnedTrees<'m, P> {
+impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
         let cpus = usize::from(geometry.cpus);
@@ -196,7 +195,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             let (list, slots) = (part(lists, cpu, list), part(slots, cpu, owned));
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
-            Local::new(cpu as u32, (home, first_tree), list, slots, geometry.border)
+            Local::new(cpu as u32, (home, first_tree), list, slots, !CHECK)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
@@ -302,16 +301,20 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             order: Order::ZERO,
             kind,
         };
-        let listed = if local.border {
-            local.hit_listed(kind)
-        } else {
-            None
-        };
-        let start = match listed.or_else(|| local.first(&self.shared, kind)) {
+        let start = match local.first(&self.shared, kind) {
             Some(start) => start,
             None => self.allocate_slow(cpu, local, wanted, flags)?,
         };
         Ok(Pfn(start))
+    }
+
+    /// The hit of a free of a frame.
+    #[inline(always)]
+    fn free_frame(&self, local: &Local<'m, P>, frame: u32) -> bool {
+        match CHECK {
+            true => local.free(&self.shared, frame) || local.keep(&self.shared, frame),
+            false => local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame),
+        }
     }
 
     /// Serves a request for several frames, or for one frame by count.
@@ -363,13 +366,18 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
     }
 }
 
-impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHECK> {
     #[inline]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
         {
-            return match local.hit(&self.shared, Kind::of(request.flags.class())) {
+            let kind = Kind::of(request.flags.class());
+            let frame = match CHECK {
+                true => local.hit(&self.shared, kind),
+                false => local.hit_listed(kind),
+            };
+            return match frame {
                 Some(frame) => Ok(Pfn(frame)),
                 None => self.allocate_frame(cpu, local, request.flags),
             };
@@ -382,8 +390,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
-            && (local.free(&self.shared, release.start.0)
-                || local.keep(&self.shared, release.start.0))
+            && self.free_frame(local, release.start.0)
         {
             return Ok(());
         }

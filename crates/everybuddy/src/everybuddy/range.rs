@@ -52,7 +52,7 @@ enum Ask {
     Always,
 }
 
-impl<P: Platform> OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Calls `work` while this CPU owns all trees of a run. Asks other CPUs for what they keep as `ask` says; if one of
     /// them does not answer, or may not be asked, the operation fails as busy.
     fn with_trees<T>(
@@ -130,11 +130,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let ask = match may_ask {
             false => Ask::Never,
             // The planes call frames in lists allocated.
-            true if local.border => Ask::Always,
+            true if !CHECK => Ask::Always,
             true => Ask::IfOwned,
         };
         // Before the search, as in `allocate_slow`.
-        let is_listed = !may_ask && local.border && self.may_be_kept(Some(local.id));
+        let is_listed = !may_ask && !CHECK && self.may_be_kept(Some(local.id));
         self.with_trees(local, run, ask, || {
             match self.check_free(run) {
                 Err(RegionError::NotFree(_)) if is_listed => return Err(RegionError::Busy),

@@ -21,7 +21,7 @@ use super::local::Local;
 use super::tree::Part;
 use super::word::Header;
 
-impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
     /// The returned ones are free, too.
     fn free_bits(&self, word: u32) -> u64 {
         let part = self.shared.trees.part(word * WORD);
@@ -36,7 +36,7 @@ impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
     }
 }
 
-impl<P: Platform> OwnedTrees<'_, P> {
+impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns the use of a frame. O(frames of the largest block / 64).
     pub(super) fn state_of(&self, pfn: Pfn) -> Option<FrameState> {
         let inside = pfn.0 < self.span.frames();

@@ -48,16 +48,15 @@ fn with_system(
     tree: (Option<u32>, u8),
     body: impl FnOnce(&OwnedTrees<'_, Native>),
 ) {
-    with_checks((frames, holes), cpus, tree, false, body);
+    with_checks((frames, holes), cpus, tree, body);
 }
 
-/// The same, where frames in lists are checked only when they leave it, if `border` is true.
-fn with_checks(
+/// The same, where frames in lists are checked only when they leave it, if `CHECK` is false.
+fn with_checks<const CHECK: bool>(
     (frames, holes): (u32, u32),
     cpus: u16,
     (tree, max_order): (Option<u32>, u8),
-    border: bool,
-    body: impl FnOnce(&OwnedTrees<'_, Native>),
+    body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>),
 ) {
     let ranges = [FrameRange::new(0, frames.into())];
     let max_order = Order::new(max_order).unwrap();
@@ -66,9 +65,8 @@ fn with_checks(
         cpus,
         max_order,
         tree,
-        border,
     };
-    let bytes = OwnedTrees::<Native>::plan(ArenaPlan::default(), &geometry)
+    let bytes = OwnedTrees::<Native, CHECK>::plan(ArenaPlan::default(), &geometry)
         .bytes()
         .unwrap();
     let memory: &'static mut [_] = Box::leak(vec![0u8; bytes + 64].into_boxed_slice());
@@ -83,14 +81,14 @@ fn with_checks(
     body(&system);
 }
 
-struct Checked<'s, 'm> {
-    system: &'s OwnedTrees<'m, Native>,
+struct Checked<'s, 'm, const CHECK: bool> {
+    system: &'s OwnedTrees<'m, Native, CHECK>,
     cpus: Vec<crate::platform::NativeCpu<NoProbe>>,
     model: Vec<Is>,
     held: Vec<(u32, u32)>,
 }
 
-impl Checked<'_, '_> {
+impl<const CHECK: bool> Checked<'_, '_, CHECK> {
     fn all(&self, start: u32, frames: u32, is: Is) -> bool {
         let range = start as usize..(start + frames) as usize;
         self.model[range].iter().all(|own| *own == is)
@@ -299,6 +297,11 @@ impl Checked<'_, '_> {
 
 #[test]
 fn random_operations_agree_with_a_naive_model() {
+    agree_with_a_naive_model::<true>();
+    agree_with_a_naive_model::<false>();
+}
+
+fn agree_with_a_naive_model<const CHECK: bool>() {
     let shapes = [
         ((64, 0), 1, (None, 6)),
         ((200, 3), 2, (None, 7)),
@@ -308,11 +311,8 @@ fn random_operations_agree_with_a_naive_model() {
         // Four windows of a group each; the last group has fewer trees.
         ((12_800, 0), 25, (Some(64), 7)),
     ];
-    let shapes = shapes
-        .into_iter()
-        .flat_map(|shape| [(shape, false), (shape, true)]);
-    for (seed, ((memory, cpus, tree), border)) in (0..).zip(shapes) {
-        with_checks(memory, cpus, tree, border, |system| {
+    for (seed, (memory, cpus, tree)) in (0..).zip(shapes) {
+        with_checks::<CHECK>(memory, cpus, tree, |system| {
             let set = NativeCpus::new(cpus);
             let frames = system.span().frames();
             let is = |frame: u32| match frame < memory.1 || frame >= memory.0 - memory.1 {
@@ -332,7 +332,7 @@ fn random_operations_agree_with_a_naive_model() {
                 let fill = if step % 1000 < 500 { 6 } else { 3 };
                 match random.below(20) {
                     0 => run.range(&mut random),
-                    1 if !border => run.misuse(&mut random),
+                    1 if CHECK => run.misuse(&mut random),
                     2 => run.state(&mut random),
                     3 => system.drain(&mut run.cpus[0]),
                     4 => run.allocate_bulk(&mut random),
@@ -453,7 +453,6 @@ fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
         cpus,
         max_order: Order::TEN,
         tree: None,
-        border: false,
     };
     let sizes = |frames, cpus| {
         let geometry = geometry(frames, cpus);

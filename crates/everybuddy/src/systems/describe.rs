@@ -144,11 +144,10 @@ impl fmt::Display for Parameters {
         if access == ListAccess::Locked {
             f.write_str(", locked lists")?;
         }
-        if self.border {
-            f.write_str(", frames checked when they leave a list")?;
-        }
-        if !check {
-            f.write_str(", hits unchecked")?;
+        match zone {
+            _ if check => {}
+            ZoneKind::Owned => f.write_str(", frames checked when they leave a list")?,
+            _ => f.write_str(", hits unchecked")?,
         }
         Ok(())
     }

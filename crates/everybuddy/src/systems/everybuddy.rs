@@ -8,7 +8,9 @@ use crate::platform::Platform;
 use crate::structure::StructureKind;
 
 /// Trees of frames that CPUs own, without layers.
-pub type EverybuddyTrees<'m, P> = OwnedTrees<'m, P>;
+pub type EverybuddyTrees<'m, P> = OwnedTrees<'m, P, true>;
+/// The same, frames in lists checked when they leave it.
+pub type EverybuddyListed<'m, P> = OwnedTrees<'m, P, false>;
 
 /// `everybuddy`: the allocator of this library.
 #[derive(Debug)]

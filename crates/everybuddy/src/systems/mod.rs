@@ -139,7 +139,7 @@ compositions! {
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
-    LlFreeTrees, StatusWords, EverybuddyTrees,
+    LlFreeTrees, StatusWords, EverybuddyTrees, EverybuddyListed,
 }
 
 /// What is done with the type of a composition.

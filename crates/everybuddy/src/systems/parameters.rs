@@ -102,8 +102,6 @@ pub struct Parameters {
     pub steal: Steal,
     /// Frames of a tree that a CPU reserves or owns; `None` if memory and CPUs decide.
     pub tree: Option<u32>,
-    /// Whether a listed frame is checked only when it leaves the list.
-    pub border: bool,
 }
 
 /// Frames of a space by default: 4 MiB, as in \[iBuddy\].
@@ -130,7 +128,7 @@ impl SystemSpec {
                 list => list,
             },
             access: options.percpu.unwrap_or_default(),
-            check: options.check != Some(Check::Off),
+            check: options.check.is_none_or(|check| check == Check::On),
             zone,
             structure,
         };
@@ -187,7 +185,6 @@ impl SystemSpec {
             reclaim: false,
             steal: Steal::default(),
             tree: (zone == ZoneKind::Reserved).then_some(llfree::TREE),
-            border: options.check == Some(Check::Border),
         };
         for option in OPTIONS {
             option.apply(&options, &mut parameters, setup);
@@ -397,17 +394,18 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if !is_plain && composition.access == ListAccess::Locked {
         return contradiction("percpu", "`token` except in one zone of free blocks");
     }
-    if zone == ZoneKind::Owned && !composition.check {
-        return contradiction("check", "`on` or `border` in `everybuddy`");
-    }
-    if !is_plain && !composition.check {
-        return contradiction("check", "`on` except in one zone of free blocks");
-    }
-    if zone != ZoneKind::Owned && options.check == Some(Check::Border) {
-        return contradiction(
-            "check",
-            "`on` or `off`: only `everybuddy` has lists with a border",
-        );
+    match (zone, options.check) {
+        (ZoneKind::Owned, Some(Check::Off)) => {
+            return contradiction("check", "`on` or `border` in `everybuddy`");
+        }
+        (ZoneKind::Owned, _) => (),
+        (_, Some(Check::Border)) => {
+            return contradiction("check", "`on` or `off`, except in `everybuddy`");
+        }
+        _ if !is_plain && !composition.check => {
+            return contradiction("check", "`on` except in one zone of free blocks");
+        }
+        _ => (),
     }
     Ok(())
 }

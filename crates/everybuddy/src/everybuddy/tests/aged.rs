@@ -11,12 +11,11 @@ const TREES: u32 = 64;
 const LIST: u32 = MAX_LIST / 2;
 
 /// Calls `body` where one CPU has allocated the first `used` frames.
-fn with_used(
+fn with_used<const CHECK: bool>(
     used: u32,
-    border: bool,
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>),
+    body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
 ) {
-    with_checks((TREES * TREE, 0), 1, (Some(TREE), 10), border, |system| {
+    with_checks((TREES * TREE, 0), 1, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim(CpuId(0)).unwrap();
         for frame in 0..used {
@@ -29,10 +28,10 @@ fn with_used(
 
 /// The blocks of 512 frames that are free after random replacement where 40 % of memory is in use, which was 90 % full.
 /// Of the blocks that are replaced, one in `large` has 8 frames.
-fn blocks_after_replacement(border: bool, large: u32) -> u32 {
+fn blocks_after_replacement<const CHECK: bool>(large: u32) -> u32 {
     let used = TREES * TREE / 10 * 9;
     let mut blocks = 0;
-    with_used(used, border, |system, cpu| {
+    with_used::<CHECK>(used, |system, cpu| {
         let mut random = Random(5);
         let three = Order::new(3).unwrap();
         let mut held: Vec<_> = (0..used).map(|frame| (Pfn(frame), Order::ZERO)).collect();
@@ -61,34 +60,35 @@ fn blocks_after_replacement(border: bool, large: u32) -> u32 {
 
 #[test]
 fn large_blocks_become_whole_where_single_frames_are_replaced() {
-    for border in [false, true] {
-        assert!(blocks_after_replacement(border, u32::MAX) >= 72);
-    }
+    assert!(blocks_after_replacement::<true>(u32::MAX) >= 72);
+    assert!(blocks_after_replacement::<false>(u32::MAX) >= 72);
 }
 
 #[test]
 fn large_blocks_become_whole_where_blocks_of_several_orders_are_replaced() {
-    for border in [false, true] {
-        assert!(blocks_after_replacement(border, 50) >= 60);
-    }
+    assert!(blocks_after_replacement::<true>(50) >= 60);
+    assert!(blocks_after_replacement::<false>(50) >= 60);
 }
 
 #[test]
 fn a_full_list_ends_allocation_from_a_high_tree() {
+    fill_the_list::<true>();
+    fill_the_list::<false>();
+}
+
+fn fill_the_list<const CHECK: bool>() {
     let used = 3 * TREE + 500;
-    for border in [false, true] {
-        with_used(used, border, |system, cpu| {
-            for frame in 0..=LIST {
-                system.free(cpu, Release::frame(Pfn(frame))).unwrap();
-            }
-            for frame in (0..LIST).rev() {
-                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
-            }
-            // It entered no list.
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(LIST)));
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(used)));
-        });
-    }
+    with_used::<CHECK>(used, |system, cpu| {
+        for frame in 0..=LIST {
+            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+        }
+        for frame in (0..LIST).rev() {
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+        }
+        // It entered no list.
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(LIST)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(used)));
+    });
 }
 
 #[test]
@@ -101,16 +101,16 @@ fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
                 .unwrap();
         }
     };
-    with_used(used, false, |system, cpu| {
+    with_used::<true>(used, |system, cpu| {
         free(system, cpu, LIST / 4 - 1);
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(used)));
     });
-    with_used(used, false, |system, cpu| {
+    with_used::<true>(used, |system, cpu| {
         free(system, cpu, LIST / 4);
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(0)));
     });
     // The same by a bulk.
-    with_used(used, false, |system, cpu| {
+    with_used::<true>(used, |system, cpu| {
         let releases: Vec<_> = (0..LIST).map(|frame| Release::frame(Pfn(frame))).collect();
         system.free_bulk(cpu, &releases).unwrap();
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(0)));
@@ -120,7 +120,7 @@ fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
 #[test]
 fn a_low_tree_of_no_cpu_comes_before_a_high_own_tree() {
     // The CPU owns the last eight trees that it used.
-    with_used(60 * TREE, false, |system, cpu| {
+    with_used::<true>(60 * TREE, |system, cpu| {
         let local = system.local(CpuId(0)).unwrap();
         assert_eq!(local.own_trees().min(), Some(52));
         for tree in [5, 55] {

@@ -3,14 +3,14 @@
 use super::*;
 use crate::platform::NativeCpu;
 
+type Listed<'m> = OwnedTrees<'m, Native, false>;
+
 /// The frames of a tree here.
 const TREE: u32 = 128;
 
 /// Calls `body` where CPU 0 has allocated the first tree, and has frame 3 in its list.
-fn with_listed(
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
-) {
-    with_checks((4 * TREE, 0), 2, (Some(TREE), 8), true, |system| {
+fn with_listed(body: impl FnOnce(&Listed<'_>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>)) {
+    with_checks((4 * TREE, 0), 2, (Some(TREE), 8), |system: &Listed<'_>| {
         let set = NativeCpus::new(2);
         let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         for _ in 0..TREE {
@@ -22,7 +22,7 @@ fn with_listed(
 }
 
 /// Allocates until a request fails, and returns the number of frames.
-fn exhaust(system: &OwnedTrees<'_, Native>, cpu: &mut NativeCpu<NoProbe>) -> u32 {
+fn exhaust(system: &Listed<'_>, cpu: &mut NativeCpu<NoProbe>) -> u32 {
     let mut given = 0;
     while system.allocate(cpu, Request::FRAME).is_ok() {
         given += 1;

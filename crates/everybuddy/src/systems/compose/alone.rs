@@ -62,11 +62,11 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
     }
 }
 
-impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
+impl<'m, P: Platform, const CHECK: bool> Compose<'m, P> for OwnedTrees<'m, P, CHECK> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: true,
+        check: CHECK,
         zone: ZoneKind::Owned,
         structure: StructureKind::Planes,
     };
@@ -119,7 +119,6 @@ impl Parameters {
             cpus,
             max_order: self.max_order,
             tree: self.tree,
-            border: self.border,
         }
     }
 }
