@@ -121,9 +121,9 @@ impl<'m, P: Platform> Local<'m, P> {
             .is_some_and(|part| self.give(&part))
     }
 
-    /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying that
-    /// it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the first-fit point,
-    /// which is in memory.
+    /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying
+    /// that it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the first-fit
+    /// point, which is in memory.
     #[inline(always)]
     pub(crate) fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
