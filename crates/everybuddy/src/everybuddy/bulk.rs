@@ -69,8 +69,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let freed = self.free_group(cpu, *release, others);
             if freed == 0 {
                 let index = all - releases.len();
-                self.free(cpu, *release)
-                    .map_err(|error| BulkFreeError { index, error })?;
+                // The list would not check it.
+                let freed = match CHECK {
+                    true => self.free(cpu, *release),
+                    false => self.free_further(cpu, *release),
+                };
+                freed.map_err(|error| BulkFreeError { index, error })?;
             }
             releases = releases.get(freed.max(1)..).unwrap_or_default();
         }

@@ -123,7 +123,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying
     /// that it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the first-fit
-    /// point, which is in memory.
+    /// point, which is in memory. Returns `false`, and changes nothing, if the frame does not enter the list.
     #[inline(always)]
     pub(crate) fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
@@ -205,7 +205,8 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// Notes that frames of a tree for a kind were freed without entering the list.
+    /// Notes that frames of a word, in a tree for a kind, were freed without entering the list. Whole words are not
+    /// noted: they are parts of large blocks already.
     #[inline(always)]
     pub(crate) fn pass_over(&self, kind: Kind, start: u32, frames: u32) {
         let place = self.place(kind);

@@ -55,7 +55,7 @@ pub(super) struct Place<'m, P: Platform> {
     pub(super) length: P::Cell<u32>,
     /// Where the CPU allocated last by address.
     pub(super) point: P::Cell<u32>,
-    /// The frames that were freed below that place since then without entering the list.
+    /// The frames of parts of words that were freed below that place without entering the list, since it was last 0.
     pub(super) passed: P::Cell<u32>,
     pub(super) list: &'m [P::Cell<u32>],
     /// The own tree from which the CPU allocates small blocks, or [`NO_TREE`].
@@ -292,13 +292,12 @@ impl<'m, P: Platform> Local<'m, P> {
         if !self.frees_into(&part.header.owner) {
             return false;
         }
-        let kind = part.header.kind();
-        let is_freed = match trees.part_of_word(start, frames) {
-            Some(part) => part.header.give(part.mask, part.word, part.frames),
-            None => trees.give_words(start, frames),
+        let Some(part) = trees.part_of_word(start, frames) else {
+            return trees.give_words(start, frames);
         };
+        let is_freed = part.header.give(part.mask, part.word, part.frames);
         if is_freed {
-            self.pass_over(kind, start, frames);
+            self.pass_over(part.header.kind(), start, frames);
         }
         is_freed
     }
@@ -322,8 +321,8 @@ impl<'m, P: Platform> Local<'m, P> {
         place.point.set(frame);
     }
 
-    /// Returns the next trees of the CPU's window that lie below `own`, one of its own trees. If that is in another
-    /// window, all trees of this window do.
+    /// Returns the next trees of the CPU's window that lie below `own`, one of its own trees. If `own` is in another
+    /// window, all trees of the CPU's window count as lower.
     pub(crate) fn look_below(&self, shared: &Shared<'_, P>, own: u32) -> impl Iterator<Item = u32> {
         let groups = shared.windows.groups(self.home);
         let (first, end) = (groups.start * GROUP, groups.end * GROUP);

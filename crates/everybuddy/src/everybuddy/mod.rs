@@ -134,8 +134,8 @@ impl Geometry {
     }
 }
 
-/// Trees of frames that CPUs own. If `CHECK` is false, a frame is checked when it leaves a CPU's list, and not when it
-/// enters.
+/// Trees of frames that CPUs own. If `CHECK` is false, a frame is not checked when it enters a CPU's list, but when it
+/// leaves the list for its tree.
 pub struct OwnedTrees<'m, P: Platform, const CHECK: bool = true> {
     shared: Shared<'m, P>,
     locals: &'m [Local<'m, P>],
@@ -356,7 +356,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             None => self.free_words(local, open, start, frames),
         };
         if freed.is_ok() {
-            if let Some(part) = self.shared.trees.part(start) {
+            if let Some(part) = self.shared.trees.part_of_word(start, frames) {
                 local.pass_over(part.header.kind_hint(), start, frames);
             }
             let order = Order::covering(frames).unwrap_or(self.max_order);
@@ -508,6 +508,12 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
             buffered_frames: self.buffered().count() as u64,
             ..self.survey(self.max_order)
         }
+    }
+
+    /// O(entries of the CPU's lists).
+    fn buffered_frames(&self, cpu: CpuId) -> u64 {
+        let local = self.local(cpu).filter(|_| !CHECK);
+        local.map_or(0, |local| local.entries().count() as u64)
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {

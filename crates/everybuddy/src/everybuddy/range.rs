@@ -127,19 +127,26 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<Pfn, RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
-        let ask = match may_ask {
-            false => Ask::Never,
-            // The planes call frames in lists allocated.
-            true if !CHECK => Ask::Always,
-            true => Ask::IfOwned,
-        };
-        // Before the search, as in `allocate_slow`.
-        let is_listed = !may_ask && !CHECK && self.may_be_kept(Some(local.id));
-        self.with_trees(local, run, ask, || {
-            match self.check_free(run) {
-                Err(RegionError::NotFree(_)) if is_listed => return Err(RegionError::Busy),
-                checked => checked?,
+        // Before the search, as in `allocate_slow`: the planes call frames in lists allocated.
+        let is_listed = !CHECK && self.may_be_kept(Some(local.id));
+        let ask = if may_ask { Ask::IfOwned } else { Ask::Never };
+        match self.take_range(local, run, ask) {
+            Err(RegionError::NotFree(_)) if is_listed && may_ask => {
+                self.take_range(local, run, Ask::Always)
             }
+            Err(RegionError::NotFree(_)) if is_listed => Err(RegionError::Busy),
+            taken => taken,
+        }
+    }
+
+    fn take_range(
+        &self,
+        local: &Local<'_, P>,
+        run: (Pfn, u32),
+        ask: Ask,
+    ) -> Result<Pfn, RegionError> {
+        self.with_trees(local, run, ask, || {
+            self.check_free(run)?;
             for part in self.shared.trees.parts(run.0.0, run.1) {
                 // The caller needs these frames and no others, so they stay.
                 if self.shared.trees.is_whole(part.header) {

@@ -37,7 +37,8 @@ impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
 }
 
 impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
-    /// Returns the use of a frame. O(frames of the largest block / 64).
+    /// Returns the use of a frame. O(frames of the largest block / 64); with `check=border`, O(entries of all lists)
+    /// for a frame that is not free.
     pub(super) fn state_of(&self, pfn: Pfn) -> Option<FrameState> {
         let inside = pfn.0 < self.span.frames();
         let part = self.shared.trees.part(pfn.0).filter(|_| inside)?;
@@ -48,14 +49,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 _ => FrameState::Reserved,
             });
         }
-        if let Some((cpu, _)) = self.buffered().find(|(_, frame)| *frame == pfn.0) {
-            let order = Order::ZERO;
-            return Some(FrameState::Buffered { cpu, order });
-        }
         if self.free_bits(part.index) & part.frames == 0 {
-            return Some(FrameState::Allocated {
-                head: pfn,
-                order: Order::ZERO,
+            let order = Order::ZERO;
+            let listed = self.buffered().find(|(_, frame)| *frame == pfn.0);
+            return Some(match listed {
+                Some((cpu, _)) => FrameState::Buffered { cpu, order },
+                None => FrameState::Allocated { head: pfn, order },
             });
         }
         let head = self.free_block_of(pfn, self.max_order);
@@ -64,7 +63,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
 
     /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.
     pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32)> {
-        let locals = self.locals.iter().filter(|local| local.border).zip(0..);
+        let locals = self.locals.iter().zip(0..);
+        let locals = locals.filter(|(local, _)| local.border && local.may_keep());
         locals.flat_map(|(local, cpu)| local.entries().map(move |frame| (CpuId(cpu), frame)))
     }
 
@@ -117,7 +117,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
         let buffered = self.check_buffered()?;
         census.buffered += buffered;
-        census.allocated -= buffered;
+        // Two CPUs may have the same frame.
+        census.allocated = census.allocated.checked_sub(buffered).ok_or(Violation {
+            pfn: Pfn(0),
+            what: "the lists have more frames than the planes call allocated",
+        })?;
         self.check_table()?;
         self.check_places()?;
         self.check_refused()?;
@@ -128,20 +132,30 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// number.
     fn check_buffered(&self) -> Result<u64, Violation> {
         let mut count = 0;
-        for (_, frame) in self.buffered() {
+        for (at, (cpu, frame)) in self.buffered().enumerate() {
             let part = self.shared.trees.part(frame);
-            if !part.is_some_and(|part| part.is_allocated()) {
-                let what = "a frame in a CPU's list is not allocated: it was freed twice";
-                let pfn = Pfn(frame);
-                return Err(Violation { pfn, what });
-            }
-            count += 1;
+            let mut rest = self.buffered().skip(at + 1);
+            let mut rest = rest.by_ref().take_while(|(other, _)| *other == cpu);
+            let what = match part.is_some_and(|part| part.is_allocated()) {
+                false => {
+                    "a frame in a CPU's list is not allocated: it was freed twice, or never allocated"
+                }
+                true if rest.any(|(_, other)| other == frame) => {
+                    "a CPU's list has a frame twice: it was freed twice"
+                }
+                true => {
+                    count += 1;
+                    continue;
+                }
+            };
+            let pfn = Pfn(frame);
+            return Err(Violation { pfn, what });
         }
         match self.locals.iter().find_map(Local::misused) {
             None => Ok(count),
             Some(frame) => Err(Violation {
                 pfn: Pfn(frame),
-                what: "a frame that left a CPU's list was not allocated: it was freed twice",
+                what: "a frame that left a CPU's list was not allocated: it was freed twice, or never allocated",
             }),
         }
     }

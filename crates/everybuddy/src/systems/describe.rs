@@ -146,7 +146,9 @@ impl fmt::Display for Parameters {
         }
         match zone {
             _ if check => {}
-            ZoneKind::Owned => f.write_str(", frames checked when they leave a list")?,
+            ZoneKind::Owned => {
+                f.write_str(", listed frames checked when they return to their tree")?
+            }
             _ => f.write_str(", hits unchecked")?,
         }
         Ok(())

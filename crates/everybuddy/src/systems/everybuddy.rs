@@ -9,7 +9,7 @@ use crate::structure::StructureKind;
 
 /// Trees of frames that CPUs own, without layers.
 pub type EverybuddyTrees<'m, P> = OwnedTrees<'m, P, true>;
-/// The same, frames in lists checked when they leave it.
+/// The same, where listed frames are checked when they leave the list for their tree.
 pub type EverybuddyListed<'m, P> = OwnedTrees<'m, P, false>;
 
 /// `everybuddy`: the allocator of this library.
@@ -29,9 +29,9 @@ impl System for Everybuddy {
             serves the others only if no tree of theirs and no whole tree can be claimed. A frame of a tree with \
             another owner is freed by one exchange of a word, and the owner collects it later. Frames that a CPU \
             freed last are allocated first, if they lie at or below the place where the CPU allocated last; \
-            otherwise the first free frame of its tree is. When the list is full, or when as many frames were freed \
-            below that place without entering the list, the CPU searches from the start of memory again; it prefers a \
-            lower tree without an owner to its own trees. After a request for at most 32 frames was refused, blocks \
+            otherwise the first free frame of its tree is. When the list is full, or when as many frames in \
+            blocks of less than 64 were freed below that place without entering the list, the CPU searches from \
+            the start of memory again; it prefers a lower tree without an owner to its own trees. After a request for at most 32 frames was refused, blocks \
             of up to 32 frames are parts of the smallest free block that suffices, until a tree is seen in which \
             every word has a free frame or an eighth of the words are wholly free. A request that finds nothing asks \
             all CPUs to release their trees. A request that may wait is refused only after a search in which its \
@@ -54,9 +54,10 @@ impl System for Everybuddy {
             the same frame simultaneously, or if a frame is freed again while the owner of its tree \
             collects it, which is misuse, both frees may succeed; the frame may then be lost, or be \
             given twice. With `check=border`, listed frames are allocated in the planes, and a free that enters the \
-            list is not checked: a frame that was freed twice, or a free frame, hole or reserved frame below that \
-            place, may be given to a request. If it leaves the list for its tree instead, it is dropped, and `check` \
-            reports it.",
+            list is not checked: a frame that was freed twice, or a free frame, hole or reserved frame at or below \
+            that place, may be given to a request, whatever the kind of its tree is by then. If it leaves the list \
+            for its tree instead, and is not allocated then, it is dropped, and `check` reports it from then on. If \
+            it has been allocated again meanwhile, it is freed although it is held, and nothing reports that.",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),

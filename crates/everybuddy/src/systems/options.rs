@@ -165,8 +165,8 @@ options! {
         "How other CPUs reach a per-CPU list: they ask its owner, or each list has a lock, as in Linux 6.",
         for has_variants_of_hits;
     check = "check": Check, "`on`",
-        "Whether hits of a per-CPU list detect misuse; all other paths always do. With `border`, only in `everybuddy`, \
-         a listed frame is checked when it leaves the list for its tree; with `off`, only elsewhere, never.",
+        "Whether hits of a per-CPU list detect misuse; all other paths always do. `off` is for all but `everybuddy`; \
+         `border` is for `everybuddy`, and checks a listed frame when it leaves the list for its tree.",
         for |row| has_variants_of_hits(row) || row.zone() == ZoneKind::Owned;
     zone = "zone": ZoneKind, "`one`",
         "The owner of free frames, and its lock.",

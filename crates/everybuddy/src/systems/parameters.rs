@@ -400,7 +400,7 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
         }
         (ZoneKind::Owned, _) => (),
         (_, Some(Check::Border)) => {
-            return contradiction("check", "`on` or `off`, except in `everybuddy`");
+            return contradiction("check", "another value: only `everybuddy` has `border`");
         }
         _ if !is_plain && !composition.check => {
             return contradiction("check", "`on` except in one zone of free blocks");

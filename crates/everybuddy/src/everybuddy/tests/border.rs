@@ -1,4 +1,4 @@
-//! Frames that are checked only when they leave a CPU's list.
+//! Frames that are checked only when they leave a CPU's list for their tree.
 
 use super::*;
 use crate::platform::NativeCpu;
@@ -38,6 +38,8 @@ fn a_listed_frame_is_buffered_and_allocated_first() {
         let state = system.frame_state(Pfn(3));
         assert_eq!(state, Some(FrameState::Buffered { cpu, order }));
         assert_eq!(system.snapshot(zero).buffered_frames, 1);
+        let counts = [0, 1].map(|cpu| system.buffered_frames(CpuId(cpu)));
+        assert_eq!(counts, [1, 0]);
         let census = system.check(zero).unwrap();
         let rest = u64::from(TREE) - 1;
         assert_eq!((census.buffered, census.allocated), (1, rest));
@@ -83,7 +85,8 @@ fn a_second_free_is_found_when_the_frame_leaves_the_list() {
     with_listed(|system, zero, one| {
         // The list does not notice it.
         system.free(zero, Release::frame(Pfn(3))).unwrap();
-        assert_eq!(system.check(zero).unwrap().buffered, 2);
+        assert_eq!(system.buffered_frames(CpuId(0)), 2);
+        assert_eq!(system.check(zero).unwrap_err().pfn, Pfn(3));
         system.park(zero);
         assert_eq!(system.check(one).unwrap_err().pfn, Pfn(3));
         // The frame is free once.
@@ -114,5 +117,43 @@ fn a_hole_above_the_first_fit_point_is_refused() {
         assert_eq!(refused, Err(FreeError::Hole));
         let refused = system.free(zero, Release::frame(Pfn(4 * TREE)));
         assert_eq!(refused, Err(FreeError::Foreign));
+    });
+}
+
+#[test]
+fn a_bulk_enters_no_list_and_is_checked() {
+    with_listed(|system, zero, one| {
+        system.park(one);
+        system.free(zero, Release::frames(Pfn(9), 1)).unwrap();
+        let releases = [8, 9].map(|frame| Release::frame(Pfn(frame)));
+        let refused = system.free_bulk(zero, &releases).unwrap_err();
+        assert_eq!((refused.index, refused.error), (1, FreeError::NotAllocated));
+        assert_eq!(system.buffered_frames(CpuId(0)), 1);
+        system.check(zero).unwrap();
+    });
+}
+
+#[test]
+fn a_chosen_frame_of_no_cpu_needs_no_answer() {
+    with_listed(|system, _, one| {
+        // CPU 0 keeps a frame and does not answer.
+        let chosen = FrameRange::new(u64::from(3 * TREE), 1);
+        assert_eq!(system.allocate_at(one, chosen), Ok(Pfn(3 * TREE)));
+    });
+}
+
+#[test]
+fn lists_with_more_frames_than_are_allocated_are_found() {
+    with_checks((2 * TREE, 0), 2, (Some(TREE), 7), |system: &Listed<'_>| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        assert_eq!(system.allocate(&mut zero, Request::FRAME), Ok(Pfn(0)));
+        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
+        system.free(&mut zero, Release::frame(Pfn(0))).unwrap();
+        system.free(&mut one, Release::frame(Pfn(TREE))).unwrap();
+        assert_eq!(system.check(&mut one).unwrap().buffered, 2);
+        // Each list has it once.
+        system.free(&mut one, Release::frame(Pfn(0))).unwrap();
+        system.check(&mut zero).unwrap_err();
     });
 }
