@@ -157,3 +157,33 @@ fn lists_with_more_frames_than_are_allocated_are_found() {
         system.check(&mut zero).unwrap_err();
     });
 }
+
+#[test]
+fn a_request_answers_although_the_list_has_a_frame() {
+    with_listed(|system, zero, _| {
+        let local = &system.locals[0];
+        // As another CPU does that asks.
+        local.close();
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(3)));
+        let identity = local.identity.load(crate::platform::Ordering::Relaxed);
+        assert_eq!(identity, local.id);
+    });
+}
+
+#[test]
+fn a_listed_frame_of_a_tree_without_an_owner_is_busy_and_not_allocated() {
+    with_listed(|system, zero, one| {
+        // CPU 0 owns at most two trees, and releases the first one.
+        for _ in TREE..3 * TREE {
+            system.allocate(zero, Request::FRAME).unwrap();
+        }
+        system.free(zero, Release::frame(Pfn(7))).unwrap();
+        assert_eq!(system.buffered_frames(CpuId(0)), 1);
+        assert_eq!(system.locals[0].own_trees().min(), Some(1));
+        let chosen = FrameRange::new(7, 1);
+        assert_eq!(system.try_allocate_at(one, chosen), Err(RegionError::Busy));
+        assert_eq!(system.allocate_at(one, chosen), Err(RegionError::Busy));
+        let allocated = system.try_allocate_at(one, FrameRange::new(8, 1));
+        assert_eq!(allocated, Err(RegionError::Busy));
+    });
+}
