@@ -123,7 +123,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying
     /// that it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the first-fit
-    /// point, which is in memory. Returns `false`, and changes nothing, if the frame does not enter the list.
+    /// point, which is in memory. Returns `false` if the frame does not enter the list.
     #[inline(always)]
     pub(crate) fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
@@ -147,8 +147,8 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// Frees a frame that was in the list. This is where it is checked: if it is not allocated, it was freed twice.
-    /// Returns `true` if it was allocated.
+    /// Frees a frame that was in the list. This is where it is checked: if it is not allocated, it was freed twice, or
+    /// never allocated. Returns `true` if it was allocated.
     fn unlist(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(part) = shared.trees.part(frame) else {
             return false;

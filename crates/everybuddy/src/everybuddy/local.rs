@@ -86,8 +86,8 @@ impl<'m, P: Platform> Place<'m, P> {
         }
     }
 
-    /// Lets the CPU allocate by address from its lowest tree again, when it has used up the list. The list is full, so
-    /// more frames are free below the first-fit point than it can name. If the point stayed where it is, a CPU whose
+    /// Lets the CPU allocate from low addresses again, when it has used up the list. More frames are free below the
+    /// first-fit point than the list can name, or others than it names. If the point stayed where it is, a CPU whose
     /// list serves all its requests would never allocate by address again.
     #[inline(always)]
     pub(super) fn start_over(&self) {

@@ -64,7 +64,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.
     pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32)> {
         let locals = self.locals.iter().zip(0..);
-        let locals = locals.filter(|(local, _)| local.border && local.may_keep());
+        let locals = locals.filter(|(local, _)| !CHECK && local.may_keep());
         locals.flat_map(|(local, cpu)| local.entries().map(move |frame| (CpuId(cpu), frame)))
     }
 
@@ -129,34 +129,39 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Checks that frames in lists are allocated in the planes, and that no other ones were dropped. Returns their
-    /// number.
+    /// number. O(squared entries of a CPU's lists) for each CPU.
     fn check_buffered(&self) -> Result<u64, Violation> {
+        let violation = |frame, what| {
+            Err(Violation {
+                pfn: Pfn(frame),
+                what,
+            })
+        };
         let mut count = 0;
-        for (at, (cpu, frame)) in self.buffered().enumerate() {
-            let part = self.shared.trees.part(frame);
-            let mut rest = self.buffered().skip(at + 1);
-            let mut rest = rest.by_ref().take_while(|(other, _)| *other == cpu);
-            let what = match part.is_some_and(|part| part.is_allocated()) {
-                false => {
-                    "a frame in a CPU's list is not allocated: it was freed twice, or never allocated"
+        for local in self.locals.iter().filter(|_| !CHECK) {
+            for (at, frame) in local.entries().enumerate() {
+                let part = self.shared.trees.part(frame);
+                if !part.is_some_and(|part| part.is_allocated()) {
+                    return violation(
+                        frame,
+                        "a listed frame is not allocated: it was freed twice, or never allocated",
+                    );
                 }
-                true if rest.any(|(_, other)| other == frame) => {
-                    "a CPU's list has a frame twice: it was freed twice"
+                if local.entries().skip(at + 1).any(|other| other == frame) {
+                    return violation(
+                        frame,
+                        "a CPU's lists have a frame twice: it was freed twice",
+                    );
                 }
-                true => {
-                    count += 1;
-                    continue;
-                }
-            };
-            let pfn = Pfn(frame);
-            return Err(Violation { pfn, what });
+                count += 1;
+            }
         }
         match self.locals.iter().find_map(Local::misused) {
             None => Ok(count),
-            Some(frame) => Err(Violation {
-                pfn: Pfn(frame),
-                what: "a frame that left a CPU's list was not allocated: it was freed twice, or never allocated",
-            }),
+            Some(frame) => violation(
+                frame,
+                "a frame that left a list was not allocated: it was freed twice, or never",
+            ),
         }
     }
 
@@ -254,7 +259,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let frame = part.index * WORD + bit;
             let mut locals = self.locals.iter();
             let keeps = locals.any(|local| {
-                local.may_keep() && !local.border && local.entries().any(|entry| entry == frame)
+                CHECK && local.may_keep() && local.entries().any(|entry| entry == frame)
             });
             keeps && header.kept.load(Ordering::Relaxed) != 0
         };

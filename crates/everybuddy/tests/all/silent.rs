@@ -58,15 +58,18 @@ fn silence(system: &System<'_>) {
     assert_eq!(error, AllocateError::Exhausted);
 }
 
+/// Systems with lists that other CPUs ask for, and small marks.
+const LISTS: [&str; 4] = [
+    "lbs-31+batch=2+high=8",
+    "lbs-1+high=6",
+    "spring+high=16",
+    "linux-6",
+];
+
 #[test]
 fn a_silent_cpu_is_given_up_and_the_others_are_found() {
     let ranges = [FrameRange::new(0, 64)];
-    for name in [
-        "lbs-31+batch=2+high=8",
-        "lbs-1+high=6",
-        "spring+high=16",
-        "linux-6",
-    ] {
+    for name in LISTS {
         // It does not wait at all: no CPU here will answer.
         waiting_by(|_| (), || on(name, &Setup::new(&ranges, 3), silence));
     }
@@ -75,13 +78,7 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
 #[test]
 fn the_first_operation_of_a_parked_cpu_ends_parking() {
     let ranges = [FrameRange::new(0, 64)];
-    for name in [
-        "lbs-31+batch=2+high=8",
-        "lbs-1+high=6",
-        "spring+high=16",
-        "linux-6",
-        "magazines+batch=4",
-    ] {
+    for name in LISTS.into_iter().chain(["magazines+batch=4"]) {
         on(name, &Setup::new(&ranges, 2), |system| {
             let set = NativeCpus::new(2);
             let [mut own, mut other] = [0, 1].map(|id| claim(&set, id));
