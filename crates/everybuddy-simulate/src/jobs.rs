@@ -28,6 +28,24 @@ pub fn each<T: Send>(
     work: impl Fn(usize) -> Result<T, Error> + Sync,
     done: &mut dyn FnMut(usize, T) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    let work = |number, ended: &mut dyn FnMut(T) -> bool| {
+        ended(work(number)?);
+        Ok(())
+    };
+    each_of_several(jobs, count, work, done)
+}
+
+/// Does work that has any number of results: passes each to a function, which returns whether to go on. Otherwise this
+/// is [`each`].
+///
+/// # Errors
+/// Those of [`each`].
+pub(crate) fn each_of_several<T: Send>(
+    jobs: NonZero<usize>,
+    count: usize,
+    work: impl Fn(usize, &mut dyn FnMut(T) -> bool) -> Result<(), Error> + Sync,
+    done: &mut dyn FnMut(usize, T) -> Result<(), Error>,
+) -> Result<(), Error> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut failed: Option<(usize, Error)> = None;
     let mut refused = Ok(());
@@ -41,12 +59,14 @@ pub fn each<T: Send>(
                     if number >= count {
                         return;
                     }
-                    let result = work(number);
-                    if result.is_err() {
+                    let mut ended = |value| {
+                        let is_sent = sender.send((number, Ok(value))).is_ok();
+                        is_sent && !is_over.load(Ordering::Relaxed)
+                    };
+                    if let Err(error) = work(number, &mut ended) {
                         is_over.store(true, Ordering::Relaxed);
-                    }
-                    if sender.send((number, result)).is_err() {
-                        return;
+                        // The other end is there until all threads have ended.
+                        let _ = sender.send((number, Err(error)));
                     }
                 }
             });

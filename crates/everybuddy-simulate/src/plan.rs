@@ -11,6 +11,7 @@
 
 use std::fmt;
 use std::num::NonZero;
+use std::ops::Range;
 
 use everybuddy::SystemSpec;
 use everybuddy_measure::rows::{Platform, Row};
@@ -53,12 +54,18 @@ pub struct Plan {
     pub slice: u64,
     /// Where the services of systems run.
     pub services: Services,
+    /// Whether a system that has stopped scaling under a load is not simulated on more CPUs under it.
+    pub stops: bool,
     /// The seeds.
     pub seeds: Vec<u64>,
 }
 
-/// What is called with each cell that has ended, and its rows.
-pub type Done<'d> = dyn FnMut(&CellId, &[Row]) -> Result<(), Error> + 'd;
+/// What is called with each cell that has ended, and its rows. They are `None` if the cell was left out, since the
+/// system had stopped scaling ([`Plan::stops`]).
+pub type Done<'d> = dyn FnMut(&CellId, Option<&[Row]>) -> Result<(), Error> + 'd;
+
+/// What takes the position of a cell in its chain, and its rows or `None`. Returns whether to go on.
+type Ended<'e> = dyn FnMut((usize, Option<Vec<Row>>)) -> bool + 'e;
 
 /// Names a cell of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,16 +165,74 @@ impl Plan {
         if rows.len() != cells.len() {
             return Err(Error::usage("rows of another plan"));
         }
-        let missing = (0..cells.len()).filter(|at| rows[*at].is_none());
-        let missing: Vec<usize> = missing.collect();
-        let work = |at: usize| self.simulate(&cells[missing[at]]);
-        jobs::each(jobs, missing.len(), work, &mut |at, own| {
-            done(&cells[missing[at]], &own)?;
-            rows[missing[at]] = Some(own);
+        let known = rows.clone();
+        let chains = self.chains(&cells, &known);
+        let work = |chain: usize, ended: &mut Ended<'_>| {
+            let chain = chains[chain].clone();
+            self.simulate_chain(&cells[chain.clone()], &known[chain], ended)
+        };
+        jobs::each_of_several(jobs, chains.len(), work, &mut |chain, (cell, own)| {
+            let at = chains[chain].start + cell;
+            done(&cells[at], own.as_deref())?;
+            rows[at] = own;
             Ok(())
         })?;
         let rows: Vec<Vec<Row>> = rows.into_iter().map(Option::unwrap_or_default).collect();
         Ok(self.joined(&cells, &rows))
+    }
+
+    /// Returns the positions of the cells that are simulated one after the other, without those chains that are known
+    /// as a whole. Only where systems [stop](Plan::stops) does a cell depend on others, those before it of the same
+    /// system and load.
+    fn chains(&self, cells: &[CellId], known: &[Option<Vec<Row>>]) -> Vec<Range<usize>> {
+        let is_linked = |a: &CellId, b: &CellId| self.stops && (a.load, a.spec) == (b.load, b.spec);
+        let mut chains: Vec<Range<usize>> = Vec::new();
+        for chain in cells.chunk_by(is_linked) {
+            let start = chains.last().map_or(0, |last| last.end);
+            chains.push(start..start + chain.len());
+        }
+        chains.retain(|chain| known[chain.clone()].iter().any(Option::is_none));
+        chains
+    }
+
+    /// Simulates the cells of a chain that are not known, until the system has stopped scaling.
+    fn simulate_chain(
+        &self,
+        cells: &[CellId],
+        known: &[Option<Vec<Row>>],
+        ended: &mut Ended<'_>,
+    ) -> Result<(), Error> {
+        let mut rows: Vec<Vec<Row>> = Vec::new();
+        for (at, (id, known)) in cells.iter().zip(known).enumerate() {
+            let is_left_out = self.stops && self.has_stopped(id, &rows);
+            let goes_on = match known {
+                _ if is_left_out => ended((at, None)),
+                Some(known) => {
+                    rows.push(known.clone());
+                    true
+                }
+                None => {
+                    let own = self.simulate(id)?;
+                    rows.push(own.clone());
+                    ended((at, Some(own)))
+                }
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells from the rows of the cells before `id` whether the system stopped scaling on fewer CPUs.
+    fn has_stopped(&self, id: &CellId, rows: &[Vec<Row>]) -> bool {
+        // The seeds of a number of CPUs follow each other.
+        let whole = rows.len() / self.seeds.len() * self.seeds.len();
+        let rows: Vec<&[Row]> = rows[..whole].iter().map(Vec::as_slice).collect();
+        let (load, system) = (self.loads[id.load].name(), self.specs[id.spec].to_string());
+        rows::scaling(load, system, self.seeds.len(), &rows)
+            .limit
+            .is_some()
     }
 
     /// Simulates a cell, and returns what happened in it in Perfetto's format.
@@ -306,6 +371,7 @@ mod tests {
             frees: Frees::Own,
             slice: 10_000,
             services: Services::Callers,
+            stops: false,
             seeds: vec![1, 2],
         }
     }
@@ -363,7 +429,7 @@ mod tests {
         let mut stored: Vec<Option<Vec<Row>>> = vec![None; cells.len()];
         let all = plan.run(jobs(1), stored.clone(), &mut |id, rows| {
             let at = cells.iter().position(|own| own == id).unwrap();
-            stored[at] = Some(rows.to_vec());
+            stored[at] = rows.map(<[Row]>::to_vec);
             Ok(())
         });
         let all = all.unwrap();
@@ -381,6 +447,65 @@ mod tests {
         });
         assert_eq!(again.unwrap(), all);
         assert_eq!(steps, cells.len().div_ceil(3));
+    }
+
+    #[test]
+    fn a_system_that_has_stopped_scaling_is_not_simulated_on_more_cpus() {
+        let plan = Plan {
+            cpus: vec![1, 2, 4, 8],
+            ..plan()
+        };
+        let cells = plan.cells();
+        let whole = plan.run(jobs(1), vec![None; cells.len()], &mut |_, _| Ok(()));
+        let (_, whole) = whole.unwrap();
+        let stops = Plan {
+            stops: true,
+            ..plan
+        };
+        assert_eq!(stops.cells(), cells);
+        let run = |threads, known| {
+            let (mut stored, mut steps) = (vec![None; cells.len()], 0);
+            let rows = stops.run(jobs(threads), known, &mut |id, rows| {
+                let at = cells.iter().position(|own| own == id).unwrap();
+                stored[at] = rows.map(<[Row]>::to_vec);
+                steps += 1;
+                Ok(())
+            });
+            (rows.unwrap(), stored, steps)
+        };
+        let (rows, stored, steps) = run(1, vec![None; cells.len()]);
+        // Cells that are left out are reported, too, so progress counts them.
+        assert_eq!(steps, cells.len());
+        let scalings = &rows.1;
+        for (own, whole) in scalings.iter().zip(&whole) {
+            assert_eq!((own.limit, &own.load), (whole.limit, &whole.load));
+            let kept = match own.limit {
+                // The numbers of CPUs up to the one that brings too little.
+                Some(limit) => {
+                    whole
+                        .rates
+                        .iter()
+                        .position(|(cpus, _)| *cpus > limit)
+                        .unwrap()
+                        + 1
+                }
+                None => whole.rates.len(),
+            };
+            assert_eq!(own.rates, whole.rates[..kept]);
+            assert!(own.hottest.is_some(), "that of the last simulated number");
+        }
+        let left_out = stored.iter().filter(|rows| rows.is_none()).count();
+        let rates: usize = scalings.iter().map(|own| own.rates.len()).sum();
+        assert_eq!(left_out, cells.len() - 2 * rates);
+        assert!(left_out > 0 && left_out < cells.len() / 2, "{left_out}");
+        assert_eq!(run(3, vec![None; cells.len()]).0, rows);
+        // A run that was interrupted continues.
+        for step in [2, 3, 5] {
+            let mut half = stored.clone();
+            half.iter_mut().step_by(step).for_each(|rows| *rows = None);
+            assert_eq!(run(2, half).0, rows);
+        }
+        assert_eq!(run(2, stored.clone()).0, rows);
     }
 
     #[test]

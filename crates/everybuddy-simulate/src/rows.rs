@@ -142,9 +142,10 @@ pub(crate) fn scaling(load: &str, system: String, seeds: usize, cells: &[&[Row]]
             _ => rates.push((row.cpus, rate)),
         }
     }
-    // The parts of a cell are sorted.
+    // The parts of a cell are sorted. Cells that were left out have no rows.
     let is_share = |row: &&Row| row.metric == "memory_time_share";
-    let last = cells.last().and_then(|rows| rows.iter().find(is_share));
+    let mut simulated = cells.iter().rev().filter(|rows| !rows.is_empty());
+    let last = simulated.next().and_then(|rows| rows.iter().find(is_share));
     Scaling {
         system,
         limit: limit(&rates),

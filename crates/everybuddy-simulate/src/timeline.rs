@@ -509,6 +509,7 @@ mod tests {
                 frees: Frees::Own,
                 slice: 10_000,
                 services: Services::Callers,
+                stops: false,
                 seeds: vec![1],
             };
             let (rows, _) = plan

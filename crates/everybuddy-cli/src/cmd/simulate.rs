@@ -53,6 +53,8 @@ Examples:
         two systems on two workloads, on up to 128 CPUs
   everybuddy simulate --trace gcc_build --cpus 1,4,16
         the calls of a program: its tasks are dealt out to the CPUs
+  everybuddy simulate --workloads burst,steady --cpus 1,2,4,8,16,32,64,128,256 --to-limit
+        where each system stops scaling, and why: beyond its limit a system is not simulated
   everybuddy simulate --resume cells.jsonl
         store finished cells: after Ctrl-C, the same command continues where it was
   everybuddy simulate --html scaling.html
@@ -153,6 +155,10 @@ pub(super) struct Arguments {
     /// Where services run: nowhere, so that callers do the work, or on a CPU for each service
     #[arg(long, value_enum, default_value_t = Hosts::Callers)]
     services: Hosts,
+
+    /// Simulate no more CPUs for a system that has stopped scaling on a load
+    #[arg(long, conflicts_with = "sensitivity")]
+    to_limit: bool,
 
     /// Repeat with each number of the machine halved and doubled: do conclusions change?
     #[arg(long, conflicts_with = "resume")]
@@ -282,7 +288,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let progress = Progress::new((left + others.len() * cells.len()) as u64);
     let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
         let name = plan.name(id);
-        if let Some(file) = &mut finished {
+        if let (Some(file), Some(rows)) = (&mut finished, rows) {
             file.add(&name, rows)?;
         }
         progress.says(&name);
@@ -388,6 +394,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("frees", format!("{:?}", plan.frees)),
         ("slice", plan.slice.to_string()),
         ("services", format!("{:?}", plan.services)),
+        ("stops at the limit", plan.stops.to_string()),
         ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
     ]
 }
@@ -508,6 +515,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             Hosts::Callers => Services::Callers,
             Hosts::Own => Services::Own,
         },
+        stops: arguments.to_limit,
         seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
     })
 }

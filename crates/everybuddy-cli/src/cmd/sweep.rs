@@ -469,6 +469,7 @@ mod tests {
         "sensitivity",
         "systems",
         "timeline",
+        "to-limit",
         "trace",
         "workloads",
     ];

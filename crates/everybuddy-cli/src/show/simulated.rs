@@ -29,7 +29,7 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         let names: Vec<String> = own.iter().map(|scaling| scaling.system.clone()).collect();
         out += &style.bold(load.name());
         out += ": calls per microsecond of all CPUs, simulated\n\n";
-        let columns = columns(load, &own, rows);
+        let columns = columns(plan, load, &own, rows);
         out += &table::text(&names, &columns, 0..names.len(), style);
         out += "\n";
         let refused = refused(load, rows);
@@ -55,7 +55,7 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
              allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number \
              of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with memory`: the \
              part of the metadata on which calls spend most of their time with memory, on the largest number of CPUs, \
-             and its share.",
+             and its share.{}",
             plan.machine,
             hardware.cpus(),
             hardware.mhz,
@@ -66,10 +66,18 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
                 seeds => format!("means of {seeds} seeds"),
             },
             plan.remarks(),
+            match plan.stops {
+                true => LEFT_OUT,
+                false => "",
+            },
         ),
     );
     out
 }
+
+/// What tables say where systems are not simulated beyond their limits.
+pub const LEFT_OUT: &str = " A system that has stopped scaling was not simulated on more CPUs: its largest number is \
+                            the last one with a result.";
 
 /// Renders the recorded waits for the zone's lock next to the simulated ones.
 fn waits_text(waits: &Result<Waits, String>, style: &Style) -> String {
@@ -147,16 +155,16 @@ fn at_most(
     value_at(&scaling.load, &scaling.system, *cpus, rows, key, join)
 }
 
-fn columns(load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
+fn columns(plan: &Plan, load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
     let mut columns = Vec::new();
-    let counts = scalings
-        .first()
-        .map_or(&[][..], |scaling| &scaling.rates[..]);
-    for (index, (cpus, _)) in counts.iter().enumerate() {
-        let values: Vec<Option<f64>> = scalings
-            .iter()
-            .map(|scaling| scaling.rates.get(index).map(|(_, rate)| rate / 1e6))
-            .collect();
+    let counts = plan.cpus.iter().filter(|cpus| **cpus >= load.least_cpus());
+    for cpus in counts.clone() {
+        let of = |scaling: &&Scaling| {
+            let mut rates = scaling.rates.iter();
+            let (_, rate) = rates.find(|(own, _)| own == cpus)?;
+            Some(rate / 1e6)
+        };
+        let values: Vec<Option<f64>> = scalings.iter().map(of).collect();
         let texts = values
             .iter()
             .map(|value| value.map_or(String::new(), |value| format!("{value:.2}")));
@@ -193,7 +201,7 @@ fn columns(load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
         let texts = scalings.iter().map(idle).collect();
         columns.push(plain("idle_share", ["idle", "%"], texts));
     }
-    let most = counts.last().map_or(0, |(cpus, _)| *cpus);
+    let most = counts.last().copied().unwrap_or(0);
     let limits = scalings.iter().map(|scaling| match scaling.limit {
         Some(limit) => limit.to_string(),
         None => format!("> {most}"),

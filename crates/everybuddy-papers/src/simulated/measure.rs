@@ -167,6 +167,7 @@ impl Parameters {
                 given => given,
             },
             services: Services::Callers,
+            stops: false,
             seeds: (conditions.seed..conditions.seed + seeds).collect(),
         })
     }
@@ -246,7 +247,9 @@ impl Parameters {
             known.push(rows);
         }
         let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
-            bench.cells.finished(&plan.described(id), rows)?;
+            if let Some(rows) = rows {
+                bench.cells.finished(&plan.described(id), rows)?;
+            }
             (bench.step)(&format!("{}{end}", plan.name(id)));
             Ok(())
         })?;

@@ -21,7 +21,7 @@ use everybuddy_simulate::rows::part_of;
 use everybuddy_simulate::{self as simulate, Plan, Scaling};
 
 use crate::commit;
-use crate::show::simulated::dealt;
+use crate::show::simulated::{LEFT_OUT, dealt};
 use crate::show::waits::{RECORDED, Waits};
 
 /// The name of the line of as many CPUs that do not disturb each other.
@@ -316,14 +316,19 @@ impl Results<'_> {
             Some((*first, *last))
         };
         let of = self.scalings.iter().find_map(|own| ends(own));
-        let ((least, _), (most, _)) = of.unwrap_or_default();
+        let least = of.unwrap_or_default().0.0;
+        let most = self.plan.cpus.last().copied().unwrap_or(0);
         let line = |own: &&Scaling| {
-            let ((_, alone), (_, together)) = ends(own).unwrap_or_default();
-            let linear = alone / f64::from(least) * f64::from(most);
+            let ((_, alone), (last, together)) = ends(own).unwrap_or_default();
+            let linear = alone / f64::from(least) * f64::from(last);
+            let on = match last == most {
+                true => String::new(),
+                false => format!(" on {last}"),
+            };
             vec![
                 own.system.clone(),
                 format!("{:.2}", alone / 1e6),
-                format!("{:.2}", together / 1e6),
+                format!("{:.2}{on}", together / 1e6),
                 format!("{:.0}%", together / linear * 100.0),
                 own.limit
                     .map_or(format!("> {most}"), |limit| limit.to_string()),
@@ -338,7 +343,12 @@ impl Results<'_> {
             note: format!(
                 "Calls per microsecond. A system has stopped scaling where twice as many CPUs bring less than 1.2 \
                  times the calls. The last column is the part of the metadata on which calls spend most of their time \
-                 with memory on {most} CPUs, and its share of this time."
+                 with memory on {}, and its share of this time.{}",
+                self.most(),
+                match self.plan.stops {
+                    true => LEFT_OUT,
+                    false => "",
+                },
             ),
             heads: vec![
                 "system".into(),
@@ -352,15 +362,23 @@ impl Results<'_> {
         }
     }
 
+    /// Names the largest number of CPUs of a system's results.
+    fn most(&self) -> String {
+        match (self.plan.stops, self.plan.cpus.last()) {
+            (false, Some(most)) => cpus(*most),
+            _ => "the largest number of CPUs with a result".to_string(),
+        }
+    }
+
     /// Returns which lines move, and what CPUs wait for.
     fn causes(&self) -> Lines {
-        let most = self.plan.cpus.last().copied().unwrap_or(0);
         let line = |own: &&Scaling| {
+            let most = own.rates.last().map_or(0, |(cpus, _)| *cpus);
             let parts = |metric| self.parts(own, most, metric);
             vec![own.system.clone(), parts("line_moves"), parts("waits")]
         };
         Lines {
-            title: format!("What moves between CPUs, and what is waited for, on {}, simulated", cpus(most)),
+            title: format!("What moves between CPUs, and what is waited for, on {}, simulated", self.most()),
             note: "Times per call. A line moves when it comes from another core, or is taken away from all others that \
                    had it. Parts of the metadata on which calls spend less than 1% of their time with memory are left \
                    out."

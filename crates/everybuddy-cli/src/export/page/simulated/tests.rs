@@ -46,6 +46,7 @@ fn plan(cpus: &[u16]) -> Plan {
         frees: Frees::Own,
         slice: 0,
         services: Services::Callers,
+        stops: false,
         seeds: vec![1],
     }
 }
