@@ -24,6 +24,10 @@ pub struct Simulation {
     pub date: String,
     /// The program's version, with the commit if known.
     pub version: String,
+    /// All loads next to each other; without lines if there is only one.
+    pub overview: Grid,
+    /// A table below the overview.
+    pub causes: Lines,
     /// The workloads and traces, with distinct names.
     pub loads: Vec<Load>,
     /// The parameters of the machine, with their sources.
@@ -43,6 +47,32 @@ pub struct Load {
     pub figure: Figure,
     /// The tables.
     pub tables: Vec<Lines>,
+}
+
+/// A table of shaded cells with upright headings.
+///
+/// A line has as many cells as the table has headings.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// The title.
+    pub title: String,
+    /// What the cells mean.
+    pub note: String,
+    /// The headings of the columns.
+    pub heads: Vec<String>,
+    /// The name of each line, and its cells.
+    pub lines: Vec<(String, Vec<Cell>)>,
+}
+
+/// A cell of a grid.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// What it shows.
+    pub text: String,
+    /// What the pointer on it shows.
+    pub title: String,
+    /// How dark it is, from 0 to 1.
+    pub shade: f64,
 }
 
 /// A table of text.

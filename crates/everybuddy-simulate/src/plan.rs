@@ -411,6 +411,7 @@ mod tests {
         assert!(find("accesses", 1).unwrap() > 5.0);
         assert_eq!(scalings.len(), 4);
         assert_eq!(scalings[0].limit, Some(1));
+        assert_eq!(rows::scalings(&rows), scalings, "rows are enough");
         let (hottest, share) = scalings[0].hottest.clone().unwrap();
         assert!(hottest == "zone lock" && share > 0.3, "{hottest} {share}");
         let shares = rows.iter().filter(|row| row.metric == "memory_time_share");

@@ -10,6 +10,8 @@
 //! A system that has stopped scaling is named together with the part of its metadata on which its calls spend most of
 //! their time with memory.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use everybuddy_measure::rows::Row;
 
 use crate::cell::{Cell, Latency};
@@ -197,6 +199,37 @@ pub fn of_cells(seeds: usize, cells: &[&[Row]]) -> Vec<Row> {
     };
     let scaling = scaling(&rate.source, rate.name(), seeds, cells);
     of_scaling(rate, &scaling)
+}
+
+/// Summarizes the rows of an earlier run: how each system scales under each load, in the order of the rows.
+pub fn scalings(rows: &[Row]) -> Vec<Scaling> {
+    type Cells = BTreeMap<(u16, u64), Vec<Row>>;
+    let mut order: Vec<(&str, String)> = Vec::new();
+    let mut of: BTreeMap<(&str, String), Cells> = BTreeMap::new();
+    for row in rows {
+        let load = row
+            .source
+            .split_once(": ")
+            .map_or(&*row.source, |(load, _)| load);
+        let (key, is_rate) = ((load, row.name()), row.metric == "throughput");
+        if is_rate && !of.contains_key(&key) {
+            order.push(key.clone());
+        }
+        if is_rate || row.metric == "memory_time_share" {
+            let cells = of.entry(key).or_default();
+            cells
+                .entry((row.cpus, row.seed))
+                .or_default()
+                .push(row.clone());
+        }
+    }
+    let scalings = order.into_iter().map(|key| {
+        let cells = &of[&key];
+        let seeds: BTreeSet<u64> = cells.keys().map(|(_, seed)| *seed).collect();
+        let own: Vec<&[Row]> = cells.values().map(Vec::as_slice).collect();
+        scaling(key.0, key.1, seeds.len(), &own)
+    });
+    scalings.collect()
 }
 
 /// Returns the number of CPUs beyond which twice as many bring too little. Where numbers are not doubled, as many

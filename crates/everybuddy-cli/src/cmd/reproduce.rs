@@ -242,7 +242,7 @@ fn cells(path: Option<&Path>) -> Result<Box<dyn Cells>, Error> {
 }
 
 /// Reads the rows of an earlier run. No two of them have different values of the same number.
-fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
+pub(super) fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
     let wrong = |what: String, help: &str| {
         Error::usage(format!("--rows: {}: {what}\nhelp: {help}", path.display()))
     };

@@ -20,22 +20,25 @@ use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::merge::cut;
+use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::{self, Size};
 use everybuddy_simulate::sensitivity::differences;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Scaling, Services, Traced};
 use everybuddy_trace::{Leniency, LockWaits, resolve};
 
 use crate::digest;
 use crate::export::page::Page;
-use crate::export::page::simulated::simulation;
+use crate::export::page::simulated::{self as simulated_page, simulation};
 use crate::export::{self, Outputs};
 use crate::finished::Finished;
+use crate::show::limits::Limits;
 use crate::show::progress::Progress;
 use crate::show::sensitivity::{self, Changed};
 use crate::show::{output, simulated};
 
 use super::files::Files;
+use super::reproduce;
 
 /// Simulate systems on a machine with many CPUs.
 ///
@@ -57,6 +60,8 @@ Examples:
         where each system stops scaling, and why: beyond its limit a system is not simulated
   everybuddy simulate --resume cells.jsonl
         store finished cells: after Ctrl-C, the same command continues where it was
+  everybuddy simulate --rows bursts.jsonl,traces.jsonl --html limits.html
+        simulate nothing: the limits of earlier runs, next to each other
   everybuddy simulate --html scaling.html
         write a page: calls and times over the number of CPUs, and what stops each system
   everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
@@ -160,6 +165,11 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "sensitivity")]
     to_limit: bool,
 
+    /// Simulate nothing: show where systems stop, from FILEs that --json of earlier runs wrote
+    #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
+        "cpus", "memory", "resume", "sensitivity", "timeline", "to_limit"])]
+    rows: Vec<PathBuf>,
+
     /// Repeat with each number of the machine halved and doubled: do conclusions change?
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
@@ -219,6 +229,9 @@ fn machine(arguments: &Arguments) -> Result<Machine, Error> {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    if !arguments.rows.is_empty() {
+        return of_rows(&arguments);
+    }
     let machine = machine(&arguments)?;
     let plan = plan(&arguments, &machine)?;
     let cells = plan.cells();
@@ -315,6 +328,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         ));
     }
     let mut text = simulated::text(&plan, &scalings, &rows, &sinks.style());
+    let limits = Limits::new(&scalings);
+    if limits.loads() > 1 {
+        text += "\n";
+        text += &limits.text(&sinks.style());
+    }
     if arguments.sensitivity {
         let most = plan.cpus.last().copied().unwrap_or(1);
         text += "\n";
@@ -331,6 +349,61 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     });
     let recorded = recorded.flat_map(|(name, waits)| export::trace::locks(name, waits));
     sinks.write(&[rows, other_rows, recorded.collect()].concat())
+}
+
+/// Shows where systems stop scaling in the rows of earlier runs.
+fn of_rows(arguments: &Arguments) -> Result<(), Error> {
+    let wrong = |path: &Path, what: String, help: &str| {
+        Err(Error::usage(format!(
+            "--rows: {}: {what}\nhelp: {help}",
+            path.display()
+        )))
+    };
+    let (mut rows, mut scalings, mut machine) = (Vec::new(), Vec::<Scaling>::new(), None);
+    for path in &arguments.rows {
+        let own = reproduce::earlier(path)?;
+        let is_own = |row: &&Row| row.experiment.split('+').next() == Some("simulate");
+        let own: Vec<Row> = own.iter().filter(is_own).cloned().collect();
+        for row in own.iter().filter(|row| row.platform.is_simulated()) {
+            let name = row.platform.to_string();
+            let known = machine.get_or_insert_with(|| name.clone());
+            if *known != name {
+                let what = format!("its machine is {name}, and that of other rows is {known}");
+                return wrong(path, what, "choose files with rows of one machine");
+            }
+        }
+        let found = everybuddy_simulate::rows::scalings(&own);
+        if found.is_empty() {
+            let help = "--rows takes the files that `everybuddy simulate --json` wrote";
+            return wrong(path, "no row is about a simulated system".to_string(), help);
+        }
+        let is_known = |one: &&Scaling| {
+            let mut known = scalings.iter();
+            known.any(|own| (&own.load, &own.system) == (&one.load, &one.system))
+        };
+        if let Some(both) = found.iter().find(is_known) {
+            let what = format!(
+                "an earlier file also has {} under {}",
+                both.system, both.load
+            );
+            return wrong(path, what, "choose one of the files");
+        }
+        scalings.extend(found);
+        rows.extend(own);
+    }
+    let machine = machine.unwrap_or_default();
+    let machine = machine.strip_prefix("sim:").unwrap_or(&machine);
+    let mut outputs = Outputs::beside(arguments.rows.clone());
+    let sinks = arguments.files.open(&mut outputs)?;
+    let page = arguments.html.as_deref();
+    let page = page
+        .map(|path| Page::open(&mut outputs, path))
+        .transpose()?;
+    sinks.print(&Limits::new(&scalings).text(&sinks.style()))?;
+    if let Some(page) = page {
+        page.write_simulation(&simulated_page::of_rows(machine, &scalings))?;
+    }
+    sinks.write(&rows)
 }
 
 /// Returns the plans that differ from `plan` in one assumption.

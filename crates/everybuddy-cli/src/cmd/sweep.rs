@@ -464,6 +464,7 @@ mod tests {
         "no-html",
         "parquet",
         "resume",
+        "rows",
         "seed",
         "seeds",
         "sensitivity",

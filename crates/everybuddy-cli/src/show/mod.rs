@@ -16,6 +16,7 @@
 //! | [`systems`] | the list of systems |
 //! | `recorded` | the summary of a recording |
 //! | [`simulated`], [`sensitivity`] | the tables of a simulation |
+//! | [`limits`] | where systems stop scaling under many loads |
 //! | [`waits`] | recorded waits for the zone's lock next to simulated ones, for the terminal and the page |
 //! | `live` | a status line for work without a known end |
 //! | `values` | values of one system out of rows |
@@ -33,6 +34,7 @@ pub mod bench_doc;
 pub mod claims;
 pub mod comparison;
 pub mod experiments;
+pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod live;
 pub mod machines;

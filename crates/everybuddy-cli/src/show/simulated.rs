@@ -158,7 +158,7 @@ fn at_most(
 fn columns(plan: &Plan, load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
     let mut columns = Vec::new();
     let counts = plan.cpus.iter().filter(|cpus| **cpus >= load.least_cpus());
-    for cpus in counts.clone() {
+    for cpus in counts {
         let of = |scaling: &&Scaling| {
             let mut rates = scaling.rates.iter();
             let (_, rate) = rates.find(|(own, _)| own == cpus)?;
@@ -201,7 +201,7 @@ fn columns(plan: &Plan, load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec
         let texts = scalings.iter().map(idle).collect();
         columns.push(plain("idle_share", ["idle", "%"], texts));
     }
-    let most = counts.last().copied().unwrap_or(0);
+    let most = plan.cpus.last().copied().unwrap_or(0);
     let limits = scalings.iter().map(|scaling| match scaling.limit {
         Some(limit) => limit.to_string(),
         None => format!("> {most}"),

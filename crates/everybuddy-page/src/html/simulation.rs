@@ -13,12 +13,14 @@ use maud::{Markup, PreEscaped, html};
 use super::shell::Shell;
 use super::study::{SCRIPT, STYLE, figure, parcel};
 use super::words;
-use crate::simulation::{Lines, Load, Simulation};
+use crate::simulation::{Cell, Grid, Lines, Load, Simulation};
 
 /// Renders the document.
 pub(crate) fn document(simulation: &Simulation, library: &str) -> Markup {
     let names = simulation.loads.iter().map(|own| own.name.as_str());
     let anchors = words::anchors("load", names);
+    let has_overview = !simulation.overview.lines.is_empty();
+    let has_machine = !simulation.machine.lines.is_empty();
     let shell = Shell {
         title: &simulation.title,
         style: STYLE,
@@ -32,19 +34,29 @@ pub(crate) fn document(simulation: &Simulation, library: &str) -> Markup {
         }
         div.bar {
             nav.tabs aria-label="Workloads and traces" {
+                @if has_overview { a.tab href="#limits" { "Limits" } }
                 @for (own, anchor) in simulation.loads.iter().zip(&anchors) {
                     a.tab href={ "#" (anchor) } { (own.name) }
                 }
-                a.tab href="#machine" { "Machine" }
+                @if has_machine { a.tab href="#machine" { "Machine" } }
             }
             button.theme #theme type="button" hidden { "Dark" }
         }
     };
     let results = html! {
+        @if has_overview {
+            section.experiment #limits aria-labelledby="limits-name" {
+                header.about { h2 #limits-name { (simulation.overview.title) } }
+                (grid(&simulation.overview))
+                div.measure.wide { h3 { (simulation.causes.title) } (table(&simulation.causes)) }
+            }
+        }
         @for (own, anchor) in simulation.loads.iter().zip(&anchors) { (section(own, anchor)) }
-        section.experiment #machine aria-labelledby="machine-name" {
-            header.about { h2 #machine-name { (simulation.machine.title) } }
-            (table(&simulation.machine))
+        @if has_machine {
+            section.experiment #machine aria-labelledby="machine-name" {
+                header.about { h2 #machine-name { (simulation.machine.title) } }
+                (table(&simulation.machine))
+            }
         }
     };
     let below = html! {
@@ -109,6 +121,38 @@ fn table(lines: &Lines) -> Markup {
         }
         @if !lines.note.is_empty() { p.note { (lines.note) } }
     }
+}
+
+/// Renders a grid, without its title.
+fn grid(grid: &Grid) -> Markup {
+    html! {
+        div.scroller role="region" tabindex="0" aria-label=(grid.title) {
+            table.grid {
+                thead {
+                    tr {
+                        td {}
+                        @for head in &grid.heads { th scope="col" { span { (head) } } }
+                    }
+                }
+                tbody {
+                    @for (name, cells) in &grid.lines {
+                        tr {
+                            th scope="row" { (name) }
+                            @for cell in cells {
+                                td title=(cell.title) style={ "--dark:" (dark(cell)) } { (cell.text) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        p.note { (grid.note) }
+    }
+}
+
+/// Returns how much of the accent's colour a cell has. Text stays readable on the darkest one.
+fn dark(cell: &Cell) -> String {
+    format!("{:.0}%", cell.shade * 60.0)
 }
 
 /// Describes how the page was made.

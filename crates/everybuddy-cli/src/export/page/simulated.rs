@@ -21,6 +21,7 @@ use everybuddy_simulate::rows::part_of;
 use everybuddy_simulate::{self as simulate, Plan, Scaling};
 
 use crate::commit;
+use crate::show::limits::Limits;
 use crate::show::simulated::{LEFT_OUT, dealt};
 use crate::show::waits::{RECORDED, Waits};
 
@@ -48,6 +49,10 @@ pub fn simulation(
         rows,
     };
     let results: Vec<Results<'_>> = plan.loads.iter().map(of).collect();
+    let (overview, causes) = match &Limits::new(scalings) {
+        limits if limits.loads() > 1 => (limits.grid(), causes_of(limits)),
+        _ => Default::default(),
+    };
     let has_recorded = results.iter().any(|own| matches!(own.waits(), Some(Ok(_))));
     Simulation {
         title: format!("Buddy systems on many CPUs, simulated: {}", machine.name),
@@ -55,8 +60,40 @@ pub fn simulation(
         command: super::command_line(),
         date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
         version: commit::version(),
+        overview,
+        causes,
         loads: results.iter().map(Results::section).collect(),
         machine: parameters(machine),
+    }
+}
+
+/// Creates the page of the rows of earlier runs: where systems stop scaling.
+pub fn of_rows(machine: &str, scalings: &[Scaling]) -> Simulation {
+    let limits = Limits::new(scalings);
+    Simulation {
+        title: format!("Where buddy systems stop scaling, simulated: {machine}"),
+        about: format!(
+            "Nothing on this page was measured: all results are simulated, on the machine {machine}. The page shows \
+             the rows of earlier runs. docs/simulator.md describes the model and its limits."
+        ),
+        command: super::command_line(),
+        date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
+        version: commit::version(),
+        overview: limits.grid(),
+        causes: causes_of(&limits),
+        ..Simulation::default()
+    }
+}
+
+/// Returns the table of what stops systems.
+fn causes_of(limits: &Limits<'_>) -> Lines {
+    Lines {
+        title: "What stops each system, and under how many loads, simulated".to_string(),
+        note: "The part of the metadata on which calls spend most of their time with memory, where the system has \
+               stopped."
+            .to_string(),
+        heads: ["system", "loads without a limit", "stopped by"].map(String::from).to_vec(),
+        lines: limits.causes(),
     }
 }
 
