@@ -16,9 +16,9 @@ use everybuddy_simulate::Scaling;
 use super::output::Style;
 
 /// What both forms say below the limits.
-const NOTE: &str = "The number of CPUs beyond which twice as many bring less than 1.2 times the calls, simulated. The \
-                    cause is the part of the metadata on which calls spend most of their time with memory, on the largest \
-                    number of CPUs with a result. A trace with few tasks limits every system.";
+const NOTE: &str = "The number of CPUs beyond which twice as many bring less than 1.2 times the calls, \
+                    simulated. The cause is the part of the metadata on which calls spend most of their time with \
+                    memory, on the largest number of CPUs with a result. A trace with few tasks limits every system.";
 
 /// Where each system stops under each load.
 pub struct Limits<'s> {
