@@ -97,6 +97,57 @@ fn an_interrupted_run_continues_with_the_same_results() {
 }
 
 #[test]
+fn limits_of_several_loads_are_next_to_each_other() {
+    let folder = Folder::new("limits");
+    let [file, other, cells, page] =
+        ["rows.jsonl", "other.jsonl", "cells.jsonl", "page.html"].map(|name| folder.file(name));
+    let options = "--cpus 1,2,4,8 --seeds 1 --workloads batch,burst";
+    let whole = short(options, &["--json", &file]).done();
+    let (_, limits) = whole.split_once("Where each system stops").unwrap();
+    // One lock serves all CPUs of `bs`, each of which has a space with `is`.
+    for line in [
+        "\nburst:in-order\n",
+        "\n   all  is\n     1  zone lock: bs\n",
+    ] {
+        assert!(limits.contains(line), "{limits}");
+    }
+    // What is simulated no further has the same limits and causes, or earlier ones.
+    let to_limit = ["--to-limit", "--resume", &cells, "--json", &other];
+    let run = short(options, &to_limit);
+    let text = run.done();
+    let words = text.replace('\n', " ");
+    assert!(words.contains("was not simulated on more CPUs"), "{text}");
+    let count = |path: &str| {
+        let rows = fs::read_to_string(path).unwrap();
+        let rates = rows.lines().filter(|line| line.contains("\"throughput\""));
+        (rates.count(), rows.matches("\"scaling_limit\"").count())
+    };
+    let [(all, stopped), (fewer, same)] = [&file, &other].map(|path| count(path));
+    assert!(
+        fewer < all && stopped == same && stopped > 0,
+        "{fewer} of {all}, {same} of {stopped}"
+    );
+    // An interrupted run continues.
+    let ended = fs::read(&cells).unwrap();
+    fs::write(&cells, &ended[..ended.len() / 2]).unwrap();
+    fs::remove_file(&other).unwrap();
+    assert_eq!(short(options, &to_limit).noted(), text);
+    short(options, &["--resume", &cells]).refused(&["its stops at the limit: true; here: false"]);
+    // Rows are enough for the limits.
+    let rows =
+        |files: &str, more: &[&str]| everybuddy(&[&["simulate", "--rows", files], more].concat());
+    let again = rows(&file, &["--html", &page]).noted();
+    assert!(whole.ends_with(&again), "{again}");
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("batch</th>") && html.contains("title=\"bs, batch: "));
+    rows(&format!("{file},{other}"), &[]).refused(&["an earlier file also has bs under batch"]);
+    rows(&cells, &[]).refused(&["--rows: ", "--rows takes the file"]);
+    fs::write(&other, "").unwrap();
+    rows(&other, &[]).refused(&["no row is about a simulated system"]);
+    rows(&file, &["--cpus", "2"]).refused(&["--rows", "--cpus"]);
+}
+
+#[test]
 fn a_trace_is_dealt_out_to_the_cpus() {
     let folder = Folder::new("simulate-trace");
     let trace = folder.trace();
