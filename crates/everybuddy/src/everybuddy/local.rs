@@ -223,7 +223,7 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Takes the first frame of the current tree.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
         let place = self.place(kind);
         let tree = place.current.get();
