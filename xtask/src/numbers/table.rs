@@ -8,13 +8,15 @@
 //! ```
 //!
 //! After the experiment, or the path of results, and the source, one entry per column names operation, metric and
-//! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs. A second statistic in
+//! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs, or on any number if
+//! CPUS is empty. A second statistic in
 //! parentheses follows in parentheses; `order=N` selects rows of an order; `%` and `x1000` scale the value.
 //!
 //! # Invariants
 //!
-//! A number that the results do not have is an error. Two exceptions: a high percentile that the timer
-//! cannot tell from zero is shown as such, and a dash is the median of a benchmark that a system cannot run.
+//! A number that the results do not have is an error. Three exceptions: a high percentile that the timer
+//! cannot tell from zero is shown as such, a dash is the median of a benchmark that a system cannot run, and a system
+//! that scales to all simulated CPUs has no limit: `> 256`.
 
 use std::rc::Rc;
 
@@ -22,6 +24,8 @@ use super::results::{Results, Row};
 
 /// How a marker begins.
 const MARKER: &str = "<!-- numbers: ";
+/// The metric without a row for a system that has no limit.
+const LIMIT: &str = "scaling_limit";
 
 /// Returns the text with the numbers of its tables as the results have them.
 pub(super) fn filled(file: &str, text: &str, results: &Results) -> Result<String, String> {
@@ -134,7 +138,7 @@ impl<'t> Column<'t> {
         let mut words = text.split_whitespace().peekable();
         let place = words.next_if(|word| word.contains('@'));
         let (source, cpus) = match place.and_then(|place| place.split_once('@')) {
-            Some((source, cpus)) => (source, Some(cpus)),
+            Some((source, cpus)) => (source, Some(cpus).filter(|cpus| !cpus.is_empty())),
             None => (source, None),
         };
         let (operation, metric, statistic) = (words.next()?, words.next()?, words.next()?);
@@ -190,7 +194,18 @@ impl<'t> Column<'t> {
             row.map(|row| row.value)
         };
         if let Some(value) = of(system, self.operation, self.metric, statistic) {
-            return Ok(shown(value, self.scale));
+            return Ok(match self.metric {
+                LIMIT => format!("{value:.0}"),
+                _ => shown(value, self.scale),
+            });
+        }
+        if self.metric == LIMIT {
+            let own = numbers.0.iter().filter(|row| row.metric == "linearity");
+            let own = own.filter(|row| row.source == self.source && row.system == system);
+            let most = own.filter_map(|row| row.cpus.parse::<u32>().ok()).max();
+            if let Some(most) = most {
+                return Ok(format!("> {most}"));
+            }
         }
         let floor = of("timer", "all", "latency", "value");
         let is_known = numbers.0.iter().any(|row| row.system == system);
@@ -294,6 +309,27 @@ mod tests {
         );
         let median = column("a@2 pair latency p50").text("bs", &numbers);
         assert_eq!(median.as_deref(), Ok("–"));
+    }
+
+    #[test]
+    fn a_limit_is_a_count_or_beyond_all_cpus() {
+        let row = |system: &str, cpus: u32, metric: &str, value: f64| {
+            let names = format!(r#""source":"b","system":"{system}","options":"","cpus":{cpus}"#);
+            let text = format!(
+                r#"{{"experiment":"simulate",{names},"operation":"all","order":null,"metric":"{metric}","statistic":"value","value":{value}}}"#
+            );
+            Row::read(&text).expect("the row is whole")
+        };
+        let rows = [
+            row("bs", 4, "scaling_limit", 2.0),
+            row("spring", 64, "linearity", 0.9),
+            row("spring", 256, "linearity", 0.5),
+        ];
+        let numbers = Numbers::of(Rc::new(rows.into()));
+        let column = Column::parse("b@ all scaling_limit value", "a").expect("the column is whole");
+        assert_eq!(column.text("bs", &numbers).as_deref(), Ok("2"));
+        assert_eq!(column.text("spring", &numbers).as_deref(), Ok("> 256"));
+        assert!(column.text("none", &numbers).is_err());
     }
 
     #[test]
