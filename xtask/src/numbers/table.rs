@@ -315,8 +315,9 @@ mod tests {
     fn a_limit_is_a_count_or_beyond_all_cpus() {
         let row = |system: &str, cpus: u32, metric: &str, value: f64| {
             let names = format!(r#""source":"b","system":"{system}","options":"","cpus":{cpus}"#);
+            let about = format!(r#""operation":"all","order":null,"metric":"{metric}""#);
             let text = format!(
-                r#"{{"experiment":"simulate",{names},"operation":"all","order":null,"metric":"{metric}","statistic":"value","value":{value}}}"#
+                r#"{{"experiment":"simulate",{names},{about},"statistic":"value","value":{value}}}"#
             );
             Row::read(&text).expect("the row is whole")
         };
