@@ -24,7 +24,7 @@ pub struct Simulation {
     pub date: String,
     /// The program's version, with the commit if known.
     pub version: String,
-    /// All loads next to each other; without lines if there is only one.
+    /// All loads next to each other. Without lines it is not shown, nor are the causes.
     pub overview: Grid,
     /// A table below the overview.
     pub causes: Lines,
@@ -49,7 +49,7 @@ pub struct Load {
     pub tables: Vec<Lines>,
 }
 
-/// A table of shaded cells with upright headings.
+/// A table of shaded cells with vertical headings.
 ///
 /// A line has as many cells as the table has headings.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ pub struct Grid {
 pub struct Cell {
     /// What it shows.
     pub text: String,
-    /// What the pointer on it shows.
+    /// The text that appears when the pointer is over the cell.
     pub title: String,
     /// How dark it is, from 0 to 1.
     pub shade: f64,

@@ -10,7 +10,7 @@
 //! depend on the number of threads.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -35,8 +35,8 @@ pub fn each<T: Send>(
     each_of_several(jobs, count, work, done)
 }
 
-/// Does work that has any number of results: passes each to a function, which returns whether to go on. Otherwise this
-/// is [`each`].
+/// Does work that has any number of results: passes each to a function, which returns whether to go on. It does not go on
+/// after an error of `done`, or of work with a smaller number. Otherwise this is [`each`].
 ///
 /// # Errors
 /// Those of [`each`].
@@ -46,25 +46,26 @@ pub(crate) fn each_of_several<T: Send>(
     work: impl Fn(usize, &mut dyn FnMut(T) -> bool) -> Result<(), Error> + Sync,
     done: &mut dyn FnMut(usize, T) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    // Work with this number or a larger one does not go on: work with the smallest number of all errors does.
+    let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(count));
     let mut failed: Option<(usize, Error)> = None;
     let mut refused = Ok(());
     thread::scope(|scope| {
         let (sender, results) = mpsc::channel();
         for _ in 0..jobs.get().min(count) {
-            let (sender, next, is_over, work) = (sender.clone(), &next, &is_over, &work);
+            let (sender, next, end, work) = (sender.clone(), &next, &end, &work);
             scope.spawn(move || {
-                while !is_over.load(Ordering::Relaxed) {
+                loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
+                    if number >= end.load(Ordering::Relaxed) {
                         return;
                     }
                     let mut ended = |value| {
                         let is_sent = sender.send((number, Ok(value))).is_ok();
-                        is_sent && !is_over.load(Ordering::Relaxed)
+                        is_sent && number < end.load(Ordering::Relaxed)
                     };
                     if let Err(error) = work(number, &mut ended) {
-                        is_over.store(true, Ordering::Relaxed);
+                        end.fetch_min(number, Ordering::Relaxed);
                         // The other end is there until all threads have ended.
                         let _ = sender.send((number, Err(error)));
                     }
@@ -82,7 +83,7 @@ pub(crate) fn each_of_several<T: Send>(
                 Err(_) => {}
             }
             if refused.is_err() {
-                is_over.store(true, Ordering::Relaxed);
+                end.store(0, Ordering::Relaxed);
             }
         }
     });
@@ -157,6 +158,59 @@ mod tests {
             let error = each(jobs(2), 2, work, &mut |_, ()| Ok(()));
             assert_eq!(error.unwrap_err().to_string(), "0");
         }
+    }
+
+    #[test]
+    fn work_with_several_results_goes_on_only_if_no_earlier_work_has_failed() {
+        for threads in [1, 2, 4] {
+            let seen = Mutex::new(vec![0; 4]);
+            // With several threads, number 1 has an error before number 0 has one.
+            let both = Barrier::new(threads.min(2));
+            let work = |number: usize, ended: &mut dyn FnMut(usize) -> bool| {
+                if threads > 1 && number < 2 {
+                    both.wait();
+                }
+                for at in 0..10 {
+                    seen.lock().unwrap()[number] += 1;
+                    if !ended(at) {
+                        return Ok(());
+                    }
+                    if number == 0 {
+                        thread::sleep(Duration::from_millis(3));
+                    }
+                    if (number, at) == (1, 2) {
+                        return Err(Error::usage("1"));
+                    }
+                }
+                match number {
+                    0 => Err(Error::usage("0")),
+                    _ => Ok(()),
+                }
+            };
+            let mut results = 0;
+            let error = each_of_several(jobs(threads), 4, work, &mut |_, _| {
+                results += 1;
+                Ok(())
+            });
+            assert_eq!(error.unwrap_err().to_string(), "0", "{threads} threads");
+            assert_eq!(
+                seen.into_inner().unwrap()[0],
+                10,
+                "an error of number 1 does not end number 0"
+            );
+            assert!(results >= 10, "{results}");
+        }
+        // What cannot be stored ends work between two results.
+        let begun = Mutex::new(0);
+        let work = |_, ended: &mut dyn FnMut(usize) -> bool| {
+            while ended(0) {
+                *begun.lock().unwrap() += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        };
+        let error = each_of_several(jobs(2), 2, work, &mut |_, _| Err(Error::usage("full")));
+        assert_eq!(error.unwrap_err().to_string(), "full");
     }
 
     #[test]

@@ -54,7 +54,8 @@ pub struct Plan {
     pub slice: u64,
     /// Where the services of systems run.
     pub services: Services,
-    /// Whether a system that has stopped scaling under a load is not simulated on more CPUs under it.
+    /// Whether a system that has stopped scaling under a load is not simulated on more CPUs. The cells of a system under a
+    /// load are then simulated one after the other.
     pub stops: bool,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -150,7 +151,7 @@ impl Plan {
     }
 
     /// Simulates the cells that have no rows yet on at most `jobs` threads. Calls `done` with each cell and its rows as
-    /// the cell ends.
+    /// the cell ends, at most [`left`](Plan::left) times.
     ///
     /// # Errors
     /// The [`Error`] of `done`, or that of the first cell that has one. A usage error if `rows` has not one entry for
@@ -181,8 +182,33 @@ impl Plan {
         Ok(self.joined(&cells, &rows))
     }
 
-    /// Returns the positions of the cells that are simulated one after the other, without those chains that are known
-    /// as a whole. Only where systems [stop](Plan::stops) does a cell depend on others, those before it of the same
+    /// Returns how many cells a run with these known rows simulates at most. Those that are left out since the system has
+    /// stopped scaling in known cells do not count.
+    pub fn left(&self, known: &[Option<Vec<Row>>]) -> usize {
+        let cells = self.cells();
+        let left = self.chains(&cells, known).into_iter().map(|chain| {
+            let mut rows: Vec<&[Row]> = Vec::new();
+            for at in chain.clone() {
+                if self.has_stopped(&cells[at], &rows) {
+                    return 0;
+                }
+                match &known[at] {
+                    Some(known) => rows.push(known),
+                    None => {
+                        return known[at..chain.end]
+                            .iter()
+                            .filter(|rows| rows.is_none())
+                            .count();
+                    }
+                }
+            }
+            0
+        });
+        left.sum()
+    }
+
+    /// Returns the ranges of cells that are simulated one after the other. Ranges whose cells are all known are omitted.
+    /// A cell depends on others only if systems [stop](Plan::stops) at their limits: on the cells before it of the same
     /// system and load.
     fn chains(&self, cells: &[CellId], known: &[Option<Vec<Row>>]) -> Vec<Range<usize>> {
         let is_linked = |a: &CellId, b: &CellId| self.stops && (a.load, a.spec) == (b.load, b.spec);
@@ -202,16 +228,19 @@ impl Plan {
         known: &[Option<Vec<Row>>],
         ended: &mut Ended<'_>,
     ) -> Result<(), Error> {
-        let mut rows: Vec<Vec<Row>> = Vec::new();
+        let (mut rows, mut is_known): (Vec<Vec<Row>>, bool) = (Vec::new(), true);
         for (at, (id, known)) in cells.iter().zip(known).enumerate() {
-            let is_left_out = self.stops && self.has_stopped(id, &rows);
-            let goes_on = match known {
-                _ if is_left_out => ended((at, None)),
-                Some(known) => {
+            let so_far: Vec<&[Row]> = rows.iter().map(Vec::as_slice).collect();
+            let goes_on = match (self.has_stopped(id, &so_far), known) {
+                // Whoever counts cells knows that these are left out.
+                (true, _) if is_known => break,
+                (true, _) => ended((at, None)),
+                (false, Some(known)) => {
                     rows.push(known.clone());
                     true
                 }
-                None => {
+                (false, None) => {
+                    is_known = false;
                     let own = self.simulate(id)?;
                     rows.push(own.clone());
                     ended((at, Some(own)))
@@ -224,15 +253,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Tells from the rows of the cells before `id` whether the system stopped scaling on fewer CPUs.
-    fn has_stopped(&self, id: &CellId, rows: &[Vec<Row>]) -> bool {
+    /// Returns `true` if the rows of the cells before `id` show that the system has stopped scaling on fewer CPUs.
+    fn has_stopped(&self, id: &CellId, rows: &[&[Row]]) -> bool {
         // The seeds of a number of CPUs follow each other.
         let whole = rows.len() / self.seeds.len() * self.seeds.len();
-        let rows: Vec<&[Row]> = rows[..whole].iter().map(Vec::as_slice).collect();
         let (load, system) = (self.loads[id.load].name(), self.specs[id.spec].to_string());
-        rows::scaling(load, system, self.seeds.len(), &rows)
-            .limit
-            .is_some()
+        self.stops && rows::scaling(load, system, &rows[..whole]).limit.is_some()
     }
 
     /// Simulates a cell, and returns what happened in it in Perfetto's format.
@@ -331,7 +357,7 @@ impl Plan {
                 (group[0].0, group.iter().map(|pair| pair.1).collect());
             all.extend(own.iter().flat_map(|rows| rows.iter().cloned()));
             let (load, system) = (self.loads[id.load].name(), self.specs[id.spec].to_string());
-            let scaling = rows::scaling(load, system, self.seeds.len(), &own);
+            let scaling = rows::scaling(load, system, &own);
             all.extend(rows::of_scaling(&self.base(id), &scaling));
             scalings.push(scaling);
         }
@@ -493,7 +519,10 @@ mod tests {
                 None => whole.rates.len(),
             };
             assert_eq!(own.rates, whole.rates[..kept]);
-            assert!(own.hottest.is_some(), "that of the last simulated number");
+            assert_eq!(
+                own.hottest, whole.hottest,
+                "that of the first number beyond the limit"
+            );
         }
         let left_out = stored.iter().filter(|rows| rows.is_none()).count();
         let rates: usize = scalings.iter().map(|own| own.rates.len()).sum();
@@ -504,9 +533,17 @@ mod tests {
         for step in [2, 3, 5] {
             let mut half = stored.clone();
             half.iter_mut().step_by(step).for_each(|rows| *rows = None);
-            assert_eq!(run(2, half).0, rows);
+            let left = stops.left(&half);
+            let (again, new, steps) = run(2, half.clone());
+            assert_eq!(again, rows);
+            assert!(steps <= left && left < cells.len(), "{steps} of {left}");
+            let simulated = |at: &usize| new[*at].is_some();
+            let expected = |at: &usize| half[*at].is_none() && stored[*at].is_some();
+            let all = 0..cells.len();
+            assert!(all.clone().filter(simulated).eq(all.filter(expected)));
         }
-        assert_eq!(run(2, stored.clone()).0, rows);
+        assert_eq!((stops.left(&stored), run(2, stored.clone()).2), (0, 0));
+        assert_eq!(stops.left(&vec![None; cells.len()]), cells.len());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! A system that has stopped scaling is named together with the part of its metadata on which its calls spend most of
 //! their time with memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use everybuddy_measure::rows::Row;
 
@@ -28,7 +28,8 @@ pub struct Scaling {
     pub rates: Vec<(u16, f64)>,
     /// The number of CPUs beyond which twice as many bring less than 1.2 times the calls.
     pub limit: Option<u16>,
-    /// With the largest number of CPUs: the part on which calls spend most of their time with memory, and its share.
+    /// The part on which calls spend most of their time with memory, and its share: on the first number of CPUs beyond
+    /// the limit, or on the largest one.
     pub hottest: Option<(String, f64)>,
 }
 
@@ -133,26 +134,36 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
     rows
 }
 
-/// Summarizes the rows of the cells of one system under one load: for each number of CPUs, and each of `seeds` seeds.
-pub(crate) fn scaling(load: &str, system: String, seeds: usize, cells: &[&[Row]]) -> Scaling {
-    let mut rates: Vec<(u16, f64)> = Vec::new();
+/// Summarizes the rows of the cells of one system under one load, in the order of their numbers of CPUs. Cells that were
+/// left out have no rows.
+pub(crate) fn scaling(load: &str, system: String, cells: &[&[Row]]) -> Scaling {
+    let mut sums: Vec<(u16, f64, f64)> = Vec::new();
     let is_rate = |row: &&Row| row.metric == "throughput";
     for row in cells.iter().filter_map(|rows| rows.iter().find(is_rate)) {
-        let rate = row.value / seeds as f64;
-        match rates.last_mut() {
-            Some((cpus, sum)) if *cpus == row.cpus => *sum += rate,
-            _ => rates.push((row.cpus, rate)),
+        match sums.last_mut() {
+            Some((cpus, sum, seeds)) if *cpus == row.cpus => {
+                (*sum, *seeds) = (*sum + row.value, *seeds + 1.0);
+            }
+            _ => sums.push((row.cpus, row.value, 1.0)),
         }
     }
-    // The parts of a cell are sorted. Cells that were left out have no rows.
-    let is_share = |row: &&Row| row.metric == "memory_time_share";
-    let mut simulated = cells.iter().rev().filter(|rows| !rows.is_empty());
-    let last = simulated.next().and_then(|rows| rows.iter().find(is_share));
+    let rates = sums.iter().map(|(cpus, sum, seeds)| (*cpus, sum / seeds));
+    let rates: Vec<(u16, f64)> = rates.collect();
+    let limit = limit(&rates);
+    let beyond = rates.iter().map(|(cpus, _)| *cpus);
+    let beyond = beyond.filter(|cpus| limit.is_some_and(|limit| *cpus > limit));
+    let at = beyond.min().or(rates.last().map(|(cpus, _)| *cpus));
+    // The parts of a cell are sorted, the largest share first. All seeds have nearly the same: that of the last counts.
+    let is_share = |row: &&Row| row.metric == "memory_time_share" && Some(row.cpus) == at;
+    let shares = cells
+        .iter()
+        .rev()
+        .find_map(|rows| rows.iter().find(is_share));
     Scaling {
         system,
-        limit: limit(&rates),
+        limit,
         rates,
-        hottest: last.and_then(|row| Some((part_of(load, row)?.to_string(), row.value))),
+        hottest: shares.and_then(|row| Some((part_of(load, row)?.to_string(), row.value))),
         load: load.to_string(),
     }
 }
@@ -190,14 +201,13 @@ pub(crate) fn of_scaling(base: &Row, scaling: &Scaling) -> Vec<Row> {
 pub const OF_SEVERAL_CELLS: [&str; 2] = ["linearity", "scaling_limit"];
 
 /// Returns the rows about all numbers of CPUs together, from the rows of the cells of one system under one load, which
-/// another run may have stored. The cells are in the order of [`Plan::cells`](crate::Plan::cells), `seeds` of them for
-/// each number of CPUs.
-pub fn of_cells(seeds: usize, cells: &[&[Row]]) -> Vec<Row> {
+/// another run may have stored. The cells are in the order of [`Plan::cells`](crate::Plan::cells).
+pub fn of_cells(cells: &[&[Row]]) -> Vec<Row> {
     let mut all = cells.iter().flat_map(|rows| rows.iter());
     let Some(rate) = all.find(|row| row.metric == "throughput") else {
         return Vec::new();
     };
-    let scaling = scaling(&rate.source, rate.name(), seeds, cells);
+    let scaling = scaling(&rate.source, rate.name(), cells);
     of_scaling(rate, &scaling)
 }
 
@@ -206,28 +216,28 @@ pub fn scalings(rows: &[Row]) -> Vec<Scaling> {
     type Cells = BTreeMap<(u16, u64), Vec<Row>>;
     let mut order: Vec<(&str, String)> = Vec::new();
     let mut of: BTreeMap<(&str, String), Cells> = BTreeMap::new();
-    for row in rows {
-        let load = row
-            .source
-            .split_once(": ")
-            .map_or(&*row.source, |(load, _)| load);
-        let (key, is_rate) = ((load, row.name()), row.metric == "throughput");
-        if is_rate && !of.contains_key(&key) {
+    for row in rows.iter().filter(|row| row.metric == "throughput") {
+        let key = (row.source.as_str(), row.name());
+        if !of.contains_key(&key) {
             order.push(key.clone());
         }
-        if is_rate || row.metric == "memory_time_share" {
-            let cells = of.entry(key).or_default();
-            cells
-                .entry((row.cpus, row.seed))
-                .or_default()
-                .push(row.clone());
+        let cells = of.entry(key).or_default();
+        cells
+            .entry((row.cpus, row.seed))
+            .or_default()
+            .push(row.clone());
+    }
+    // The name of a load may contain what separates it from a part.
+    for row in rows.iter().filter(|row| row.metric == "memory_time_share") {
+        let load = row.source.rsplit_once(": ").map(|(load, _)| load);
+        let cells = load.and_then(|load| of.get_mut(&(load, row.name())));
+        if let Some(cell) = cells.and_then(|cells| cells.get_mut(&(row.cpus, row.seed))) {
+            cell.push(row.clone());
         }
     }
     let scalings = order.into_iter().map(|key| {
-        let cells = &of[&key];
-        let seeds: BTreeSet<u64> = cells.keys().map(|(_, seed)| *seed).collect();
-        let own: Vec<&[Row]> = cells.values().map(Vec::as_slice).collect();
-        scaling(key.0, key.1, seeds.len(), &own)
+        let own: Vec<&[Row]> = of[&key].values().map(Vec::as_slice).collect();
+        scaling(key.0, key.1, &own)
     });
     scalings.collect()
 }
@@ -404,7 +414,7 @@ mod tests {
             cell(4, 24.0, "lock", 0.7),
         ];
         let cells: Vec<&[Row]> = cells.iter().map(Vec::as_slice).collect();
-        let scaling = scaling("load", "bs".to_string(), 2, &cells);
+        let scaling = scaling("load", "bs".to_string(), &cells);
         assert_eq!(scaling.rates, [(2, 20.0), (4, 22.0)]);
         assert_eq!(scaling.limit, Some(2));
         assert_eq!(scaling.hottest, Some(("lock".to_string(), 0.7)));
@@ -417,6 +427,44 @@ mod tests {
             ("scaling_limit", 4, 2.0),
         ];
         assert_eq!(rows.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_cause_is_that_beyond_the_limit_and_seeds_are_counted_for_each_number_of_cpus() {
+        let cell = |cpus, seed, rate, part: &str| {
+            let row = |metric, source: &str, value| Row {
+                metric,
+                source: source.to_string(),
+                system: "bs".to_string(),
+                value,
+                cpus,
+                seed,
+                ..Row::default()
+            };
+            let part = row("memory_time_share", &format!("a: trace: {part}"), 0.5);
+            [row("throughput", "a: trace", rate), part]
+        };
+        let rows = [
+            cell(1, 1, 10.0, "map"),
+            cell(1, 2, 30.0, "map"),
+            cell(2, 1, 40.0, "list"),
+            cell(4, 1, 41.0, "lock"),
+            cell(8, 1, 42.0, "depot"),
+        ];
+        let found = scalings(&rows.concat());
+        let expected = Scaling {
+            load: "a: trace".to_string(),
+            system: "bs".to_string(),
+            rates: vec![(1, 20.0), (2, 40.0), (4, 41.0), (8, 42.0)],
+            limit: Some(2),
+            hottest: Some(("lock".to_string(), 0.5)),
+        };
+        assert_eq!(found, [expected]);
+        let found = scalings(&rows[..3].concat());
+        assert_eq!(
+            (found[0].limit, &found[0].hottest),
+            (None, &Some(("list".to_string(), 0.5)))
+        );
     }
 
     #[test]

@@ -9,8 +9,7 @@
 //!
 //! After the experiment, or the path of results, and the source, one entry per column names operation, metric and
 //! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs, or on any number if
-//! CPUS is empty. A second statistic in
-//! parentheses follows in parentheses; `order=N` selects rows of an order; `%` and `x1000` scale the value.
+//! CPUS is empty. A second statistic in parentheses follows in parentheses; `order=N` selects rows of an order; `%` and `x1000` scale the value.
 //!
 //! # Invariants
 //!
@@ -199,11 +198,15 @@ impl<'t> Column<'t> {
                 _ => shown(value, self.scale),
             });
         }
-        if self.metric == LIMIT {
-            let own = numbers.0.iter().filter(|row| row.metric == "linearity");
-            let own = own.filter(|row| row.source == self.source && row.system == system);
-            let most = own.filter_map(|row| row.cpus.parse::<u32>().ok()).max();
-            if let Some(most) = most {
+        if (self.metric, self.operation, statistic, self.cpus) == (LIMIT, "all", "value", None) {
+            let own = || {
+                let all = numbers.0.iter();
+                all.filter(|row| row.source == self.source && row.system == system)
+            };
+            let all = own().filter(|row| row.metric == "linearity");
+            let most = all.filter_map(|row| row.cpus.parse::<u32>().ok()).max();
+            let is_limited = own().any(|row| row.metric == LIMIT);
+            if let (Some(most), false) = (most, is_limited) {
                 return Ok(format!("> {most}"));
             }
         }
@@ -331,6 +334,16 @@ mod tests {
         assert_eq!(column.text("bs", &numbers).as_deref(), Ok("2"));
         assert_eq!(column.text("spring", &numbers).as_deref(), Ok("> 256"));
         assert!(column.text("none", &numbers).is_err());
+        for other in [
+            "b@2 all scaling_limit value",
+            "b@ free scaling_limit value",
+            "b@ all scaling_limit mean",
+        ] {
+            let column = Column::parse(other, "a").expect("the column is whole");
+            for system in ["bs", "spring"] {
+                assert!(column.text(system, &numbers).is_err(), "{other} {system}");
+            }
+        }
     }
 
     #[test]

@@ -33,9 +33,10 @@ use crate::export::page::simulated::{self as simulated_page, simulation};
 use crate::export::{self, Outputs};
 use crate::finished::Finished;
 use crate::show::limits::Limits;
+use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::sensitivity::{self, Changed};
-use crate::show::{output, simulated};
+use crate::show::simulated;
 
 use super::files::Files;
 use super::reproduce;
@@ -57,7 +58,7 @@ Examples:
   everybuddy simulate --trace gcc_build --cpus 1,4,16
         the calls of a program: its tasks are dealt out to the CPUs
   everybuddy simulate --workloads burst,steady --cpus 1,2,4,8,16,32,64,128,256 --to-limit
-        where each system stops scaling, and why: beyond its limit a system is not simulated
+        where each system stops scaling, and why, without the CPUs beyond its limit
   everybuddy simulate --resume cells.jsonl
         store finished cells: after Ctrl-C, the same command continues where it was
   everybuddy simulate --rows bursts.jsonl,traces.jsonl --html limits.html
@@ -80,7 +81,8 @@ Examples:
 A system has stopped scaling where twice as many CPUs bring less than 1.2 times the calls.
 
 A cell is one system on one workload with one number of CPUs and one seed. Cells are independent:
-all CPUs of this machine simulate, and the results do not depend on their number.
+all CPUs of this machine simulate, and the results do not depend on their number. With --to-limit,
+the cells of a system under a load are simulated one after the other.
 
 Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
 free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
@@ -161,13 +163,14 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Hosts::Callers)]
     services: Hosts,
 
-    /// Simulate no more CPUs for a system that has stopped scaling on a load
+    /// Do not simulate a system on more CPUs once it has stopped scaling under a load
     #[arg(long, conflicts_with = "sensitivity")]
     to_limit: bool,
 
-    /// Simulate nothing: show where systems stop, from FILEs that --json of earlier runs wrote
+    /// Simulate nothing: show where systems stop scaling, from FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
-        "cpus", "memory", "resume", "sensitivity", "timeline", "to_limit"])]
+        "cpus", "machine", "memory", "think", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
+        "frees", "slice", "services", "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
 
     /// Repeat with each number of the machine halved and doubled: do conclusions change?
@@ -282,7 +285,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let page = page
         .map(|path| Page::open(&mut outputs, path))
         .transpose()?;
-    let left = known.iter().filter(|rows| rows.is_none()).count();
+    let left = plan.left(&known);
     if left < cells.len() {
         let ended = cells.len() - left;
         output::note(&format!(
@@ -301,10 +304,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let progress = Progress::new((left + others.len() * cells.len()) as u64);
     let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
         let name = plan.name(id);
-        if let (Some(file), Some(rows)) = (&mut finished, rows) {
-            file.add(&name, rows)?;
+        if let Some(rows) = rows {
+            progress.says(&name);
+            if let Some(file) = &mut finished {
+                file.add(&name, rows)?;
+            }
         }
-        progress.says(&name);
         progress.step();
         Ok(())
     })?;
@@ -359,23 +364,33 @@ fn of_rows(arguments: &Arguments) -> Result<(), Error> {
             path.display()
         )))
     };
-    let (mut rows, mut scalings, mut machine) = (Vec::new(), Vec::<Scaling>::new(), None);
+    let (mut scalings, mut run) = (Vec::<Scaling>::new(), None);
     for path in &arguments.rows {
         let own = reproduce::earlier(path)?;
-        let is_own = |row: &&Row| row.experiment.split('+').next() == Some("simulate");
+        let is_own = |row: &&Row| {
+            row.platform.is_simulated() && row.experiment.split('+').next() == Some("simulate")
+        };
         let own: Vec<Row> = own.iter().filter(is_own).cloned().collect();
-        for row in own.iter().filter(|row| row.platform.is_simulated()) {
-            let name = row.platform.to_string();
-            let known = machine.get_or_insert_with(|| name.clone());
+        for row in &own {
+            let name = (row.platform.to_string(), row.experiment.clone());
+            let known = run.get_or_insert_with(|| name.clone());
             if *known != name {
-                let what = format!("its machine is {name}, and that of other rows is {known}");
-                return wrong(path, what, "choose files with rows of one machine");
+                let what = format!(
+                    "rows of {} on {} differ from rows of {} on {}",
+                    name.1, name.0, known.1, known.0
+                );
+                return wrong(
+                    path,
+                    what,
+                    "choose files of runs with the same machine and the same options",
+                );
             }
         }
         let found = everybuddy_simulate::rows::scalings(&own);
-        if found.is_empty() {
+        if found.iter().all(|own| own.rates.len() < 2) {
             let help = "--rows takes the files that `everybuddy simulate --json` wrote";
-            return wrong(path, "no row is about a simulated system".to_string(), help);
+            let what = "no system was simulated on two numbers of CPUs";
+            return wrong(path, what.to_string(), help);
         }
         let is_known = |one: &&Scaling| {
             let mut known = scalings.iter();
@@ -389,21 +404,25 @@ fn of_rows(arguments: &Arguments) -> Result<(), Error> {
             return wrong(path, what, "choose one of the files");
         }
         scalings.extend(found);
-        rows.extend(own);
     }
-    let machine = machine.unwrap_or_default();
+    let (machine, experiment) = run.unwrap_or_default();
     let machine = machine.strip_prefix("sim:").unwrap_or(&machine);
+    let title = match experiment.strip_prefix("simulate+") {
+        Some(options) => format!("{machine}, {}", options.replace('+', ", ")),
+        None => machine.to_string(),
+    };
     let mut outputs = Outputs::beside(arguments.rows.clone());
-    let sinks = arguments.files.open(&mut outputs)?;
     let page = arguments.html.as_deref();
     let page = page
         .map(|path| Page::open(&mut outputs, path))
         .transpose()?;
-    sinks.print(&Limits::new(&scalings).text(&sinks.style()))?;
+    let mut text = Limits::new(&scalings).text(&Style::of_output(false));
+    text += &format!("Machine: {title}.\n");
+    output::text(&text)?;
     if let Some(page) = page {
-        page.write_simulation(&simulated_page::of_rows(machine, &scalings))?;
+        page.write_simulation(&simulated_page::of_rows(&title, &scalings))?;
     }
-    sinks.write(&rows)
+    Ok(())
 }
 
 /// Returns the plans that differ from `plan` in one assumption.

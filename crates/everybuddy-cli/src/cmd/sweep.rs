@@ -352,7 +352,7 @@ fn joined(grid: &Grid, cells: &[Cell], rows: Vec<Vec<Row>>) -> Result<Vec<Row>, 
         let own: Vec<&[Row]> = group.iter().map(|pair| pair.1).collect();
         all.extend(own.iter().flat_map(|rows| rows.iter().cloned()));
         if grid.command == grid::Command::Simulate {
-            all.extend(of_cells(grid.seeds(), &own));
+            all.extend(of_cells(&own));
         }
     }
     Ok(all)

@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //!
-//! The limits and causes are those of the tables of each load. A system that was not simulated under a load has none.
+//! The limits and causes are those of the tables of each load. A system that was simulated on one number of CPUs, or not
+//! under a load, has none there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +17,11 @@ use everybuddy_simulate::Scaling;
 use super::output::Style;
 
 /// What both forms say below the limits.
-const NOTE: &str = "The number of CPUs beyond which twice as many bring less than 1.2 times the calls, \
-                    simulated. The cause is the part of the metadata on which calls spend most of their time with \
-                    memory, on the largest number of CPUs with a result. A trace with few tasks limits every system.";
+const NOTE: &str = "A limit is the number of CPUs beyond which twice as many bring less than 1.2 times the calls. The \
+                    cause is the part of the metadata on which calls spend most of their time with memory there. The \
+                    tasks of a trace can limit every system.";
+/// What stands for the cause where rows do not have it.
+const UNKNOWN: &str = "cause not recorded";
 
 /// Where each system stops under each load.
 pub struct Limits<'s> {
@@ -28,14 +31,15 @@ pub struct Limits<'s> {
 }
 
 impl<'s> Limits<'s> {
-    /// Collects the limits. Loads and systems are in the order of their first results.
+    /// Collects the limits of systems with at least two numbers of CPUs. Loads and systems are in the order of their first
+    /// results.
     pub fn new(scalings: &'s [Scaling]) -> Limits<'s> {
         let mut own = Limits {
             loads: Vec::new(),
             systems: Vec::new(),
             of: BTreeMap::new(),
         };
-        for scaling in scalings {
+        for scaling in scalings.iter().filter(|own| own.rates.len() > 1) {
             let (load, system) = (scaling.load.as_str(), scaling.system.as_str());
             if !own.loads.contains(&load) {
                 own.loads.push(load);
@@ -84,7 +88,14 @@ impl<'s> Limits<'s> {
             }
         }
         out += "\n";
-        out + &style.wrapped("", 0, &format!("{NOTE} `all`: it has not stopped."))
+        out + &style.wrapped(
+            "",
+            0,
+            &format!(
+                "{NOTE} Each line begins with a limit; `all`: these systems have not stopped \
+                                         scaling."
+            ),
+        )
     }
 
     /// Returns a grid of all limits, with the causes in the titles of its cells.
@@ -95,14 +106,19 @@ impl<'s> Limits<'s> {
             let Some(own) = self.of.get(&(load, system)) else {
                 return Cell::default();
             };
-            let (text, title) = match (own.limit, &own.hottest) {
-                (None, _) => (format!("> {most}"), "it has not stopped".to_string()),
-                (Some(limit), None) => (limit.to_string(), String::new()),
-                (Some(limit), Some((part, share))) => {
-                    (limit.to_string(), format!("{part}, {:.0}%", share * 100.0))
-                }
+            let last = own.rates.last().map_or(1, |(cpus, _)| *cpus);
+            let share = own
+                .hottest
+                .as_ref()
+                .map(|(_, share)| format!(", {:.0}%", share * 100.0));
+            let (text, title) = match own.limit {
+                None => (format!("> {last}"), "it has not stopped".to_string()),
+                Some(limit) => (
+                    limit.to_string(),
+                    cause(own).to_string() + &share.unwrap_or_default(),
+                ),
             };
-            let doublings = f64::from(own.limit.unwrap_or(most)).log2();
+            let doublings = f64::from(own.limit.unwrap_or(last)).log2();
             Cell {
                 text,
                 title: format!("{system}, {load}: {title}"),
@@ -115,7 +131,7 @@ impl<'s> Limits<'s> {
         };
         Grid {
             title: "Where each system stops scaling, simulated".to_string(),
-            note: format!("{NOTE} The pointer on a number shows the cause."),
+            note: format!("{NOTE} Hold the pointer over a number to see the cause."),
             heads: self.systems.iter().map(ToString::to_string).collect(),
             lines: self.loads.iter().map(line).collect(),
         }
@@ -157,7 +173,7 @@ fn reached(own: &Scaling) -> u16 {
 
 /// Returns why a system has stopped: empty if it has not.
 fn cause(own: &Scaling) -> &str {
-    let part = own.hottest.as_ref().map_or("", |(part, _)| part);
+    let part = own.hottest.as_ref().map_or(UNKNOWN, |(part, _)| part);
     own.limit.map_or("", |_| part)
 }
 
@@ -176,13 +192,28 @@ mod tests {
         }
     }
 
-    fn scalings() -> [Scaling; 5] {
+    fn scalings() -> [Scaling; 8] {
+        let unknown = Scaling {
+            hottest: None,
+            ..scaling("steady", "never", Some(8), "")
+        };
+        let on_one = Scaling {
+            rates: vec![(64, 1.0)],
+            ..scaling("alone", "bs", None, "")
+        };
+        let to_64 = Scaling {
+            rates: vec![(1, 1.0), (64, 40.0)],
+            ..scaling("trace", "bs", None, "")
+        };
         [
             scaling("burst", "bs", Some(2), "zone lock"),
             scaling("burst", "spring", None, "domain"),
             scaling("burst", "never", Some(2), "zone lock"),
             scaling("steady", "bs", Some(4), "frame record"),
             scaling("steady", "spring", Some(64), "head of the spring"),
+            unknown,
+            on_one,
+            to_64,
         ]
     }
 
@@ -198,9 +229,10 @@ mod tests {
             "",
             "steady",
             "    64  head of the spring: spring",
+            "     8  cause not recorded: never",
             "     4  frame record: bs",
         ];
-        assert_eq!(lines[2..9], expected, "{text}");
+        assert_eq!(lines[2..10], expected, "{text}");
     }
 
     #[test]
@@ -215,20 +247,23 @@ mod tests {
         });
         let expected = [
             ("burst", vec!["2", "> 256", "2"]),
-            ("steady", vec!["4", "64", ""]),
+            ("steady", vec!["4", "64", "8"]),
+            ("trace", vec!["> 64", "", ""]),
         ];
         assert!(texts.eq(expected));
         let [burst, steady] = [0, 1].map(|at| &grid.lines[at].1);
         assert_eq!(burst[0].title, "bs, burst: zone lock, 46%");
+        assert_eq!(steady[2].title, "never, steady: cause not recorded");
+        assert_eq!(grid.lines[2].1[0].shade, 0.75, "six of eight doublings");
         // One of eight doublings, all of them, and two of eight.
         assert_eq!(
             [burst[0].shade, burst[1].shade, steady[0].shade],
             [0.125, 1.0, 0.25]
         );
         let expected = [
-            ["bs", "0", "frame record 1, zone lock 1"],
+            ["bs", "1", "frame record 1, zone lock 1"],
             ["spring", "1", "head of the spring 1"],
-            ["never", "0", "zone lock 1"],
+            ["never", "0", "cause not recorded 1, zone lock 1"],
         ];
         assert_eq!(limits.causes(), expected);
     }

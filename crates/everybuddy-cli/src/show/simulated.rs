@@ -54,8 +54,8 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
             "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. `p99`: 99 of 100 \
              allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number \
              of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with memory`: the \
-             part of the metadata on which calls spend most of their time with memory, on the largest number of CPUs, \
-             and its share.{}",
+             part of the metadata on which calls spend most of their time with memory, and its share, on the first number \
+             of CPUs beyond the limit, or on the largest one.{}",
             plan.machine,
             hardware.cpus(),
             hardware.mhz,
@@ -76,8 +76,8 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
 }
 
 /// What tables say where systems are not simulated beyond their limits.
-pub const LEFT_OUT: &str = " A system that has stopped scaling was not simulated on more CPUs: its largest number is \
-                            the last one with a result.";
+pub const LEFT_OUT: &str = " A system that has stopped scaling was not simulated on more CPUs. For it, the largest \
+                            number of CPUs is the last one with a result.";
 
 /// Renders the recorded waits for the zone's lock next to the simulated ones.
 fn waits_text(waits: &Result<Waits, String>, style: &Style) -> String {

@@ -256,11 +256,6 @@ impl Grid {
         traces.chain(others).chain([self.path.clone()]).collect()
     }
 
-    /// Returns the number of seeds.
-    pub(crate) fn seeds(&self) -> usize {
-        self.seeds.len()
-    }
-
     /// Returns every system with every combination of the options that it takes.
     ///
     /// # Errors

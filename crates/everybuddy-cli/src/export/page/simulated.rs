@@ -88,11 +88,11 @@ pub fn of_rows(machine: &str, scalings: &[Scaling]) -> Simulation {
 /// Returns the table of what stops systems.
 fn causes_of(limits: &Limits<'_>) -> Lines {
     Lines {
-        title: "What stops each system, and under how many loads, simulated".to_string(),
-        note: "The part of the metadata on which calls spend most of their time with memory, where the system has \
-               stopped."
+        title: "What stops each system, with the number of loads, simulated".to_string(),
+        note: "The part of the metadata on which calls spend most of their time with memory, on the first number of \
+               CPUs beyond the limit."
             .to_string(),
-        heads: ["system", "loads without a limit", "stopped by"].map(String::from).to_vec(),
+        heads: ["system", "loads without a limit", "stopped by (loads)"].map(String::from).to_vec(),
         lines: limits.causes(),
     }
 }
@@ -380,8 +380,8 @@ impl Results<'_> {
             note: format!(
                 "Calls per microsecond. A system has stopped scaling where twice as many CPUs bring less than 1.2 \
                  times the calls. The last column is the part of the metadata on which calls spend most of their time \
-                 with memory on {}, and its share of this time.{}",
-                self.most(),
+                 with memory, and its share of this time, on the first number of CPUs beyond the limit, or on the \
+                 largest one.{}",
                 match self.plan.stops {
                     true => LEFT_OUT,
                     false => "",
