@@ -54,8 +54,8 @@ pub struct Plan {
     pub slice: u64,
     /// Where the services of systems run.
     pub services: Services,
-    /// Whether a system that has stopped scaling under a load is not simulated on more CPUs. The cells of a system under a
-    /// load are then simulated one after the other.
+    /// Whether a system that has stopped scaling under a load is not simulated on more CPUs. The cells of a system
+    /// under a load are then simulated one after the other.
     pub stops: bool,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -182,8 +182,8 @@ impl Plan {
         Ok(self.joined(&cells, &rows))
     }
 
-    /// Returns how many cells a run with these known rows simulates at most. Those that are left out since the system has
-    /// stopped scaling in known cells do not count.
+    /// Returns how many cells a run with these known rows simulates at most. Those that are left out since the system
+    /// has stopped scaling in known cells do not count.
     pub fn left(&self, known: &[Option<Vec<Row>>]) -> usize {
         let cells = self.cells();
         let left = self.chains(&cells, known).into_iter().map(|chain| {
@@ -207,9 +207,9 @@ impl Plan {
         left.sum()
     }
 
-    /// Returns the ranges of cells that are simulated one after the other. Ranges whose cells are all known are omitted.
-    /// A cell depends on others only if systems [stop](Plan::stops) at their limits: on the cells before it of the same
-    /// system and load.
+    /// Returns the ranges of cells that are simulated one after the other. Ranges whose cells are all known are
+    /// omitted. A cell depends on others only if systems [stop](Plan::stops) at their limits: on the cells before it of
+    /// the same system and load.
     fn chains(&self, cells: &[CellId], known: &[Option<Vec<Row>>]) -> Vec<Range<usize>> {
         let is_linked = |a: &CellId, b: &CellId| self.stops && (a.load, a.spec) == (b.load, b.spec);
         let mut chains: Vec<Range<usize>> = Vec::new();
@@ -232,7 +232,7 @@ impl Plan {
         for (at, (id, known)) in cells.iter().zip(known).enumerate() {
             let so_far: Vec<&[Row]> = rows.iter().map(Vec::as_slice).collect();
             let goes_on = match (self.has_stopped(id, &so_far), known) {
-                // Whoever counts cells knows that these are left out.
+                // These do not count as left: see `left`.
                 (true, _) if is_known => break,
                 (true, _) => ended((at, None)),
                 (false, Some(known)) => {

@@ -134,8 +134,8 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
     rows
 }
 
-/// Summarizes the rows of the cells of one system under one load, in the order of their numbers of CPUs. Cells that were
-/// left out have no rows.
+/// Summarizes the rows of the cells of one system under one load, in the order of their numbers of CPUs. Cells that
+/// were left out have no rows.
 pub(crate) fn scaling(load: &str, system: String, cells: &[&[Row]]) -> Scaling {
     let mut sums: Vec<(u16, f64, f64)> = Vec::new();
     let is_rate = |row: &&Row| row.metric == "throughput";

@@ -9,7 +9,8 @@
 //!
 //! After the experiment, or the path of results, and the source, one entry per column names operation, metric and
 //! statistic. `SOURCE@CPUS` before the operation selects another source, on that number of CPUs, or on any number if
-//! CPUS is empty. A second statistic in parentheses follows in parentheses; `order=N` selects rows of an order; `%` and `x1000` scale the value.
+//! CPUS is empty. A second statistic in parentheses follows in parentheses; `order=N` selects rows of an order; `%` and
+//! `x1000` scale the value.
 //!
 //! # Invariants
 //!

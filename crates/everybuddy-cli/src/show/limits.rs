@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! The limits and causes are those of the tables of each load. A system that was simulated on one number of CPUs, or not
-//! under a load, has none there.
+//! The limits and causes are those of the tables of each load. A system that was simulated on one number of CPUs, or
+//! not under a load, has none there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,8 @@ pub struct Limits<'s> {
 }
 
 impl<'s> Limits<'s> {
-    /// Collects the limits of systems with at least two numbers of CPUs. Loads and systems are in the order of their first
-    /// results.
+    /// Collects the limits of systems with at least two numbers of CPUs. Loads and systems are in the order of their
+    /// first results.
     pub fn new(scalings: &'s [Scaling]) -> Limits<'s> {
         let mut own = Limits {
             loads: Vec::new(),

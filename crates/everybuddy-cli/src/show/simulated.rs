@@ -54,8 +54,8 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
             "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. `p99`: 99 of 100 \
              allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number \
              of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with memory`: the \
-             part of the metadata on which calls spend most of their time with memory, and its share, on the first number \
-             of CPUs beyond the limit, or on the largest one.{}",
+             part of the metadata on which calls spend most of their time with memory, and its share, on the first \
+             number of CPUs beyond the limit, or on the largest one.{}",
             plan.machine,
             hardware.cpus(),
             hardware.mhz,
