@@ -167,7 +167,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "sensitivity")]
     to_limit: bool,
 
-    /// Simulate nothing: show where systems stop scaling, from FILEs that --json of earlier runs wrote
+    /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
         "cpus", "machine", "memory", "think", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
         "frees", "slice", "services", "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]

@@ -93,12 +93,13 @@ fn a_simulation_has_a_page_whose_titles_say_so() {
         let text = |part: &str| Some(part.split_once('>')?.1.split_once("</")?.0.to_string());
         parts.filter_map(text).collect()
     };
-    // The page, both loads, the machine; five panels, and the idle share of a trace.
+    // The page, the limits, both loads, the machine; five panels, and the idle share of a trace.
     assert_eq!(
         (texts("h1").len(), texts("h2").len(), texts("h4").len()),
-        (1, 3, 5 + 6)
+        (1, 4, 5 + 6)
     );
-    assert_eq!(texts("h3").len(), 4);
+    assert_eq!(texts("h3").len(), 5);
+    assert!(page.contains("title=\"bs, burst:in-order: "));
     for tag in ["title", "h1", "h2", "h3", "h4"] {
         for text in texts(tag) {
             assert!(text.contains("simulated"), "{tag}: {text}");
