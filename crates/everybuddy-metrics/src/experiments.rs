@@ -403,6 +403,18 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "predicted_latency",
+        group: Experiment,
+        head: "predicted latency",
+        unit: "ns",
+        better: Lower,
+        statistics: &["mean", "stddev", "published"],
+        formula: "",
+        definition: "Time of a call if each call and each operation on lists and on the map has a fixed cost. Both costs \
+                     are fitted on two means that the source printed.",
+        counted: None,
+    },
+    Metric {
         name: "latency_disturbed",
         group: Experiment,
         head: "latency, all",

@@ -22,7 +22,7 @@ use crate::streams::runs::Failure;
 use everybuddy::SystemSpec;
 use everybuddy_workload::streams::{Timing, Traffic};
 
-use crate::shared::experiment::Experiment;
+use crate::shared::experiment::{Experiment, Published};
 use crate::shared::method::{Conditions, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::{Row, rounded};
@@ -95,14 +95,14 @@ pub(crate) fn failed(spec: &SystemSpec) -> impl Fn(Failure) -> Error {
     }
 }
 
-/// Returns the number that the source printed for a system under some traffic, if any.
-pub(crate) fn published(
+/// Returns what the source printed for a system under some traffic, if anything.
+pub(crate) fn printed(
     experiment: &Experiment,
     source: &str,
     system: &str,
     operation: &str,
     metric: &str,
-) -> Option<f64> {
+) -> Option<Published> {
     // All kinds of batches are interpretations of the one in the source.
     let source = match source {
         "batch-4" | "geometric-4" | "largest-4" => "batch(4)",
@@ -113,7 +113,18 @@ pub(crate) fn published(
         .published
         .iter()
         .find(|own| own.what == what && own.operation == operation && own.metric == metric);
-    found.map(|own| own.mean)
+    found.cloned()
+}
+
+/// Returns the mean of what the source printed.
+pub(crate) fn published(
+    experiment: &Experiment,
+    source: &str,
+    system: &str,
+    operation: &str,
+    metric: &str,
+) -> Option<f64> {
+    printed(experiment, source, system, operation, metric).map(|own| own.mean)
 }
 
 /// Returns the rows of a number with a value per seed: its mean, and half a confidence interval. A claim applies to the

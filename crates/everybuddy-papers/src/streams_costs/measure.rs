@@ -14,10 +14,13 @@ use crate::streams::perform::Counted;
 use crate::streams::runs;
 use crate::streams::tally::Tally;
 
+use super::fixed::Fitted;
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
-use crate::streams::rows::{Arrivals, Recordings, failed, means, over, published, record, seeds};
+use crate::streams::rows::{
+    Arrivals, Recordings, failed, means, over, printed, published, record, seeds,
+};
 use everybuddy::SystemSpec;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::outcome::mean;
@@ -55,6 +58,8 @@ pub(crate) struct Parameters {
     repeats: usize,
     /// The minimum duration of a disturbed repetition, in nanoseconds.
     long_ns: f64,
+    /// The cells on which the costs of a machine of the source's time are fitted.
+    fitted: Fitted,
 }
 
 impl Measure for Parameters {
@@ -115,6 +120,12 @@ impl Measure for Parameters {
                 ));
             }
         }
+        let line = |row: &Row| {
+            let traffic = row.source.split(", arena").next().unwrap_or(&row.source);
+            printed(experiment, traffic, &row.system, row.operation, "latency")
+        };
+        let predicted = self.fitted.rows(experiment, &rows, line);
+        rows.extend(predicted);
         Ok(rows)
     }
 }
