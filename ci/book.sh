@@ -79,7 +79,7 @@ trap 'rm -rf "$folder" "$folder".*' EXIT
 ln -s "$project"/* "$folder"
 # The beginnings of the bundled traces, by the same names.
 mkdir "$folder.traces"
-for name in gcc_build dbench_tar numpy_thp sysbench_mt_cut; do
+for name in gcc_build dbench_tar numpy_thp sysbench_mt_cut linux_scalability threadtest; do
     "$program" trace cut $name -o "$folder.traces/$name.parquet" --first 5000 >/dev/null
 done
 export EVERYBUDDY_TRACES=$folder.traces

@@ -156,6 +156,17 @@ for compiler in gcc clang; do
     done
 done
 
+step "programs of the traces"
+for name in linux-scalability threadtest; do
+    cc -std=c11 "${warnings[@]}" -O2 examples/programs/$name.c -o "$folder/$name"
+    "$folder/$name" 4 3 >"$folder/output" || fail "$name does not run"
+    [ -s "$folder/output" ] || fail "$name prints nothing"
+    for wrong in 0 -1 1x; do
+        if "$folder/$name" "$wrong" 2>"$folder/output"; then fail "$name takes $wrong"; fi
+        grep -q usage "$folder/output" || fail "$name does not explain $wrong"
+    done
+done
+
 # The library itself is instrumented, so a sanitizer sees both sides.
 if cargo +nightly --version >/dev/null 2>&1; then
     host=$(rustc -vV | sed -n 's/^host: //p')

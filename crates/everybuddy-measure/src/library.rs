@@ -45,11 +45,13 @@ macro_rules! bundled {
 }
 
 /// The traces that are bundled with the program.
-pub static BUNDLED: [Bundled; 4] = bundled![
+pub static BUNDLED: [Bundled; 6] = bundled![
     "gcc_build": "gcc builds lua and zlib, two jobs at a time",
     "dbench_tar": "dbench, then tar: file operations, mostly page cache",
     "numpy_thp": "data processing with numpy and pandas, with transparent huge pages",
     "sysbench_mt_cut": "sysbench, its tests of memory and threads: the first 150,000 calls",
+    "linux_scalability": "two threads allocate 150,000 objects of 512 bytes each, and free them",
+    "threadtest": "two threads allocate 15,000 objects of 1 KiB each and free them, ten times",
 ];
 
 /// The bundled traces that run if none is named, in the order in which they run. Experiments name the others.

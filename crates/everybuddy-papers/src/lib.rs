@@ -46,5 +46,5 @@ pub mod streams_distribution;
 pub mod streams_memory;
 pub mod structures;
 
-pub use list::{FIGURES, METHODS, all_experiments, named};
+pub use list::{FIGURES, METHODS, all_experiments, named, run_of};
 pub use shared::Experiment;

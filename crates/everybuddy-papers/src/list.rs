@@ -99,10 +99,10 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let own = Experiment::parse(file, text)?;
     let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
     let sources = method(&own)?.sources(&own);
-    own.check_sources(&sources).map_err(refuse)?;
-    // A full run must have the sources of the short one, too.
+    // Tables and claims may be about a full run only. It must have the sources of the short one, too.
     let full = own.clone().in_full();
     let all = method(&full)?.sources(&full);
+    own.check_sources(&all).map_err(refuse)?;
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     all_known("[full]: source", &sources, &all).map_err(refuse)?;
     let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
@@ -159,6 +159,18 @@ pub fn all_experiments() -> Result<Vec<Experiment>, Error> {
     EXPERIMENTS.iter().map(read).collect()
 }
 
+/// Returns the experiment with the tables and claims of which a run has numbers, everything in a `full` one.
+///
+/// # Errors
+/// Like [`method`].
+pub fn run_of(experiment: Experiment, full: bool) -> Result<Experiment, Error> {
+    if full {
+        return Ok(experiment.in_full());
+    }
+    let sources = method(&experiment)?.sources(&experiment);
+    Ok(experiment.in_short(&sources))
+}
+
 /// Returns the named experiments: by name, by the path of a TOML file, or `all`.
 ///
 /// # Errors
@@ -207,6 +219,29 @@ mod tests {
             assert!(own.systems.is_empty() || own.specs().is_ok());
             method(&own).unwrap();
         }
+    }
+
+    #[test]
+    fn a_short_run_has_the_tables_and_claims_of_its_sources() {
+        let find = || one("spring-programs").unwrap();
+        let (short, full) = (
+            run_of(find(), false).unwrap(),
+            run_of(find(), true).unwrap(),
+        );
+        let sources = method(&short).unwrap().sources(&short);
+        let of_tables = short.tables.iter().map(|table| &table.sources);
+        let of_claims = short.claims.iter().map(|claim| &claim.sources);
+        for own in of_tables.chain(of_claims).flatten() {
+            assert!(sources.contains(own), "{own}");
+        }
+        // Other readings have claims of their own, and the first one has all of its own.
+        assert!(short.claims.len() < full.claims.len());
+        let first = |own: &Experiment| own.claims.iter().flat_map(|claim| claim.sources.clone());
+        let of_first = first(&full).filter(|source| sources.contains(source));
+        assert!(of_first.eq(first(&short)));
+        let complete = one("fragmentation").unwrap();
+        let tables = complete.tables.len();
+        assert_eq!(run_of(complete, false).unwrap().tables.len(), tables);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use everybuddy_measure::rows::Row;
 use everybuddy_papers::list;
 use everybuddy_papers::shared::figure::Drawing;
 use everybuddy_papers::shared::method::{Bench, Cells, Conditions, NoCells};
-use everybuddy_papers::{Experiment, named};
+use everybuddy_papers::{Experiment, named, run_of};
 
 use super::files::Files;
 
@@ -84,7 +84,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink"])]
     rows: Option<PathBuf>,
 
-    /// Run everything that experiments list: more CPUs and seeds; some take hours
+    /// Run everything that experiments list: more CPUs, readings and seeds; some take hours
     #[arg(long)]
     full: bool,
 
@@ -103,10 +103,10 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let mut chosen = named(&arguments.names)?;
-    if arguments.full {
-        chosen = chosen.into_iter().map(Experiment::in_full).collect();
-    }
+    let chosen = named(&arguments.names)?.into_iter();
+    let chosen: Result<Vec<Experiment>, Error> =
+        chosen.map(|own| run_of(own, arguments.full)).collect();
+    let mut chosen = chosen?;
     let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
     if let (Some(rows), Some(file)) = (&earlier, &arguments.rows) {
         let names = &arguments.names;

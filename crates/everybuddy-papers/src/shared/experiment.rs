@@ -249,7 +249,22 @@ impl Experiment {
         Ok(())
     }
 
-    /// Returns the experiment with everything that its file lists: more CPUs, more seeds. It takes much longer.
+    /// Returns the experiment without the tables and claims of a [full](Self::in_full) run. `sources` are those of a
+    /// short one.
+    #[must_use]
+    pub(crate) fn in_short(mut self, sources: &[String]) -> Experiment {
+        // What names no sources is about those that there are.
+        let stays = |own: &mut Vec<String>| {
+            let is_about_all = own.is_empty();
+            own.retain(|name| sources.contains(name));
+            is_about_all || !own.is_empty()
+        };
+        self.tables.retain_mut(|table| stays(&mut table.sources));
+        self.claims.retain_mut(|claim| stays(&mut claim.sources));
+        self
+    }
+
+    /// Returns the experiment with everything that its file lists: more CPUs, readings and seeds. It takes much longer.
     #[must_use]
     pub fn in_full(mut self) -> Experiment {
         self.parameters.extend(self.full.clone());

@@ -7,24 +7,38 @@
 //!
 //! # Invariants
 //!
-//! Only the two cells that the experiment's file names influence the costs. Systems with the same options have the same
-//! costs, under all traffic and in all arenas.
+//! Only the two cells that the experiment's file names influence the costs of a fit. Systems with the same options have
+//! the same costs, under all traffic.
 
 use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
 
-use crate::shared::experiment::{Experiment, Published};
+use crate::shared::experiment::Published;
 use crate::shared::method::{DIRECTIONS, row};
 
 /// The metric of predicted times.
 const PREDICTED: &str = "predicted_latency";
 
-/// The cells on which the costs are fitted: an allocation and a free of one system under some traffic.
+/// Calls of one kind by one system, under some traffic.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fitted {
+pub(crate) struct Cell {
     system: String,
     traffic: String,
+    operation: String,
+}
+
+/// The two cells on which the costs are fitted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Fitted([Cell; 2]);
+
+/// Returns the source of rows about the predictions of a fit, for the source of what was counted.
+pub(super) fn source_of(fit: usize, counted: &str) -> String {
+    match fit {
+        0 => counted.to_string(),
+        _ => format!("{counted}, fit {}", fit + 1),
+    }
 }
 
 /// The nanoseconds of a call without operations, and of each operation.
@@ -54,60 +68,59 @@ impl Costs {
 }
 
 impl Fitted {
-    /// Returns the predicted times of all counted calls in `rows`, with what the source printed. `traffic_of` returns
-    /// the traffic of a source in all arenas, as it is printed.
+    /// Returns the predicted times of all counted calls in `rows`, with what the source printed. The rows are those of
+    /// the arena in which the cells are, and this is the fit with number `fit`.
     pub(super) fn rows(
         &self,
-        experiment: &Experiment,
+        fit: usize,
         rows: &[Row],
         printed: impl Fn(&Row) -> Option<Published>,
     ) -> Vec<Row> {
-        let is_mean = |row: &&Row| row.metric == "operations" && row.statistic == "mean";
+        let find = |own: &Row, statistic: &str, system: &str, source: &str, operation: &str| {
+            let found = rows.iter().find(|row| {
+                (row.metric, row.statistic) == ("operations", statistic)
+                    && (row.system.as_str(), row.options.as_str()) == (system, own.options.as_str())
+                    && (row.source.as_str(), row.operation) == (source, operation)
+            });
+            found.cloned()
+        };
+        let expected = |value: Option<f64>| value.map(|value| rounded(value * 1e3));
         let mut predicted = Vec::new();
-        for own in rows.iter().filter(is_mean) {
-            if !DIRECTIONS.contains(&own.operation) || own.experiment != experiment.name {
+        for own in rows {
+            let is_mean = (own.metric, own.statistic) == ("operations", "mean");
+            if !is_mean || !DIRECTIONS.contains(&own.operation) {
                 continue;
             }
-            let cell = |operation: &str| {
-                let found = rows.iter().filter(is_mean).find(|row| {
-                    row.experiment == own.experiment
-                        && row.options == own.options
-                        && row.system == self.system
-                        && row.source == self.traffic
-                        && row.operation == operation
-                })?;
-                Some((found.value, printed(found)?.mean * 1e3))
+            let cell = |cell: &Cell| {
+                let (system, source) = (cell.system.as_str(), cell.traffic.as_str());
+                let found = find(own, "mean", system, source, &cell.operation)?;
+                Some((found.value, printed(&found)?.mean * 1e3))
             };
-            let cells = DIRECTIONS.map(cell);
-            let costs = match cells {
-                [Some(own), Some(other)] => Costs::fit([own, other]),
-                _ => None,
+            let [first, second] = &self.0;
+            let cells = cell(first).zip(cell(second));
+            let Some(costs) = cells.and_then(|(first, second)| Costs::fit([first, second])) else {
+                continue;
             };
-            let Some(costs) = costs else { continue };
-            let spread = rows.iter().find(|row| {
-                let place =
-                    |row: &Row| (row.source.clone(), row.system.clone(), row.options.clone());
-                row.metric == "operations"
-                    && row.statistic == "stddev"
-                    && row.operation == own.operation
-                    && place(row) == place(own)
-            });
             let source = printed(own);
-            let expected = |value: Option<f64>| value.map(|value| rounded(value * 1e3));
-            let bare = Row {
-                expected: None,
+            let common = Row {
+                source: source_of(fit, &own.source),
                 ..own.clone()
             };
+            let mean = row(&common, PREDICTED, "mean", costs.mean(own.value));
             predicted.push(Row {
                 expected: expected(source.as_ref().map(|line| line.mean)),
-                ..row(&bare, PREDICTED, "mean", costs.mean(own.value))
+                ..mean
             });
+            let spread = find(own, "stddev", &own.system, &own.source, own.operation);
             predicted.extend(spread.map(|counted| Row {
                 expected: expected(source.as_ref().and_then(|line| line.stddev)),
-                ..row(&bare, PREDICTED, "stddev", costs.stddev(counted.value))
+                ..row(&common, PREDICTED, "stddev", costs.stddev(counted.value))
             }));
-            let line = source.map(|line| row(&bare, PREDICTED, "published", line.mean * 1e3));
-            predicted.extend(line);
+            let line = source.map(|line| row(&common, PREDICTED, "published", line.mean * 1e3));
+            predicted.extend(line.map(|line| Row {
+                expected: None,
+                ..line
+            }));
         }
         predicted
     }

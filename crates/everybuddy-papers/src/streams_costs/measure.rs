@@ -14,7 +14,7 @@ use crate::streams::perform::Counted;
 use crate::streams::runs;
 use crate::streams::tally::Tally;
 
-use super::fixed::Fitted;
+use super::fixed::{self, Fitted};
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
@@ -58,8 +58,8 @@ pub(crate) struct Parameters {
     repeats: usize,
     /// The minimum duration of a disturbed repetition, in nanoseconds.
     long_ns: f64,
-    /// The cells on which the costs of a machine of the source's time are fitted.
-    fitted: Fitted,
+    /// The cells on which the costs of a machine of the source's time are fitted, one fit after the other.
+    fitted: Vec<Fitted>,
 }
 
 impl Measure for Parameters {
@@ -76,7 +76,20 @@ impl Measure for Parameters {
     fn sources(&self, _: &Experiment) -> Vec<String> {
         let arenas = 0..self.arenas.len();
         let of_arena = |arena| self.traffic.iter().map(move |own| source(own, arena));
-        arenas.flat_map(of_arena).collect()
+        let predicted = 1..self.fitted.len();
+        let of_fit = |fit| {
+            let own = self.traffic.iter();
+            own.map(move |own| fixed::source_of(fit, &own.name))
+        };
+        let counted = arenas.flat_map(of_arena);
+        counted.chain(predicted.flat_map(of_fit)).collect()
+    }
+
+    /// Returns the sources of which there are counts: predictions of other fits have sources of their own.
+    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
+        let mut sources = self.sources(experiment);
+        sources.truncate(self.arenas.len() * self.traffic.len());
+        sources
     }
 
     /// Returns the number of seeds for times. Counts have no rows of single seeds.
@@ -121,11 +134,14 @@ impl Measure for Parameters {
             }
         }
         let line = |row: &Row| {
-            let traffic = row.source.split(", arena").next().unwrap_or(&row.source);
-            printed(experiment, traffic, &row.system, row.operation, "latency")
+            let (system, operation) = (row.system.as_str(), row.operation);
+            printed(experiment, &row.source, system, operation, "latency")
         };
-        let predicted = self.fitted.rows(experiment, &rows, line);
-        rows.extend(predicted);
+        let in_first = |row: &&Row| self.traffic.iter().any(|own| own.name == row.source);
+        let counted: Vec<Row> = rows.iter().filter(in_first).cloned().collect();
+        for (fit, cells) in self.fitted.iter().enumerate() {
+            rows.extend(cells.rows(fit, &counted, line));
+        }
         Ok(rows)
     }
 }

@@ -87,6 +87,31 @@ fn sysbench_mt_cut() {
 }
 
 #[test]
+fn linux_scalability() {
+    let known = statistics(&bundled("linux_scalability.parquet"));
+    assert_eq!((known.events, known.peak_frames), (84_426, 39_421));
+    let orders: Vec<u8> = known.orders.iter().map(|order| order.order).collect();
+    assert_eq!(orders, [0]);
+    // Two threads fill 150,000 objects of 512 bytes each, which are 37,500 frames without the heap's own data.
+    assert!((37_500..37_500 * 11 / 10).contains(&known.peak_frames));
+    near(known.allocation_runs.length.mean, 1835.8, 0.1);
+    near(known.cross_cpu_free_share, 0.001, 5e-4);
+    near(known.lifetime_ns.p50 as f64, 54.0e6, 1e5);
+}
+
+#[test]
+fn threadtest() {
+    let known = statistics(&bundled("threadtest.parquet"));
+    assert_eq!((known.events, known.peak_frames), (151_951, 7_713));
+    let orders: Vec<u8> = known.orders.iter().map(|order| order.order).collect();
+    assert_eq!(orders, [0]);
+    // Two threads hold 15,000 objects of 1 KiB each at a time, which are 7,500 frames, ten times.
+    assert!((7_500..7_500 * 11 / 10).contains(&known.peak_frames));
+    near(known.allocation_runs.length.mean, 1433.7, 0.1);
+    near(known.lifetime_ns.p50 as f64, 5.4e6, 1e5);
+}
+
+#[test]
 fn hints_of_a_real_trace() {
     let (trace, _) = read(&bundled("numpy_thp.parquet"), Leniency::Strict).unwrap();
     let resolved = resolve(&trace).unwrap();

@@ -74,7 +74,14 @@ fn every_field_survives() {
 #[test]
 fn bundled_traces_survive() {
     let scratch = Scratch::new();
-    for name in ["gcc_build", "dbench_tar", "numpy_thp", "sysbench_mt_cut"] {
+    for name in [
+        "gcc_build",
+        "dbench_tar",
+        "numpy_thp",
+        "sysbench_mt_cut",
+        "linux_scalability",
+        "threadtest",
+    ] {
         let first = strictly(&bundled(&format!("{name}.parquet")));
         let has = |wanted: &str| first.metadata.iter().any(|(key, _)| key == wanted);
         // The recorder's statistics are those of the whole recording: a cut has none.
