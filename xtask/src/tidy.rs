@@ -124,6 +124,23 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(faults)
 }
 
+/// Returns `true` if a line of a crate's file includes a file from outside of the crate. A package would lack it.
+/// Documentation that is only compiled for tests does not count.
+fn leaves_package(name: &str, line: &str) -> bool {
+    let Some((_, inside)) = name
+        .strip_prefix("crates/")
+        .and_then(|name| name.split_once('/'))
+    else {
+        return false;
+    };
+    let included = ["include_str!(\"", "include_bytes!(\""];
+    let found = included
+        .iter()
+        .find_map(|start| line.split_once(start))
+        .filter(|_| !line.trim_start().starts_with("#[doc"));
+    found.is_some_and(|(_, path)| path.matches("../").count() > inside.matches('/').count())
+}
+
 fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     let mut fault = |line: usize, rule: &str, what: &str| {
         faults.push(format!("{name}:{line}: {rule}: {what}"));
@@ -183,6 +200,13 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
         }
         if code.contains(".unwrap()") {
             fault(at, "no-unwrap", "say what went wrong instead");
+        }
+        if leaves_package(name, line) {
+            fault(
+                at,
+                "package",
+                "the included file is not in the crate's package",
+            );
         }
         if is_guarded {
             if let Some(word) = SEAM_LEAKS.iter().find(|word| code.contains(**word)) {
@@ -288,6 +312,18 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn a_package_contains_what_its_sources_include() {
+        let name = "crates/everybuddy-cli/src/sweep/search.rs";
+        let outside = "const A: &str = include_str!(\"../../../../python/a.py\");";
+        let inside = "const A: &str = include_str!(\"../../python/a.py\");";
+        assert_eq!(rules_broken(name, outside), ["package"]);
+        assert!(rules_broken(name, inside).is_empty());
+        let documentation = "#[doc = include_str!(\"../../../../docs/guide.md\")]";
+        assert!(rules_broken(name, documentation).is_empty());
+        assert!(rules_broken("xtask/src/main.rs", outside).is_empty());
     }
 
     #[test]

@@ -410,8 +410,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["mean", "stddev", "published"],
         formula: "",
-        definition: "Time of a call if each call and each operation on lists and on the map has a fixed cost. Both costs \
-                     are fitted on two means that the source printed.",
+        definition: "Time of a call if each call and each operation on lists and on the map has a fixed cost. Both \
+                     costs are fitted on two means that the source printed.",
         counted: None,
     },
     Metric {

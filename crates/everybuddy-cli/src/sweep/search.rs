@@ -23,7 +23,7 @@ use super::measure::{Bound, Measure};
 use crate::show::systems;
 
 /// The program that asks Optuna.
-const OPTUNA: &str = include_str!("../../../../python/src/everybuddy/_search.py");
+const OPTUNA: &str = include_str!("../../python/_search.py");
 
 /// What is searched for.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ use super::folder::Folder;
 use crate::digest;
 
 /// The program that runs commands as tasks of Ray.
-const RAY: &str = include_str!("../../../../python/src/everybuddy/_ray.py");
+const RAY: &str = include_str!("../../python/_ray.py");
 
 /// What runs cells.
 pub(crate) enum Workers {

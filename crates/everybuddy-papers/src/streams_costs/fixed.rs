@@ -37,7 +37,7 @@ pub(crate) struct Fitted([Cell; 2]);
 pub(super) fn source_of(fit: usize, counted: &str) -> String {
     match fit {
         0 => counted.to_string(),
-        _ => format!("{counted}, fit {}", fit + 1),
+        _ => format!("{counted} fit {}", fit + 1),
     }
 }
 

@@ -1,0 +1,1 @@
+../../../python/src/everybuddy/_search.py
