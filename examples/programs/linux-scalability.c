@@ -6,7 +6,7 @@
  *     cc -std=c11 -O2 -pthread examples/programs/linux-scalability.c -o target/linux-scalability
  *     target/linux-scalability [OBJECTS [THREADS [BYTES]]]
  *
- * Every object is written once, as an object that is used.
+ * Every object is written once, as a program that uses it would.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>

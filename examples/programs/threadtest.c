@@ -1,12 +1,12 @@
 /*
  * The throughput of malloc and free with several threads, as threadtest measures it: in each round, each thread allocates
- * its share of N objects and frees them. One of the programs of Spring Buddy's evaluation, where an object has 1 KiB; the
+ * its share of N objects and frees them. One of the programs of Spring Buddy's evaluation, where objects have 1 KiB; the
  * trace `threadtest` is a recording of it.
  *
  *     cc -std=c11 -O2 -pthread examples/programs/threadtest.c -o target/threadtest
  *     target/threadtest [THREADS [ROUNDS [OBJECTS [BYTES]]]]
  *
- * Every object is written once, as an object that is used.
+ * Every object is written once, as a program that uses it would.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>

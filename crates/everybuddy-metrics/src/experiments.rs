@@ -407,7 +407,7 @@ pub(crate) const OWN: &[Metric] = &[
         group: Experiment,
         head: "predicted latency",
         unit: "ns",
-        better: Lower,
+        better: Neither,
         statistics: &["mean", "stddev", "published"],
         formula: "",
         definition: "Time of a call if each call and each operation on lists and on the map has a fixed cost. Both \

@@ -99,7 +99,7 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let own = Experiment::parse(file, text)?;
     let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
     let sources = method(&own)?.sources(&own);
-    // Tables and claims may be about a full run only. It must have the sources of the short one, too.
+    // Tables and claims may be about a full run only. It must also have the sources of the short run.
     let full = own.clone().in_full();
     let all = method(&full)?.sources(&full);
     own.check_sources(&all).map_err(refuse)?;
@@ -159,16 +159,24 @@ pub fn all_experiments() -> Result<Vec<Experiment>, Error> {
     EXPERIMENTS.iter().map(read).collect()
 }
 
-/// Returns the experiment with the tables and claims of which a run has numbers, everything in a `full` one.
+/// Returns the experiment with the tables and claims for which a run has rows. A `full` run keeps all of them, and so
+/// does an `earlier` one with rows that only a full run has.
 ///
 /// # Errors
 /// Like [`method`].
-pub fn run_of(experiment: Experiment, full: bool) -> Result<Experiment, Error> {
-    if full {
-        return Ok(experiment.in_full());
-    }
+pub fn run_of(experiment: Experiment, full: bool, earlier: &[Row]) -> Result<Experiment, Error> {
     let sources = method(&experiment)?.sources(&experiment);
-    Ok(experiment.in_short(&sources))
+    let whole = experiment.clone().in_full();
+    let of_whole = method(&whole)?.sources(&whole);
+    let is_of_whole = |row: &Row| {
+        row.experiment == whole.name
+            && of_whole.contains(&row.source)
+            && !sources.contains(&row.source)
+    };
+    Ok(match full || earlier.iter().any(is_of_whole) {
+        true => whole,
+        false => experiment.in_short(&sources),
+    })
 }
 
 /// Returns the named experiments: by name, by the path of a TOML file, or `all`.
@@ -225,8 +233,8 @@ mod tests {
     fn a_short_run_has_the_tables_and_claims_of_its_sources() {
         let find = || one("spring-programs").unwrap();
         let (short, full) = (
-            run_of(find(), false).unwrap(),
-            run_of(find(), true).unwrap(),
+            run_of(find(), false, &[]).unwrap(),
+            run_of(find(), true, &[]).unwrap(),
         );
         let sources = method(&short).unwrap().sources(&short);
         let of_tables = short.tables.iter().map(|table| &table.sources);
@@ -241,7 +249,20 @@ mod tests {
         assert!(of_first.eq(first(&short)));
         let complete = one("fragmentation").unwrap();
         let tables = complete.tables.len();
-        assert_eq!(run_of(complete, false).unwrap().tables.len(), tables);
+        assert_eq!(run_of(complete, false, &[]).unwrap().tables.len(), tables);
+        // Rows tell which run they are of.
+        let row = |source: &String| Row {
+            experiment: short.name.clone(),
+            source: source.clone(),
+            ..Row::default()
+        };
+        let of_short = sources.iter().map(row).collect::<Vec<_>>();
+        let own = run_of(find(), false, &of_short).unwrap();
+        assert_eq!(own.claims.len(), short.claims.len());
+        let of_full = method(&full).unwrap().sources(&full);
+        let of_full = of_full.iter().map(row).collect::<Vec<_>>();
+        let own = run_of(find(), false, &of_full).unwrap();
+        assert_eq!(own.claims.len(), full.claims.len());
     }
 
     #[test]

@@ -104,10 +104,12 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = named(&arguments.names)?.into_iter();
-    let chosen: Result<Vec<Experiment>, Error> =
-        chosen.map(|own| run_of(own, arguments.full)).collect();
-    let mut chosen = chosen?;
     let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
+    let rows = earlier.as_deref().unwrap_or_default();
+    let chosen: Result<Vec<Experiment>, Error> = chosen
+        .map(|own| run_of(own, arguments.full, rows))
+        .collect();
+    let mut chosen = chosen?;
     if let (Some(rows), Some(file)) = (&earlier, &arguments.rows) {
         let names = &arguments.names;
         let is_all = names.is_empty() || names.iter().any(|name| name == "all");

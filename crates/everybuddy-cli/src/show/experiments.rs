@@ -12,11 +12,24 @@ use everybuddy_measure::claim::{Claim, Verdict, short};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::rows::Row;
+use everybuddy_papers::run_of;
 use everybuddy_papers::shared::{Experiment, TableSpec, grid};
 
 use super::claims;
 use super::output::Style;
 use super::table::{self, Better, Column};
+
+const CLAIM: &str = "claim";
+
+/// Returns how a claim is announced: whether every run judges it, or only a full one.
+fn head_of(own: &Experiment, claim: &Claim) -> &'static str {
+    let short = run_of(own.clone(), false, &[]);
+    let is_of_short = |short: Experiment| short.claims.iter().any(|known| known.text == claim.text);
+    match short.is_ok_and(is_of_short) {
+        true => CLAIM,
+        false => "claim, with --full",
+    }
+}
 
 /// Renders the list.
 pub fn list(experiments: &[Experiment]) -> String {
@@ -29,7 +42,8 @@ pub fn list(experiments: &[Experiment]) -> String {
         out += &style.wrapped("", 22, &own.source);
         out += &style.wrapped("", 22, &format!("needs: {}", own.needs));
         for claim in &own.claims {
-            out += &style.wrapped("", 22, &format!("claim: {}", claim.text));
+            let head = head_of(own, claim);
+            out += &style.wrapped("", 22, &format!("{head}: {}", claim.text));
         }
         out.push('\n');
     }
@@ -61,7 +75,11 @@ pub fn full(own: &Experiment) -> String {
         }
     }
     for claim in &own.claims {
-        out += &style.wrapped("  claim", 13, &claim.text);
+        let text = match head_of(own, claim) {
+            CLAIM => claim.text.clone(),
+            _ => format!("with --full: {}", claim.text),
+        };
+        out += &style.wrapped("  claim", 13, &text);
         if let Some(why) = &claim.differs {
             out += &style.wrapped("", 13, &format!("known deviation: {why}"));
         }

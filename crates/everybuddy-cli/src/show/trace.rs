@@ -21,13 +21,13 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
     for (own, s) in known {
-        let name = style.bold(&format!("{:<16}", own.trace.name));
+        let name = style.bold(&format!("{:<18}", own.trace.name));
         let when = match DEFAULT.contains(&own.trace.name) {
             true => "",
             false => "; runs only if it is named",
         };
-        let text = style.wrapped("", 17, &format!("{}{when}", own.program));
-        out += &format!("{name} {}", &text[17..]);
+        let text = style.wrapped("", 19, &format!("{}{when}", own.program));
+        out += &format!("{name} {}", &text[19..]);
         let numbers = format!(
             "{} calls on {} CPUs by {} threads in {}, at most {} in use",
             count(s.events),
@@ -36,7 +36,7 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
             seconds(s.duration_ns),
             frames(s.peak_frames),
         );
-        out += &style.wrapped("", 17, &numbers);
+        out += &style.wrapped("", 19, &numbers);
     }
     out += "`everybuddy trace info NAME` shows the statistics of one trace.\n";
     out

@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
-use everybuddy_measure::claim::{Claim, Words};
+use everybuddy_measure::claim::{Claim, Of, Words};
 use everybuddy_measure::library;
 use everybuddy_measure::rows::Platform;
 use everybuddy_measure::size::Size;
@@ -253,14 +253,19 @@ impl Experiment {
     /// short one.
     #[must_use]
     pub(crate) fn in_short(mut self, sources: &[String]) -> Experiment {
-        // What names no sources is about those that there are.
+        // A table or a claim without sources applies to all sources.
         let stays = |own: &mut Vec<String>| {
             let is_about_all = own.is_empty();
             own.retain(|name| sources.contains(name));
             is_about_all || !own.is_empty()
         };
         self.tables.retain_mut(|table| stays(&mut table.sources));
-        self.claims.retain_mut(|claim| stays(&mut claim.sources));
+        // The spread of a part of the sources says nothing about the spread of all.
+        let is_whole = |claim: &Claim| {
+            claim.of != Of::Spread || claim.sources.iter().all(|name| sources.contains(name))
+        };
+        self.claims
+            .retain_mut(|claim| is_whole(claim) && stays(&mut claim.sources));
         self
     }
 

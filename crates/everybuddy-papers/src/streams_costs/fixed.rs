@@ -2,8 +2,9 @@
 //!
 //! # Purpose
 //!
-//! The microseconds of \[BL89\] are those of a machine of 1989, where an operation took about as long as any other. So
-//! two costs are fitted on two of its means, and the other means of its table 2 are predicted from counted operations.
+//! The microseconds of \[BL89\] are those of a machine of 1989. We assume that all operations took equally long there.
+//! So two costs are fitted on two of its means, and the other means of its table 2 are predicted from counted
+//! operations.
 //!
 //! # Invariants
 //!

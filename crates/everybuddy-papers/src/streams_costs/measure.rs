@@ -58,7 +58,8 @@ pub(crate) struct Parameters {
     repeats: usize,
     /// The minimum duration of a disturbed repetition, in nanoseconds.
     long_ns: f64,
-    /// The cells on which the costs of a machine of the source's time are fitted, one fit after the other.
+    /// The cells on which the costs for the source's machine are fitted, one fit after the other.
+    #[serde(default)]
     fitted: Vec<Fitted>,
 }
 
