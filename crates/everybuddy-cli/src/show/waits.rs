@@ -53,10 +53,15 @@ impl Waits {
                 recorded.cpus
             )));
         };
+        // A system that has stopped scaling may not have been simulated on as many CPUs.
+        let key = ("wait_share", "value", "all");
+        let is_there =
+            |system: &&String| value_at(traced.name(), system, cpus, rows, key, mean).is_some();
+        let present: Vec<&String> = systems.iter().filter(is_there).collect();
         let column = |(metric, statistic, head, factor, own): Kind| {
             let join = if statistic == "max" { largest } else { mean };
             let key = (metric, statistic, "all");
-            let simulated = systems
+            let simulated = present
                 .iter()
                 .map(|system| value_at(traced.name(), system, cpus, rows, key, join));
             let values = std::iter::once(own).chain(simulated);
@@ -68,7 +73,8 @@ impl Waits {
             // Recorded values are not compared for the best system.
             plain(metric, head, values.map(text).collect())
         };
-        let names = std::iter::once(RECORDED.to_string()).chain(systems.iter().cloned());
+        let simulated = present.iter().map(|system| (*system).clone());
+        let names = std::iter::once(RECORDED.to_string()).chain(simulated);
         Some(Ok(Waits {
             title: format!(
                 "{}: waits for locks on {cpus} CPU{}, recorded and simulated",
@@ -79,7 +85,7 @@ impl Waits {
             per_1000_calls: recorded.per_call() * 1e3,
             names: names.collect(),
             columns: kinds(recorded).map(column).to_vec(),
-            note: note(plan, recorded),
+            note: note(plan, recorded, present.len() < systems.len()),
         }))
     }
 }
@@ -107,16 +113,20 @@ fn kinds(recorded: &LockWaits) -> [Kind; 5] {
     ]
 }
 
-fn note(plan: &Plan, recorded: &LockWaits) -> String {
+fn note(plan: &Plan, recorded: &LockWaits, are_some_missing: bool) -> String {
     let sources: Vec<&str> = recorded
         .sources
         .iter()
         .map(|source| source.name())
         .collect();
+    let missing = match are_some_missing {
+        true => " Systems that have stopped scaling before are not among them.",
+        false => "",
+    };
     format!(
         "`{RECORDED}`: the kernel's waits for the lock of a zone, from {}. The other lines are simulated, with all \
          locks of a system. A simulated CPU makes its next call after {} cycles, regardless of the times in the \
-         trace, so the waits depend on --think. Recording and a hypervisor lengthen recorded waits.",
+         trace, so the waits depend on --think. Recording and a hypervisor lengthen recorded waits.{missing}",
         sources.join(" and "),
         plan.think,
     )
