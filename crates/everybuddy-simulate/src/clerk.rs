@@ -36,6 +36,8 @@ pub(crate) struct Clerk {
     refuses: bool,
     /// What happens in every call.
     tells: Option<everybuddy::Event>,
+    /// What a CPU does in every request.
+    pub(crate) does: Option<Box<dyn Fn(&mut SimCpu) + Send + Sync>>,
     /// Each call, parking included: the CPU, when it began, and whether it is a request, a free or neither.
     pub(crate) times: Mutex<Vec<(u16, u64, Kind)>>,
     pub(crate) log: Mutex<Vec<Asked>>,
@@ -80,6 +82,9 @@ impl FrameAllocator<Sim> for Clerk {
             .lock()
             .expect("no CPU has panicked")
             .remove(&cpu.id().0);
+        if let Some(does) = &self.does {
+            does(cpu);
+        }
         let start = self.place(request.size);
         // The call takes some time: other CPUs can run in between.
         cpu.work(50);

@@ -1,9 +1,15 @@
 //! Cells: every system runs, nothing escapes the model, and sums are those that were computed by hand.
 
+use std::sync::Arc;
+
+use everybuddy::platform::{AtomicWord, CpuToken, Ordering::Relaxed};
 use everybuddy::systems::{ROWS, Row};
+use everybuddy::{RawLock, SpinLock};
 use everybuddy_measure::choice;
+use everybuddy_sim::{SimAtomicU32, SimCpu};
 
 use super::*;
+use crate::clerk::Clerk;
 
 /// Runs a workload on four CPUs with little memory.
 fn small(system: &str, workload: &str, think: u32) -> Cell {
@@ -263,4 +269,134 @@ fn cpus_that_share_a_lock_wait_for_it() {
     assert_eq!(first.map(|part| part.what), Some("zone lock"));
     let spaces = small("is", "burst:in-order", 0);
     assert!(spaces.rate() > 2.0 * bs.rate(), "{spaces:?}, {bs:?}");
+}
+
+/// Two locks and a word that no CPU writes, each in a line of its own.
+struct Locks {
+    first: Alone<SpinLock<Sim>>,
+    second: Alone<SpinLock<Sim>>,
+    word: Alone<SimAtomicU32>,
+}
+
+#[repr(align(64))]
+struct Alone<T>(T);
+
+/// Runs bursts on two CPUs with an allocator in which every request does this, and returns the error.
+fn error_of(does: fn(&Locks, &mut SimCpu)) -> Error {
+    let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
+    let variants = choice::workloads(&["burst:in-order".to_string()]).unwrap();
+    let (spec, load) = ("bs".parse().unwrap(), Load::Workload(variants[0]));
+    let plan = CellPlan {
+        hardware: &machine.hardware,
+        spec: &spec,
+        load: &load,
+        cpus: 2,
+        frames: 8192,
+        think: [100; 2],
+        shrink: 64,
+        seed: 1,
+        phases: Phases::Together,
+        frees: Frees::Own,
+        slice: 10_000,
+        services: Services::Callers,
+        is_recorded: false,
+    };
+    let part = |number, what| MetadataPart {
+        what,
+        start: number * 64,
+        size: 64,
+        length: 1,
+    };
+    let parts = [
+        part(0, "first lock"),
+        part(1, "second lock"),
+        part(2, "unused word"),
+    ];
+    let result = simulate_system(&plan, 2, &mut |run| {
+        let locks = Arc::new(Alone(Locks {
+            first: Alone(SpinLock::new()),
+            second: Alone(SpinLock::new()),
+            word: Alone(SimAtomicU32::new(0)),
+        }));
+        let region = Region::around(&locks.0);
+        let clerk = Clerk {
+            does: Some(Box::new(move |cpu| does(&locks.0, cpu))),
+            ..Clerk::default()
+        };
+        run(&Built {
+            system: &clerk,
+            region,
+            parts: &parts,
+        });
+        Ok(())
+    });
+    result.expect_err("the run does not end")
+}
+
+/// Checks that an error has these lines, each of which begins and ends as given.
+fn assert_lines(error: &Error, first: &str, lines: &[[&str; 2]]) {
+    let text = error.to_string();
+    assert_eq!(error.exit_code(), 1, "{text}");
+    let begin = "internal error: system bs under burst:in-order on 2 CPUs, seed 1: ";
+    let rest = text.strip_prefix(begin).unwrap_or_else(|| panic!("{text}"));
+    let mut found = rest.lines();
+    assert!(found.next().unwrap().starts_with(first), "{text}");
+    for [begins, ends] in lines {
+        let line = found.next().unwrap().trim_start();
+        assert!(line.starts_with(begins) && line.ends_with(ends), "{text}");
+    }
+    assert!(found.next().unwrap().starts_with("help: "), "{text}");
+}
+
+#[test]
+fn a_deadlock_names_who_waits_for_whom() {
+    let error = error_of(|locks, cpu| {
+        let (mine, other) = match cpu.id().0 {
+            0 => (&locks.first.0, &locks.second.0),
+            _ => (&locks.second.0, &locks.first.0),
+        };
+        mine.lock();
+        cpu.work(10_000);
+        other.lock();
+        other.unlock(&());
+        mine.unlock(&());
+    });
+    // The first CPU prepares alone; then both make requests at the same time.
+    assert_lines(
+        &error,
+        "all CPUs wait for each other: a deadlock",
+        &[
+            [
+                "CPU 0 waits since cycle ",
+                " for `second lock` (line 1), last written by CPU 1",
+            ],
+            [
+                "CPU 1 waits since cycle ",
+                " for `first lock` (line 0), last written by CPU 0",
+            ],
+        ],
+    );
+}
+
+#[test]
+fn a_lock_that_is_not_released_ends_the_run_and_names_its_holder() {
+    let error = error_of(|locks, _| {
+        locks.first.0.lock();
+        while locks.word.0.load(Relaxed) == 0 {}
+        locks.first.0.unlock(&());
+    });
+    assert_lines(
+        &error,
+        "no call has ended for ",
+        &[
+            [
+                "CPU 0 runs: in cycle ",
+                " it accessed `unused word` (line 2)",
+            ],
+            [
+                "CPU 1 waits since cycle ",
+                " for `first lock` (line 0), last written by CPU 0",
+            ],
+        ],
+    );
 }
