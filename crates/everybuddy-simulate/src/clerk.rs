@@ -29,6 +29,9 @@ pub(crate) enum Kind {
     Park,
 }
 
+/// What a CPU does in a request.
+type Doing = Box<dyn Fn(&mut SimCpu) + Send + Sync>;
+
 /// An allocator that gives each frame once and writes down what it is asked.
 #[derive(Default)]
 pub(crate) struct Clerk {
@@ -37,7 +40,7 @@ pub(crate) struct Clerk {
     /// What happens in every call.
     tells: Option<everybuddy::Event>,
     /// What a CPU does in every request.
-    pub(crate) does: Option<Box<dyn Fn(&mut SimCpu) + Send + Sync>>,
+    does: Option<Doing>,
     /// Each call, parking included: the CPU, when it began, and whether it is a request, a free or neither.
     pub(crate) times: Mutex<Vec<(u16, u64, Kind)>>,
     pub(crate) log: Mutex<Vec<Asked>>,
@@ -51,6 +54,14 @@ impl Clerk {
         Self {
             refuses: true,
             tells: Some(what),
+            ..Self::default()
+        }
+    }
+
+    /// Creates one that does something in every request.
+    pub(crate) fn doing(does: Doing) -> Self {
+        Self {
+            does: Some(does),
             ..Self::default()
         }
     }

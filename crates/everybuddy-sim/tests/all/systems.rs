@@ -171,8 +171,8 @@ fn the_order_in_which_systems_are_built_and_run_changes_no_report() {
             })
         });
         let alone = (
-            with_memory(one, 5, 2048, 0, &first),
-            with_memory(other, 5, 2048, 0, &second),
+            with_memory(one, 5, 2048, 0, first),
+            with_memory(other, 5, 2048, 0, second),
         );
         assert!(outer_first == alone, "{one}, {other}");
         assert!(outer_second == alone, "{other}, {one}");
