@@ -230,9 +230,8 @@ fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
         assert_eq!(handed_over(&own), [""; 0], "{system}");
     }
     // A domain is not a fixed range of frames: its blocks may have neighbours in the domain of another CPU, and the
-    // records of eight frames share a line. With the longest lists, CPUs share nothing else. A visit writes at most: for
-    // each of the ten splits or merges, the two words of a block, and a link of each neighbour in its list; and the tag
-    // of the frame that moves.
+    // records of eight frames share a line. With the longest lists, CPUs share nothing else. A call writes at most
+    // two words of a block and a link of each neighbour for each of ten splits or merges, and the tag of its frame.
     let own = on(
         8,
         "spring-fixlazy-744",
