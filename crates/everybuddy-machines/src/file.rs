@@ -191,6 +191,8 @@ fn write(machine: &Machine) -> String {
 
 #[cfg(test)]
 mod tests {
+    use everybuddy_sim::Waiters;
+
     use super::*;
 
     const RIGHT: &str = include_str!("../machines/x5570.toml");
@@ -247,7 +249,27 @@ mod tests {
             (
                 "waiters = \"spin\"",
                 "waiters = \"nap\"",
-                &["`waiters`", "\"spin\", or the cycles"],
+                &["`waiters`", "\"spin\", \"back-off N\"", "or the cycles"],
+            ),
+            (
+                "waiters = \"spin\"",
+                "waiters = \"back-off soon\"",
+                &["`waiters` is \"back-off soon\"", "at most N cycles"],
+            ),
+            (
+                "waiters = \"spin\"",
+                "waiters = \"back-off 0\"",
+                &["`waiters` must back off for at least 1 cycle", "help:"],
+            ),
+            (
+                "cores = 4\n",
+                "cores = 400\n",
+                &[
+                    "`cores`",
+                    "2 x 1 x 400 x 2, 1600 CPUs",
+                    "at most 1024",
+                    "help:",
+                ],
             ),
             (
                 "adjacent_line = true",
@@ -260,6 +282,15 @@ mod tests {
                 assert!(message.contains(part), "{part} is not in: {message}");
             }
         }
+    }
+
+    #[test]
+    fn waiters_may_back_off() {
+        let text = RIGHT.replacen("waiters = \"spin\"", "waiters = \"back-off 2560\"", 1);
+        let machine = Machine::parse("x.toml", &text).unwrap();
+        assert_eq!(machine.hardware.waiters, Waiters::BackOff(2560));
+        let again = Machine::parse("y.toml", &machine.to_toml()).unwrap();
+        assert_eq!(again, machine);
     }
 
     #[test]

@@ -211,15 +211,20 @@ pub const NUMBERS: &[Number] = &[
         key: "waiters",
         unit: "",
         meaning: "what a CPU does that waits",
-        needs: "\"spin\", or the cycles until a sleeper runs again",
+        needs: "\"spin\", \"back-off N\" with at most N cycles between two polls, or the cycles until a sleeper runs \
+                again",
         get: |hardware| match hardware.waiters {
             Waiters::Spin => Some(Value::String("spin".to_string())),
+            Waiters::BackOff(cycles) => Some(Value::String(format!("back-off {cycles}"))),
             Waiters::Sleep(cycles) => integer(cycles),
         },
         set: |hardware, value| {
             hardware.waiters = match value.as_str() {
                 Some("spin") => Waiters::Spin,
-                Some(_) => return None,
+                Some(text) => {
+                    let cycles = text.strip_prefix("back-off ")?;
+                    Waiters::BackOff(cycles.parse().ok()?)
+                }
                 None => Waiters::Sleep(whole(value)?),
             };
             Some(())

@@ -76,6 +76,19 @@ pub struct Wake {
     pub visible: u64,
 }
 
+/// A CPU that begins to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Park {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// The line of the word that it waits for, which it has just loaded.
+    pub line: Line,
+    /// The virtual time.
+    pub since: u64,
+    /// How often it has waited before for the same thing, such as a lock.
+    pub attempt: u32,
+}
+
 /// The durations of operations, in virtual cycles.
 ///
 /// A model that counts the accesses to each line:
@@ -108,9 +121,9 @@ pub trait CostModel {
     /// simulated cell.
     fn access(&mut self, access: Access) -> Charge;
 
-    /// Notes that a CPU begins to wait for a word of `line`, which it has just loaded.
-    fn park(&mut self, cpu: CpuId, line: Line) {
-        let _ = (cpu, line);
+    /// Notes that a CPU begins to wait.
+    fn park(&mut self, park: Park) {
+        let _ = park;
     }
 
     /// Returns the virtual time at which a CPU that waits runs again. It does not run before it began to wait.

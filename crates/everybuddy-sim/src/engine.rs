@@ -296,6 +296,11 @@ pub(crate) fn stand_aside() {
     with_engine(|engine| engine.schedule.borrow_mut().stand_aside());
 }
 
+/// Notes that the run makes progress.
+pub(crate) fn progress() {
+    with_engine(|engine| engine.schedule.borrow_mut().progress());
+}
+
 /// Tells the cost model that counting begins.
 pub(crate) fn mark() {
     with_engine(|engine| engine.schedule.borrow_mut().mark());

@@ -89,6 +89,7 @@ impl Plan {
             polls: self.polls,
             queues: self.cores.as_ref().map(|cores| RunQueues::new(cores, cpus)),
             writers: HashMap::new(),
+            touched: vec![None; usize::from(cpus)],
         }))
     }
 }
@@ -106,6 +107,8 @@ pub(crate) struct Watched {
     pub(crate) queues: Option<RunQueues>,
     /// For each word, the CPU that wrote it last.
     writers: HashMap<usize, CpuId>,
+    /// For each CPU, the word that it touched last, and its clock then.
+    touched: Vec<Option<(usize, u64)>>,
 }
 
 impl Watched {
@@ -127,8 +130,9 @@ impl Watched {
         self.in_handler[cpu.index()] = false;
     }
 
-    /// Records who wrote a word.
-    pub(crate) fn record(&mut self, cpu: CpuId, kind: AccessKind, address: usize) {
+    /// Records the CPU that touched a word, and that it wrote it if it did.
+    pub(crate) fn record(&mut self, cpu: CpuId, kind: AccessKind, address: usize, clock: u64) {
+        self.touched[cpu.index()] = Some((address & !UNCHANGED, clock));
         if kind != AccessKind::Load && address & UNCHANGED == 0 {
             self.writers.insert(address, cpu);
         }
@@ -137,6 +141,11 @@ impl Watched {
     /// Returns the CPU that wrote a word last, if any did.
     pub(crate) fn writer(&self, address: usize) -> Option<CpuId> {
         self.writers.get(&address).copied()
+    }
+
+    /// Returns the word that a CPU touched last, and its clock after that.
+    pub(crate) fn touched(&self, cpu: CpuId) -> Option<(usize, u64)> {
+        self.touched[cpu.index()]
     }
 
     /// Returns how often a wait polls that no CPU ends. Only a CPU that was stopped can be the one that would have.

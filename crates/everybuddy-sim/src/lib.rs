@@ -22,6 +22,7 @@
 //! | `platform` | [`Sim`] and its cells, atomics and tokens |
 //! | `report` | [`Report`], [`SimError`] |
 //! | `tape` | [`Tape`]: a probe that keeps events with their times |
+//! | `watchdog` | runs that make no progress |
 //!
 //! # Invariants
 //!
@@ -90,14 +91,15 @@ mod region;
 mod report;
 mod schedule;
 mod tape;
+mod watchdog;
 
 pub use cores::Cores;
-pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Wake};
+pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Park, Wake};
 pub use machine::{DEFAULT_LIMIT, DEFAULT_STACK, LARGEST_LIMIT, Machine};
 pub use models::{
     Cache, Caches, Hardware, HardwareError, Instructions, Place, Traffic, Transfer, Waiters,
 };
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, build_any};
 pub use region::{Line, Region};
-pub use report::{CpuReport, Report, SimError, Stopped, Waiting};
+pub use report::{CpuReport, Report, Running, SimError, Stopped, Waiting};
 pub use tape::{Tape, Taped};

@@ -25,6 +25,7 @@ use crate::ready::LONGEST;
 use crate::region::Region;
 use crate::report::{Report, SimError};
 use crate::schedule::Schedule;
+use crate::watchdog::Limits;
 
 /// A machine of virtual CPUs.
 ///
@@ -33,7 +34,7 @@ use crate::schedule::Schedule;
 pub struct Machine<C: CostModel = Flat> {
     cpus: u16,
     cost: C,
-    limit: u64,
+    limits: Limits,
     seed: u64,
     jitter: u64,
     stack: usize,
@@ -56,7 +57,10 @@ impl Machine {
         Self {
             cpus,
             cost: Flat::default(),
-            limit: DEFAULT_LIMIT,
+            limits: Limits {
+                cycles: DEFAULT_LIMIT,
+                patience: None,
+            },
             seed: 0,
             jitter: 0,
             stack: DEFAULT_STACK,
@@ -72,7 +76,7 @@ impl<C: CostModel> Machine<C> {
         let Self {
             cpus,
             cost: _,
-            limit,
+            limits,
             seed,
             jitter,
             stack,
@@ -81,7 +85,7 @@ impl<C: CostModel> Machine<C> {
         Machine {
             cpus,
             cost,
-            limit,
+            limits,
             seed,
             jitter,
             stack,
@@ -98,11 +102,19 @@ impl<C: CostModel> Machine<C> {
     /// [`LARGEST_LIMIT`]. The limit ends every loop that touches shared memory. A loop that does
     /// not touch shared memory hangs the host.
     #[must_use]
-    pub fn limit(self, cycles: u64) -> Self {
-        Self {
-            limit: cycles.min(LARGEST_LIMIT),
-            ..self
-        }
+    pub fn limit(mut self, cycles: u64) -> Self {
+        self.limits.cycles = cycles.min(LARGEST_LIMIT);
+        self
+    }
+
+    /// Lets a watchdog abort a run as [`SimError::Stall`] in which all CPUs together make more than `steps` steps
+    /// without [progress](SimCpu::progress). A step is an access, or work that is charged. Unlike the
+    /// [limit](Self::limit), it does not depend on how long the whole run takes. It looks every million cycles of
+    /// virtual time, which costs the host nothing between the looks.
+    #[must_use]
+    pub fn patience(mut self, steps: u64) -> Self {
+        self.limits.patience = Some(steps);
+        self
     }
 
     /// Adds 0 to `most` random cycles to each access, which gives a different schedule for each
@@ -233,7 +245,7 @@ impl<C: CostModel> Machine<C> {
             self.cpus,
             region,
             &mut self.cost,
-            self.limit,
+            self.limits,
             (self.jitter, random),
             &self.plan,
         );

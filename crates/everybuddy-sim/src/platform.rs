@@ -229,6 +229,12 @@ impl<B: Probe> SimCpu<B> {
         engine::stand_aside();
     }
 
+    /// Notes that the run makes progress, for the [watchdog](crate::Machine::patience). Without effect outside a run.
+    /// O(1), free of charge.
+    pub fn progress(&mut self) {
+        engine::progress();
+    }
+
     /// Tells the cost model that counting begins: what it counted before is forgotten, on all CPUs. O(lines).
     pub fn mark(&mut self) {
         engine::mark();

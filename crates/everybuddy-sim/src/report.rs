@@ -114,6 +114,39 @@ impl fmt::Display for Waiting {
     }
 }
 
+/// A CPU that can run, and the word that it touched last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// The line of the word.
+    pub line: Line,
+    /// Its clock after the access, in cycles.
+    pub at: u64,
+    /// The CPU that wrote the word last, if any did.
+    pub writer: Option<CpuId>,
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            cpu,
+            line,
+            at,
+            writer,
+        } = self;
+        write!(
+            f,
+            "CPU {} runs and last accessed {line} in cycle {at}",
+            cpu.0
+        )?;
+        match writer {
+            Some(writer) => write!(f, ", last written by CPU {}", writer.0),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A CPU that was [stopped](crate::Machine::stop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
@@ -175,6 +208,18 @@ pub enum SimError {
         /// The stopped CPUs, by number.
         stopped: Vec<Stopped>,
     },
+    /// The CPUs have made more steps without [progress](crate::SimCpu::progress) than the
+    /// [patience](crate::Machine::patience) of the machine.
+    Stall {
+        /// The steps: accesses, and times that a CPU worked.
+        steps: u64,
+        /// The CPUs that wait, by number.
+        waiting: Vec<Waiting>,
+        /// The CPUs that can run, by number, if the run [records writers](crate::Machine::record_writers).
+        running: Vec<Running>,
+        /// The stopped CPUs, by number.
+        stopped: Vec<Stopped>,
+    },
     /// The host could not allocate a virtual CPU's stack. Nothing was run.
     Stack(ErrorKind),
     /// The caller is a virtual CPU of a run on this thread. Nothing was run.
@@ -210,6 +255,18 @@ impl fmt::Display for SimError {
                     write!(f, "; {waiting}")?;
                 }
                 Ok(())
+            }
+            Self::Stall {
+                steps,
+                waiting,
+                running,
+                stopped,
+            } => {
+                write!(f, "the CPUs made {steps} steps without progress: ")?;
+                let lines = running.iter().map(ToString::to_string);
+                let lines = lines.chain(waiting.iter().map(ToString::to_string));
+                let lines = lines.chain(stopped.iter().map(ToString::to_string));
+                list(f, &lines.collect::<Vec<_>>())
             }
             Self::Stack(kind) => write!(f, "failed to allocate the stack of a virtual CPU: {kind}"),
             Self::Nested => write!(

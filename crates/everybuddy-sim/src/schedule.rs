@@ -19,12 +19,13 @@
 use everybuddy::CpuId;
 
 use crate::cores::RunQueues;
-use crate::cost::{Access, AccessKind, CostModel, Wake};
+use crate::cost::{Access, AccessKind, CostModel, Park, Wake};
 use crate::faults::{Fault, Plan, Watched};
 use crate::random::SplitMix64;
 use crate::ready::{CPU_BITS, LONGEST, Ready, clock_of, key};
 use crate::region::{Line, Region};
-use crate::report::{CpuReport, Stopped, Waiting};
+use crate::report::{CpuReport, Running, Stopped, Waiting};
+use crate::watchdog::{BETWEEN_LOOKS, Limits, Watchdog};
 
 const fn cpu_of(key: u64) -> CpuId {
     CpuId(key as u16)
@@ -52,6 +53,8 @@ pub(crate) enum Next {
     Nobody,
     /// This CPU exceeded the limit of virtual time, which is given.
     Limit(CpuId, u64),
+    /// The CPUs have made this many steps without progress.
+    Stall(u64),
     /// Run the handler on the running CPU, then ask again.
     Interrupt,
 }
@@ -63,8 +66,13 @@ pub(crate) struct Schedule<'m> {
     /// The key of the running CPU.
     now: u64,
     horizon: u64,
-    /// The largest key within the limit; zero if the run is watched or was aborted.
+    /// The largest key before the limit or the watchdog's next look; zero if the run is watched or was aborted.
     last: u64,
+    /// The largest key within the limit; zero if the run was aborted.
+    limit: u64,
+    watchdog: Option<Watchdog>,
+    /// How often CPUs worked.
+    works: u64,
     watched: Option<Box<Watched>>,
     ready: Ready,
     parked: Vec<Parked>,
@@ -90,13 +98,18 @@ impl<'m> Schedule<'m> {
         cpus: u16,
         region: Region,
         cost: &'m mut dyn CostModel,
-        limit: u64,
+        limits: Limits,
         jitter: (u64, SplitMix64),
         plan: &Plan,
     ) -> Self {
         cost.reset(cpus);
         let (jitter, random) = jitter;
-        let last = key(limit.min(LONGEST), u16::MAX);
+        let limit = key(limits.cycles.min(LONGEST), u16::MAX);
+        let watchdog = limits.patience.map(Watchdog::new);
+        let last = match watchdog {
+            Some(_) => limit.min(key(BETWEEN_LOOKS, u16::MAX)),
+            None => limit,
+        };
         let mut watched = plan.watch(cpus, last);
         let mut ready = Ready::new(cpus);
         let mut queues = watched.as_mut().and_then(|run| run.queues.as_mut());
@@ -112,6 +125,9 @@ impl<'m> Schedule<'m> {
             now: 0,
             horizon: 0,
             last: if watched.is_some() { 0 } else { last },
+            limit,
+            watchdog,
+            works: 0,
             watched,
             ready,
             parked: Vec::new(),
@@ -164,6 +180,7 @@ impl<'m> Schedule<'m> {
     /// Charges the running CPU for instructions. Returns `true` if the engine must switch.
     #[inline]
     pub(crate) fn work(&mut self, instructions: u32) -> bool {
+        self.works += 1;
         let cycles = self.cost.work(self.cpu(), instructions);
         self.advance(cycles)
     }
@@ -217,7 +234,7 @@ impl<'m> Schedule<'m> {
         }
         let (cpu, clock) = (self.cpu(), self.clock());
         if let (Some(watched), Some((kind, address))) = (&mut self.watched, access) {
-            watched.record(cpu, kind, address);
+            watched.record(cpu, kind, address, clock);
         }
         match self.take_due() {
             Some(Fault::Stop) => self.stop(),
@@ -229,10 +246,38 @@ impl<'m> Schedule<'m> {
         }
     }
 
-    /// Returns what ends the run, if the limit was exceeded or the run was aborted.
-    fn over(&self) -> Option<Next> {
+    /// Returns what ends the run, if the limit was exceeded, CPUs made no progress, or the run was aborted.
+    fn over(&mut self) -> Option<Next> {
         let last = self.watched.as_ref().map_or(self.last, |run| run.last);
-        (self.now > last).then(|| Next::Limit(self.cpu(), clock_of(last)))
+        if self.now <= last {
+            return None;
+        }
+        if self.now > self.limit {
+            return Some(Next::Limit(self.cpu(), clock_of(self.limit)));
+        }
+        self.look()
+    }
+
+    /// Looks whether the run makes progress, and sets the time of the next look. O(CPUs).
+    #[cold]
+    fn look(&mut self) -> Option<Next> {
+        let steps = self.works + self.cpus.iter().map(CpuReport::accesses).sum::<u64>();
+        if let Some(without) = self.watchdog.as_mut()?.look(steps) {
+            return Some(Next::Stall(without));
+        }
+        let next = key(clock_of(self.now) + BETWEEN_LOOKS, u16::MAX).min(self.limit);
+        match &mut self.watched {
+            Some(run) => run.last = next,
+            None => self.last = next,
+        }
+        None
+    }
+
+    /// Notes that the run makes progress.
+    pub(crate) fn progress(&mut self) {
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.progress();
+        }
     }
 
     /// Returns the fault that is due on the running CPU.
@@ -289,8 +334,13 @@ impl<'m> Schedule<'m> {
             key: self.now,
             attempt,
         });
-        self.cost.park(self.cpu(), line);
         let (cpu, clock) = (self.cpu(), self.clock());
+        self.cost.park(Park {
+            cpu,
+            line,
+            since: clock,
+            attempt,
+        });
         self.with_cores(|queues, ready, reports| queues.parks(ready, reports, cpu, clock));
         self.take_next()
     }
@@ -503,6 +553,7 @@ impl<'m> Schedule<'m> {
     /// Makes every access request a switch from now on.
     pub(crate) fn close(&mut self) {
         self.last = 0;
+        self.limit = 0;
         self.watched = None;
         self.horizon = 0;
         // The key of CPU 0 at time zero does not exceed the horizon.
@@ -530,6 +581,31 @@ impl<'m> Schedule<'m> {
         let mut waiting: Vec<Waiting> = parked.chain(self.barrier.iter().map(at_barrier)).collect();
         waiting.sort_by_key(|waiting| waiting.cpu);
         waiting
+    }
+
+    /// Returns the CPUs that can run and the words that they touched last, by CPU number. Empty if the run does not
+    /// record writers.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let Some(watched) = &self.watched else {
+            return Vec::new();
+        };
+        let held = self.parked.iter().map(|parked| parked.key);
+        let held: Vec<u16> = (held.chain(self.barrier.iter().copied()))
+            .map(|key| cpu_of(key).0)
+            .chain(watched.stopped.iter().map(|stopped| stopped.cpu.0))
+            .collect();
+        let is_ready = |cpu: &u16| !held.contains(cpu) && self.cpus[usize::from(*cpu)].cycles == 0;
+        let of = |cpu| {
+            let (address, at) = watched.touched(CpuId(cpu))?;
+            Some(Running {
+                cpu: CpuId(cpu),
+                line: self.region.line(address),
+                at,
+                writer: watched.writer(address),
+            })
+        };
+        let cpus = 0..self.cpus.len() as u16;
+        cpus.filter(is_ready).filter_map(of).collect()
     }
 
     /// Returns the CPUs that were stopped, by CPU number.

@@ -66,6 +66,11 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.cpu.now()
     }
 
+    /// Notes that the load goes on: a call has ended, or a wait of bounded length.
+    pub(crate) fn progress(&mut self) {
+        self.cpu.progress();
+    }
+
     /// Lets the machine forget what happened to lines, on all CPUs.
     pub(crate) fn mark(&mut self) {
         self.crew.marks.set(self.crew.marks.get() + 1);
@@ -100,6 +105,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.park();
         let until = self.cpu.now() + self.random.below(cycles + 1);
         while self.cpu.now() < until {
+            self.progress();
             self.idle(LOOK);
         }
     }
@@ -136,6 +142,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     pub(crate) fn park(&mut self) {
         let before = self.cpu.now();
         self.crew.system.park(self.cpu);
+        self.progress();
         self.record("park", false, before);
     }
 
@@ -150,6 +157,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.cpu.probe().take_waits();
         let before = self.cpu.now();
         let result = call(self.crew.system, self.cpu);
+        self.progress();
         let cycles = self.cpu.now() - before;
         let (locks_after, waits_after) = self.waits();
         self.counted.locks += locks_after - locks;

@@ -12,12 +12,13 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
 use everybuddy::{
-    BuildError, FrameRange, Memory, MetadataPart, Setup, SystemSpec, metadata_layout,
+    BuildError, FrameAllocator, FrameRange, Memory, MetadataPart, Setup, SystemSpec,
+    metadata_layout,
 };
 use everybuddy_measure::Error;
 use everybuddy_sim::{
-    Caches, Cores, Hardware, Instructions, LARGEST_LIMIT, Machine, Region, Sim, Traffic, Waiters,
-    build_any,
+    Caches, Cores, Hardware, Instructions, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError,
+    Traffic, Waiters, build_any,
 };
 use everybuddy_workload::Setting;
 
@@ -179,22 +180,145 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     }
     let setup = Setup::new(&ranges, all);
     let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    let region = Region::of(&memory);
-    let parts = RefCell::new(Vec::new());
-    let mut listener = |part| parts.borrow_mut().push(part);
-    let memory = Memory::new(&mut memory).describe(&mut listener);
-    let system = build_any(spec, &setup, memory).map_err(refuse)?;
+    simulate_system(plan, all, &mut |run| {
+        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let region = Region::of(&memory);
+        let parts = RefCell::new(Vec::new());
+        let mut listener = |part| parts.borrow_mut().push(part);
+        let memory = Memory::new(&mut memory).describe(&mut listener);
+        let system = build_any(spec, &setup, memory).map_err(refuse)?;
+        run(&Built {
+            system,
+            region,
+            parts: &parts.borrow(),
+        });
+        Ok(())
+    })
+}
 
+/// A system in its memory.
+struct Built<'b> {
+    system: &'b dyn FrameAllocator<Sim>,
+    region: Region,
+    /// The parts of its metadata, by address.
+    parts: &'b [MetadataPart],
+}
+
+/// Builds a new system, and calls a function with it.
+type Build<'b> = dyn FnMut(&mut dyn FnMut(&Built<'_>)) -> Result<(), Error> + 'b;
+
+/// Simulates a cell with the system that `build` builds, on `all` CPUs. If the run does not end, it is repeated with a
+/// record of the writers of all words, so that a run that ends pays nothing for it.
+fn simulate_system(plan: &CellPlan<'_>, all: u16, build: &mut Build<'_>) -> Result<Cell, Error> {
+    let mut attempt = |names_writers| -> Result<Result<Cell, String>, Error> {
+        let mut result = None;
+        build(&mut |built| {
+            let cell = run(plan, all, built, names_writers);
+            result = Some(cell.map_err(|error| explain(&error, built.parts)));
+        })?;
+        Ok(result.expect("a system that is built is run"))
+    };
+    let cell = match attempt(false)? {
+        Ok(cell) => return Ok(cell),
+        Err(_) => attempt(true)?,
+    };
+    cell.map_err(|what| {
+        Error::Broken(format!(
+            "system {} under {} on {} CPUs, seed {}: {what}",
+            plan.spec,
+            plan.load.name(),
+            plan.cpus,
+            plan.seed
+        ))
+    })
+}
+
+/// Returns the steps of all CPUs without the end of a call after which a run is aborted. Between two ends, each CPU may
+/// hand over a lock 4,096 times, as in a long batch. Every other CPU then makes four accesses to find that it has to
+/// wait again. Besides, a call may look at each frame 64 times.
+fn patience(plan: &CellPlan<'_>, all: u16) -> u64 {
+    let all = u64::from(all);
+    (1 << 22) + 4096 * 4 * all * all + 64 * u64::from(plan.frames)
+}
+
+/// Describes why a run did not end: which CPU waits for what, and for whom.
+fn explain(error: &SimError, parts: &[MetadataPart]) -> String {
+    let named = |line: Line| match line {
+        Line::OUTSIDE | Line::BARRIER => line.to_string(),
+        _ => format!("`{}` ({line})", part_of(parts, line)),
+    };
+    let written = |writer: Option<everybuddy::CpuId>| match writer {
+        Some(writer) => format!(", last written by CPU {}", writer.0),
+        None => String::new(),
+    };
+    let (what, running, waiting): (_, &[_], _) = match error {
+        SimError::Deadlock { waiting } => (
+            "all CPUs wait for each other: a deadlock".to_string(),
+            &[],
+            waiting,
+        ),
+        SimError::Stall {
+            steps,
+            waiting,
+            running,
+            ..
+        } => (
+            format!(
+                "no call has ended for {steps} steps of the CPUs: a livelock, or a lock is not released"
+            ),
+            running,
+            waiting,
+        ),
+        error => return error.to_string(),
+    };
+    let mut cpus: Vec<(u16, String)> = Vec::new();
+    cpus.extend(running.iter().map(|own| {
+        let (word, at, writer) = (named(own.line), own.at, written(own.writer));
+        let text = format!(
+            "CPU {} runs: in cycle {at} it accessed {word}{writer}",
+            own.cpu.0
+        );
+        (own.cpu.0, text)
+    }));
+    cpus.extend(waiting.iter().map(|own| {
+        let (word, since, writer) = (named(own.line), own.since, written(own.writer));
+        let text = format!(
+            "CPU {} waits since cycle {since} for {word}{writer}",
+            own.cpu.0
+        );
+        (own.cpu.0, text)
+    }));
+    cpus.sort();
+    let lines = cpus.iter().map(|(_, text)| format!("\n  {text}"));
+    what + &lines.collect::<String>()
+}
+
+/// Runs a cell once.
+fn run(
+    plan: &CellPlan<'_>,
+    all: u16,
+    built: &Built<'_>,
+    names_writers: bool,
+) -> Result<Cell, SimError> {
+    let &Built {
+        system,
+        region,
+        parts,
+    } = built;
+    let cpus = plan.cpus;
     let caches = Caches::new(*plan.hardware).instructions(INSTRUCTIONS);
     let mut machine = Machine::new(all)
         .cost(caches.seed(plan.seed))
-        .limit(LARGEST_LIMIT);
+        .limit(LARGEST_LIMIT)
+        .patience(patience(plan, all));
+    if names_writers {
+        machine = machine.record_writers();
+    }
     if u32::from(all) > plan.hardware.cpus() {
         let cores = Cores::new(plan.hardware.cpus() as u16);
         let cores = cores.slice(plan.slice).switch_cost(SWITCH);
         machine = machine.cores(match plan.hardware.waiters {
-            Waiters::Spin => cores,
+            Waiters::Spin | Waiters::BackOff(_) => cores,
             Waiters::Sleep(_) => cores.sleeping_waiters(),
         });
     }
@@ -228,8 +352,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             tasks::run(&deal, pace, &crew, &mut machine, region)
         }
     };
-    let mut report =
-        report.map_err(|error| Error::Broken(format!("system {spec} on {cpus} CPUs: {error}")))?;
+    let mut report = report?;
 
     let served = report.results.split_off(usize::from(cpus));
     let background = served
@@ -255,7 +378,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         all(|counted| &counted.allocate),
         all(|counted| &counted.free),
     );
-    let parts = by_part(&parts.borrow(), machine.model());
+    let parts = by_part(parts, machine.model());
     Ok(Cell {
         cycles,
         idle,
@@ -320,16 +443,21 @@ fn apart(results: &mut [Counted]) -> (u64, u64) {
     (stop.saturating_sub(start), idle)
 }
 
+/// Returns what an element of the part holds that a line is in.
+fn part_of(parts: &[MetadataPart], line: Line) -> &'static str {
+    let start = line.0 as usize * everybuddy::LINE;
+    let after = parts.partition_point(|part| part.start <= start);
+    match after.checked_sub(1) {
+        Some(index) => parts[index].what,
+        None => "unknown",
+    }
+}
+
 /// Adds up what happened to the lines of each part.
 fn by_part(parts: &[MetadataPart], model: &Caches) -> Vec<PartTraffic> {
     let mut sums: Vec<PartTraffic> = Vec::new();
     for (line, traffic) in model.traffic() {
-        let start = line.0 as usize * everybuddy::LINE;
-        let after = parts.partition_point(|part| part.start <= start);
-        let what = match after.checked_sub(1) {
-            Some(index) => parts[index].what,
-            None => "unknown",
-        };
+        let what = part_of(parts, line);
         match sums.iter_mut().find(|sum| sum.what == what) {
             Some(sum) => sum.traffic += traffic,
             None => sums.push(PartTraffic { what, traffic }),

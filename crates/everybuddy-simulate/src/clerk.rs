@@ -29,6 +29,9 @@ pub(crate) enum Kind {
     Park,
 }
 
+/// What a CPU does in a request.
+type Doing = Box<dyn Fn(&mut SimCpu) + Send + Sync>;
+
 /// An allocator that gives each frame once and writes down what it is asked.
 #[derive(Default)]
 pub(crate) struct Clerk {
@@ -36,6 +39,8 @@ pub(crate) struct Clerk {
     refuses: bool,
     /// What happens in every call.
     tells: Option<everybuddy::Event>,
+    /// What a CPU does in every request.
+    does: Option<Doing>,
     /// Each call, parking included: the CPU, when it began, and whether it is a request, a free or neither.
     pub(crate) times: Mutex<Vec<(u16, u64, Kind)>>,
     pub(crate) log: Mutex<Vec<Asked>>,
@@ -49,6 +54,14 @@ impl Clerk {
         Self {
             refuses: true,
             tells: Some(what),
+            ..Self::default()
+        }
+    }
+
+    /// Creates one that does something in every request.
+    pub(crate) fn doing(does: Doing) -> Self {
+        Self {
+            does: Some(does),
             ..Self::default()
         }
     }
@@ -80,6 +93,9 @@ impl FrameAllocator<Sim> for Clerk {
             .lock()
             .expect("no CPU has panicked")
             .remove(&cpu.id().0);
+        if let Some(does) = &self.does {
+            does(cpu);
+        }
         let start = self.place(request.size);
         // The call takes some time: other CPUs can run in between.
         cpu.work(50);

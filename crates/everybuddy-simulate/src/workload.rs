@@ -303,6 +303,7 @@ impl Thread<'_, '_> {
                     self.caller.park();
                 }
                 // The sender may be refused and send nothing: so the wait ends.
+                self.caller.progress();
                 for _ in 0..MOST_LOOKS {
                     let block = own.borrow_mut().pop_front();
                     if block.is_some() {

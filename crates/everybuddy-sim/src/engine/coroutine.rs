@@ -154,14 +154,19 @@ pub(crate) fn run<'m, T>(
     };
     let all: Vec<_> = (0..cpus).map(coroutine).collect();
     let coroutines = Coroutines::prepare(&engine, &all, stack)?;
-    let (stop, waiting, stopped) = {
+    let (stop, waiting, running, stopped) = {
         let _entered = Entered::new(&engine);
         // Dropped before `_entered`.
         let coroutines = coroutines;
         let stop = coroutines.execute();
         // Before destructors wake the waiting CPUs.
         let schedule = engine.schedule.borrow();
-        (stop, schedule.waiting(), schedule.stopped())
+        (
+            stop,
+            schedule.waiting(),
+            schedule.running(),
+            schedule.stopped(),
+        )
     };
 
     match stop {
@@ -169,6 +174,12 @@ pub(crate) fn run<'m, T>(
             cpu,
             limit,
             waiting,
+            stopped,
+        }),
+        Stop::Next(Next::Stall(steps)) => Err(SimError::Stall {
+            steps,
+            waiting,
+            running,
             stopped,
         }),
         Stop::Next(_) if waiting.is_empty() => {

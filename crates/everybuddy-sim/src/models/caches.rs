@@ -17,7 +17,8 @@
 //! arrived and all earlier stores of the core are done. An atomic read-modify-write waits for the buffer to be empty.
 //!
 //! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, one
-//! after the other, in an order that is drawn. The line is busy meanwhile, also for the CPU that holds the lock.
+//! after the other, in an order that is drawn. The line is busy meanwhile, also for the CPU that holds the lock. Where
+//! the machine's waiters back off, each fetches the line again at its next poll, and polls less and less often.
 //!
 //! # Invariants
 //!
@@ -35,7 +36,7 @@ use super::core::Core;
 use super::directory::{Directory, NOBODY, Traffic};
 use super::hardware::{Hardware, Place, Transfer, Waiters};
 use super::tags::Tags;
-use crate::cost::{Access, AccessKind, Charge, CostModel, Wake};
+use crate::cost::{Access, AccessKind, Charge, CostModel, Park, Wake};
 use crate::random::SplitMix64;
 use crate::region::Line;
 
@@ -53,7 +54,7 @@ pub struct Instructions {
 struct Spinner {
     cpu: CpuId,
     line: u32,
-    /// When it has the line again.
+    /// When it has the line again; if it backs off, when it polls next.
     arrival: u64,
 }
 
@@ -76,6 +77,8 @@ pub struct Caches {
     groups: Vec<Tags>,
     lines: Directory,
     spinners: Vec<Spinner>,
+    /// The cycles before the next poll of each CPU, if CPUs that wait back off.
+    gaps: Vec<u64>,
     /// Whether each CPU executes instructions.
     is_active: Vec<bool>,
     /// Millionths of a cycle that each CPU owes.
@@ -101,8 +104,9 @@ impl Caches {
             places: Vec::new(),
             cores: Vec::new(),
             groups: Vec::new(),
-            lines: Directory::new(1),
+            lines: Directory::new(1, 1),
             spinners: Vec::new(),
+            gaps: Vec::new(),
             is_active: Vec::new(),
             remainders: Vec::new(),
             outside: 0,
@@ -174,10 +178,12 @@ impl Caches {
                 }
             }
         }
-        let mut groups = self.lines.entry(line).groups;
-        while let Some(group) = Directory::next_of(0, &mut groups) {
-            if group != place.group {
-                add(self.between(place, group));
+        for index in 0..self.lines.group_words() {
+            let mut word = self.lines.groups(line)[index];
+            while let Some(group) = Directory::next_of(index, &mut word) {
+                if group != place.group {
+                    add(self.between(place, group));
+                }
             }
         }
         range
@@ -185,14 +191,11 @@ impl Caches {
 
     /// Puts a line into a last-level cache.
     fn keep(&mut self, line: u32, group: u16) {
-        let entry = self.lines.entry(line);
-        if entry.groups & 1 << group != 0 {
-            self.groups[usize::from(group)].touch(line);
-            return;
-        }
-        entry.groups |= 1 << group;
-        if let Some(victim) = self.groups[usize::from(group)].insert(line) {
-            self.lines.entry(victim).groups &= !(1 << group);
+        let tags = &mut self.groups[usize::from(group)];
+        if self.lines.add_group(line, group) {
+            tags.touch(line);
+        } else if let Some(victim) = tags.insert(line) {
+            self.lines.remove_group(victim, group);
         }
     }
 
@@ -216,7 +219,7 @@ impl Caches {
         let begin = now.max(entry.busy);
         let has_it = is_store && self.lines.has(line, place.core);
         let copies = self.copies(line, place);
-        let in_group = entry.groups & 1 << place.group != 0;
+        let in_group = self.lines.has_group(line, place.group);
         let invalidate = match copies {
             Some((_, farthest)) if is_store => self.transfer(farthest).upgrade,
             _ => 0,
@@ -263,7 +266,6 @@ impl Caches {
             let entry = self.lines.entry(line);
             entry.owner = place.core;
             entry.is_modified = true;
-            entry.groups = 0;
             entry.busy = done;
         } else {
             if entry.owner != NOBODY {
@@ -291,9 +293,11 @@ impl Caches {
                 }
             }
         }
-        let mut groups = self.lines.entry(line).groups;
-        while let Some(group) = Directory::next_of(0, &mut groups) {
-            self.groups[usize::from(group)].remove(line);
+        for index in 0..self.lines.group_words() {
+            let mut word = std::mem::take(&mut self.lines.groups(line)[index]);
+            while let Some(group) = Directory::next_of(index, &mut word) {
+                self.groups[usize::from(group)].remove(line);
+            }
         }
     }
 
@@ -358,6 +362,29 @@ impl Caches {
         others.copied().any(|is_active| is_active)
     }
 
+    /// Lets CPUs that back off poll a line, in the order of their polls, until the time `now`.
+    #[cold]
+    fn poll(&mut self, line: u32, most: u64, now: u64) {
+        loop {
+            let due = self.spinners.iter().enumerate();
+            let due = due.filter(|(_, own)| own.line == line && own.arrival < now);
+            let first = due.min_by_key(|(_, own)| (own.arrival, own.cpu));
+            let Some((index, &Spinner { cpu, arrival, .. })) = first else {
+                return;
+            };
+            let mut at = arrival;
+            let (place, gap) = (self.places[cpu.index()], self.gaps[cpu.index()]);
+            if !self.lines.has(line, place.core) {
+                at = self.fetch(line, place, false, at);
+            } else if gap == most {
+                // All polls until then hit.
+                at += (now - at - 1) / gap * gap;
+            }
+            self.spinners[index].arrival = at + gap;
+            self.gaps[cpu.index()] = (2 * gap).min(most);
+        }
+    }
+
     /// Lets all CPUs that spin on a line fetch it again, after a store that took effect at `done`.
     fn fetch_again(&mut self, line: u32, done: u64) {
         let mut waiting: Vec<usize> = (0..self.spinners.len())
@@ -391,8 +418,9 @@ impl CostModel for Caches {
         self.cores = (0..cores).map(|_| Core::new(hardware)).collect();
         let groups = cores.div_ceil(u32::from(hardware.cores));
         self.groups = (0..groups).map(|_| Tags::new(&hardware.llc)).collect();
-        self.lines = Directory::new(cores);
+        self.lines = Directory::new(cores, groups);
         self.spinners = Vec::new();
+        self.gaps = vec![0; usize::from(cpus)];
         self.is_active = vec![true; usize::from(cpus)];
         self.remainders = vec![0; usize::from(cpus)];
         self.outside = 0;
@@ -409,6 +437,11 @@ impl CostModel for Caches {
             self.outside += 1;
             return Charge::at_once(u64::from(self.hardware.l1.cycles));
         };
+        if let Waiters::BackOff(most) = self.hardware.waiters
+            && !self.spinners.is_empty()
+        {
+            self.poll(line, u64::from(most), now);
+        }
         let place = self.places[cpu.index()];
         let core = usize::from(place.core);
         let charge = match kind {
@@ -457,7 +490,10 @@ impl CostModel for Caches {
             cycles: charge.cycles + self.execute(cpu, u64::from(self.instructions.per_access)),
             ..charge
         };
-        if kind != AccessKind::Load && !self.spinners.is_empty() {
+        if kind != AccessKind::Load
+            && !self.spinners.is_empty()
+            && self.hardware.waiters == Waiters::Spin
+        {
             self.fetch_again(line, now + charge.visible);
         }
         let traffic = self.lines.traffic(line);
@@ -466,15 +502,26 @@ impl CostModel for Caches {
         charge
     }
 
-    fn park(&mut self, cpu: CpuId, line: Line) {
-        match self.hardware.waiters {
-            Waiters::Sleep(_) => self.is_active[cpu.index()] = false,
-            Waiters::Spin => {
-                if let Ok(line) = u32::try_from(line.0) {
-                    let arrival = 0;
-                    self.spinners.push(Spinner { cpu, line, arrival });
-                }
+    fn park(&mut self, park: Park) {
+        let cpu = park.cpu;
+        let arrival = match self.hardware.waiters {
+            Waiters::Sleep(_) => {
+                self.is_active[cpu.index()] = false;
+                return;
             }
+            Waiters::Spin => 0,
+            Waiters::BackOff(most) => {
+                let gap = &mut self.gaps[cpu.index()];
+                if park.attempt == 0 {
+                    *gap = u64::from(self.hardware.l1.cycles.min(most));
+                }
+                let arrival = park.since + *gap;
+                *gap = (2 * *gap).min(u64::from(most));
+                arrival
+            }
+        };
+        if let Ok(line) = u32::try_from(park.line.0) {
+            self.spinners.push(Spinner { cpu, line, arrival });
         }
     }
 
@@ -482,7 +529,7 @@ impl CostModel for Caches {
         self.is_active[wake.cpu.index()] = true;
         let runs = match self.hardware.waiters {
             Waiters::Sleep(cycles) => wake.visible + u64::from(cycles),
-            Waiters::Spin => {
+            Waiters::Spin | Waiters::BackOff(_) => {
                 let spinner = self
                     .spinners
                     .iter()

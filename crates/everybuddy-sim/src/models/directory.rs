@@ -17,8 +17,6 @@ const PAGE: usize = 4096;
 pub(super) struct Entry {
     /// The time until which the line moves. A request that comes earlier waits.
     pub(super) busy: u64,
-    /// The last-level caches that have it, as bits.
-    pub(super) groups: u64,
     /// The core that has it alone, or [`NOBODY`].
     pub(super) owner: u16,
     /// The core that stored to it last, or [`NOBODY`].
@@ -30,7 +28,6 @@ pub(super) struct Entry {
 impl Entry {
     const NEW: Self = Self {
         busy: 0,
-        groups: 0,
         owner: NOBODY,
         writer: NOBODY,
         is_modified: false,
@@ -77,7 +74,8 @@ impl AddAssign for Traffic {
 struct Page {
     entries: Box<[Entry]>,
     traffic: Box<[Traffic]>,
-    sharers: Box<[u64]>,
+    /// For each line, the cores that have it, and behind them the last-level caches.
+    holders: Box<[u64]>,
 }
 
 /// The state of all lines.
@@ -85,13 +83,17 @@ pub(super) struct Directory {
     pages: Vec<Option<Page>>,
     /// Words of a set of cores.
     words: usize,
+    /// Words of the two sets of a line: of cores, and of last-level caches.
+    width: usize,
 }
 
 impl Directory {
-    pub(super) fn new(cores: u32) -> Self {
+    pub(super) fn new(cores: u32, groups: u32) -> Self {
+        let words = (cores as usize).div_ceil(64);
         Self {
             pages: Vec::new(),
-            words: (cores as usize).div_ceil(64),
+            words,
+            width: words + (groups as usize).div_ceil(64),
         }
     }
 
@@ -100,11 +102,11 @@ impl Directory {
         if page >= self.pages.len() {
             self.pages.resize_with(page + 1, || None);
         }
-        let words = self.words;
+        let width = self.width;
         self.pages[page].get_or_insert_with(|| Page {
             entries: vec![Entry::NEW; PAGE].into(),
             traffic: vec![Traffic::default(); PAGE].into(),
-            sharers: vec![0; PAGE * words].into(),
+            holders: vec![0; PAGE * width].into(),
         })
     }
 
@@ -121,9 +123,33 @@ impl Directory {
     /// Returns the cores that have a copy, as bits.
     #[inline]
     pub(super) fn sharers(&mut self, line: u32) -> &mut [u64] {
-        let words = self.words;
-        let start = line as usize % PAGE * words;
-        &mut self.page(line).sharers[start..start + words]
+        let (words, width) = (self.words, self.width);
+        let start = line as usize % PAGE * width;
+        &mut self.page(line).holders[start..start + words]
+    }
+
+    /// Returns the last-level caches that have it, as bits.
+    #[inline]
+    pub(super) fn groups(&mut self, line: u32) -> &mut [u64] {
+        let (words, width) = (self.words, self.width);
+        let start = line as usize % PAGE * width;
+        &mut self.page(line).holders[start + words..start + width]
+    }
+
+    /// Adds a last-level cache to those that have it, and returns `true` if it was one before.
+    pub(super) fn add_group(&mut self, line: u32, group: u16) -> bool {
+        let word = &mut self.groups(line)[usize::from(group / 64)];
+        let before = *word;
+        *word |= 1 << (group % 64);
+        before == *word
+    }
+
+    pub(super) fn remove_group(&mut self, line: u32, group: u16) {
+        self.groups(line)[usize::from(group / 64)] &= !(1 << (group % 64));
+    }
+
+    pub(super) fn has_group(&mut self, line: u32, group: u16) -> bool {
+        self.groups(line)[usize::from(group / 64)] & 1 << (group % 64) != 0
     }
 
     pub(super) fn add_sharer(&mut self, line: u32, core: u16) {
@@ -138,7 +164,7 @@ impl Directory {
         self.sharers(line)[usize::from(core / 64)] & 1 << (core % 64) != 0
     }
 
-    /// Returns a core of the set `word`, whose first core is `64 * index`, and what remains of it.
+    /// Returns a member of the set `word`, whose first number is `64 * index`, and removes it.
     pub(super) fn next_of(index: usize, word: &mut u64) -> Option<u16> {
         let bit = word.trailing_zeros();
         *word &= word.checked_sub(1)?;
@@ -148,6 +174,11 @@ impl Directory {
     /// Returns the number of words of a set of cores.
     pub(super) fn words(&self) -> usize {
         self.words
+    }
+
+    /// Returns the number of words of a set of last-level caches.
+    pub(super) fn group_words(&self) -> usize {
+        self.width - self.words
     }
 
     /// Forgets what happened, but not where lines are.

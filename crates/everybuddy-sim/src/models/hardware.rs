@@ -48,6 +48,9 @@ pub enum Waiters {
     /// A CPU that waits reads the word over and over. It sees a store as soon as it has the line again, and it fetches
     /// the line again after every store to it.
     Spin,
+    /// A CPU that waits polls the word after the cycles of a hit, then after twice as many, and so on, up to this many
+    /// cycles. It fetches the line again when it polls, if a store has taken it away.
+    BackOff(u32),
     /// A CPU that waits sleeps, and runs again this many cycles after it was woken. It fetches nothing meanwhile.
     Sleep(u32),
 }
@@ -174,7 +177,12 @@ impl Hardware {
         let cpus: u64 = counts.iter().map(|(_, count)| u64::from(*count)).product();
         if cpus > u64::from(Self::MOST_CPUS) {
             return wrong(format!(
-                "the machine has {cpus} CPUs; at most {} are simulated",
+                "`sockets` x `groups` x `cores` x `threads` is {} x {} x {} x {}, {cpus} CPUs; at most {} are \
+                 simulated",
+                self.sockets,
+                self.groups,
+                self.cores,
+                self.threads,
                 Self::MOST_CPUS
             ));
         }
@@ -185,7 +193,14 @@ impl Hardware {
         let transfers = near
             .iter()
             .flat_map(|to| [to.clean, to.modified, to.upgrade]);
-        let own = [self.memory, self.locked, self.work, self.work_shared];
+        let pause = match self.waiters {
+            Waiters::Spin => 1,
+            Waiters::BackOff(cycles) | Waiters::Sleep(cycles) => cycles,
+        };
+        if self.waiters == Waiters::BackOff(0) {
+            return wrong("`waiters` must back off for at least 1 cycle".to_string());
+        }
+        let own = [self.memory, self.locked, self.work, self.work_shared, pause];
         if let Some(most) = transfers
             .chain(own)
             .max()

@@ -22,7 +22,7 @@ impl Caches {
         for (group, tags) in self.groups.iter().enumerate() {
             assert_eq!(
                 tags.has(line),
-                entry.groups & 1 << group != 0,
+                self.lines.has_group(line, group as u16),
                 "line {line}"
             );
         }
@@ -68,6 +68,10 @@ fn every_copy_is_known() {
             adjacent_line: false,
             ..hardware
         },
+        Hardware {
+            waiters: Waiters::BackOff(50),
+            ..hardware
+        },
     ] {
         let mut caches = Caches::new(hardware);
         caches.reset(24);
@@ -91,7 +95,12 @@ fn every_copy_is_known() {
             let charge = caches.access(access);
             assert!(charge.cycles > 0);
             if kind == AccessKind::Load && random.up_to(9) == 0 {
-                caches.park(cpu, access.line);
+                caches.park(Park {
+                    cpu,
+                    line: access.line,
+                    since: now,
+                    attempt: 0,
+                });
                 if random.up_to(2) > 0 {
                     let since = now;
                     let wake = Wake {

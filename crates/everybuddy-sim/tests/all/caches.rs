@@ -7,7 +7,7 @@ use everybuddy_sim::{
     Transfer, Waiters,
 };
 
-type Here = Sim;
+pub(crate) type Here = Sim;
 
 /// Two sockets of two cores, with tiny caches and round numbers.
 const SMALL: Hardware = Hardware {
@@ -55,7 +55,7 @@ const NEAR: Transfer = Transfer {
 };
 
 /// The same with all cores in one socket.
-fn one_socket(cores: u16) -> Hardware {
+pub(crate) fn one_socket(cores: u16) -> Hardware {
     Hardware {
         sockets: 1,
         cores,
@@ -65,10 +65,10 @@ fn one_socket(cores: u16) -> Hardware {
 
 /// Two words of a cache line.
 #[repr(align(64))]
-struct Words(SimAtomicU32, SimAtomicU32);
+pub(crate) struct Words(pub(crate) SimAtomicU32, pub(crate) SimAtomicU32);
 
 /// Runs a program on `cpus` CPUs over some lines. Returns the machine, and what the CPUs returned.
-fn run<T>(
+pub(crate) fn run<T>(
     hardware: Hardware,
     cpus: u16,
     program: impl Fn(&mut SimCpu, &[Words]) -> T,
@@ -85,7 +85,7 @@ fn run<T>(
 }
 
 /// Waits until the virtual time is `cycles`.
-fn at(cpu: &mut SimCpu, cycles: u64) {
+pub(crate) fn at(cpu: &mut SimCpu, cycles: u64) {
     let wait = cycles.checked_sub(cpu.now());
     cpu.work(wait.expect("the time is still to come") as u32);
 }
@@ -356,9 +356,12 @@ fn a_lock_takes_longer_to_hand_over_when_more_cpus_wait() {
         // 15 waiters share the line, and the release invalidates their copies in 50. The first that has it again wants
         // it for itself while 14 are still fetching it, in 40 cycles each.
         assert_eq!(spin(16), 50 + 90 + 14 * 40 + 50 + 20);
-        // A ticket lock serves the first that came: 14 others may have the line before it.
-        let (two, sixteen) = (ticket(2), ticket(16));
-        assert!((two..=two + 14 * 40).contains(&sixteen), "{sixteen}");
+        // A ticket lock serves the first that came. The release reads `served`: in the modified line of the waiter, 90,
+        // or in the last-level cache if several share the line, 40. It invalidates the copies in 50. The first waiter
+        // has the line after 90, and each other one 40 later; CPU 1 is any of them. Then it reads `served`.
+        assert_eq!(ticket(2), 90 + 50 + 90 + 4);
+        let later = ticket(16) - (40 + 50 + 90 + 4);
+        assert!(later <= 14 * 40 && later.is_multiple_of(40), "{later}");
     }
     let tickets: Vec<u64> = (0..20)
         .map(|seed| hand_over(16, seed, TicketLock::<Sim>::new))
@@ -473,4 +476,91 @@ fn accesses_stand_for_instructions() {
         .unwrap();
     // From memory, nine hits, and a cycle for each access: 2.5 instructions of 0.4 cycles.
     assert_eq!(report.results[0], 200 + 9 * 4 + 10);
+}
+
+/// Returns what a load of a line costs that the CPUs before this one have loaded, each once.
+fn cost_of_next_load(hardware: &Hardware, cpu: u16) -> u64 {
+    let own = hardware.place(cpu);
+    let before = || (0..cpu).map(|cpu| hardware.place(cpu));
+    let clean = |transfer: Transfer| u64::from(transfer.clean);
+    if cpu == 0 {
+        u64::from(hardware.memory)
+    } else if before().any(|other| other.core == own.core) {
+        u64::from(hardware.l1.cycles)
+    } else if before().any(|other| other.group == own.group) {
+        // The only core that has a line owns it, and hands it over itself.
+        match cpu {
+            1 => clean(hardware.near),
+            _ => u64::from(hardware.llc.cycles),
+        }
+    } else if before().any(|other| other.socket == own.socket) {
+        clean(hardware.socket)
+    } else {
+        clean(hardware.far)
+    }
+}
+
+#[test]
+fn any_partition_of_the_largest_machines_is_simulated() {
+    for [sockets, groups, cores, threads] in [
+        [1, 512, 1, 1],
+        [512, 1, 1, 1],
+        [2, 128, 1, 2],
+        [2, 128, 2, 1],
+        [1, 1, 512, 1],
+        [1, 1024, 1, 1],
+        [1, 1, 512, 2],
+    ] {
+        let hardware = Hardware {
+            sockets,
+            groups,
+            cores,
+            threads,
+            ..SMALL
+        };
+        hardware.check().unwrap();
+        let cpus = hardware.cpus() as u16;
+        let (machine, counts) = run(hardware, cpus, |cpu, lines| {
+            let (me, word, count) = (cpu.id().0, &lines[0].0, &lines[1].0);
+            at(cpu, 10_000 * (1 + u64::from(me)));
+            let expected = cost_of_next_load(&hardware, me);
+            assert_eq!(
+                cycles(cpu, || word.load(Relaxed)),
+                expected,
+                "CPU {me} of {hardware:?}"
+            );
+            at(cpu, 20_000_000);
+            if me == cpus - 1 {
+                // All others lose their copies.
+                word.store(1, Relaxed);
+            }
+            at(cpu, 30_000_000 + 10_000 * u64::from(me));
+            let took = cycles(cpu, || assert_eq!(word.load(Relaxed), 1));
+            let keeps = hardware.place(me).core == hardware.place(cpus - 1).core;
+            assert_eq!(
+                took == 4,
+                keeps || me >= hardware.all_cores() as u16,
+                "CPU {me}"
+            );
+            count.fetch_add(1, Relaxed)
+        });
+        let mut counts = counts;
+        counts.sort_unstable();
+        assert!(counts.into_iter().eq(0..u32::from(cpus)), "{hardware:?}");
+        assert_eq!(machine.model().outside(), 0);
+    }
+}
+
+#[test]
+fn more_cpus_than_are_simulated_are_refused_with_their_number() {
+    let hardware = Hardware {
+        sockets: 2,
+        groups: 513,
+        cores: 1,
+        ..SMALL
+    };
+    let text = hardware.check().unwrap_err().to_string();
+    let expected =
+        "`sockets` x `groups` x `cores` x `threads` is 2 x 513 x 1 x 1, 1026 CPUs; at most 1024";
+    assert!(text.starts_with(expected), "{text}");
 }

@@ -28,6 +28,8 @@ const COUNTED: u64 = 20;
 struct Seen {
     accesses: u64,
     writers: BTreeMap<Line, BTreeSet<u16>>,
+    /// For each line, the CPU that wrote it last, and how often that was another CPU than before.
+    hand_overs: BTreeMap<Line, (u16, u64)>,
 }
 
 /// A cost model that counts while it is switched on; each access costs the same.
@@ -46,6 +48,10 @@ impl CostModel for Counting {
             if access.kind != AccessKind::Load {
                 let writers = seen.writers.entry(access.line).or_default();
                 writers.insert(access.cpu.0);
+                let cpu = access.cpu.0;
+                let (last, count) = seen.hand_overs.entry(access.line).or_insert((cpu, 0));
+                *count += u64::from(*last != cpu);
+                *last = cpu;
             }
         }
         Charge::at_once(10)
@@ -140,6 +146,9 @@ fn in_steady_state_a_visit_takes_no_lock_and_writes_no_line_of_other_cpus() {
         ("spring-core", 24, 64, 300),
         ("spring-fixlazy-186", 8, 512, 300),
         ("spring+high=512", 8, 1024, 300),
+        ("spring", 8, 1024, 300),
+        ("spring-fixlazy-372", 8, 512, 300),
+        ("spring-fixlazy-744", 8, 1024, 300),
     ] {
         let steady = steady(system, cpus, burst, think);
         let name = format!("{system}, {cpus} CPUs, think {think}");
@@ -168,6 +177,11 @@ fn in_steady_state_a_visit_takes_no_lock_and_writes_no_line_of_other_cpus() {
         let first = Line(steady.frames * 10 / 64);
         let writers = steady.seen.writers.range(first..);
         let shared: Vec<_> = writers.filter(|(_, cpus)| cpus.len() > 1).collect();
+        // A call moves a frame, with at most ten splits or merges. Each writes the two words of a block, and a link of
+        // each neighbour in its list.
+        let records = steady.seen.hand_overs.range(..first);
+        let records: u64 = records.map(|(_, (_, count))| count).sum();
+        assert!(records <= steady.calls * (10 * 4 + 1), "{name}: {records}");
         // A domain that a ghost left and that another CPU took meanwhile: one in 24 CPUs, none in 8.
         let sharers: BTreeSet<_> = shared.iter().flat_map(|(_, cpus)| cpus.iter()).collect();
         assert!(sharers.len() <= usize::from(cpus) / 8, "{name}: {shared:?}");
@@ -186,4 +200,18 @@ fn a_call_takes_as_many_accesses_on_many_cpus_as_on_few() {
     };
     let (few, many) = (per_call(2), per_call(16));
     assert!(many < few * 1.02, "{few} accesses per call, {many}");
+}
+
+/// A CPU has trees of its own. (`llfree` is different: entries of trees of several CPUs share a line.)
+#[test]
+fn in_steady_state_no_call_of_everybuddy_writes_a_line_of_other_cpus() {
+    for burst in [64, 512] {
+        let steady = steady("everybuddy", 8, burst, 300);
+        let hand_overs = steady.seen.hand_overs.iter();
+        let shared: Vec<_> = hand_overs.filter(|(_, (_, count))| *count > 0).collect();
+        assert!(
+            steady.calls > 1000 && shared.is_empty(),
+            "{burst}: {shared:?}"
+        );
+    }
 }

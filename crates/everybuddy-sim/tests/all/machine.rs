@@ -7,7 +7,7 @@ use std::rc::Rc;
 use everybuddy::platform::{AtomicWord, Ordering::Relaxed, SharedCell};
 use everybuddy::{CpuId, CpuToken, Platform, RawLock, SpinLock};
 use everybuddy_sim::{
-    Flat, Line, Machine, Region, Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, SimError,
+    Cores, Flat, Line, Machine, Region, Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, SimError,
     Waiting,
 };
 
@@ -496,4 +496,65 @@ fn a_barrier_that_not_all_reach_is_a_deadlock() {
         text.contains("CPU 0 waits for the other CPUs, at the barrier, since cycle 0"),
         "{text}"
     );
+}
+
+#[test]
+fn a_run_without_progress_is_given_up_and_one_with_progress_is_not() {
+    let words = [(); 2].map(|()| SimAtomicU32::new(0));
+    let run = |progress: bool, writers: bool| {
+        words[1].store(0, Relaxed);
+        let mut machine = Machine::new(2).patience(1_000_000);
+        if writers {
+            machine = machine.record_writers();
+        }
+        machine.run(Region::NONE, |cpu: &mut SimCpu| match cpu.id().0 {
+            0 => {
+                // Ten times the patience.
+                for _ in 0..10_000_000 {
+                    if words[0].load(Relaxed) > 0 {
+                        break;
+                    }
+                    if progress {
+                        cpu.progress();
+                    }
+                }
+                words[1].store(1, Relaxed);
+                Here::wake(&words[1]);
+            }
+            _ => {
+                while words[1].load(Relaxed) == 0 {
+                    Here::wait(&words[1], 0, 0);
+                }
+            }
+        })
+    };
+    let report = run(true, false).unwrap();
+    assert_eq!(report.results.len(), 2);
+    assert!(report == run(true, true).unwrap(), "writers change nothing");
+    for writers in [false, true] {
+        let Err(SimError::Stall {
+            steps,
+            waiting,
+            running,
+            stopped,
+        }) = run(false, writers)
+        else {
+            panic!("the run ended");
+        };
+        // At the first look after the patience: every million cycles, and an access takes ten.
+        assert!((1_000_001..1_110_000).contains(&steps), "{steps}");
+        assert_eq!((waiting.len(), waiting[0].cpu), (1, CpuId(1)));
+        let expected = writers.then_some((CpuId(0), None));
+        let running: Vec<_> = running.iter().map(|own| (own.cpu, own.writer)).collect();
+        assert_eq!((running, stopped.len()), (Vec::from_iter(expected), 0));
+    }
+    // A machine whose CPUs share cores is watched too.
+    let mut machine = Machine::new(2).patience(10_000).cores(Cores::new(1));
+    let error: Result<everybuddy_sim::Report, _> =
+        machine.run(
+            Region::NONE,
+            |_: &mut SimCpu| while words[0].load(Relaxed) == 0 {},
+        );
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("steps without progress: "), "{text}");
 }

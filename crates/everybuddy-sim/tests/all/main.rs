@@ -11,3 +11,4 @@ mod nested;
 mod steps;
 mod stops;
 mod systems;
+mod waiters;

@@ -137,6 +137,48 @@ impl Churn {
     }
 }
 
+#[test]
+fn the_order_in_which_systems_are_built_and_run_changes_no_report() {
+    let churn = |system, seed| {
+        move |region, built: &System<'_>| {
+            let churn = Churn {
+                cpus: 5,
+                frames: 2048,
+                operations: 200,
+                jitter: 8,
+                seed,
+            };
+            churn.run(system, region, built)
+        }
+    };
+    for [one, other] in [
+        ["bs", "spring"],
+        ["lis-31", "everybuddy"],
+        ["linux-6", "serewa"],
+    ] {
+        let (first, second) = (churn(one, 1), churn(other, 2));
+        // Each is built in memory of its own while the other one exists, or not.
+        let outer_first = with_memory(one, 5, 2048, 0, |region, built| {
+            with_memory(other, 5, 2048, 64, |inner, within| {
+                let report = first(region, built);
+                (report, second(inner, within))
+            })
+        });
+        let outer_second = with_memory(other, 5, 2048, 0, |region, built| {
+            with_memory(one, 5, 2048, 192, |inner, within| {
+                let report = second(region, built);
+                (first(inner, within), report)
+            })
+        });
+        let alone = (
+            with_memory(one, 5, 2048, 0, first),
+            with_memory(other, 5, 2048, 0, second),
+        );
+        assert!(outer_first == alone, "{one}, {other}");
+        assert!(outer_second == alone, "{other}, {one}");
+    }
+}
+
 fn churn(system: &str, cpus: u16, frames: u64, operations: u32, seed: u64, shift: usize) -> Report {
     let jitter = seed % 3 * 8;
     let churn = Churn {
