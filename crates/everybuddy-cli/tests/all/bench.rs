@@ -47,7 +47,10 @@ fn every_workload_runs_on_every_system_without_a_fault() {
         .iter()
         .filter_map(|row| row["system"].as_str())
         .collect();
-    let every: BTreeSet<&str> = everybuddy::systems::ROWS.iter().map(|row| row.name).collect();
+    let every: BTreeSet<&str> = everybuddy::systems::ROWS
+        .iter()
+        .map(|row| row.name)
+        .collect();
     assert_eq!(systems, every);
 }
 
