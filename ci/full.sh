@@ -24,7 +24,7 @@ c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
-publish        25 min   ci/publish.sh
+publish        35 min   ci/publish.sh
 book           10 min   ci/book.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh

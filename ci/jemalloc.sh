@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# jemalloc with its extents in a pool: the same program with the pool and with mmap, in one run. 2 minutes, most of which
-# compile jemalloc. Needs a C compiler and make; without them it exits with 77.
+# Two programs with a pool and with mmap, in one run each: the page cache of a store, and jemalloc with its extents in a
+# pool. 2 minutes, most of which compile jemalloc. Needs a C compiler and make; without them it exits with 77.
+#
+#   ci/jemalloc.sh [FILE]    also writes the ratios to FILE, as rows for documents (JSON lines)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,10 +13,40 @@ for tool in cc make; do
         exit 77
     fi
 done
+rows=${1:+$(realpath -m "$1")}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/jemalloc
 manifest=examples/jemalloc/Cargo.toml
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# The median, the least and the most, and how long jemalloc keeps free extents.
+RATIOS='s/^(free extents kept for +([0-9]+) ms: )?with .*takes ([0-9.]+) times.*; ([0-9.]+) to ([0-9.]+)\)$/\3 \4 \5 \2/p'
+
+# Runs a program, and notes the ratios that it prints: the median of the rounds, the least and the most.
+compare() { # PROGRAM THREADS ARGUMENT...
+    local program=$1 threads=$2 median least most keep statistic
+    shift 2
+    echo "$program, threads: $threads"
+    cargo run --release --locked --quiet "$@" -- "$threads" | tee "$folder/output"
+    sed -nE "$RATIOS" "$folder/output" |
+        while read -r median least most keep; do
+            for statistic in "p50 $median" "min $least" "max $most"; do
+                printf '{"experiment":"pool","source":"%s","system":"mappings","options":"",' "$program${keep:+:$keep-ms}"
+                printf '"platform":"native","cpus":%d,"seed":null,"operation":"all","order":null,' "$threads"
+                printf '"metric":"time_over_pool","statistic":"%s","value":%s}\n' "${statistic% *}" "${statistic#* }"
+            done
+        done >>"$folder/rows"
+}
+
 cargo fmt --check --manifest-path "$manifest"
 cargo clippy --release --locked --manifest-path "$manifest" -- -D warnings
 for threads in 1 4; do
-    cargo run --release --locked --quiet --manifest-path "$manifest" -- "$threads"
+    compare page_cache $threads -p everybuddy-pool --example page_cache
+    compare jemalloc $threads --manifest-path "$manifest"
 done
+# Two numbers of threads, and jemalloc with two settings.
+[ "$(wc -l <"$folder/rows")" = 18 ] || {
+    echo "jemalloc: the programs did not print their ratios" >&2
+    exit 1
+}
+[ -z "$rows" ] || cp "$folder/rows" "$rows"

@@ -123,18 +123,8 @@ free_port() {
     "$python" -c 'import socket; own = socket.socket(); own.bind(("", 0)); print(own.getsockname()[1])'
 }
 
-cat >"$work/grid.toml" <<'TOML'
-command = "simulate"
-systems = ["bs", "is", "lis-31", "lbs-31"]
-workloads = ["burst:in-order", "handover"]
-machines = ["x5570"]
-cpus = [2, 4, 8]
-seeds = 2
-[options]
-batch = [7, 31]
-[arguments]
-shrink = 2
-TOML
+# The first grid of the document, which says that it can be pasted.
+awk '/^```/ { if (inside) exit; inside = $0 == "```toml"; next } inside' docs/sweep.md >"$work/grid.toml"
 say "$("$python" -c 'import optuna, ray; print("Ray", ray.__version__, "and Optuna", optuna.__version__)')"
 say "$(cd "$work" && "$program" sweep grid.toml --cells here --json here.jsonl | sed 's/ in .*//'), here"
 
@@ -163,6 +153,14 @@ start head --head --port="$port" --num-cpus=0 --include-dashboard=false --temp-d
 start one --address="127.0.0.1:$port" --num-cpus=1
 start two --address="127.0.0.1:$port" --num-cpus=1
 ray=(--ray "127.0.0.1:$port")
+status=0
+"$program" sweep "$work/grid.toml" --cells "$work/dead" --ray 127.0.0.1:1 --python "$python" 2>"$work/out" || status=$?
+if [ $status != 2 ] || ! grep -qi '^error: .*no cluster answers' "$work/out"; then
+    cat "$work/out"
+    echo "sweep: an address at which nothing listens ended with $status, and not with 2 and a message"
+    exit 1
+fi
+say "Ray: an address at which nothing listens is an error"
 "$program" sweep "$work/grid.toml" --cells "$work/cluster" "${ray[@]}" --python "$python" --json "$work/cluster.jsonl" >"$work/out" 2>&1 &
 sweep=$!
 until [ "$(cells "$work/cluster")" -ge 10 ]; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates include/everybuddy.h from the interface of this crate with cbindgen (ci/install.sh cbindgen):
+# Generates include/everybuddy.h from the interface of this crate with cbindgen (ci/install.sh c):
 #
 #   header.sh              writes the header
 #   header.sh check        checks, without cbindgen, that neither interface nor header changed since; milliseconds
@@ -30,7 +30,7 @@ last_line() {
 case ${1:-} in
 '')
     if ! command -v cbindgen >/dev/null; then
-        echo "header: no cbindgen (ci/install.sh cbindgen)" >&2
+        echo "header: no cbindgen (ci/install.sh c)" >&2
         exit 77
     fi
     new=$(mktemp)

@@ -1,4 +1,4 @@
-"""What docs/python.md shows is so."""
+"""What docs/python.md and README.md show is so."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 import everybuddy
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/python.md").read_text()
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
+README = (Path(__file__).parents[1] / "README.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT + README, re.DOTALL | re.MULTILINE)
 
 
-def test_there_are_three_examples() -> None:
-    assert len(EXAMPLES) == 3
+def test_there_are_four_examples() -> None:
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize("code", EXAMPLES)

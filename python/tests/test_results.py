@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -69,6 +71,15 @@ def test_benchmarks_return_rows() -> None:
     assert "hot:order0" in table["source"].to_pylist()
 
 
+def test_every_system_conforms() -> None:
+    table = everybuddy.check(shrink=500, memory="16MiB", rounds=1)
+    assert set(table["system"].to_pylist()) == set(everybuddy.systems()["name"].to_pylist())
+    checked = table.filter(pc.field("metric") == "blocks_checked")["value"]
+    wrong = table.filter(pc.field("metric") == "blocks_wrong")["value"]
+    assert len(checked) == len(wrong) > 100
+    assert pc.min(checked).as_py() > 0 and pc.sum(wrong).as_py() == 0
+
+
 def test_an_earlier_run_is_judged_again(tmp_path: Path, program: Program) -> None:
     file = tmp_path / "rows.jsonl"
     first = program("reproduce", "space-size", "--shrink", "50", "--json", str(file))
@@ -93,6 +104,39 @@ def test_lists_have_every_name(name: str, program: Program) -> None:
 def test_statistics_of_a_trace_are_those_of_the_program(program: Program) -> None:
     table = everybuddy.trace_info("numpy_thp")
     assert table.to_pylist() == lines(program("trace", "info", "numpy_thp", "--json", "-"))
+
+
+def test_calls_are_those_of_the_program(tmp_path: Path, program: Program) -> None:
+    calls = everybuddy.trace_calls("sysbench_mt_cut")
+    exported = tmp_path / "calls.csv"
+    program("trace", "export", "sysbench_mt_cut", "--to", "csv", "-o", str(exported))
+    own = csv.read_csv(exported)
+    assert calls.num_rows == own.num_rows > 0
+    for name in ("time_ns", "cpu", "pid", "pfn", "order"):
+        assert calls[name].cast(pa.int64()).equals(own[name].cast(pa.int64())), name
+    assert everybuddy.trace_calls("sysbench_mt_cut", first=1000).num_rows == 1000
+
+
+def counted(calls: pa.Table) -> dict[Any, Any]:
+    """Returns the number of calls of each order, by Arrow."""
+    groups = calls.group_by("order").aggregate([("pfn", "count")]).to_pylist()
+    return {group["order"]: group["pfn_count"] for group in groups}
+
+
+def test_polars_takes_the_calls_of_a_trace() -> None:
+    polars = pytest.importorskip("polars", reason="pip has no polars for this Python")
+    calls = everybuddy.trace_calls("numpy_thp")
+    groups = polars.from_arrow(calls).group_by("order").len()
+    assert dict(groups.iter_rows()) == counted(calls)
+
+
+def test_duckdb_takes_the_calls_of_a_trace() -> None:
+    duckdb = pytest.importorskip("duckdb", reason="pip has no duckdb for this Python")
+    calls = everybuddy.trace_calls("numpy_thp")
+    with duckdb.connect() as database:
+        database.register("calls", calls)
+        groups = database.sql('select "order", count(*) from calls group by "order"').fetchall()
+    assert dict(groups) == counted(calls)
 
 
 def test_a_recording_is_a_trace(tmp_path: Path) -> None:

@@ -601,4 +601,28 @@ pub(crate) const OWN: &[Metric] = &[
                      decides no claim.",
         counted: None,
     },
+    Metric {
+        name: "blocks_checked",
+        group: Bench,
+        head: "checked",
+        unit: "1",
+        better: Neither,
+        statistics: &["count"],
+        formula: "",
+        definition: "`bench --check`: blocks that were allocated and freed in front of a shadow of memory; both calls \
+                     count. A workload that the contender does not support has no row.",
+        counted: None,
+    },
+    Metric {
+        name: "blocks_wrong",
+        group: Bench,
+        head: "wrong",
+        unit: "1",
+        better: Lower,
+        statistics: &["count"],
+        formula: "",
+        definition: "`bench --check`: those of `blocks_checked` that were outside of memory, not aligned, or in the \
+                     wrong state: allocated twice, or freed without being allocated.",
+        counted: None,
+    },
 ];

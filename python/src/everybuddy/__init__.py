@@ -37,6 +37,7 @@ __all__ = [
     "InputError",
     "Option",
     "bench",
+    "check",
     "compare",
     "experiments",
     "metrics",
@@ -46,6 +47,7 @@ __all__ = [
     "simulate",
     "sweep",
     "systems",
+    "trace_calls",
     "trace_info",
     "traces",
     "workloads",
@@ -72,6 +74,19 @@ def bench(**options: Option) -> pa.Table:
     >>> everybuddy.bench(workloads=["hot"], systems=["bs", "llfree"])
     """
     return _rows("bench", (), options)
+
+
+def check(**options: Option) -> pa.Table:
+    """Checks systems against a shadow of memory on synthetic workloads, and returns the counts of blocks.
+
+    The options are those of `bench`; by default, all systems run all workloads. The metric `blocks_wrong` counts blocks
+    that were outside of memory, not aligned, or allocated twice, of `blocks_checked`. Nothing is timed.
+
+    Raises `CheckFailed` if a block was wrong; its `rows` are the counts.
+
+        >>> everybuddy.check(systems=["everybuddy"], shrink=10)
+    """
+    return _rows("bench", (), {"check": True, **options})
 
 
 def simulate(**options: Option) -> pa.Table:
@@ -129,6 +144,19 @@ def trace_info(trace: _Path, **options: Option) -> pa.Table:
     >>> everybuddy.trace_info("gcc_build")
     """
     return _rows("trace info", (trace,), options)
+
+
+def trace_calls(trace: _Path, **options: Option) -> pa.Table:
+    """Returns the calls of a trace, one per row, with the columns that traces/README.md of the project defines.
+
+    `trace` is a file or the name of a bundled trace. The options select calls; they are those of `trace cut`.
+
+        >>> everybuddy.trace_calls("gcc_build", first=1000)
+    """
+    with tempfile.TemporaryDirectory(prefix="everybuddy-") as folder:
+        file = Path(folder, "calls.parquet")
+        run("trace cut", (trace,), {"keep_time": True, **options, "output": file})
+        return pq.read_table(file)
 
 
 def traces() -> pa.Table:

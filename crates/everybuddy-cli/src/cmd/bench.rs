@@ -31,8 +31,8 @@ use everybuddy_measure::size::Size;
 use super::files::{Files, Sinks};
 use super::numbers;
 
-/// Claims with their verdicts.
-type Judged = Vec<(Claim, Verdict)>;
+/// Rows, and whether what they say passes.
+type Judged = (Vec<Row>, Result<(), Error>);
 
 /// Measure systems and third-party allocators on synthetic workloads.
 ///
@@ -166,13 +166,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let doc = arguments.doc.as_deref();
     let doc = doc.map(|path| outputs.open("--doc", path)).transpose()?;
     let stage = Stage { sinks: &sinks };
-    let (rows, verdicts) = match (arguments.instructions, arguments.check) {
-        (true, _) => (stage.count(&plan)?, Vec::new()),
-        (_, true) => return stage.check(&plan),
+    let (rows, passed) = match (arguments.instructions, arguments.check) {
+        (true, _) => (stage.count(&plan)?, Ok(())),
+        (_, true) => stage.check(&plan)?,
         _ => stage.measure(&plan, baseline, doc)?,
     };
+    // The rows are written whatever the verdict is.
     sinks.write(&rows)?;
-    show::claims::none_failed(verdicts.iter().map(|(claim, verdict)| ("", claim, verdict)))
+    passed
 }
 
 /// The destination of tables.
@@ -194,7 +195,7 @@ impl Stage<'_> {
         plan: &BenchPlan,
         baseline: Option<usize>,
         doc: Option<Output>,
-    ) -> Result<(Vec<Row>, Judged), Error> {
+    ) -> Result<Judged, Error> {
         let machine = HostInfo::look();
         let timer = Timer::calibrated();
         let mut arena = Arena::default();
@@ -215,20 +216,22 @@ impl Stage<'_> {
         }
         self.print(&benchmark.starts(&style))?;
         // Neither shortened sections nor fewer rounds decide anything.
-        let verdicts = match plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
-            true => claim::bench::judge(&exported)?,
-            false => Vec::new(),
-        };
+        let verdicts: Vec<(Claim, Verdict)> =
+            match plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
+                true => claim::bench::judge(&exported)?,
+                false => Vec::new(),
+            };
         self.print(&show::claims::listed(&verdicts, &style))?;
         self.print(&tables::closing(plan, &benchmark, &machine, &timer, &style))?;
         if let Some(doc) = doc {
             let page = show::bench_doc::page(plan, &benchmark, &verdicts, &machine, &timer);
             doc.finish(page.as_bytes())?;
         }
-        Ok((exported, verdicts))
+        let judged = verdicts.iter().map(|(claim, verdict)| ("", claim, verdict));
+        Ok((exported, show::claims::none_failed(judged)))
     }
 
-    fn check(&self, plan: &BenchPlan) -> Result<(), Error> {
+    fn check(&self, plan: &BenchPlan) -> Result<Judged, Error> {
         let timer = Timer::calibrated();
         let visits = plan.cells().len() * plan.contenders.len();
         let progress = Progress::new(visits as u64);
@@ -238,13 +241,14 @@ impl Stage<'_> {
         })?;
         progress.done();
         self.print(&tables::verdicts(&verdicts))?;
-        match verdicts.iter().find(|verdict| verdict.faults > 0) {
+        let passed = match verdicts.iter().find(|verdict| verdict.faults > 0) {
             Some(v) => {
                 let what = "a frame was handed out twice or lost";
-                Err(Error::Failed(format!("{}: {what}", v.contender)))
+                Err(Error::Failed(format!("{}: {what}", v.contender.name())))
             }
             None => Ok(()),
-        }
+        };
+        Ok((rows::of_check(&verdicts, plan.seed), passed))
     }
 
     fn count(&self, plan: &BenchPlan) -> Result<Vec<Row>, Error> {

@@ -419,7 +419,7 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
         .map(|v| {
             format!(
                 "{} on {} with {} threads: {} of {} blocks were in the wrong state\n",
-                v.contender,
+                v.contender.name(),
                 v.variant,
                 v.threads,
                 size::count(v.faults),

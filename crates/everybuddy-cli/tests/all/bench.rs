@@ -20,10 +20,38 @@ fn threads() -> u16 {
 
 #[test]
 fn every_workload_runs_on_every_system_without_a_fault() {
-    let run = everybuddy(&[&SHORT[..], &["--check"]].concat());
+    let folder = Folder::new("bench-check");
+    let json = folder.file("check.jsonl");
+    let run = everybuddy(&[&SHORT[..], &["--check", "--json", &json]].concat());
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(run.out.contains(": 0 in the wrong state"), "{}", run.out);
-    assert!(!run.out.contains("checked 0 "), "{}", run.out);
+    // The rows have the counts of the text.
+    let text = std::fs::read_to_string(&json).unwrap();
+    let rows: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let values = |metric: &str| -> Vec<u64> {
+        rows.iter()
+            .filter(|row| row["metric"] == metric)
+            .map(|row| row["value"].as_f64().unwrap() as u64)
+            .collect()
+    };
+    let (checked, wrong) = (values("blocks_checked"), values("blocks_wrong"));
+    assert!(checked.len() == wrong.len() && checked.len() * 2 == rows.len());
+    assert!(checked.iter().all(|n| *n > 0) && wrong.iter().all(|n| *n == 0));
+    let digits = |text: &str| text.replace(',', "");
+    let sum = format!("checked {} ", checked.iter().sum::<u64>());
+    assert!(digits(&run.out).starts_with(&sum), "{sum}: {}", run.out);
+    let systems: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|row| row["system"].as_str())
+        .collect();
+    let every: BTreeSet<&str> = everybuddy::systems::ROWS
+        .iter()
+        .map(|row| row.name)
+        .collect();
+    assert_eq!(systems, every);
 }
 
 #[test]

@@ -102,7 +102,16 @@ fn mistakes_are_refused_with_one_message() {
         &["compare", "--csv", "/no/such/folder/x.csv"],
         &["/no/such/folder/x.csv"],
     );
-    refused(&["compare", "gcc_biuld"], &["did you mean `gcc_build`?"]);
+    let unknown = everybuddy(&["compare", "gcc_biuld"]);
+    unknown.refused(&["did you mean `gcc_build`?"]);
+    // The document shows it, as the exception of Python.
+    let shown = unknown
+        .err
+        .replacen("error: ", "everybuddy.InputError: ", 1);
+    assert!(
+        include_str!("../../../../docs/python.md").contains(&shown),
+        "docs/python.md does not show {shown}"
+    );
     refused(&["compare", "no/such.parquet"], &["no/such.parquet"]);
     refused(
         &["systems", "jemalloc"],

@@ -203,7 +203,7 @@ pub fn count(
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The contender.
-    pub contender: String,
+    pub contender: ContenderSpec,
     /// The workload.
     pub variant: &'static str,
     /// The number of threads.
@@ -248,7 +248,7 @@ pub fn check(
                 Err(error) => return Err(error),
             };
             verdicts.push(Verdict {
-                contender: contender.name(),
+                contender: *contender,
                 variant: variant.name,
                 threads,
                 checked: done.then_some(checked),
@@ -281,15 +281,11 @@ pub fn vet(plan: &BenchPlan, timer: &Timer, arena: &mut Arena) -> Result<(), Err
     let Some(faulty) = verdicts.iter().find(|verdict| verdict.faults > 0) else {
         return Ok(());
     };
-    let contender = plan
-        .contenders
-        .iter()
-        .find(|c| c.name() == faulty.contender);
     Err(Error::Failed(format!(
         "--peer {}: {} on workload {}, threads: {}: {} of {} calls were about blocks outside of \
          memory, not aligned, or handed out twice\nhelp: `everybuddy bench --check --peer FILE` lists all workloads",
-        contender.and_then(ContenderSpec::file).unwrap_or_default(),
-        faulty.contender,
+        faulty.contender.file().unwrap_or_default(),
+        faulty.contender.name(),
         faulty.variant,
         faulty.threads,
         faulty.faults,

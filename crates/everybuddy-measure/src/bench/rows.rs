@@ -12,7 +12,7 @@ use everybuddy_workload::Part;
 
 use super::outcome::extremes;
 use super::start::{FRAMES, Start};
-use super::{Cell, ContenderSpec, Results};
+use super::{Cell, ContenderSpec, Results, Verdict};
 use crate::replay::outcome::median;
 use crate::rows::{Row, rounded};
 
@@ -134,6 +134,24 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
         rows
     };
     starts.iter().flat_map(of).collect()
+}
+
+/// Converts the counts of a check to rows.
+pub fn of_check(verdicts: &[Verdict], seed: u64) -> Vec<Row> {
+    let of = |verdict: &Verdict| {
+        let common = common(&verdict.contender, verdict.variant, verdict.threads, seed);
+        let row = move |metric, count: u64| Row {
+            metric,
+            statistic: "count",
+            value: count as f64,
+            ..common.clone()
+        };
+        let faults = verdict.faults;
+        verdict
+            .checked
+            .map(|checked| [row("blocks_checked", checked), row("blocks_wrong", faults)])
+    };
+    verdicts.iter().filter_map(of).flatten().collect()
 }
 
 /// Converts the instruction count of one contender to a row.
