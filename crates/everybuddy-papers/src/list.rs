@@ -102,9 +102,9 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     // Tables and claims may be about a full run only. It must also have the sources of the short run.
     let full = own.clone().in_full();
     let all = method(&full)?.sources(&full);
+    let known: Vec<&str> = all.iter().map(String::as_str).collect();
+    all_known("[full]: source", &sources, &known).map_err(refuse)?;
     own.check_sources(&all).map_err(refuse)?;
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    all_known("[full]: source", &sources, &all).map_err(refuse)?;
     let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
     all_known("figure", own.figure.as_slice(), &figures).map_err(refuse)?;
     Ok(own)
@@ -244,9 +244,11 @@ mod tests {
         }
         // Other readings have claims of their own, and the first one has all of its own.
         assert!(short.claims.len() < full.claims.len());
-        let first = |own: &Experiment| own.claims.iter().flat_map(|claim| claim.sources.clone());
-        let of_first = first(&full).filter(|source| sources.contains(source));
-        assert!(of_first.eq(first(&short)));
+        let first = |own: &Experiment| -> Vec<String> {
+            let all = own.claims.iter().flat_map(|claim| claim.sources.clone());
+            all.filter(|source| sources.contains(source)).collect()
+        };
+        assert_eq!(first(&full), first(&short));
         let complete = one("fragmentation").unwrap();
         let tables = complete.tables.len();
         assert_eq!(run_of(complete, false, &[]).unwrap().tables.len(), tables);
