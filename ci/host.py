@@ -15,14 +15,25 @@ import sys
 def times(path, statistic):
     """Returns the time of an allocation and a free, by workload and CPUs, then by system."""
     values = collections.defaultdict(lambda: collections.defaultdict(float))
+    calls = collections.defaultdict(dict)
     with open(path) as lines:
         for line in lines:
             row = json.loads(line)
             if row["metric"] != "latency" or row["statistic"] != statistic or "@" in row["experiment"]:
                 continue
-            if row["operation"] in ("allocate", "free", "pair") and row["order"] is None:
-                system = row["system"] + ("+" + row["options"] if row["options"] else "")
-                values[row["source"], row["cpus"]][system] += row["value"]
+            if row["order"] is not None:
+                continue
+            system = row["system"] + ("+" + row["options"] if row["options"] else "")
+            key = row["source"], row["cpus"]
+            if row["operation"] in ("allocate", "free", "pair"):
+                values[key][system] += row["value"]
+            elif row["operation"] == "all":
+                calls[key][system] = row["value"]
+    # Where allocations and frees are not timed apart, as in churn, the time is that of a call.
+    for key, systems in calls.items():
+        for system, value in systems.items():
+            if system not in values[key]:
+                values[key][system] = 2 * value
     return values
 
 
