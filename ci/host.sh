@@ -2,8 +2,8 @@
 # The simulator against this host, on one thread and on two, with all systems and the workloads of `bench`:
 # ci/host.sh FOLDER [NATIVE.jsonl]. Measures the host, runs the workloads natively, unless a file has the rows of an
 # earlier `everybuddy bench` on the same host, and simulates them. Writes host.toml, native.jsonl, simulated.jsonl, and
-# the comparison as host.md and host.jsonl into the folder. Half an hour, and as long again for `bench`, on a quiet
-# machine. Needs two CPUs and python3.
+# the comparison as host.md and host.jsonl into the folder. It takes half an hour, and another half for `bench`, on a quiet
+# machine. Needs two CPUs and python3. An existing host.toml in the folder is used instead of a new measurement.
 set -euo pipefail
 folder=$(realpath "${1:?"usage: ci/host.sh FOLDER [NATIVE.jsonl]"}")
 native=${2:+$(realpath "$2")}
@@ -16,7 +16,7 @@ if [ -z "$everybuddy" ]; then
 fi
 mkdir -p "$folder"
 workloads=hot,burst,bulk,batch,steady,handover,fill,split,churn,aged-churn
-"$everybuddy" machines --measure -o "$folder/host.toml" >/dev/null
+[ -f "$folder/host.toml" ] || "$everybuddy" machines --measure -o "$folder/host.toml" >/dev/null
 if [ -z "$native" ]; then
     native=$folder/native.jsonl
     "$everybuddy" bench --workloads $workloads --threads 1,2 --json "$native" >/dev/null

@@ -210,19 +210,29 @@ type Build<'b> = dyn FnMut(&mut dyn FnMut(&Built<'_>)) -> Result<(), Error> + 'b
 /// Simulates a cell with the system that `build` builds, on `all` CPUs. If the run does not end, it is repeated with a
 /// record of the writers of all words, so that a run that ends pays nothing for it.
 fn simulate_system(plan: &CellPlan<'_>, all: u16, build: &mut Build<'_>) -> Result<Cell, Error> {
-    let mut attempt = |names_writers| -> Result<Result<Cell, String>, Error> {
+    let mut attempt = |names_writers| -> Result<Result<Cell, (bool, String)>, Error> {
         let mut result = None;
         build(&mut |built| {
             let cell = run(plan, all, built, names_writers);
-            result = Some(cell.map_err(|error| explain(&error, built.parts)));
+            let explained = |error: SimError| {
+                let waits = matches!(error, SimError::Deadlock { .. } | SimError::Stall { .. });
+                (waits, explain(&error, built.parts))
+            };
+            result = Some(cell.map_err(explained));
         })?;
         Ok(result.expect("a system that is built is run"))
     };
     let cell = match attempt(false)? {
-        Ok(cell) => return Ok(cell),
-        Err(_) => attempt(true)?,
+        Err((true, _)) => match attempt(true)? {
+            Ok(_) => Err((
+                true,
+                "a run that waited for ever ended when it was repeated".to_string(),
+            )),
+            failed => failed,
+        },
+        other => other,
     };
-    cell.map_err(|what| {
+    cell.map_err(|(_, what)| {
         Error::Broken(format!(
             "system {} under {} on {} CPUs, seed {}: {what}",
             plan.spec,

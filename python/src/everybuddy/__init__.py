@@ -86,7 +86,7 @@ def check(**options: Option) -> pa.Table:
 
         >>> everybuddy.check(systems=["everybuddy"], shrink=10)
     """
-    return _rows("bench", (), {"check": True, **options})
+    return _rows("bench", (), {**options, "check": True})
 
 
 def simulate(**options: Option) -> pa.Table:

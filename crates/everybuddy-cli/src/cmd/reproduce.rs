@@ -84,7 +84,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink"])]
     rows: Option<PathBuf>,
 
-    /// Run everything that experiments list: more CPUs, readings and seeds; some take hours
+    /// Run all readings, CPUs and seeds that experiments list; some take hours
     #[arg(long)]
     full: bool,
 

@@ -53,8 +53,8 @@ impl Waits {
                 recorded.cpus
             )));
         };
-        // A system that has stopped scaling may not have been simulated on as many CPUs.
-        let key = ("wait_share", "value", "all");
+        // A system that stopped scaling on fewer CPUs may not have been simulated on these.
+        let key = ("contended_wait", "rate", "all");
         let is_there =
             |system: &&String| value_at(traced.name(), system, cpus, rows, key, mean).is_some();
         let present: Vec<&String> = systems.iter().filter(is_there).collect();
@@ -120,7 +120,7 @@ fn note(plan: &Plan, recorded: &LockWaits, are_some_missing: bool) -> String {
         .map(|source| source.name())
         .collect();
     let missing = match are_some_missing {
-        true => " Systems that have stopped scaling before are not among them.",
+        true => " Systems that were not simulated on as many CPUs are left out.",
         false => "",
     };
     format!(

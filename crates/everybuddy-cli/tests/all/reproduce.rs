@@ -321,6 +321,7 @@ fn the_experiments_run_when_they_are_shortened() {
         "division",
         "latency-distribution",
         "prediction",
+        "recorded-buffers",
         "stages",
     ];
     let names = experiments.iter().map(|own| own.name.as_str());

@@ -512,7 +512,8 @@ impl CostModel for Caches {
             Waiters::Spin => 0,
             Waiters::BackOff(most) => {
                 let gap = &mut self.gaps[cpu.index()];
-                if park.attempt == 0 {
+                // A gap of zero would never let a poll be later than the one before.
+                if park.attempt == 0 || *gap == 0 {
                     *gap = u64::from(self.hardware.l1.cycles.min(most));
                 }
                 let arrival = park.since + *gap;

@@ -53,6 +53,11 @@ fn plan(cpus: &[u16]) -> Plan {
 
 /// The page of a plan: `bs` waits in 3 calls of 1,000 on two CPUs, `linux-6` in none.
 fn page(plan: &Plan) -> Simulation {
+    page_up_to(plan, u16::MAX)
+}
+
+/// The same, with `linux-6` simulated on so many CPUs only.
+fn page_up_to(plan: &Plan, most: u16) -> Simulation {
     let (mut rows, mut scalings) = (Vec::new(), Vec::new());
     for (system, rate) in [("bs", 0.003), ("linux-6", 0.0)] {
         let rates = plan.cpus.iter().map(|cpus| (*cpus, 1e6)).collect();
@@ -63,7 +68,8 @@ fn page(plan: &Plan) -> Simulation {
             limit: None,
             hottest: None,
         });
-        rows.extend(plan.cpus.iter().map(|cpus| Row {
+        let is_there = |cpus: &&u16| system == "bs" || **cpus <= most;
+        rows.extend(plan.cpus.iter().filter(is_there).map(|cpus| Row {
             source: "made".into(),
             system: system.into(),
             cpus: *cpus,
@@ -76,6 +82,15 @@ fn page(plan: &Plan) -> Simulation {
     }
     let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
     simulation(&machine, plan, &scalings, &rows)
+}
+
+#[test]
+fn a_system_that_was_left_out_has_no_line_of_waits() {
+    let page = page_up_to(&plan(&[1, 2, 4]), 1);
+    let table = page.loads[0].tables.last().unwrap();
+    let names: Vec<_> = table.lines.iter().map(|line| &line[0]).collect();
+    assert_eq!(names, ["recorded", "bs"]);
+    assert!(table.note.contains("are left out"), "{}", table.note);
 }
 
 #[test]
