@@ -28,7 +28,7 @@ publish        35 min   ci/publish.sh
 book           10 min   ci/book.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
-work           10 min   ci/work.sh
+work            2 min   ci/work.sh
 python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh

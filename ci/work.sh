@@ -1,39 +1,44 @@
 #!/usr/bin/env bash
-# The instructions that an access of the simulator stands for: ci/work.sh [FILE]. Counts the instructions of a call
-# natively, with callgrind, and the accesses of the same call on the virtual machine. Prints a table, and writes it to
-# FILE. Needs valgrind (installed where missing) and python3; 10 minutes.
+# The instructions that accesses of the simulator stand for: ci/work.sh [FILE]. Counts the instructions of the paths of
+# examples/instructions natively, with callgrind, and the accesses of the same paths on the virtual machine. Prints the
+# difference to crates/everybuddy-simulate/src/work.tsv, or writes FILE. Fails if a path takes other accesses, or other
+# instructions by more than 2 %: then the table is out of date. Needs valgrind (installed where missing); two minutes.
 #
-# The median of the last column is the constant `INSTRUCTIONS` of crates/everybuddy-simulate/src/cell.rs.
+#   ci/work.sh crates/everybuddy-simulate/src/work.tsv      writes the table anew
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ci/install.sh valgrind
-systems=bs,lbs-1,lbs-31,linux-6,is,lis-1,lis-31,spring,spring-core,delay-2
-workloads=hot:order0,burst:in-order,batch,steady:50
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cargo build --quiet --release --locked -p everybuddy-cli
-program=${CARGO_TARGET_DIR:-target}/release/everybuddy
-"$program" bench --instructions --workloads $workloads --systems $systems --json "$work/native.jsonl" >/dev/null
-"$program" simulate --cpus 1 --think 0 --shrink 16 --memory 1GiB --workloads $workloads --systems $systems \
-    --json "$work/simulated.jsonl" >/dev/null
-python3 - "$work" <<'PYTHON' | tee "${1:-/dev/null}"
-import json, statistics, sys
-
-def rows(name, metric):
-    for line in open(f"{sys.argv[1]}/{name}.jsonl"):
-        row = json.loads(line)
-        if row["metric"] == metric:
-            yield (row["system"], row["source"]), row["value"]
-
-accesses = dict(rows("simulated", "accesses"))
-print("system\tworkload\tinstructions\taccesses\tinstructions / access")
-ratios = []
-for (system, workload), instructions in rows("native", "instructions"):
-    of = accesses[system, workload]
-    ratios.append(instructions / of)
-    print(f"{system}\t{workload}\t{instructions:.1f}\t{of:.2f}\t{instructions / of:.2f}")
-print(f"median of {len(ratios)}\t\t\t\t{statistics.median(ratios):.2f}")
-print(f"least\t\t\t\t{min(ratios):.2f}")
-print(f"most\t\t\t\t{max(ratios):.2f}")
-PYTHON
+table=crates/everybuddy-simulate/src/work.tsv
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+ci/instructions.sh "$folder/instructions" >/dev/null
+"${CARGO_TARGET_DIR:-target}/release/paths" --accesses >"$folder/accesses"
+awk -F '\t' -v OFS='\t' '
+    NR == FNR { accesses[$1, $2] = $4; next }
+    FNR == 1 { print $0, "accesses"; next }
+    ($1, $2) in accesses { print $0, accesses[$1, $2] }' "$folder/accesses" "$folder/instructions" >"$folder/table"
+if [ -n "${1:-}" ]; then
+    cp "$folder/table" "$1"
+    echo "work: $(($(wc -l <"$1") - 1)) paths in $1"
+    exit
+fi
+awk -F '\t' '
+    FNR == 1 { next }
+    NR == FNR { instructions[$1, $2] = $4; accesses[$1, $2] = $5; next }
+    !(($1, $2) in accesses) { printf "new: %s %s\n", $1, $2; bad++; next }
+    {
+        before = instructions[$1, $2]
+        off = $4 > before ? $4 - before : before - $4
+        if ($5 != accesses[$1, $2] || off > before / 50) {
+            printf "%s %s: %d instructions and %d accesses, in the table %d and %d\n", $1, $2, $4, $5, before, accesses[$1, $2]
+            bad++
+        }
+        delete accesses[$1, $2]
+        same++
+    }
+    END {
+        for (key in accesses) { split(key, name, SUBSEP); printf "gone: %s %s\n", name[1], name[2]; bad++ }
+        printf "work: %d paths compared, %d differ\n", same, bad
+        exit bad > 0
+    }' "$table" "$folder/table"

@@ -89,6 +89,42 @@ pub struct Park {
     pub attempt: u32,
 }
 
+/// The instructions of a path through an allocator, as a part of its accesses to shared memory.
+///
+/// The simulated allocators run natively, and only their accesses are seen. Each access therefore stands for the
+/// instructions around it. A call that leaves the shortest path, as one that misses a list, executes more of them for
+/// each of its further accesses. The default is no instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instructions {
+    /// The accesses of the shortest path.
+    pub shortest: u32,
+    /// Thousandths of an instruction for each of these.
+    pub per_access: u32,
+    /// Thousandths of an instruction for each access after them.
+    pub per_further: u32,
+}
+
+impl Instructions {
+    /// The same number for each access, in thousandths of an instruction.
+    pub const fn each(per_access: u32) -> Self {
+        Self {
+            shortest: 0,
+            per_access,
+            per_further: per_access,
+        }
+    }
+
+    /// Returns the instructions of the next access, in thousandths.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u32 {
+        if self.shortest == 0 {
+            return self.per_further;
+        }
+        self.shortest -= 1;
+        self.per_access
+    }
+}
+
 /// The durations of operations, in virtual cycles.
 ///
 /// A model that counts the accesses to each line:
@@ -136,6 +172,11 @@ pub trait CostModel {
 
     /// Notes that counting begins: statistics of what came before are not wanted.
     fn mark(&mut self) {}
+
+    /// Notes what the next accesses of a CPU stand for: a call begins, or has ended.
+    fn path(&mut self, cpu: CpuId, path: Instructions) {
+        let _ = (cpu, path);
+    }
 
     /// Returns the number of cycles that `instructions` instructions without memory accesses take; one each by
     /// default.

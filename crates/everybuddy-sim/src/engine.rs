@@ -42,7 +42,7 @@ use everybuddy::CpuId;
 
 pub(crate) use self::coroutine::run;
 use self::switch::Suspended;
-use crate::cost::AccessKind;
+use crate::cost::{AccessKind, Instructions};
 use crate::schedule::{Next, Schedule};
 
 thread_local! {
@@ -262,6 +262,12 @@ pub(crate) fn work(instructions: u32) {
             engine.give_way();
         }
     });
+}
+
+/// Notes what the next accesses of the running CPU stand for.
+#[inline]
+pub(crate) fn path(path: Instructions) {
+    with_engine(|engine| engine.schedule.borrow_mut().path(path));
 }
 
 /// Asks a CPU to call into the allocator soon.

@@ -94,11 +94,9 @@ mod tape;
 mod watchdog;
 
 pub use cores::Cores;
-pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Park, Wake};
+pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Instructions, Park, Wake};
 pub use machine::{DEFAULT_LIMIT, DEFAULT_STACK, LARGEST_LIMIT, Machine};
-pub use models::{
-    Cache, Caches, Hardware, HardwareError, Instructions, Place, Traffic, Transfer, Waiters,
-};
+pub use models::{Cache, Caches, Hardware, HardwareError, Place, Traffic, Transfer, Waiters};
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, build_any};
 pub use region::{Line, Region};
 pub use report::{CpuReport, Report, Running, SimError, Stopped, Waiting};

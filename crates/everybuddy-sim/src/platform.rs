@@ -30,6 +30,7 @@ use everybuddy::{
 };
 
 use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
+use crate::cost::Instructions;
 use crate::engine;
 use crate::faults::UNCHANGED;
 use crate::tape::Tape;
@@ -215,6 +216,12 @@ impl<B: Probe> SimCpu<B> {
     /// Advances the clock by `instructions` instructions without shared memory: the work between requests. O(1).
     pub fn work(&mut self, instructions: u32) {
         engine::work(instructions);
+    }
+
+    /// Notes what the next accesses of this CPU [stand for](Instructions): a call begins, or has ended. Without effect
+    /// outside a run. O(1), free of charge.
+    pub fn path(&mut self, path: Instructions) {
+        engine::path(path);
     }
 
     /// Waits until every CPU is here that has neither ended nor [stood aside](Self::stand_aside). Then all continue at

@@ -19,7 +19,7 @@
 use everybuddy::CpuId;
 
 use crate::cores::RunQueues;
-use crate::cost::{Access, AccessKind, CostModel, Park, Wake};
+use crate::cost::{Access, AccessKind, CostModel, Instructions, Park, Wake};
 use crate::faults::{Fault, Plan, Watched};
 use crate::random::SplitMix64;
 use crate::ready::{CPU_BITS, LONGEST, Ready, clock_of, key};
@@ -183,6 +183,12 @@ impl<'m> Schedule<'m> {
         self.works += 1;
         let cycles = self.cost.work(self.cpu(), instructions);
         self.advance(cycles)
+    }
+
+    /// Notes what the next accesses of the running CPU stand for.
+    #[inline]
+    pub(crate) fn path(&mut self, path: Instructions) {
+        self.cost.path(self.cpu(), path);
     }
 
     #[inline]

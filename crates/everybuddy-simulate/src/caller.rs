@@ -113,6 +113,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Thinks, then allocates. Returns `None` if the request is refused.
     pub(crate) fn allocate(&mut self, request: Request) -> Option<Pfn> {
         self.think(0);
+        self.cpu.path(self.crew.work.allocate(&request));
         let (given, cycles) =
             self.call(("allocate", 0), |system, cpu| system.allocate(cpu, request));
         self.counted.allocate.push(cycles);
@@ -124,6 +125,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Thinks, then frees.
     pub(crate) fn free(&mut self, release: Release) {
         self.think(1);
+        self.cpu.path(self.crew.work.free(&release));
         let (freed, cycles) = self.call(("free", 1), |system, cpu| system.free(cpu, release));
         self.counted.free.push(cycles);
         self.ended(1);
@@ -141,6 +143,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Tells the system that this CPU makes no calls for a while.
     pub(crate) fn park(&mut self) {
         let before = self.cpu.now();
+        self.cpu.path(self.crew.work.other);
         self.crew.system.park(self.cpu);
         self.progress();
         self.record("park", false, before);

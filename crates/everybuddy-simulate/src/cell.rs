@@ -17,8 +17,8 @@ use everybuddy::{
 };
 use everybuddy_measure::Error;
 use everybuddy_sim::{
-    Caches, Cores, Hardware, Instructions, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError,
-    Traffic, Waiters, build_any,
+    Caches, Cores, Hardware, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError, Traffic, Waiters,
+    build_any,
 };
 use everybuddy_workload::Setting;
 
@@ -29,11 +29,8 @@ use crate::services::{Crew, Services};
 use crate::tasks;
 use crate::timeline::Moment;
 use crate::trace::Deal;
+use crate::work::Work;
 use crate::workload::{self, Frees, Phases};
-
-/// The instructions that an access stands for: the median over ten systems on four workloads. `ci/work.sh` counts them;
-/// they range from 3.4, for a hit of `linux-6`, to 13.4, for `is`.
-pub const INSTRUCTIONS: Instructions = Instructions { per_access: 7500 };
 
 /// The cycles of a switch from one virtual CPU to another. Assumed, not measured.
 pub const SWITCH: u64 = 3000;
@@ -316,7 +313,7 @@ fn run(
         parts,
     } = built;
     let cpus = plan.cpus;
-    let caches = Caches::new(*plan.hardware).instructions(INSTRUCTIONS);
+    let caches = Caches::new(*plan.hardware);
     let mut machine = Machine::new(all)
         .cost(caches.seed(plan.seed))
         .limit(LARGEST_LIMIT)
@@ -332,7 +329,7 @@ fn run(
             Waiters::Sleep(_) => cores.sleeping_waiters(),
         });
     }
-    let crew = Crew::new(system, cpus, plan.services.of(system));
+    let crew = Crew::new(system, cpus, plan.services.of(system), Work::of(plan.spec));
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,

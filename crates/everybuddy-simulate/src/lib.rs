@@ -21,12 +21,12 @@
 //! | [`rows`] | the rows of a plan |
 //! | [`sensitivity`] | which conclusions change with an assumption |
 //! | [`timeline`] | what happened in a cell, in Perfetto's format |
+//! | [`work`] | the instructions of an allocator's paths |
 //!
 //! # Not modelled
 //!
 //! What the model of caches leaves out ([`Caches`](everybuddy_sim::Caches)). The instructions between two accesses,
-//! except as an average over all systems ([`INSTRUCTIONS`](cell::INSTRUCTIONS)). Interrupts. Accesses to the frames
-//! themselves.
+//! except as an average over a path ([`Work`](work::Work)). Interrupts. Accesses to the frames themselves.
 //!
 //! # Invariants
 //!
@@ -47,6 +47,7 @@ mod services;
 mod tasks;
 pub mod timeline;
 pub mod trace;
+pub mod work;
 mod workload;
 
 pub use cell::{Cell, Latency, PartTraffic};

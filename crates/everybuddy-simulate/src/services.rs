@@ -17,6 +17,7 @@ use everybuddy::{FrameAllocator, Progress};
 use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
 
 use crate::counted::{Counted, LOOK};
+use crate::work::Work;
 
 /// Where the services of systems run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub(crate) struct Crew<'s> {
     pub(crate) services: Vec<usize>,
     /// How often a CPU has said that counting begins.
     pub(crate) marks: Cell<u64>,
+    /// What the accesses of the system stand for.
+    pub(crate) work: Work,
 }
 
 impl<'s> Crew<'s> {
@@ -64,6 +67,7 @@ impl<'s> Crew<'s> {
         system: &'s dyn FrameAllocator<Sim>,
         callers: u16,
         services: Vec<usize>,
+        work: Work,
     ) -> Self {
         let marks = Cell::new(0);
         Self {
@@ -71,6 +75,7 @@ impl<'s> Crew<'s> {
             callers,
             services,
             marks,
+            work,
         }
     }
 
@@ -96,6 +101,7 @@ impl<'s> Crew<'s> {
     /// Does the work of a service until no CPU is left that makes calls.
     fn serve(&self, cpu: &mut SimCpu, service: usize, left: &Cell<u16>) -> Counted {
         cpu.stand_aside();
+        cpu.path(self.work.other);
         let mut counted = Counted::default();
         let (mut idle, mut marks) = (0u32, 0);
         while left.get() > 0 {

@@ -327,6 +327,7 @@ mod tests {
 
     use super::*;
     use crate::clerk::{Asked, Clerk, Kind};
+    use crate::work::Work;
 
     /// Runs a workload on four CPUs, with an allocator that writes down what it is asked.
     fn on_clerk(clerk: &Clerk, phases: Phases) -> Vec<Counted> {
@@ -354,7 +355,7 @@ mod tests {
             &setting,
             (phases, frees),
             pace,
-            &Crew::new(clerk, 4, Vec::new()),
+            &Crew::new(clerk, 4, Vec::new(), Work::default()),
             &mut machine,
             Region::NONE,
         );

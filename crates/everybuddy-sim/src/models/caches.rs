@@ -36,19 +36,9 @@ use super::core::Core;
 use super::directory::{Directory, NOBODY, Traffic};
 use super::hardware::{Hardware, Place, Transfer, Waiters};
 use super::tags::Tags;
-use crate::cost::{Access, AccessKind, Charge, CostModel, Park, Wake};
+use crate::cost::{Access, AccessKind, Charge, CostModel, Instructions, Park, Wake};
 use crate::random::SplitMix64;
 use crate::region::Line;
-
-/// The instructions of an allocator, as a part of its accesses to shared memory.
-///
-/// The simulated allocators run natively, and only their accesses are seen. Each access therefore stands for the
-/// instructions around it. The default is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Instructions {
-    /// Thousandths of an instruction for each access.
-    pub per_access: u32,
-}
 
 /// A CPU that reads a word over and over.
 struct Spinner {
@@ -71,6 +61,8 @@ pub struct Caches {
     hardware: Hardware,
     seed: u64,
     instructions: Instructions,
+    /// What the next accesses of each CPU stand for.
+    paths: Vec<Instructions>,
     random: SplitMix64,
     places: Vec<Place>,
     cores: Vec<Core>,
@@ -100,6 +92,7 @@ impl Caches {
             hardware,
             seed: 0,
             instructions: Instructions::default(),
+            paths: Vec::new(),
             random: SplitMix64::new(0),
             places: Vec::new(),
             cores: Vec::new(),
@@ -119,7 +112,7 @@ impl Caches {
         Self { seed, ..self }
     }
 
-    /// Sets the instructions that the accesses stand for.
+    /// Sets the instructions that the accesses of a CPU stand for which has begun no [path](crate::SimCpu::path).
     #[must_use]
     pub fn instructions(self, instructions: Instructions) -> Self {
         Self {
@@ -423,6 +416,7 @@ impl CostModel for Caches {
         self.gaps = vec![0; usize::from(cpus)];
         self.is_active = vec![true; usize::from(cpus)];
         self.remainders = vec![0; usize::from(cpus)];
+        self.paths = vec![self.instructions; usize::from(cpus)];
         self.outside = 0;
     }
 
@@ -486,8 +480,9 @@ impl CostModel for Caches {
                 }
             }
         };
+        let thousandths = self.paths[cpu.index()].next();
         let charge = Charge {
-            cycles: charge.cycles + self.execute(cpu, u64::from(self.instructions.per_access)),
+            cycles: charge.cycles + self.execute(cpu, u64::from(thousandths)),
             ..charge
         };
         if kind != AccessKind::Load
@@ -550,6 +545,10 @@ impl CostModel for Caches {
 
     fn end(&mut self, cpu: CpuId) {
         self.is_active[cpu.index()] = false;
+    }
+
+    fn path(&mut self, cpu: CpuId, path: Instructions) {
+        self.paths[cpu.index()] = path;
     }
 
     fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {

@@ -6,6 +6,6 @@ mod directory;
 mod hardware;
 mod tags;
 
-pub use caches::{Caches, Instructions};
+pub use caches::Caches;
 pub use directory::Traffic;
 pub use hardware::{Cache, Hardware, HardwareError, Place, Transfer, Waiters};

@@ -464,7 +464,7 @@ fn counting_begins_at_a_mark() {
 fn accesses_stand_for_instructions() {
     let lines = [Words(SimAtomicU32::new(0), SimAtomicU32::new(0))];
     let hardware = Hardware { work: 400, ..SMALL };
-    let model = Caches::new(hardware).instructions(Instructions { per_access: 2500 });
+    let model = Caches::new(hardware).instructions(Instructions::each(2500));
     let report = Machine::new(1)
         .cost(model)
         .run(Region::around(&lines), |cpu: &mut SimCpu| {

@@ -11,6 +11,7 @@ use crate::Load;
 use crate::cell::{Cell, CellPlan, simulate};
 use crate::clerk::{Asked, Clerk, Kind};
 use crate::trace::Traced;
+use crate::work::Work;
 
 /// A trace of some tasks that free each other's blocks, some in parts.
 fn resolved(tasks: u32) -> Resolved {
@@ -58,7 +59,7 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
     let deal = Deal::new(traced, cpus);
-    let crew = Crew::new(&clerk, cpus, Vec::new());
+    let crew = Crew::new(&clerk, cpus, Vec::new(), Work::default());
     let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let parked = clerk.parked.into_inner().unwrap();
     assert_eq!(
@@ -242,7 +243,7 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
         },
     );
     let deal = Deal::new(&traced, 2);
-    let crew = Crew::new(&clerk, 2, Vec::new());
+    let crew = Crew::new(&clerk, 2, Vec::new(), Work::default());
     let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let waited = report.results.iter().map(|own| own.idle).sum::<u64>();
     assert!(waited > 0);

@@ -3,7 +3,11 @@
 //! `ci/instructions.sh` runs this program under callgrind, which counts only inside the functions of the module
 //! `measured` and writes its counts whenever the program calls `finish`. Before each of these calls the program prints
 //! a line: the system, the path, and the number of operations. On its own, the program measures nothing.
-//! Arguments choose systems; without any, all run.
+//!
+//! With `--accesses` as the first argument, the same paths run on the virtual machine, and each line ends with the
+//! accesses to shared memory: what the counted instructions are divided by, for the simulator.
+//!
+//! Other arguments choose systems; without any, all run.
 //!
 //! Each group of paths starts with all memory free and coalesced. For orders 0, 3 and 9:
 //!
@@ -20,12 +24,16 @@
 //! frees 100 of such a run, `free-rest` the other 160. `serve` runs a service until it is idle. `refuse` and
 //! `refuse-again` are requests for 8 frames where every eleventh frame is free, and no two that are adjacent.
 
+use std::cell::Cell;
 use std::hint::black_box;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use everybuddy::platform::NativeCpu;
 use everybuddy::prelude::*;
 use everybuddy::systems::ROWS;
-use everybuddy::{Progress, Size};
+use everybuddy::{CpuToken, Progress, Size};
+use everybuddy_sim::{Machine, Region, Sim, SimCpu};
 
 /// Systems other than the rows.
 const VARIANTS: &[&str] = &[
@@ -81,42 +89,58 @@ const INDIRECT: &[&str] = &["bs", "lbs-31", "is", "spring", "serewa", "linux-6"]
 /// Frames of a long run of allocations: more than any list keeps.
 const MANY: u32 = 6144;
 
-type Cpu = <Native as Platform>::Cpu;
+/// A token that knows how many accesses its CPU has made.
+trait Counting: CpuToken {
+    /// The accesses so far. `None` if they are not counted.
+    fn accesses(&self) -> Option<u64>;
+}
+
+impl Counting for NativeCpu {
+    fn accesses(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Counting for SimCpu {
+    fn accesses(&self) -> Option<u64> {
+        Some(SimCpu::accesses(self))
+    }
+}
 
 /// The functions inside which instructions are counted.
 mod measured {
     use super::*;
 
     #[inline(never)]
-    pub(super) fn allocate_frame<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn allocate_frame<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
     ) -> Option<Pfn> {
         system.allocate(cpu, Request::FRAME).ok()
     }
 
     #[inline(never)]
-    pub(super) fn free_frame<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn free_frame<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         frame: Pfn,
     ) -> bool {
         system.free(cpu, Release::frame(frame)).is_ok()
     }
 
     #[inline(never)]
-    pub(super) fn allocate_block<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn allocate_block<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         order: Order,
     ) -> Option<Pfn> {
         system.allocate(cpu, Request::order(order)).ok()
     }
 
     #[inline(never)]
-    pub(super) fn free_block<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn free_block<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         start: Pfn,
         order: Order,
     ) -> bool {
@@ -128,18 +152,18 @@ mod measured {
     }
 
     #[inline(never)]
-    pub(super) fn allocate_run<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn allocate_run<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         frames: u32,
     ) -> Option<Pfn> {
         system.allocate(cpu, Request::frames(frames)).ok()
     }
 
     #[inline(never)]
-    pub(super) fn free_run<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn free_run<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         start: Pfn,
         frames: u32,
     ) -> bool {
@@ -147,27 +171,27 @@ mod measured {
     }
 
     #[inline(never)]
-    pub(super) fn allocate_bulk<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn allocate_bulk<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         out: &mut [Pfn],
     ) -> Option<usize> {
         system.allocate_bulk(cpu, Request::FRAME, out).ok()
     }
 
     #[inline(never)]
-    pub(super) fn free_bulk<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn free_bulk<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         releases: &[Release],
     ) -> bool {
         system.free_bulk(cpu, releases).is_ok()
     }
 
     #[inline(never)]
-    pub(super) fn serve<A: FrameAllocator<Native> + ?Sized>(
+    pub(super) fn serve<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
-        cpu: &mut Cpu,
+        cpu: &mut P::Cpu,
         service: usize,
     ) -> bool {
         matches!(system.serve(cpu, service, 1 << 20), Progress::Idle)
@@ -187,45 +211,81 @@ fn discard(reason: &str) -> usize {
 }
 
 /// A system whose paths are run.
-struct Paths<'s, A: ?Sized> {
+struct Paths<'s, P, A: ?Sized> {
     name: &'s str,
     system: &'s A,
     /// The first run of all paths brings the system into the state of the second, which is reported.
     is_trial: bool,
+    /// The accesses of the calls since the last path, if they are counted.
+    accesses: Cell<Option<u64>>,
+    platform: PhantomData<P>,
 }
 
-impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
-    /// Ends a path: what was counted since the last one took the given number of operations.
-    fn end(&self, path: &str, operations: u32) {
-        if self.is_trial {
-            discard(path);
-        } else {
-            println!("{}\t{path}\t{operations}", self.name);
-            finish(operations);
+impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P, A> {
+    /// Runs all paths twice, and reports the second run.
+    fn run(name: &'s str, system: &'s A, cpu: &mut P::Cpu) {
+        for is_trial in [true, false] {
+            Self {
+                name,
+                system,
+                is_trial,
+                accesses: Cell::new(None),
+                platform: PhantomData,
+            }
+            .all(cpu);
         }
     }
 
+    /// Ends a path: what was counted since the last one took the given number of operations.
+    fn end(&self, path: &str, operations: u32) {
+        if self.is_trial {
+            return self.discard(path);
+        }
+        match self.accesses.take() {
+            Some(accesses) => println!("{}\t{path}\t{operations}\t{accesses}", self.name),
+            None => println!("{}\t{path}\t{operations}", self.name),
+        }
+        finish(operations);
+    }
+
+    /// Forgets what was counted since the last path.
+    fn discard(&self, reason: &str) {
+        self.accesses.set(None);
+        discard(reason);
+    }
+
+    /// Makes a call of the module `measured`, and adds its accesses to those of the path.
+    fn count<T>(&self, cpu: &mut P::Cpu, call: impl FnOnce(&A, &mut P::Cpu) -> T) -> T {
+        let before = cpu.accesses();
+        let result = call(self.system, cpu);
+        let made = cpu.accesses().zip(before).map(|(now, before)| now - before);
+        let sum = made.map(|made| made + self.accesses.get().unwrap_or(0));
+        self.accesses.set(sum);
+        result
+    }
+
     /// Drains all lists and coalesces everything.
-    fn settle(&self, cpu: &mut Cpu) {
+    fn settle(&self, cpu: &mut P::Cpu) {
         self.system.quiesce(cpu).expect("no other CPU works");
     }
 
-    fn allocate(&self, cpu: &mut Cpu, order: Order) -> Pfn {
-        let start = match order {
-            Order::ZERO => measured::allocate_frame(self.system, cpu),
-            _ => measured::allocate_block(self.system, cpu, order),
-        };
+    fn allocate(&self, cpu: &mut P::Cpu, order: Order) -> Pfn {
+        let start = self.count(cpu, |system, cpu| match order {
+            Order::ZERO => measured::allocate_frame(system, cpu),
+            _ => measured::allocate_block(system, cpu, order),
+        });
         start.expect("memory is larger than any path needs")
     }
 
-    fn free(&self, cpu: &mut Cpu, start: Pfn, order: Order) {
-        assert!(match order {
-            Order::ZERO => measured::free_frame(self.system, cpu, start),
-            _ => measured::free_block(self.system, cpu, start, order),
+    fn free(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) {
+        let is_freed = self.count(cpu, |system, cpu| match order {
+            Order::ZERO => measured::free_frame(system, cpu, start),
+            _ => measured::free_block(system, cpu, start, order),
         });
+        assert!(is_freed);
     }
 
-    fn all(&self, cpu: &mut Cpu) {
+    fn all(&self, cpu: &mut P::Cpu) {
         for order in [0, 3, 9].into_iter().filter_map(Order::new) {
             self.pair(cpu, order);
             self.many(cpu, order);
@@ -236,7 +296,7 @@ impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
         self.refuse(cpu);
     }
 
-    fn pair(&self, cpu: &mut Cpu, order: Order) {
+    fn pair(&self, cpu: &mut P::Cpu, order: Order) {
         let end = |path: &str| self.end(&format!("{path} {}", order.get()), 1);
         self.settle(cpu);
         let first = self.allocate(cpu, order);
@@ -249,7 +309,7 @@ impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
         end("free-first");
     }
 
-    fn many(&self, cpu: &mut Cpu, order: Order) {
+    fn many(&self, cpu: &mut P::Cpu, order: Order) {
         let all = MANY >> order.get();
         let end = |path: &str, operations| self.end(&format!("{path} {}", order.get()), operations);
         let kept = || self.system.buffered_frames(CpuId(0));
@@ -266,7 +326,7 @@ impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
         // Hits fill the list, until a free drains it.
         let mut before = 0;
         while let Some(start) = blocks.pop() {
-            discard("a hit");
+            self.discard("a hit");
             self.free(cpu, start, order);
             if kept() <= before {
                 break;
@@ -279,52 +339,52 @@ impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
         for start in blocks {
             self.free(cpu, start, order);
         }
-        discard("what is left");
+        self.discard("what is left");
     }
 
-    fn bulk(&self, cpu: &mut Cpu) {
+    fn bulk(&self, cpu: &mut P::Cpu) {
         let mut frames = [Pfn(0); 31];
         self.settle(cpu);
-        let given = measured::allocate_bulk(self.system, cpu, &mut frames);
+        let given = self.count(cpu, |system, cpu| {
+            measured::allocate_bulk(system, cpu, &mut frames)
+        });
         assert_eq!(given, Some(frames.len()));
         self.end("bulk 31", 1);
         let releases = frames.map(Release::frame);
-        assert!(measured::free_bulk(self.system, cpu, &releases));
+        assert!(self.count(cpu, |system, cpu| measured::free_bulk(
+            system, cpu, &releases
+        )));
         self.end("free-bulk 31", 1);
     }
 
-    fn runs(&self, cpu: &mut Cpu) {
+    fn runs(&self, cpu: &mut P::Cpu) {
         self.settle(cpu);
-        let mut allocate = || {
-            let start = measured::allocate_run(self.system, cpu, 260);
-            self.end("run 260", 1);
+        let allocate = |cpu: &mut P::Cpu| {
+            let start = self.count(cpu, |system, cpu| measured::allocate_run(system, cpu, 260));
             start.expect("memory is larger than that")
         };
-        let whole = allocate();
-        assert!(measured::free_run(self.system, cpu, whole, 260));
-        self.end("free-run 260", 1);
+        let free = |cpu: &mut P::Cpu, start, frames, path| {
+            assert!(self.count(cpu, |system, cpu| measured::free_run(
+                system, cpu, start, frames
+            )));
+            self.end(path, 1);
+        };
+        let whole = allocate(cpu);
+        self.end("run 260", 1);
+        free(cpu, whole, 260, "free-run 260");
         self.settle(cpu);
-        let start = measured::allocate_run(self.system, cpu, 260).expect("as before");
-        discard("as before");
-        assert!(measured::free_run(self.system, cpu, start, 100));
-        self.end("free-part 100", 1);
-        assert!(measured::free_run(
-            self.system,
-            cpu,
-            Pfn(start.0 + 100),
-            160
-        ));
-        self.end("free-rest 160", 1);
+        let start = allocate(cpu);
+        self.discard("as before");
+        free(cpu, start, 100, "free-part 100");
+        free(cpu, Pfn(start.0 + 100), 160, "free-rest 160");
     }
 
-    fn refuse(&self, cpu: &mut Cpu) {
+    fn refuse(&self, cpu: &mut P::Cpu) {
         const APART: u32 = 11;
         let largest = self.system.max_order();
-        let free = |cpu: &mut Cpu, start: u32, frames: u32| {
-            let release = match frames {
-                1 => Release::frame(Pfn(start)),
-                _ => Release::frames(Pfn(start), frames),
-            };
+        let free = |cpu: &mut P::Cpu, start: u32, frames: u32| {
+            // A part of a block, also where it is one frame.
+            let release = Release::frames(Pfn(start), frames);
             self.system.free(cpu, release).expect("it is allocated");
         };
         self.settle(cpu);
@@ -344,19 +404,23 @@ impl<A: FrameAllocator<Native> + ?Sized> Paths<'_, A> {
         }
         let eight = Order::new(3).expect("an order");
         for path in ["refuse 3", "refuse-again 3"] {
-            discard(path);
-            assert_eq!(measured::allocate_block(self.system, cpu, eight), None);
+            self.discard(path);
+            let given = self.count(cpu, |system, cpu| {
+                measured::allocate_block(system, cpu, eight)
+            });
+            assert_eq!(given, None);
             self.end(path, 1);
         }
         for (start, frames) in blocks.iter().flat_map(parts).filter(|part| part.1 > 1) {
             free(cpu, start + 1, frames - 1);
         }
-        discard("all is free");
+        self.discard("all is free");
     }
 
-    fn serve(&self, cpu: &mut Cpu) {
+    fn serve(&self, cpu: &mut P::Cpu) {
         for (index, service) in self.system.services().iter().enumerate() {
-            assert!(measured::serve(self.system, cpu, index), "it can end");
+            let ends = self.count(cpu, |system, cpu| measured::serve(system, cpu, index));
+            assert!(ends, "it can end");
             self.end(&format!("serve {}", service.name), 1);
         }
     }
@@ -371,34 +435,42 @@ impl WithSystem<Native> for Visitor<'_> {
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(2);
         let mut cpu = cpus.claim(CpuId(0)).expect("no other thread has it");
-        for is_trial in [true, false] {
-            Paths {
-                name: self.0,
-                system,
-                is_trial,
-            }
-            .all(&mut cpu);
-            if INDIRECT.contains(&self.0) {
-                let paths: Paths<'_, dyn FrameAllocator<Native>> = Paths {
-                    name: &format!("dyn:{}", self.0),
-                    system,
-                    is_trial,
-                };
-                paths.all(&mut cpu);
-            }
+        Paths::<Native, A>::run(self.0, system, &mut cpu);
+        if INDIRECT.contains(&self.0) {
+            let name = format!("dyn:{}", self.0);
+            Paths::<Native, dyn FrameAllocator<Native>>::run(&name, system, &mut cpu);
         }
     }
+}
+
+/// Runs the paths of a system on the virtual machine.
+fn simulate(name: &str, spec: &SystemSpec, setup: &Setup<'_>, memory: &mut [MaybeUninit<u8>]) {
+    let region = Region::of(memory);
+    let system =
+        everybuddy_sim::build_any(spec, setup, Memory::new(memory)).expect("4 MiB suffice");
+    let run = Machine::new(2).run(region, |cpu: &mut SimCpu| {
+        if cpu.id() == CpuId(0) {
+            Paths::<Sim, dyn FrameAllocator<Sim>>::run(name, system, cpu);
+        }
+    });
+    run.expect("CPU 1 makes no calls");
 }
 
 fn main() {
     let ranges = [FrameRange::new(0, 1 << 16)];
     let setup = Setup::new(&ranges, 2);
     let mut memory = vec![MaybeUninit::uninit(); 4 << 20];
-    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let mut chosen: Vec<String> = std::env::args().skip(1).collect();
+    let counts_accesses = chosen.first().is_some_and(|first| first == "--accesses");
+    chosen.drain(..usize::from(counts_accesses));
     let rows = ROWS.iter().map(|row| row.name);
     let is_chosen = |name: &&str| chosen.is_empty() || chosen.iter().any(|own| own == name);
     for name in rows.chain(VARIANTS.iter().copied()).filter(is_chosen) {
         let spec: SystemSpec = name.parse().expect("a system of this name exists");
-        with_system(&spec, &setup, &mut memory, Visitor(name)).expect("4 MiB suffice");
+        if counts_accesses {
+            simulate(name, &spec, &setup, &mut memory);
+        } else {
+            with_system(&spec, &setup, &mut memory, Visitor(name)).expect("4 MiB suffice");
+        }
     }
 }
