@@ -24,6 +24,12 @@ const COUNTS: &str = include_str!("work.tsv");
 /// The orders of the counted paths: requests of other orders take the paths of the last one that is not larger.
 pub const ORDERS: [u8; 3] = [0, 3, 9];
 
+/// The counted paths of requests and frees of blocks.
+const BLOCKS: [[&str; 3]; 2] = [
+    ["next", "first", "many"],
+    ["free-next", "free-first", "free-many"],
+];
+
 /// The counted paths of a system.
 struct Counted<'c> {
     system: &'c str,
@@ -65,27 +71,31 @@ impl Counted<'_> {
         })
     }
 
-    /// Returns the instructions of a call whose shortest path was counted, and of which longer paths were counted, too.
-    /// What an access beyond the shortest path stands for is a fit over the longer ones, by least squares of the
-    /// relative error.
-    fn call(&self, shortest: &str, longer: [&str; 2]) -> Option<Instructions> {
-        let short = self.path(shortest)?;
+    /// Returns the instructions of a call, of which these paths were counted. The shortest one is charged exactly. What
+    /// an access beyond it stands for is a fit over the longer paths, by least squares of the relative error.
+    fn call(&self, paths: [&str; 3]) -> Option<Instructions> {
+        let mut counts = paths
+            .into_iter()
+            .map(|path| self.path(path))
+            .collect::<Option<Vec<Count>>>()?;
+        // The last one is the mean of many calls, some of which take the shortest path.
+        counts[..2].sort_by(|one, other| one.accesses.total_cmp(&other.accesses));
+        let (short, longer) = counts.split_first()?;
         let (mut product, mut square) = (0.0, 0.0);
-        for long in longer.into_iter().filter_map(|path| self.path(path)) {
-            let further = (long.accesses - short.accesses) / long.instructions;
-            if further > 0.0 {
-                product += further * (1.0 - short.instructions / long.instructions);
-                square += further * further;
-            }
+        for long in longer {
+            let further = ((long.accesses - short.accesses) / long.instructions).max(0.0);
+            product += further * (1.0 - short.instructions / long.instructions);
+            square += further * further;
         }
         let each = short.each();
-        let further = if square > 0.0 { product / square } else { 0.0 };
+        let further = product / square;
         Some(match further > 0.0 {
             true => Instructions {
-                shortest: short.accesses as u32,
+                shortest: short.accesses.round() as u32,
                 per_further: thousandths(further),
                 ..each
             },
+            // All paths make as many accesses.
             false => each,
         })
     }
@@ -118,8 +128,8 @@ impl Work {
         let counted = counted.expect("the counts of all systems are in work.tsv");
         let block = |kinds: [&str; 3]| {
             ORDERS.map(|order| {
-                let [shortest, first, many] = kinds.map(|kind| format!("{kind} {order}"));
-                let block = counted.call(&shortest, [&first, &many]);
+                let paths = kinds.map(|kind| format!("{kind} {order}"));
+                let block = counted.call(paths.each_ref().map(String::as_str));
                 block.expect("these paths are in work.tsv")
             })
         };
@@ -129,10 +139,7 @@ impl Work {
         let other = ["serve compress", "serve dividing"];
         let other = other.into_iter().find_map(each);
         Self {
-            blocks: [
-                block(["next", "first", "many"]),
-                block(["free-next", "free-first", "free-many"]),
-            ],
+            blocks: [block(BLOCKS[0]), block(BLOCKS[1])],
             runs: [run("run 260"), run("free-run 260")],
             other: other.unwrap_or_else(|| run("free-many 0")),
         }
@@ -180,22 +187,37 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_paths_of_all_systems_take_what_was_counted() {
+    fn counted_paths_take_what_was_counted() {
+        let mut errors = Vec::new();
         for row in ROWS {
             let (work, counted) = (work(row.name), Counted { system: row.name });
-            for (kind, shortest) in ["next", "free-next"].into_iter().enumerate() {
+            for (kind, names) in BLOCKS.into_iter().enumerate() {
                 for (class, order) in ORDERS.into_iter().enumerate() {
-                    let count = counted.path(&format!("{shortest} {order}")).unwrap();
-                    let charged = instructions(work.blocks[kind][class], count.accesses);
-                    let error = charged / count.instructions - 1.0;
-                    assert!(
-                        error.abs() < 0.01,
-                        "{} {shortest} {order}: {error}",
-                        row.name
-                    );
+                    let counts =
+                        names.map(|name| counted.path(&format!("{name} {order}")).unwrap());
+                    let error = |count: &Count| {
+                        let charged = instructions(work.blocks[kind][class], count.accesses);
+                        (charged / count.instructions - 1.0).abs()
+                    };
+                    let short = counts[..2]
+                        .iter()
+                        .min_by(|one, other| one.accesses.total_cmp(&other.accesses));
+                    let name = format!("{} {} {order}", row.name, names[0]);
+                    assert!(short.map(error).unwrap() < 0.01, "{name}");
+                    errors.extend(counts.iter().map(|count| (error(count), name.clone())));
                 }
             }
         }
+        errors.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let at = |percent: usize| &errors[errors.len() * percent / 100];
+        assert!(
+            at(50).0 < 0.01 && at(90).0 < 0.1,
+            "{:?}, {:?}",
+            at(50),
+            at(90)
+        );
+        let worst = errors.last().unwrap();
+        assert!(worst.0 < 0.5, "{worst:?}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! Users look up what a simulated machine is made of, and how well each number is known. They measure their own host to
-//! compare the simulation with it.
+//! Users look up what a simulated machine is made of, how well each number is known, and what instructions it executes.
+//! They measure their own host to compare the simulation with it.
 //!
 //! # Invariants
 //!
@@ -28,7 +28,8 @@ Examples:
   everybuddy machines x5570                      every number with its source
   everybuddy machines --json                     print one JSON object per line
   everybuddy machines --measure -o host.toml     measure this host; takes about ten seconds
-  everybuddy machines host.toml                  show a file")]
+  everybuddy machines host.toml                  show a file
+  everybuddy machines --work                     the instructions that accesses stand for")]
 pub(super) struct Arguments {
     /// Describe these machines in full: names, or paths of .toml files
     #[arg(value_name = "NAME", conflicts_with = "measure")]
@@ -37,6 +38,10 @@ pub(super) struct Arguments {
     /// Measure caches, memory and transfers of this host
     #[arg(long)]
     measure: bool,
+
+    /// Show the instructions that each system's accesses stand for
+    #[arg(long, conflicts_with_all = ["measure", "names"])]
+    work: bool,
 
     /// Write the measured machine to this file
     #[arg(short, long, value_name = "FILE", requires = "measure")]
@@ -51,6 +56,12 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.measure {
         return measure(&arguments);
+    }
+    if arguments.work {
+        return output::text(&match arguments.json {
+            true => machines::work_lines(),
+            false => machines::work(&Style::of_output(false)),
+        });
     }
     let is_list = arguments.names.is_empty();
     let chosen = match is_list {

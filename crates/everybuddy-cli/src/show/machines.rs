@@ -8,8 +8,12 @@
 //!
 //! Shows only the contents of the machine files. A number that is assumed is marked wherever its source is shown.
 
+use everybuddy::SystemSpec;
+use everybuddy::systems::ROWS;
 use everybuddy_machines::{Machine, NUMBERS, Source};
-use everybuddy_sim::{Cache, Hardware, Transfer};
+use everybuddy_sim::{Cache, Hardware, Instructions, Transfer};
+use everybuddy_simulate::work::{ORDERS, Work};
+use serde_json::json;
 
 use super::output::Style;
 use super::table::{self, Better, Column};
@@ -69,6 +73,94 @@ pub fn list(machines: &[Machine], style: &Style) -> String {
          socket.",
     );
     out + "`everybuddy machines NAME` shows every number with its source.\n"
+}
+
+/// The paths of a system, by the names of their columns.
+fn paths(work: &Work) -> Vec<(String, Instructions)> {
+    let mut paths = Vec::new();
+    for (call, blocks, run) in [("allocate", 0, 0), ("free", 1, 1)] {
+        for (order, path) in ORDERS.into_iter().zip(work.blocks[blocks]) {
+            paths.push((format!("{call} {order}"), path));
+        }
+        paths.push((format!("{call} run"), work.runs[run]));
+    }
+    paths.push(("other".to_string(), work.other));
+    paths
+}
+
+/// The work of all systems.
+fn all_work() -> impl Iterator<Item = (&'static str, Work)> {
+    ROWS.iter().map(|row| {
+        let spec = row.name.parse::<SystemSpec>();
+        (row.name, Work::of(&spec.expect("a row names a system")))
+    })
+}
+
+/// Renders the instructions that the accesses of all systems stand for.
+pub fn work(style: &Style) -> String {
+    let systems: Vec<_> = all_work()
+        .map(|(name, work)| (name, paths(&work)))
+        .collect();
+    let names: Vec<String> = systems.iter().map(|(name, _)| name.to_string()).collect();
+    let instructions = |thousandths: u32| format!("{:.1}", f64::from(thousandths) / 1000.0);
+    let text = |path: Instructions| match path.shortest {
+        0 => instructions(path.per_further),
+        short if path.per_access == path.per_further => {
+            format!("{short}: {}", instructions(path.per_access))
+        }
+        short => format!(
+            "{short}: {}, {}",
+            instructions(path.per_access),
+            instructions(path.per_further)
+        ),
+    };
+    let columns: Vec<Column> = (0..systems[0].1.len())
+        .map(|index| {
+            let name = systems[0].1[index].0.clone();
+            let (call, path) = name.split_once(' ').unwrap_or((&name, ""));
+            Column {
+                metric: "",
+                legend: "".into(),
+                head: [call.to_string().into(), path.to_string().into()],
+                better: Better::Neither,
+                values: names.iter().map(|_| None).collect(),
+                texts: systems.iter().map(|(_, own)| text(own[index].1)).collect(),
+            }
+        })
+        .collect();
+    let plain = Style {
+        colour: false,
+        ..*style
+    };
+    let mut out = table::text(&names, &columns, 0..0, &plain);
+    out.push('\n');
+    out + &style.wrapped(
+        "",
+        0,
+        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` are 10.9 for \
+         each of the first 12 accesses of a call, which are those of the shortest path, and 14.3 for each further one. \
+         The columns are calls and orders; orders between them take the paths of the smaller one. A run is an exact \
+         number of frames. Other: services, and CPUs that park. Callgrind counted the instructions (ci/work.sh).",
+    )
+}
+
+/// The same as JSON lines.
+pub fn work_lines() -> String {
+    let each = |thousandths: u32| f64::from(thousandths) / 1000.0;
+    let lines = all_work().flat_map(|(system, work)| {
+        let lines = paths(&work).into_iter().map(move |(path, own)| {
+            let object = json!({
+                "system": system,
+                "path": path,
+                "shortest": own.shortest,
+                "per_access": each(own.per_access),
+                "per_further": each(own.per_further),
+            });
+            format!("{object}\n")
+        });
+        lines.collect::<Vec<_>>()
+    });
+    lines.collect()
 }
 
 fn cache(own: Option<Cache>) -> String {
