@@ -508,6 +508,30 @@ fn a_missing_or_wrong_python_is_explained() {
     run.refused(&["--minimize: no program", "pip install optuna"]);
 }
 
+/// The Python of the program runs: with its libraries a search succeeds, and without them, or without a cluster, the
+/// error says what is missing.
+#[test]
+fn the_own_python_runs_or_says_what_it_lacks() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("no python3: skipped");
+        return;
+    }
+    let place = Place::new("own-python", GRID);
+    place.change(
+        "systems = [\"bs\", \"lis-31\", \"lbs-31\"]",
+        "systems = [\"lbs-31\"]",
+    );
+    place.change("cpus = [4, 1]", "cpus = [1]");
+    place
+        .sweep(&["--ray", "127.0.0.1:1", "--python", "python3"])
+        .refused(&["--ray 127.0.0.1:1: ", "help: "]);
+    let search = ["--minimize", "latency:p99:allocate", "--trials", "1"];
+    let run = place.sweep(&[&search[..], &["--python", "python3"]].concat());
+    if run.code != 0 {
+        run.refused(&["has no Optuna", "pip install optuna"]);
+    }
+}
+
 #[test]
 fn a_search_finds_the_best_of_what_is_proposed() {
     let place = Place::new("search", GRID);
