@@ -93,7 +93,7 @@ pub struct Park {
 ///
 /// The simulated allocators run natively, and only their accesses are seen. Each access therefore stands for the
 /// instructions around it. A call that leaves the shortest path, as one that misses a list, executes more of them for
-/// each of its further accesses. The default is no instructions.
+/// each of its further accesses. By default the accesses stand for nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
     /// The accesses of the shortest path.

@@ -7,12 +7,12 @@
 //!
 //! # Source
 //!
-//! `work.tsv`, which `ci/work.sh` writes: the instructions of paths of the native program, counted by callgrind, and the
-//! accesses of the same calls on the virtual machine.
+//! `work.tsv`, which `ci/work.sh` writes: the instructions of native paths, counted by callgrind, and the accesses of
+//! the same calls on the virtual machine.
 //!
 //! # Invariants
 //!
-//! A call that takes the counted accesses of the shortest path executes the counted instructions. A longer call executes
+//! A call with the accesses of the shortest counted path executes the counted instructions. A longer call executes
 //! more, and never fewer.
 
 use everybuddy::{Order, Release, Request, Size, SystemSpec};

@@ -137,10 +137,10 @@ pub fn work(style: &Style) -> String {
     out + &style.wrapped(
         "",
         0,
-        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` are 10.9 for \
-         each of the first 12 accesses of a call, which are those of the shortest path, and 14.3 for each further one. \
-         The columns are calls and orders; orders between them take the paths of the smaller one. A run is an exact \
-         number of frames. Other: services, and CPUs that park. Callgrind counted the instructions (ci/work.sh).",
+        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` are 10.9 \
+         for each of the first 12 accesses of a call, which are those of the shortest path, and 14.3 for each further \
+         one. The columns are calls and orders; orders between them take the paths of the smaller one. A run is an \
+         exact number of frames. Other: services, and CPUs that park. Callgrind counted the instructions (ci/work.sh).",
     )
 }
 

@@ -254,7 +254,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         discard(reason);
     }
 
-    /// Makes a call of the module `measured`, and adds its accesses to those of the path.
+    /// Calls a function of the module `measured`, and adds its accesses to those of the path.
     fn count<T>(&self, cpu: &mut P::Cpu, call: impl FnOnce(&A, &mut P::Cpu) -> T) -> T {
         let before = cpu.accesses();
         let result = call(self.system, cpu);
