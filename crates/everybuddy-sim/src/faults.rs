@@ -17,7 +17,7 @@ use everybuddy::CpuId;
 
 use crate::cores::{Cores, RunQueues};
 use crate::cost::AccessKind;
-use crate::report::Stopped;
+use crate::report::{Stopped, Write};
 
 /// What happens to a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,16 @@ impl Plan {
     }
 }
 
+/// The last access of a CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Touched {
+    pub(crate) address: usize,
+    /// Its clock after that.
+    pub(crate) at: u64,
+    /// The last write of the word before this access.
+    pub(crate) before: Option<Write>,
+}
+
 /// The state of a watched run.
 pub(crate) struct Watched {
     /// The largest key within the limit.
@@ -105,10 +115,10 @@ pub(crate) struct Watched {
     polls: u32,
     /// The cores, if CPUs share them.
     pub(crate) queues: Option<RunQueues>,
-    /// For each word, the CPU that wrote it last.
-    writers: HashMap<usize, CpuId>,
-    /// For each CPU, the word that it touched last, and its clock then.
-    touched: Vec<Option<(usize, u64)>>,
+    /// For each word, its last write.
+    writers: HashMap<usize, Write>,
+    /// For each CPU, its last access.
+    touched: Vec<Option<Touched>>,
 }
 
 impl Watched {
@@ -130,21 +140,28 @@ impl Watched {
         self.in_handler[cpu.index()] = false;
     }
 
-    /// Records the CPU that touched a word, and that it wrote it if it did.
-    pub(crate) fn record(&mut self, cpu: CpuId, kind: AccessKind, address: usize, clock: u64) {
-        self.touched[cpu.index()] = Some((address & !UNCHANGED, clock));
-        if kind != AccessKind::Load && address & UNCHANGED == 0 {
-            self.writers.insert(address, cpu);
-        }
+    /// Records the CPU that touched a word, and that it wrote it if it did. `at` is its clock after that.
+    pub(crate) fn record(&mut self, cpu: CpuId, kind: AccessKind, address: usize, at: u64) {
+        let writes = kind != AccessKind::Load && address & UNCHANGED == 0;
+        let address = address & !UNCHANGED;
+        let before = match writes {
+            true => self.writers.insert(address, Write { cpu, at }),
+            false => self.writers.get(&address).copied(),
+        };
+        self.touched[cpu.index()] = Some(Touched {
+            address,
+            at,
+            before,
+        });
     }
 
     /// Returns the CPU that wrote a word last, if any did.
     pub(crate) fn writer(&self, address: usize) -> Option<CpuId> {
-        self.writers.get(&address).copied()
+        self.writers.get(&address).map(|write| write.cpu)
     }
 
-    /// Returns the word that a CPU touched last, and its clock after that.
-    pub(crate) fn touched(&self, cpu: CpuId) -> Option<(usize, u64)> {
+    /// Returns the last access of a CPU.
+    pub(crate) fn touched(&self, cpu: CpuId) -> Option<Touched> {
         self.touched[cpu.index()]
     }
 

@@ -101,5 +101,5 @@ pub use models::{
 };
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, build_any};
 pub use region::{Line, Region};
-pub use report::{CpuReport, Report, Running, SimError, Stopped, Waiting};
+pub use report::{CpuReport, LastAccess, Report, Running, SimError, Stopped, Waiting, Write};
 pub use tape::{Tape, Taped};

@@ -16,7 +16,7 @@ use everybuddy_sim::{Sim, SimCpu};
 
 use crate::counted::{Counted, LOOK};
 use crate::services::Crew;
-use crate::timeline::Moment;
+use crate::timeline;
 
 /// How fast CPUs make calls, and what is recorded of them.
 #[derive(Clone, Copy)]
@@ -183,15 +183,8 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Records a call that has just ended, if that is wanted.
     fn record(&mut self, call: &'static str, is_counted: bool, begin: u64) {
         if self.is_recorded {
-            let end = self.cpu.now();
             let moments = &mut self.counted.moments;
-            moments.push(Moment::Begin {
-                at: begin,
-                call,
-                is_counted,
-            });
-            moments.extend(self.cpu.probe().take().into_iter().map(Moment::Inside));
-            moments.push(Moment::End { at: end });
+            timeline::note(moments, self.cpu, (call, begin), (is_counted, false));
         }
     }
 

@@ -27,7 +27,7 @@ use crate::caller::Pace;
 use crate::counted::Counted;
 use crate::services::{Crew, Services};
 use crate::tasks;
-use crate::timeline::Moment;
+use crate::timeline::{Moment, part_at};
 use crate::trace::Deal;
 use crate::workload::{self, Frees, Phases};
 
@@ -134,8 +134,10 @@ pub struct Cell {
     pub waits: Latency,
     /// How often a virtual CPU lost its CPU of the machine to another one.
     pub preemptions: u64,
-    /// What happened on each CPU, if that was recorded.
+    /// What happened on each CPU, if that was recorded: on those of callers, then on those of services.
     pub moments: Vec<Vec<Moment>>,
+    /// Where the parts of the metadata lie, by address.
+    pub layout: Vec<MetadataPart>,
     /// The parts of the metadata, by the cycles that calls spent on them, the most first.
     pub parts: Vec<PartTraffic>,
     /// The cycles of all calls that were spent on memory: accesses and waiting for locks.
@@ -321,7 +323,7 @@ fn run(
         .cost(caches.seed(plan.seed))
         .limit(LARGEST_LIMIT)
         .patience(patience(plan, all));
-    if names_writers {
+    if names_writers || plan.is_recorded {
         machine = machine.record_writers();
     }
     if u32::from(all) > plan.hardware.cpus() {
@@ -332,7 +334,7 @@ fn run(
             Waiters::Sleep(_) => cores.sleeping_waiters(),
         });
     }
-    let crew = Crew::new(system, cpus, plan.services.of(system));
+    let crew = Crew::new(system, cpus, plan.services.of(system), plan.is_recorded);
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,
@@ -364,16 +366,16 @@ fn run(
     };
     let mut report = report?;
 
-    let served = report.results.split_off(usize::from(cpus));
-    let background = served
-        .iter()
-        .fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));
     let moments = report.results.iter_mut();
     let moments = moments.map(|counted| std::mem::take(&mut counted.moments));
     let moments = match plan.is_recorded {
         true => moments.collect(),
         false => Vec::new(),
     };
+    let served = report.results.split_off(usize::from(cpus));
+    let background = served
+        .iter()
+        .fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));
     let requests = report.results.iter();
     let requests = requests.map(|counted| counted.allocate.len() as u64).sum();
     let (cycles, idle) = match plan.phases {
@@ -388,7 +390,7 @@ fn run(
         all(|counted| &counted.allocate),
         all(|counted| &counted.free),
     );
-    let parts = by_part(parts, machine.model());
+    let (layout, parts) = (parts.to_vec(), by_part(parts, machine.model()));
     Ok(Cell {
         cycles,
         idle,
@@ -401,6 +403,7 @@ fn run(
         waits: all(|counted| &counted.waits),
         preemptions: report.cpus.iter().map(|cpu| cpu.preemptions).sum(),
         moments,
+        layout,
         memory_cycles: parts
             .iter()
             .map(|part| part.traffic.cycles + part.traffic.waited)
@@ -455,12 +458,7 @@ fn apart(results: &mut [Counted]) -> (u64, u64) {
 
 /// Returns what an element of the part holds that a line is in.
 fn part_of(parts: &[MetadataPart], line: Line) -> &'static str {
-    let start = line.0 as usize * everybuddy::LINE;
-    let after = parts.partition_point(|part| part.start <= start);
-    match after.checked_sub(1) {
-        Some(index) => parts[index].what,
-        None => "unknown",
-    }
+    part_at(parts, line).map_or("unknown", |part| part.what)
 }
 
 /// Adds up what happened to the lines of each part.

@@ -277,7 +277,8 @@ impl Plan {
             )));
         }
         let name = format!("{}, simulated {}", self.name(id), self.machine);
-        Ok(timeline::encode(&name, self.hardware.mhz, &cell.moments))
+        let mhz = self.hardware.mhz;
+        Ok(timeline::encode(&name, mhz, &cell.moments, &cell.layout))
     }
 
     fn simulate(&self, id: &CellId) -> Result<Vec<Row>, Error> {

@@ -17,6 +17,7 @@ use everybuddy::{FrameAllocator, Progress};
 use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
 
 use crate::counted::{Counted, LOOK};
+use crate::timeline;
 
 /// Where the services of systems run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub(crate) struct Crew<'s> {
     pub(crate) services: Vec<usize>,
     /// How often a CPU has said that counting begins.
     pub(crate) marks: Cell<u64>,
+    /// Whether everything that happens is recorded.
+    is_recorded: bool,
 }
 
 impl<'s> Crew<'s> {
@@ -64,6 +67,7 @@ impl<'s> Crew<'s> {
         system: &'s dyn FrameAllocator<Sim>,
         callers: u16,
         services: Vec<usize>,
+        is_recorded: bool,
     ) -> Self {
         let marks = Cell::new(0);
         Self {
@@ -71,6 +75,7 @@ impl<'s> Crew<'s> {
             callers,
             services,
             marks,
+            is_recorded,
         }
     }
 
@@ -103,9 +108,15 @@ impl<'s> Crew<'s> {
                 // What was done before does not count.
                 marks = self.marks.get();
                 counted = Counted::default();
+                cpu.probe().start(self.is_recorded);
             }
             let before = cpu.now();
             let progress = self.system.serve(cpu, service, 1);
+            if self.is_recorded && marks > 0 {
+                let name = self.system.services()[service].name;
+                let in_vain = progress == Progress::Idle;
+                timeline::note(&mut counted.moments, cpu, (name, before), (false, in_vain));
+            }
             if progress == Progress::More {
                 counted.busy += cpu.now() - before;
                 counted.units += 1;

@@ -354,7 +354,7 @@ mod tests {
             &setting,
             (phases, frees),
             pace,
-            &Crew::new(clerk, 4, Vec::new()),
+            &Crew::new(clerk, 4, Vec::new(), false),
             &mut machine,
             Region::NONE,
         );

@@ -66,7 +66,7 @@ Examples:
   everybuddy simulate --html scaling.html
         write a page: calls and times over the number of CPUs, and what stops each system
   everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
-        show what each CPU does, in the viewer ui.perfetto.dev
+        show what each CPU does, and which CPU gets a lock from which, in the viewer ui.perfetto.dev
   everybuddy simulate --machine x5570 --cpus 8,16,32 --slice 1000000
         twice as many virtual CPUs as the machine has: lock holders are preempted
   everybuddy simulate --systems serewa --cpus 1,2,4 --services own
@@ -177,7 +177,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
 
-    /// Write what callers do to FILE, in Perfetto's format: of one system, load and --cpus
+    /// Write what CPUs do, also hand-overs of locks, to FILE in Perfetto's format: of one run
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 

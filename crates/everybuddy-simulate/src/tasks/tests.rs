@@ -58,7 +58,7 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
     let deal = Deal::new(traced, cpus);
-    let crew = Crew::new(&clerk, cpus, Vec::new());
+    let crew = Crew::new(&clerk, cpus, Vec::new(), false);
     let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let parked = clerk.parked.into_inner().unwrap();
     assert_eq!(
@@ -242,7 +242,7 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
         },
     );
     let deal = Deal::new(&traced, 2);
-    let crew = Crew::new(&clerk, 2, Vec::new());
+    let crew = Crew::new(&clerk, 2, Vec::new(), false);
     let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let waited = report.results.iter().map(|own| own.idle).sum::<u64>();
     assert!(waited > 0);
