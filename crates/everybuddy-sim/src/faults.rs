@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) polls: u32,
     /// Whether writers are recorded although nothing is planned.
     pub(crate) records: bool,
+    /// Whether CPUs poll when all wait, although none was stopped.
+    pub(crate) bounds_waits: bool,
     /// The cores that CPUs share.
     pub(crate) cores: Option<Cores>,
 }
@@ -57,6 +59,7 @@ impl Plan {
         planned: Vec::new(),
         polls: DEFAULT_POLLS,
         records: false,
+        bounds_waits: false,
         cores: None,
     };
 
@@ -67,7 +70,8 @@ impl Plan {
 
     /// Returns the state of a run of `cpus` CPUs with this plan. Returns `None` if there is nothing to watch.
     pub(crate) fn watch(&self, cpus: u16, last: u64) -> Option<Box<Watched>> {
-        if self.planned.is_empty() && !self.records && self.cores.is_none() {
+        let watches = self.records || self.bounds_waits || self.cores.is_some();
+        if self.planned.is_empty() && !watches {
             return None;
         }
         let mut due = vec![Vec::new(); usize::from(cpus)];
@@ -87,6 +91,7 @@ impl Plan {
             in_handler: vec![false; usize::from(cpus)],
             stopped: Vec::new(),
             polls: self.polls,
+            bounds_waits: self.bounds_waits,
             queues: self.cores.as_ref().map(|cores| RunQueues::new(cores, cpus)),
             writers: HashMap::new(),
             touched: vec![None; usize::from(cpus)],
@@ -113,6 +118,7 @@ pub(crate) struct Watched {
     /// The CPUs that were stopped, in this order.
     pub(crate) stopped: Vec<Stopped>,
     polls: u32,
+    bounds_waits: bool,
     /// The cores, if CPUs share them.
     pub(crate) queues: Option<RunQueues>,
     /// For each word, its last write.
@@ -165,10 +171,11 @@ impl Watched {
         self.touched[cpu.index()]
     }
 
-    /// Returns how often a wait polls that no CPU ends. Only a CPU that was stopped can be the one that would have.
+    /// Returns how often a wait polls that no CPU ends. Only a CPU that was stopped can be the one that would have, or
+    /// one that waits itself, where waits are bounded.
     pub(crate) fn polls(&self) -> u32 {
         match self.stopped[..] {
-            [] => 0,
+            [] if !self.bounds_waits => 0,
             _ => self.polls,
         }
     }

@@ -142,7 +142,7 @@ pub struct Cell {
     pub parts: Vec<PartTraffic>,
     /// The cycles of all calls that were spent on memory: accesses and waiting for locks.
     pub memory_cycles: u64,
-    /// The cycles in which services had work on CPUs of their own, and the units of that work.
+    /// The cycles in which services had work, on CPUs of their own or on those that waited, and the units of that work.
     pub background: (u64, u64),
     /// Accesses outside the metadata; none, if nothing escapes the model.
     pub outside: u64,
@@ -323,6 +323,10 @@ fn run(
         .cost(caches.seed(plan.seed))
         .limit(LARGEST_LIMIT)
         .patience(patience(plan, all));
+    let crew = Crew::new(system, cpus, plan.services, plan.is_recorded);
+    if crew.serves_in_waits() {
+        machine = machine.bounded_waits();
+    }
     if names_writers || plan.is_recorded {
         machine = machine.record_writers();
     }
@@ -334,7 +338,6 @@ fn run(
             Waiters::Sleep(_) => cores.sleeping_waiters(),
         });
     }
-    let crew = Crew::new(system, cpus, plan.services.of(system), plan.is_recorded);
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,
@@ -372,10 +375,9 @@ fn run(
         true => moments.collect(),
         false => Vec::new(),
     };
-    let served = report.results.split_off(usize::from(cpus));
-    let background = served
-        .iter()
-        .fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));
+    let served = report.results.iter();
+    let background = served.fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));
+    report.results.truncate(usize::from(cpus));
     let requests = report.results.iter();
     let requests = requests.map(|counted| counted.allocate.len() as u64).sum();
     let (cycles, idle) = match plan.phases {
@@ -417,13 +419,13 @@ fn run(
 
 /// Returns the number of CPUs that the services of a plan's system need.
 fn services(plan: &CellPlan<'_>, setup: &Setup<'_>) -> Result<u16, BuildError> {
-    if plan.services == Services::Callers {
+    if plan.services != Services::Own {
         return Ok(0);
     }
     let layout = metadata_layout::<Sim>(plan.spec, setup)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
     let system = build_any(plan.spec, setup, Memory::new(&mut memory))?;
-    Ok(plan.services.of(system).len() as u16)
+    Ok(plan.services.with_cpus(system).len() as u16)
 }
 
 /// Returns the time until the last CPU was done, and the time in which CPUs waited for others or were done.

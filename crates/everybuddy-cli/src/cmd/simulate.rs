@@ -71,6 +71,8 @@ Examples:
         twice as many virtual CPUs as the machine has: lock holders are preempted
   everybuddy simulate --systems serewa --cpus 1,2,4 --services own
         dividing and linking on CPUs of their own, and what they cost the callers
+  everybuddy simulate --systems serewa,spring --trace gcc_build --cpus 16 --services idle
+        CPUs do the work of services while they wait for others
   everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
         which conclusions depend on the numbers of the machine?
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
@@ -159,7 +161,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
-    /// Where services run: nowhere, so that callers do the work, or on a CPU for each service
+    /// Where services run: nowhere (callers do the work), on own CPUs, or on CPUs that wait
     #[arg(long, value_enum, default_value_t = Hosts::Callers)]
     services: Hosts,
 
@@ -209,6 +211,7 @@ enum Freeing {
 enum Hosts {
     Callers,
     Own,
+    Idle,
 }
 
 /// Checks the arguments without simulating anything.
@@ -514,6 +517,11 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             machine.name,
         )));
     }
+    if let (true, Hosts::Idle) = (u32::from(most) > all, arguments.services) {
+        return Err(Error::usage(format!(
+            "--services idle: {most} virtual CPUs take turns on {all}, so those that wait leave their turn to others\n             help: choose fewer --cpus, or --services callers or own",
+        )));
+    }
     if most > MOST_CPUS {
         return Err(Error::usage(format!(
             "--cpus {most}: at most {MOST_CPUS} virtual CPUs can be simulated"
@@ -606,6 +614,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         services: match arguments.services {
             Hosts::Callers => Services::Callers,
             Hosts::Own => Services::Own,
+            Hosts::Idle => Services::Idle,
         },
         stops: arguments.to_limit,
         seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
