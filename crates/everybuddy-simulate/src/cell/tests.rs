@@ -307,9 +307,10 @@ fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
         let own = on(8, system, "burst:in-order", 1000, Phases::Together);
         assert_eq!(handed_over(&own), [""; 0], "{system}");
     }
-    // A domain is not a fixed range of frames: its blocks may have neighbours in the domain of another CPU, and the
-    // records of eight frames share a line. With the longest lists, CPUs share nothing else. A call writes at most
-    // two words of a block and a link of each neighbour for each of ten splits or merges, and the tag of its frame.
+    // A domain is not a fixed range of frames: the frames of a burst are neighbours, but frames of other domains follow
+    // at their end. With the longest lists, CPUs share nothing else. So of each burst, only the frames of one line are
+    // in a line of other CPUs, which has eight records. Both directions of a burst hand it over at most once for each
+    // such frame. (Measured: 59 hand-overs of the 128 that are allowed, in 8192 calls.)
     let own = on(
         8,
         "spring-fixlazy-744",
@@ -318,7 +319,9 @@ fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
         Phases::Together,
     );
     assert_eq!(handed_over(&own), ["frame record"]);
-    assert!(hand_overs(&own, "frame record") <= own.calls() * (10 * 4 + 1));
+    let directions = 8 * 2;
+    let count = hand_overs(&own, "frame record");
+    assert!(count <= directions * 8, "{count}");
 }
 
 #[test]
