@@ -10,7 +10,7 @@ if ! command -v valgrind >/dev/null; then
     echo "seam: no valgrind (ci/install.sh installs it): skipped"
     exit 77
 fi
-cargo build --quiet --release --locked -p everybuddy-example-instructions --bin hit_cost
+cargo build --quiet --release --locked -p everybuddy-example-instructions --bin hit_cost --bin paths
 program=${CARGO_TARGET_DIR:-target}/release/hit_cost
 
 instructions() { # WHO: instructions of a pair, from the difference of two runs
@@ -33,3 +33,11 @@ for system in lbs-31 lbs-31+check=off lbs-31+percpu=locked spring linux-6; do
         exit 1
     fi
 done
+
+# What the simulator takes an access for depends on the number of accesses, which is the same on every host.
+table=crates/everybuddy-simulate/src/work.tsv
+if ! diff <(cut -f 1,2,3,5 $table | tail -n +2) <("${CARGO_TARGET_DIR:-target}/release/paths" --accesses); then
+    echo "seam: paths make other accesses than in $table (above): run \`ci/work.sh $table\`" >&2
+    exit 1
+fi
+echo "seam: the accesses of all paths are those of $table"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Timelines of simulated runs, decoded with Perfetto's published schema: ci/timeline.sh. 5 minutes, most of them a build.
-# Slices nest and end, time never decreases in a track, and counters agree with the rows of the same run. Needs protoc and
+# Slices nest and end, time never decreases in a track, and counters and flows agree with the rows of the same run. A flow
+# leads from the release of a lock to its acquisition by another CPU. Needs protoc and
 # python3 (ci/install.sh protoc); without them it exits with 77. The schema is that of the crate
 # tracing-perfetto-sdk-schema, which cargo downloads.
 set -euo pipefail

@@ -61,6 +61,9 @@ pub(crate) const BLANK: Hardware = Hardware {
     mhz: 0,
 };
 
+/// What precedes the cycles of waiters that back off.
+pub(crate) const BACK_OFF: &str = "back-off ";
+
 /// The key of the second cache, which a machine may lack.
 pub(crate) const OPTIONAL: &str = "l2.";
 
@@ -215,14 +218,14 @@ pub const NUMBERS: &[Number] = &[
                 again",
         get: |hardware| match hardware.waiters {
             Waiters::Spin => Some(Value::String("spin".to_string())),
-            Waiters::BackOff(cycles) => Some(Value::String(format!("back-off {cycles}"))),
+            Waiters::BackOff(cycles) => Some(Value::String(format!("{BACK_OFF}{cycles}"))),
             Waiters::Sleep(cycles) => integer(cycles),
         },
         set: |hardware, value| {
             hardware.waiters = match value.as_str() {
                 Some("spin") => Waiters::Spin,
                 Some(text) => {
-                    let cycles = text.strip_prefix("back-off ")?;
+                    let cycles = text.strip_prefix(BACK_OFF)?;
                     Waiters::BackOff(cycles.parse().ok()?)
                 }
                 None => Waiters::Sleep(whole(value)?),

@@ -12,7 +12,7 @@
 use everybuddy_sim::Hardware;
 use toml::Value;
 
-use crate::number::NUMBERS;
+use crate::number::{BACK_OFF, NUMBERS};
 
 /// A machine that differs in one number.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ const FIXED: [&str; 8] = [
 /// The latency of a wake-up that replaces spinning, in cycles.
 const WAKE_UP: i64 = 2000;
 /// Waiters that back off instead of spinning: 64 pauses at most, as on the native platform, of 40 cycles each.
-const BACK_OFF: &str = "back-off 2560";
+const BACKS_OFF: i64 = 2560;
 
 /// Returns the machines in which one number is halved or doubled, or a choice is made differently. A number is missing
 /// if [`Hardware::check`] rejects the changed machine: a cache that is as slow as memory, for instance.
@@ -72,10 +72,22 @@ fn others(value: &Value) -> Vec<Value> {
         Value::Integer(number) => vec![Value::Integer(number / 2), Value::Integer(number * 2)],
         Value::Boolean(is_on) => vec![Value::Boolean(!is_on)],
         Value::String(text) if text == "spin" => {
-            vec![Value::Integer(WAKE_UP), Value::String(BACK_OFF.to_string())]
+            vec![Value::Integer(WAKE_UP), back_off(BACKS_OFF)]
         }
-        _ => vec![Value::String("spin".to_string())],
+        Value::String(text) => {
+            let cycles = text.strip_prefix(BACK_OFF);
+            let cycles = cycles.and_then(|cycles| cycles.parse::<i64>().ok());
+            let changed = cycles.map(|cycles| [cycles / 2, cycles * 2].map(back_off));
+            let spin = Value::String("spin".to_string());
+            changed.into_iter().flatten().chain([spin]).collect()
+        }
+        _ => Vec::new(),
     }
+}
+
+/// Returns waiters that back off for up to this many cycles.
+fn back_off(cycles: i64) -> Value {
+    Value::String(format!("{BACK_OFF}{cycles}"))
 }
 
 fn text(value: &Value) -> String {
@@ -87,6 +99,8 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use everybuddy_sim::Waiters;
+
     use super::*;
     use crate::by_name_or_path;
 
@@ -120,6 +134,26 @@ mod tests {
             (number.set)(&mut same, &(number.get)(&machine.hardware).unwrap()).unwrap();
             same.work_shared = machine.hardware.work_shared;
             assert_eq!(same, machine.hardware, "only {} differs", own.key);
+        }
+    }
+
+    #[test]
+    fn waiters_vary_by_their_number_and_their_kind() {
+        let mut hardware = by_name_or_path("epyc-7763").unwrap().hardware;
+        for (waiters, expected) in [
+            (Waiters::Spin, &["2000", "back-off 2560"][..]),
+            (
+                Waiters::BackOff(300),
+                &["back-off 150", "back-off 600", "spin"],
+            ),
+            (Waiters::BackOff(1), &["back-off 2", "spin"]),
+            (Waiters::Sleep(2000), &["1000", "4000"]),
+        ] {
+            hardware.waiters = waiters;
+            let all = variations(&hardware);
+            let own = all.iter().filter(|own| own.key == "waiters");
+            let own: Vec<&str> = own.map(|own| own.to.as_str()).collect();
+            assert_eq!(own, expected, "{waiters:?}");
         }
     }
 

@@ -85,7 +85,7 @@ pub(crate) const OWN: &[Metric] = &[
                      `:` and the service. By the clock: a unit lasts also while its thread is switched out or waits \
                      for a lock. Looking for work and sleeping do not count. `break-even`: per pair, median of the \
                      rounds. `simulate`: the sum over all services, each on a simulated CPU of its \
-                     own; the source is the load.",
+                     own or all on CPUs that wait; the source is the load.",
         counted: None,
     },
     Metric {

@@ -89,11 +89,11 @@ pub struct Park {
     pub attempt: u32,
 }
 
-/// The instructions of a path through an allocator, as a part of its accesses to shared memory.
+/// The instructions of a path through an allocator, divided among its accesses to shared memory.
 ///
 /// The simulated allocators run natively, and only their accesses are seen. Each access therefore stands for the
-/// instructions around it. A call that leaves the shortest path, as one that misses a list, executes more of them for
-/// each of its further accesses. By default the accesses stand for nothing.
+/// instructions around it. A call that leaves the shortest path, such as one that misses a list, makes further accesses.
+/// These stand for another number. By default the accesses stand for nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
     /// The accesses of the shortest path.
@@ -173,7 +173,7 @@ pub trait CostModel {
     /// Notes that counting begins: statistics of what came before are not wanted.
     fn mark(&mut self) {}
 
-    /// Notes what the next accesses of a CPU stand for: a call begins, or has ended.
+    /// Notes what the accesses of a CPU stand for until the next call of this function.
     fn path(&mut self, cpu: CpuId, path: Instructions) {
         let _ = (cpu, path);
     }

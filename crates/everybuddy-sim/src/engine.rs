@@ -43,6 +43,7 @@ use everybuddy::CpuId;
 pub(crate) use self::coroutine::run;
 use self::switch::Suspended;
 use crate::cost::{AccessKind, Instructions};
+use crate::report::LastAccess;
 use crate::schedule::{Next, Schedule};
 
 thread_local! {
@@ -318,6 +319,11 @@ pub(crate) fn accesses() -> Option<u64> {
         let schedule = engine.schedule.borrow();
         schedule.accesses(schedule.cpu())
     })
+}
+
+/// Returns the last access of the calling virtual CPU, if the run records writers.
+pub(crate) fn last_access() -> Option<LastAccess> {
+    with_engine(|engine| engine.schedule.borrow().last_access()).flatten()
 }
 
 /// Returns the clock of the calling virtual CPU, in cycles.

@@ -17,7 +17,7 @@ use everybuddy::CpuId;
 
 use crate::cores::{Cores, RunQueues};
 use crate::cost::AccessKind;
-use crate::report::Stopped;
+use crate::report::{Stopped, Write};
 
 /// What happens to a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) polls: u32,
     /// Whether writers are recorded although nothing is planned.
     pub(crate) records: bool,
+    /// Whether CPUs poll when all wait, although none was stopped.
+    pub(crate) bounds_waits: bool,
     /// The cores that CPUs share.
     pub(crate) cores: Option<Cores>,
 }
@@ -57,6 +59,7 @@ impl Plan {
         planned: Vec::new(),
         polls: DEFAULT_POLLS,
         records: false,
+        bounds_waits: false,
         cores: None,
     };
 
@@ -67,7 +70,8 @@ impl Plan {
 
     /// Returns the state of a run of `cpus` CPUs with this plan. Returns `None` if there is nothing to watch.
     pub(crate) fn watch(&self, cpus: u16, last: u64) -> Option<Box<Watched>> {
-        if self.planned.is_empty() && !self.records && self.cores.is_none() {
+        let watches = self.records || self.bounds_waits || self.cores.is_some();
+        if self.planned.is_empty() && !watches {
             return None;
         }
         let mut due = vec![Vec::new(); usize::from(cpus)];
@@ -87,11 +91,22 @@ impl Plan {
             in_handler: vec![false; usize::from(cpus)],
             stopped: Vec::new(),
             polls: self.polls,
+            bounds_waits: self.bounds_waits,
             queues: self.cores.as_ref().map(|cores| RunQueues::new(cores, cpus)),
             writers: HashMap::new(),
             touched: vec![None; usize::from(cpus)],
         }))
     }
+}
+
+/// The last access of a CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Touched {
+    pub(crate) address: usize,
+    /// Its clock after that.
+    pub(crate) at: u64,
+    /// The last write of the word before this access.
+    pub(crate) before: Option<Write>,
 }
 
 /// The state of a watched run.
@@ -103,12 +118,13 @@ pub(crate) struct Watched {
     /// The CPUs that were stopped, in this order.
     pub(crate) stopped: Vec<Stopped>,
     polls: u32,
+    bounds_waits: bool,
     /// The cores, if CPUs share them.
     pub(crate) queues: Option<RunQueues>,
-    /// For each word, the CPU that wrote it last.
-    writers: HashMap<usize, CpuId>,
-    /// For each CPU, the word that it touched last, and its clock then.
-    touched: Vec<Option<(usize, u64)>>,
+    /// For each word, its last write.
+    writers: HashMap<usize, Write>,
+    /// For each CPU, its last access.
+    touched: Vec<Option<Touched>>,
 }
 
 impl Watched {
@@ -130,28 +146,36 @@ impl Watched {
         self.in_handler[cpu.index()] = false;
     }
 
-    /// Records the CPU that touched a word, and that it wrote it if it did.
-    pub(crate) fn record(&mut self, cpu: CpuId, kind: AccessKind, address: usize, clock: u64) {
-        self.touched[cpu.index()] = Some((address & !UNCHANGED, clock));
-        if kind != AccessKind::Load && address & UNCHANGED == 0 {
-            self.writers.insert(address, cpu);
-        }
+    /// Records the CPU that touched a word, and that it wrote it if it did. `at` is its clock after that.
+    pub(crate) fn record(&mut self, cpu: CpuId, kind: AccessKind, address: usize, at: u64) {
+        let writes = kind != AccessKind::Load && address & UNCHANGED == 0;
+        let address = address & !UNCHANGED;
+        let before = match writes {
+            true => self.writers.insert(address, Write { cpu, at }),
+            false => self.writers.get(&address).copied(),
+        };
+        self.touched[cpu.index()] = Some(Touched {
+            address,
+            at,
+            before,
+        });
     }
 
     /// Returns the CPU that wrote a word last, if any did.
     pub(crate) fn writer(&self, address: usize) -> Option<CpuId> {
-        self.writers.get(&address).copied()
+        self.writers.get(&address).map(|write| write.cpu)
     }
 
-    /// Returns the word that a CPU touched last, and its clock after that.
-    pub(crate) fn touched(&self, cpu: CpuId) -> Option<(usize, u64)> {
+    /// Returns the last access of a CPU.
+    pub(crate) fn touched(&self, cpu: CpuId) -> Option<Touched> {
         self.touched[cpu.index()]
     }
 
-    /// Returns how often a wait polls that no CPU ends. Only a CPU that was stopped can be the one that would have.
+    /// Returns how often a wait polls that no CPU ends. Only a CPU that was stopped can be the one that would have, or
+    /// one that waits itself, where waits are bounded.
     pub(crate) fn polls(&self) -> u32 {
         match self.stopped[..] {
-            [] => 0,
+            [] if !self.bounds_waits => 0,
             _ => self.polls,
         }
     }

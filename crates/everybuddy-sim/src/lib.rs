@@ -38,7 +38,8 @@
 //! - Weak memory: the simulation is sequentially consistent, and orderings have no effect. It finds logical races,
 //!   not missing barriers; the model checkers do that.
 //! - All schedules: one run is one schedule. [`Machine::jitter`] and [`Machine::seed`] select others.
-//! - Instructions, except those reported to [`Platform::work`](everybuddy::Platform::work). Memory outside the
+//! - Instructions, except those reported to [`Platform::work`](everybuddy::Platform::work), and those that accesses
+//!   [stand for](SimCpu::path). Memory outside the
 //!   platform's cells and atomics, and therefore everything that only one CPU can see.
 //! - Preemption other than by the [`Cores`] that CPUs share, and interrupts other than those that
 //!   [`Machine::interrupt`] plans.
@@ -99,5 +100,5 @@ pub use machine::{DEFAULT_LIMIT, DEFAULT_STACK, LARGEST_LIMIT, Machine};
 pub use models::{Cache, Caches, Hardware, HardwareError, Place, Traffic, Transfer, Waiters};
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, build_any};
 pub use region::{Line, Region};
-pub use report::{CpuReport, Report, Running, SimError, Stopped, Waiting};
+pub use report::{CpuReport, LastAccess, Report, Running, SimError, Stopped, Waiting, Write};
 pub use tape::{Tape, Taped};

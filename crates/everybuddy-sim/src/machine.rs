@@ -173,6 +173,14 @@ impl<C: CostModel> Machine<C> {
         self
     }
 
+    /// Lets waits end that are bounded although no CPU is stopped: when all CPUs wait, they [poll](Self::polls). For
+    /// systems in which a CPU waits for another one that may be elsewhere. Slower.
+    #[must_use]
+    pub fn bounded_waits(mut self) -> Self {
+        self.plan.bounds_waits = true;
+        self
+    }
+
     /// Records which CPU wrote a word last, so that errors name it. This takes the host longer. A run in which CPUs
     /// are stopped or interrupted always records it.
     #[must_use]

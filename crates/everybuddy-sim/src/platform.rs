@@ -218,7 +218,7 @@ impl<B: Probe> SimCpu<B> {
         engine::work(instructions);
     }
 
-    /// Notes what the next accesses of this CPU [stand for](Instructions): a call begins, or has ended. Without effect
+    /// Sets what the accesses of this CPU [stand for](Instructions) until the next call of this function. Without effect
     /// outside a run. O(1), free of charge.
     pub fn path(&mut self, path: Instructions) {
         engine::path(path);

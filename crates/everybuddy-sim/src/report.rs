@@ -147,6 +147,26 @@ impl fmt::Display for Running {
     }
 }
 
+/// A write of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The CPU that made it.
+    pub cpu: CpuId,
+    /// The clock of that CPU after the write, in cycles.
+    pub at: u64,
+}
+
+/// The last access of a CPU. After an acquisition or a release of a lock, it is an access to a word of the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastAccess {
+    /// The line of the word.
+    pub line: Line,
+    /// The clock of the CPU after the access, in cycles.
+    pub at: u64,
+    /// The last write of the word before that, if another CPU made it: after an acquisition, the release before it.
+    pub before: Option<Write>,
+}
+
 /// A CPU that was [stopped](crate::Machine::stop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {

@@ -20,11 +20,11 @@ use everybuddy::CpuId;
 
 use crate::cores::RunQueues;
 use crate::cost::{Access, AccessKind, CostModel, Instructions, Park, Wake};
-use crate::faults::{Fault, Plan, Watched};
+use crate::faults::{Fault, Plan, Touched, Watched};
 use crate::random::SplitMix64;
 use crate::ready::{CPU_BITS, LONGEST, Ready, clock_of, key};
 use crate::region::{Line, Region};
-use crate::report::{CpuReport, Running, Stopped, Waiting};
+use crate::report::{CpuReport, LastAccess, Running, Stopped, Waiting};
 use crate::watchdog::{BETWEEN_LOOKS, Limits, Watchdog};
 
 const fn cpu_of(key: u64) -> CpuId {
@@ -602,7 +602,7 @@ impl<'m> Schedule<'m> {
             .collect();
         let is_ready = |cpu: &u16| !held.contains(cpu) && self.cpus[usize::from(*cpu)].cycles == 0;
         let of = |cpu| {
-            let (address, at) = watched.touched(CpuId(cpu))?;
+            let Touched { address, at, .. } = watched.touched(CpuId(cpu))?;
             Some(Running {
                 cpu: CpuId(cpu),
                 line: self.region.line(address),
@@ -612,6 +612,17 @@ impl<'m> Schedule<'m> {
         };
         let cpus = 0..self.cpus.len() as u16;
         cpus.filter(is_ready).filter_map(of).collect()
+    }
+
+    /// Returns the last access of the running CPU, if the run records writers.
+    pub(crate) fn last_access(&self) -> Option<LastAccess> {
+        let cpu = self.cpu();
+        let own = self.watched.as_ref()?.touched(cpu)?;
+        Some(LastAccess {
+            line: self.region.line(own.address),
+            at: own.at,
+            before: own.before.filter(|write| write.cpu != cpu),
+        })
     }
 
     /// Returns the CPUs that were stopped, by CPU number.

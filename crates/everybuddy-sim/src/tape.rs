@@ -12,6 +12,7 @@
 use everybuddy::{Counts, Event, Probe};
 
 use crate::engine;
+use crate::report::LastAccess;
 
 /// An event of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub struct Taped {
     pub at: u64,
     /// What happened.
     pub event: Event,
+    /// The last access of the CPU before a lock was acquired or released, or before it had waited for a domain. Known
+    /// if the run [records writers](crate::Machine::record_writers).
+    pub access: Option<LastAccess>,
 }
 
 /// The probe of a virtual CPU: the counts of all events, and the events themselves if it records.
@@ -72,18 +76,27 @@ impl Probe for Tape {
             _ => {}
         }
         if let Some(events) = &mut self.events {
-            let at = engine::clock().unwrap_or(0);
-            events.push(Taped { at, event });
+            let access = match event {
+                Event::Lock { .. } | Event::Unlock | Event::Ghost { .. } => engine::last_access(),
+                _ => None,
+            };
+            let now = engine::clock().unwrap_or(0);
+            // A CPU that shares its core may have lost it since it released the lock.
+            let at = match (event, access) {
+                (Event::Unlock, Some(release)) => release.at,
+                _ => now,
+            };
+            events.push(Taped { at, event, access });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use everybuddy::CpuToken;
+    use everybuddy::{CpuId, CpuToken, RawLock, SpinLock};
 
     use super::*;
-    use crate::{Machine, Region, SimCpu};
+    use crate::{Machine, Region, Sim, SimCpu, Write};
 
     #[test]
     fn a_wait_lasts_from_when_the_lock_was_wanted() {
@@ -112,6 +125,53 @@ mod tests {
     }
 
     #[test]
+    fn an_acquisition_knows_the_release_before_it_if_writers_are_recorded() {
+        let run = |mut machine: Machine| {
+            let lock = SpinLock::<Sim>::new();
+            let report = machine.run(Region::around(&lock), |cpu: &mut SimCpu| {
+                cpu.probe().start(true);
+                // The second CPU comes while the first one holds the lock.
+                cpu.work(u32::from(cpu.id().0) * 50);
+                let ((), waits) = lock.lock();
+                let contended = waits > 0;
+                cpu.probe().record(Event::Lock { contended, waits });
+                cpu.work(500);
+                lock.unlock(&());
+                cpu.probe().record(Event::Unlock);
+                cpu.probe().take()
+            });
+            report.unwrap().results
+        };
+        let known = run(Machine::new(2).record_writers());
+        let [acquired, released] = [0, 1].map(|event| known[0][event].access.unwrap());
+        assert_eq!((acquired.before, released.before), (None, None));
+        assert_eq!(released.at, known[0][1].at);
+        let next = known[1][0];
+        let release = Write {
+            cpu: CpuId(0),
+            at: released.at,
+        };
+        assert!(matches!(
+            next.event,
+            Event::Lock {
+                contended: true,
+                ..
+            }
+        ));
+        assert_eq!(next.access.unwrap().before, Some(release));
+        assert!(next.at > released.at);
+        let unknown = run(Machine::new(2));
+        let events = |all: &[Vec<Taped>]| -> Vec<(u64, Event)> {
+            all.iter()
+                .flatten()
+                .map(|own| (own.at, own.event))
+                .collect()
+        };
+        assert_eq!(events(&unknown), events(&known), "the run is the same");
+        assert!(unknown.iter().flatten().all(|own| own.access.is_none()));
+    }
+
+    #[test]
     fn events_are_kept_with_their_times_only_while_the_tape_records() {
         let report = Machine::new(1)
             .run(Region::NONE, |cpu: &mut SimCpu<Tape>| {
@@ -131,7 +191,11 @@ mod tests {
             })
             .unwrap();
         let (first, second, none, counts) = &report.results[0];
-        let taped = |at, event| Taped { at, event };
+        let taped = |at, event| Taped {
+            at,
+            event,
+            access: None,
+        };
         assert_eq!(first, &[taped(12, Event::Unlock), taped(13, Event::Extend)]);
         assert_eq!(second, &[taped(13, Event::Merge)]);
         assert!(none.is_empty());

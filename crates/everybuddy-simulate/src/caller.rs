@@ -7,7 +7,8 @@
 //! # Invariants
 //!
 //! A CPU that waits for other CPUs outside of calls has parked itself, as an idle CPU of a kernel does: otherwise a CPU
-//! that needs what is in its list would wait for it. The time is idle time and no part of a call.
+//! that needs what is in its list would wait for it. The time is idle time and no part of a call. It may do the work of
+//! services meanwhile.
 
 use everybuddy::platform::CpuToken;
 use everybuddy::{FrameAllocator, Pfn, Release, Request};
@@ -15,8 +16,8 @@ use everybuddy_measure::replay::memory::Random;
 use everybuddy_sim::{Sim, SimCpu};
 
 use crate::counted::{Counted, LOOK};
-use crate::services::Crew;
-use crate::timeline::Moment;
+use crate::services::{Crew, Spare};
+use crate::timeline;
 
 /// How fast CPUs make calls, and what is recorded of them.
 #[derive(Clone, Copy)]
@@ -40,6 +41,9 @@ pub(crate) struct Caller<'t, 'c> {
     is_recorded: bool,
     keeps_ends: bool,
     counted: Counted,
+    spare: Spare,
+    /// How often it has met the other CPUs.
+    meetings: u64,
 }
 
 impl<'t, 'c> Caller<'t, 'c> {
@@ -53,6 +57,8 @@ impl<'t, 'c> Caller<'t, 'c> {
             keeps_ends: pace.keeps_ends,
             cpu,
             counted: Counted::default(),
+            spare: Spare::default(),
+            meetings: 0,
         }
     }
 
@@ -91,13 +97,18 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.counted.end = self.cpu.now();
     }
 
-    /// Ends the measurement, and the calls of the CPU.
+    /// Ends the measurement, and the calls of the CPU. While others go on, it may do the work of services.
     pub(crate) fn stop(mut self) -> Counted {
         self.counted.stop = self.cpu.now();
-        let counted = std::mem::take(&mut self.counted);
-        self.is_recorded = false;
         self.park();
-        counted
+        self.crew.leave(self.meetings);
+        if self.crew.serves_in_waits() {
+            self.cpu.stand_aside();
+            while self.crew.goes_on() {
+                self.pass(LOOK);
+            }
+        }
+        self.counted
     }
 
     /// Lets a random time of at most `cycles` pass, outside of calls.
@@ -136,6 +147,13 @@ impl<'t, 'c> Caller<'t, 'c> {
     pub(crate) fn meet(&mut self) {
         self.park();
         let before = self.cpu.now();
+        self.meetings += 1;
+        self.crew.arrive();
+        if self.crew.serves_in_waits() {
+            while !self.crew.all_are_at(self.meetings) {
+                self.pass(LOOK);
+            }
+        }
         self.cpu.barrier();
         self.counted.idle += self.cpu.now() - before;
     }
@@ -147,6 +165,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.crew.system.park(self.cpu);
         self.progress();
         self.record("park", false, before);
+        self.spare.begin();
     }
 
     /// Calls the system, and returns the duration of the call with its result.
@@ -186,23 +205,40 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Records a call that has just ended, if that is wanted.
     fn record(&mut self, call: &'static str, is_counted: bool, begin: u64) {
         if self.is_recorded {
-            let end = self.cpu.now();
             let moments = &mut self.counted.moments;
-            moments.push(Moment::Begin {
-                at: begin,
-                call,
-                is_counted,
-            });
-            moments.extend(self.cpu.probe().take().into_iter().map(Moment::Inside));
-            moments.push(Moment::End { at: end });
+            timeline::note(moments, self.cpu, (call, begin), (is_counted, false));
         }
     }
 
-    /// Lets time pass, outside of calls, in a CPU that has parked itself.
+    /// Lets time pass, outside of calls, in a CPU that has parked itself and then looks whether it still has to wait.
     pub(crate) fn idle(&mut self, instructions: u32) {
         let before = self.cpu.now();
-        self.cpu.work(instructions);
+        self.pass(instructions);
         self.counted.idle += self.cpu.now() - before;
+    }
+
+    /// Does not go on for the time of this many instructions, outside of calls, in a CPU that has parked itself.
+    pub(crate) fn pause(&mut self, instructions: u32) {
+        if !self.crew.serves_in_waits() {
+            return self.idle(instructions);
+        }
+        // How long an instruction takes here is not known otherwise.
+        let before = self.cpu.now();
+        self.cpu.work(instructions.min(LOOK));
+        let first = self.cpu.now() - before;
+        self.counted.idle += first;
+        let until = before + first * u64::from(instructions) / u64::from(LOOK);
+        while self.cpu.now() < until {
+            self.idle(LOOK);
+        }
+    }
+
+    /// Does a unit of the work of services, if callers do that and there is one, or lets time pass.
+    fn pass(&mut self, instructions: u32) {
+        let (crew, spare) = (self.crew, &mut self.spare);
+        if !crew.serve_in_wait(self.cpu, spare, &mut self.counted) {
+            self.cpu.work(instructions);
+        }
     }
 
     /// Works before an allocation (0) or a free (1).

@@ -27,7 +27,7 @@ use crate::caller::Pace;
 use crate::counted::Counted;
 use crate::services::{Crew, Services};
 use crate::tasks;
-use crate::timeline::Moment;
+use crate::timeline::{Moment, part_at};
 use crate::trace::Deal;
 use crate::work::Work;
 use crate::workload::{self, Frees, Phases};
@@ -131,13 +131,15 @@ pub struct Cell {
     pub waits: Latency,
     /// How often a virtual CPU lost its CPU of the machine to another one.
     pub preemptions: u64,
-    /// What happened on each CPU, if that was recorded.
+    /// What happened on each CPU, if that was recorded: on those of callers, then on those of services.
     pub moments: Vec<Vec<Moment>>,
+    /// Where the parts of the metadata lie, by address.
+    pub layout: Vec<MetadataPart>,
     /// The parts of the metadata, by the cycles that calls spent on them, the most first.
     pub parts: Vec<PartTraffic>,
     /// The cycles of all calls that were spent on memory: accesses and waiting for locks.
     pub memory_cycles: u64,
-    /// The cycles in which services had work on CPUs of their own, and the units of that work.
+    /// The cycles in which services had work, on CPUs of their own or on those that waited, and the units of that work.
     pub background: (u64, u64),
     /// Accesses outside the metadata; none, if nothing escapes the model.
     pub outside: u64,
@@ -318,7 +320,12 @@ fn run(
         .cost(caches.seed(plan.seed))
         .limit(LARGEST_LIMIT)
         .patience(patience(plan, all));
-    if names_writers {
+    let work = Work::of(plan.spec);
+    let crew = Crew::new(system, cpus, plan.services, work, plan.is_recorded);
+    if crew.serves_in_waits() {
+        machine = machine.bounded_waits();
+    }
+    if names_writers || plan.is_recorded {
         machine = machine.record_writers();
     }
     if u32::from(all) > plan.hardware.cpus() {
@@ -329,7 +336,6 @@ fn run(
             Waiters::Sleep(_) => cores.sleeping_waiters(),
         });
     }
-    let crew = Crew::new(system, cpus, plan.services.of(system), Work::of(plan.spec));
     let pace = Pace {
         think: plan.think,
         seed: plan.seed,
@@ -361,16 +367,15 @@ fn run(
     };
     let mut report = report?;
 
-    let served = report.results.split_off(usize::from(cpus));
-    let background = served
-        .iter()
-        .fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));
     let moments = report.results.iter_mut();
     let moments = moments.map(|counted| std::mem::take(&mut counted.moments));
     let moments = match plan.is_recorded {
         true => moments.collect(),
         false => Vec::new(),
     };
+    let served = report.results.iter();
+    let background = served.fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));
+    report.results.truncate(usize::from(cpus));
     let requests = report.results.iter();
     let requests = requests.map(|counted| counted.allocate.len() as u64).sum();
     let (cycles, idle) = match plan.phases {
@@ -385,7 +390,7 @@ fn run(
         all(|counted| &counted.allocate),
         all(|counted| &counted.free),
     );
-    let parts = by_part(parts, machine.model());
+    let (layout, parts) = (parts.to_vec(), by_part(parts, machine.model()));
     Ok(Cell {
         cycles,
         idle,
@@ -398,6 +403,7 @@ fn run(
         waits: all(|counted| &counted.waits),
         preemptions: report.cpus.iter().map(|cpu| cpu.preemptions).sum(),
         moments,
+        layout,
         memory_cycles: parts
             .iter()
             .map(|part| part.traffic.cycles + part.traffic.waited)
@@ -411,13 +417,13 @@ fn run(
 
 /// Returns the number of CPUs that the services of a plan's system need.
 fn services(plan: &CellPlan<'_>, setup: &Setup<'_>) -> Result<u16, BuildError> {
-    if plan.services == Services::Callers {
+    if plan.services != Services::Own {
         return Ok(0);
     }
     let layout = metadata_layout::<Sim>(plan.spec, setup)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
     let system = build_any(plan.spec, setup, Memory::new(&mut memory))?;
-    Ok(plan.services.of(system).len() as u16)
+    Ok(plan.services.with_cpus(system).len() as u16)
 }
 
 /// Returns the time until the last CPU was done, and the time in which CPUs waited for others or were done.
@@ -452,12 +458,7 @@ fn apart(results: &mut [Counted]) -> (u64, u64) {
 
 /// Returns what an element of the part holds that a line is in.
 fn part_of(parts: &[MetadataPart], line: Line) -> &'static str {
-    let start = line.0 as usize * everybuddy::LINE;
-    let after = parts.partition_point(|part| part.start <= start);
-    match after.checked_sub(1) {
-        Some(index) => parts[index].what,
-        None => "unknown",
-    }
+    part_at(parts, line).map_or("unknown", |part| part.what)
 }
 
 /// Adds up what happened to the lines of each part.

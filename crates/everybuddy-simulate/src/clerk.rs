@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use everybuddy::platform::CpuToken;
 use everybuddy::{
     AllocateError, Census, CpuId, FrameAllocator, FrameRange, FrameState, FreeError, Order, Pfn,
-    Probe, RegionError, Release, Request, Size, Snapshot, Span, Violation,
+    Probe, Progress, RegionError, Release, Request, Service, Size, Snapshot, Span, Violation,
 };
 use everybuddy_sim::{Sim, SimCpu};
 
@@ -27,10 +27,14 @@ pub(crate) enum Kind {
     Allocate,
     Free,
     Park,
+    Serve,
 }
 
 /// What a CPU does in a request.
 type Doing = Box<dyn Fn(&mut SimCpu) + Send + Sync>;
+
+/// The instructions of a unit of work.
+pub(crate) const UNIT: u32 = 700;
 
 /// An allocator that gives each frame once and writes down what it is asked.
 #[derive(Default)]
@@ -41,6 +45,8 @@ pub(crate) struct Clerk {
     tells: Option<everybuddy::Event>,
     /// What a CPU does in every request.
     does: Option<Doing>,
+    /// Whether it has a service, which always has work.
+    serves: bool,
     /// Each call, parking included: the CPU, when it began, and whether it is a request, a free or neither.
     pub(crate) times: Mutex<Vec<(u16, u64, Kind)>>,
     pub(crate) log: Mutex<Vec<Asked>>,
@@ -62,6 +68,14 @@ impl Clerk {
     pub(crate) fn doing(does: Doing) -> Self {
         Self {
             does: Some(does),
+            ..Self::default()
+        }
+    }
+
+    /// Creates one with a service that always has work.
+    pub(crate) fn serving() -> Self {
+        Self {
+            serves: true,
             ..Self::default()
         }
     }
@@ -174,6 +188,22 @@ impl FrameAllocator<Sim> for Clerk {
     }
     fn frame_state(&self, _: Pfn) -> Option<FrameState> {
         None
+    }
+    fn services(&self) -> &'static [Service] {
+        const WORK: [Service; 1] = [Service {
+            name: "work",
+            own_thread: false,
+        }];
+        &WORK[..usize::from(self.serves)]
+    }
+    fn serve(&self, cpu: &mut SimCpu, _: usize, budget: u32) -> Progress {
+        assert_eq!(budget, 1, "one unit at a time");
+        self.note(cpu, Kind::Serve);
+        let parked = self.parked.lock().expect("no CPU has panicked");
+        assert!(parked.contains(&cpu.id().0), "a CPU that serves is parked");
+        drop(parked);
+        cpu.work(UNIT);
+        Progress::More
     }
     fn check(&self, _: &mut SimCpu) -> Result<Census, Violation> {
         unreachable!()

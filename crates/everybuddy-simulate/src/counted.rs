@@ -38,9 +38,9 @@ pub(crate) struct Counted {
     pub(crate) contended: [u64; 2],
     /// How long each lock was waited for in calls.
     pub(crate) waits: Vec<u64>,
-    /// Where this CPU runs a service: the time in which it had work.
+    /// Where this CPU runs services: the time in which they had work.
     pub(crate) busy: u64,
-    /// Where this CPU runs a service: units of work.
+    /// Where this CPU runs services: units of work.
     pub(crate) units: u64,
     /// What happened, if that is recorded.
     pub(crate) moments: Vec<Moment>,

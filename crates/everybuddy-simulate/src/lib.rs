@@ -13,7 +13,7 @@
 //! | [`trace`] | a trace, and how its tasks are dealt out to CPUs |
 //! | `tasks` | the tasks of a trace |
 //! | `regions` | the regions that the calls of a published program are for |
-//! | `services` | the services of a system, on CPUs of their own |
+//! | `services` | the services of a system, on CPUs of their own or on those that wait |
 //! | `counted` | what a CPU measures |
 //! | [`cell`] | one system under one load with one number of CPUs |
 //! | [`plan`] | all cells of a run |

@@ -277,7 +277,8 @@ impl Plan {
             )));
         }
         let name = format!("{}, simulated {}", self.name(id), self.machine);
-        Ok(timeline::encode(&name, self.hardware.mhz, &cell.moments))
+        let mhz = self.hardware.mhz;
+        Ok(timeline::encode(&name, mhz, &cell.moments, &cell.layout))
     }
 
     fn simulate(&self, id: &CellId) -> Result<Vec<Row>, Error> {
@@ -315,9 +316,12 @@ impl Plan {
             Frees::Other => Some(["+frees=other", "other CPUs free"]),
             Frees::One => Some(["+frees=one", "one CPU frees"]),
         };
-        let own = self.services == Services::Own;
-        let own = own.then_some(["+services=own", "services have CPUs of their own"]);
-        apart.into_iter().chain(frees).chain(own)
+        let services = match self.services {
+            Services::Callers => None,
+            Services::Own => Some(["+services=own", "services have CPUs of their own"]),
+            Services::Idle => Some(["+services=idle", "services run on CPUs that wait"]),
+        };
+        apart.into_iter().chain(frees).chain(services)
     }
 
     /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.
@@ -559,6 +563,9 @@ mod tests {
         let (name, remarks) = seen(Phases::Apart, Services::Own);
         assert_eq!(name, "simulate+phases=apart+services=own");
         assert_eq!(remarks, "; CPUs are apart; services have CPUs of their own");
+        let (name, remarks) = seen(Phases::Together, Services::Idle);
+        assert_eq!(name, "simulate+services=idle");
+        assert_eq!(remarks, "; services run on CPUs that wait");
     }
 
     #[test]
@@ -573,7 +580,7 @@ mod tests {
     fn what_changes_rows_changes_the_description_of_a_cell() {
         let plan = plan();
         let id = plan.cells()[0];
-        let changes: [fn(&mut Plan); 9] = [
+        let changes: [fn(&mut Plan); 10] = [
             |plan| plan.machine.push('2'),
             |plan| plan.hardware.mhz += 1,
             |plan| plan.frames *= 2,
@@ -583,6 +590,7 @@ mod tests {
             |plan| plan.frees = Frees::Other,
             |plan| plan.slice += 1,
             |plan| plan.services = Services::Own,
+            |plan| plan.services = Services::Idle,
         ];
         let changed = changes.iter().map(|change| {
             let mut plan = plan.clone();

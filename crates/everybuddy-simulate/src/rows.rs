@@ -294,6 +294,7 @@ mod tests {
             },
             preemptions: 7,
             moments: Vec::new(),
+            layout: Vec::new(),
             parts: vec![
                 part("lock", 100, 300),
                 part("map", 500, 97),

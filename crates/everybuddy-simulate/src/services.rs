@@ -1,14 +1,19 @@
-//! The services of a system, on CPUs of their own.
+//! The services of a system, on CPUs of their own or on those of callers that wait.
 //!
 //! # Purpose
 //!
-//! Some systems leave work to services, such as dividing and linking. A kernel runs them as threads, and their accesses
-//! cost what those of callers cost. Where no service runs, a request does the work itself when it needs the result.
+//! Some systems leave work to services, such as dividing and linking. A kernel runs them as threads, or at idle
+//! priority, and their accesses cost what those of callers cost. Where no service runs, a request does the work itself
+//! when it needs the result.
 //!
 //! # Invariants
 //!
-//! A service that finds work does the next unit immediately. Otherwise it looks again, less and less often, so that it
-//! does not take the lines that others need.
+//! A CPU that finds work does the next unit immediately. Otherwise it looks again, less and less often, so that it does
+//! not take the lines that others need. A caller does units only while it waits outside of calls, one at a time: after
+//! each of them it looks whether it still has to wait.
+//!
+//! A caller has parked itself while it serves, as the interface permits: a service touches no list of a CPU, so others
+//! may drain that list meanwhile.
 
 use std::cell::Cell;
 
@@ -17,6 +22,7 @@ use everybuddy::{FrameAllocator, Progress};
 use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
 
 use crate::counted::{Counted, LOOK};
+use crate::timeline;
 use crate::work::Work;
 
 /// Where the services of systems run.
@@ -25,21 +31,11 @@ pub enum Services {
     /// Nowhere: callers do their work when they need it.
     #[default]
     Callers,
-    /// Each on a CPU of its own, after those of the callers.
+    /// Each on a CPU of its own, after those of the callers: those that need a thread.
     Own,
-}
-
-impl Services {
-    /// Returns the services of a system that get a CPU of their own: those that need a thread. The others are for idle
-    /// moments of callers, which a simulated caller does not have.
-    pub(crate) fn of(self, system: &dyn FrameAllocator<Sim>) -> Vec<usize> {
-        let services = system.services().iter().enumerate();
-        let threads = services.filter(|(_, service)| service.own_thread);
-        match self {
-            Services::Callers => Vec::new(),
-            Services::Own => threads.map(|(number, _)| number).collect(),
-        }
-    }
+    /// On each CPU of a caller that waits outside of calls: all of them. CPUs must not share those of the machine,
+    /// since a CPU that serves does not give its turn to a caller.
+    Idle,
 }
 
 /// Looks in vain before the time between two looks first doubles, and between doublings.
@@ -47,18 +43,58 @@ const LOOKS: u32 = 64;
 /// The most doublings: up to 1,024 times [`LOOK`].
 const DOUBLES: u32 = 10;
 
+/// When a CPU without work looks for work again.
+#[derive(Default)]
+struct Looks {
+    /// Looks in vain since the last unit.
+    vain: u32,
+}
+
+impl Looks {
+    /// Notes a look in vain. Returns the instructions until the next one.
+    fn in_vain(&mut self) -> u32 {
+        let doubled = (self.vain.saturating_sub(LOOKS) / LOOKS).min(DOUBLES);
+        self.vain = self.vain.saturating_add(1);
+        LOOK << doubled
+    }
+}
+
+/// What a caller that waits knows of the work of services.
+#[derive(Default)]
+pub(crate) struct Spare {
+    looks: Looks,
+    /// The time of the next look.
+    next: u64,
+    /// The service at which it begins.
+    service: usize,
+}
+
+impl Spare {
+    /// Notes that a wait begins.
+    pub(crate) fn begin(&mut self) {
+        (self.looks, self.next) = (Looks::default(), 0);
+    }
+}
+
 /// The CPUs of a run: those that make calls, and behind them one for each service.
 pub(crate) struct Crew<'s> {
     /// The system.
     pub(crate) system: &'s dyn FrameAllocator<Sim>,
     /// The CPUs that make calls.
-    pub(crate) callers: u16,
+    callers: u16,
     /// The service of each CPU behind those, by its number.
-    pub(crate) services: Vec<usize>,
+    services: Vec<usize>,
+    /// The number of services whose work callers do while they wait.
+    idle_services: usize,
+    /// The callers that go on, and how often all of them have come to a meeting.
+    left: Cell<u16>,
+    arrivals: Cell<u64>,
     /// How often a CPU has said that counting begins.
     pub(crate) marks: Cell<u64>,
     /// What the accesses of the system stand for.
     pub(crate) work: Work,
+    /// Whether everything that happens is recorded.
+    is_recorded: bool,
 }
 
 impl<'s> Crew<'s> {
@@ -66,17 +102,93 @@ impl<'s> Crew<'s> {
     pub(crate) fn new(
         system: &'s dyn FrameAllocator<Sim>,
         callers: u16,
-        services: Vec<usize>,
+        services: Services,
         work: Work,
+        is_recorded: bool,
     ) -> Self {
-        let marks = Cell::new(0);
+        let all = system.services();
         Self {
             system,
             callers,
-            services,
-            marks,
+            services: services.with_cpus(system),
+            idle_services: match services {
+                Services::Idle => all.len(),
+                Services::Callers | Services::Own => 0,
+            },
+            left: Cell::new(callers),
+            arrivals: Cell::new(0),
+            marks: Cell::new(0),
             work,
+            is_recorded,
         }
+    }
+
+    /// Returns `true` if callers do the work of services while they wait.
+    pub(crate) fn serves_in_waits(&self) -> bool {
+        self.idle_services > 0
+    }
+
+    /// Notes that a caller has come to a meeting.
+    pub(crate) fn arrive(&self) {
+        self.arrivals.set(self.arrivals.get() + 1);
+    }
+
+    /// Returns `true` if all callers that go on have come to a meeting, by its number from 1. No caller leaves a
+    /// meeting before all have come.
+    pub(crate) fn all_are_at(&self, meeting: u64) -> bool {
+        self.arrivals.get() >= meeting * u64::from(self.left.get())
+    }
+
+    /// Notes that a caller comes to no more meetings, after it has come to this many.
+    pub(crate) fn leave(&self, meetings: u64) {
+        self.left.set(self.left.get() - 1);
+        self.arrivals.set(self.arrivals.get() - meetings);
+    }
+
+    /// Returns `true` if a caller goes on.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.left.get() > 0
+    }
+
+    /// Does a unit of the work of services on the CPU of a caller that waits. Returns `false` if there is none, or if
+    /// it is not yet time to look again.
+    pub(crate) fn serve_in_wait(
+        &self,
+        cpu: &mut SimCpu,
+        spare: &mut Spare,
+        counted: &mut Counted,
+    ) -> bool {
+        if self.idle_services == 0 || cpu.now() < spare.next {
+            return false;
+        }
+        for _ in 0..self.idle_services {
+            let service = spare.service;
+            spare.service = (service + 1) % self.idle_services;
+            if self.unit(cpu, service, counted) {
+                spare.looks = Looks::default();
+                return true;
+            }
+        }
+        // An instruction takes a cycle, as nearly as matters here.
+        spare.next = cpu.now() + u64::from(spare.looks.in_vain());
+        false
+    }
+
+    /// Does a unit of the work of a service. Returns `false` if there is none.
+    fn unit(&self, cpu: &mut SimCpu, service: usize, counted: &mut Counted) -> bool {
+        let before = cpu.now();
+        cpu.path(self.work.other);
+        let has_worked = self.system.serve(cpu, service, 1) == Progress::More;
+        if has_worked {
+            counted.busy += cpu.now() - before;
+            counted.units += 1;
+        }
+        if self.is_recorded {
+            let name = self.system.services()[service].name;
+            let moments = &mut counted.moments;
+            timeline::note(moments, cpu, (name, before), (false, !has_worked));
+        }
+        has_worked
     }
 
     /// Runs `body` on each CPU that makes calls, and the services on the others until all bodies have returned.
@@ -86,43 +198,44 @@ impl<'s> Crew<'s> {
         region: Region,
         body: impl Fn(&mut SimCpu) -> Counted,
     ) -> Result<Report<Counted>, SimError> {
-        let left = Cell::new(self.callers);
         machine.run(region, |cpu: &mut SimCpu| {
             let behind = cpu.id().0.checked_sub(self.callers).map(usize::from);
             if let Some(service) = behind.and_then(|behind| self.services.get(behind)) {
-                return self.serve(cpu, *service, &left);
+                return self.serve(cpu, *service);
             }
-            let counted = body(cpu);
-            left.set(left.get() - 1);
-            counted
+            body(cpu)
         })
     }
 
     /// Does the work of a service until no CPU is left that makes calls.
-    fn serve(&self, cpu: &mut SimCpu, service: usize, left: &Cell<u16>) -> Counted {
+    fn serve(&self, cpu: &mut SimCpu, service: usize) -> Counted {
         cpu.stand_aside();
-        cpu.path(self.work.other);
-        let mut counted = Counted::default();
-        let (mut idle, mut marks) = (0u32, 0);
-        while left.get() > 0 {
+        let (mut counted, mut looks, mut marks) = (Counted::default(), Looks::default(), 0);
+        while self.goes_on() {
             if self.marks.get() != marks {
                 // What was done before does not count.
                 marks = self.marks.get();
                 counted = Counted::default();
+                cpu.probe().start(self.is_recorded);
             }
-            let before = cpu.now();
-            let progress = self.system.serve(cpu, service, 1);
-            if progress == Progress::More {
-                counted.busy += cpu.now() - before;
-                counted.units += 1;
-                idle = 0;
-                continue;
+            match self.unit(cpu, service, &mut counted) {
+                true => looks = Looks::default(),
+                false => cpu.work(looks.in_vain()),
             }
-            let doubled = (idle.saturating_sub(LOOKS) / LOOKS).min(DOUBLES);
-            cpu.work(LOOK << doubled);
-            idle = idle.saturating_add(1);
         }
         self.system.park(cpu);
         counted
+    }
+}
+
+impl Services {
+    /// Returns the services of a system that get a CPU of their own.
+    pub(crate) fn with_cpus(self, system: &dyn FrameAllocator<Sim>) -> Vec<usize> {
+        let services = system.services().iter().enumerate();
+        let threads = services.filter(|(_, service)| service.own_thread);
+        match self {
+            Services::Callers | Services::Idle => Vec::new(),
+            Services::Own => threads.map(|(number, _)| number).collect(),
+        }
     }
 }

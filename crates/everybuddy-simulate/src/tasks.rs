@@ -83,7 +83,7 @@ impl Thread<'_, '_> {
         let turns = &self.deal.turns[self.caller.index()];
         if let Some(first) = turns.first() {
             let start = starts[first.copy as usize];
-            self.caller.idle(start.min(u64::from(u32::MAX)) as u32);
+            self.caller.pause(start.min(u64::from(u32::MAX)) as u32);
         }
         for turn in turns {
             self.call(*turn);

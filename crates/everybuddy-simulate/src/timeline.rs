@@ -11,12 +11,21 @@
 //! happened (refills, drains, extensions, ...). Three counters for each CPU: calls, contended calls and acquisitions of
 //! locks. Their last values add up to the rows of the run. Times are nanoseconds of the simulated machine.
 //!
+//! A lock is named by its part of the metadata. If it was waited for, a flow leads from its release by another CPU to its
+//! acquisition, which also names that CPU. A flow also leads from a CPU that hands over a domain, or a part of one, to the
+//! CPU that waited for it.
+//!
 //! # Invariants
 //!
-//! Slices nest, and each of them ends. In a track, time never decreases.
+//! Slices nest, and each of them ends. In a track, time never decreases. A flow has two ends, on different CPUs. It begins
+//! where a slice of its lock ends, or at an instant if the release is in no slice: a CPU that looks for a free domain
+//! acquires locks without events, and the CPU may not be recorded yet.
 
-use everybuddy::Event;
-use everybuddy_sim::Taped;
+use std::collections::VecDeque;
+
+use everybuddy::platform::CpuToken;
+use everybuddy::{Event, LINE, MetadataPart};
+use everybuddy_sim::{LastAccess, Line, SimCpu, Taped, Write};
 use prost::Message;
 
 /// What happened on a CPU, in order.
@@ -40,28 +49,151 @@ pub enum Moment {
     },
 }
 
+/// Adds what a CPU has recorded since the last call as a call that has just ended. Without events, an `optional` call is
+/// left out.
+pub(crate) fn note(
+    moments: &mut Vec<Moment>,
+    cpu: &mut SimCpu,
+    (call, begin): (&'static str, u64),
+    (is_counted, is_optional): (bool, bool),
+) {
+    let inside = cpu.probe().take();
+    if is_optional && inside.is_empty() {
+        return;
+    }
+    moments.push(Moment::Begin {
+        at: begin,
+        call,
+        is_counted,
+    });
+    moments.extend(inside.into_iter().map(Moment::Inside));
+    moments.push(Moment::End { at: cpu.now() });
+}
+
 /// Encodes the timeline of a run: the moments of each CPU, by number. `mhz` is the clock rate of the machine, and
-/// `name` stands above all tracks.
-pub fn encode(name: &str, mhz: u32, cpus: &[Vec<Moment>]) -> Vec<u8> {
-    let mut packets = vec![packet(Data::Track(TrackDescriptor {
+/// `name` stands above all tracks. `parts` are those of the metadata, by address: they name locks.
+pub fn encode(name: &str, mhz: u32, cpus: &[Vec<Moment>], parts: &[MetadataPart]) -> Vec<u8> {
+    let mut file = File {
+        bytes: Vec::new(),
+        mhz: u64::from(mhz.max(1)),
+        parts,
+    };
+    file.push(packet(Data::Track(TrackDescriptor {
         uuid: Some(PROCESS),
         process: Some(ProcessDescriptor {
             pid: Some(1),
             process_name: Some(name.to_string()),
         }),
         ..TrackDescriptor::default()
-    }))];
+    })));
+    let mut departures = departures(cpus);
+    let mut flows = 0;
     for (cpu, moments) in (0..).zip(cpus) {
-        let mut track = Track::new(cpu, mhz, &mut packets);
+        let departures = departures.get_mut(cpu as usize).map(std::mem::take);
+        let mut track = Track::new(cpu, &mut file, departures.unwrap_or_default(), flows);
         for moment in moments {
             track.add(moment);
         }
-        track.close(track.last);
+        track.end_all();
+        flows = track.flows;
     }
-    Trace { packet: packets }.encode_to_vec()
+    file.bytes
 }
 
-/// The most moments of a timeline: about 200 MB.
+/// What a CPU hands over to another one.
+#[derive(Clone, Copy)]
+struct Departure {
+    /// When it writes the word for which the other one waits, in cycles.
+    at: u64,
+    /// The number of the flow.
+    flow: u64,
+    /// The lock, if it is one.
+    lock: Option<Line>,
+}
+
+/// Returns what an event received from another CPU: a lock that was waited for, or a domain.
+fn received(taped: &Taped) -> Option<(Write, LastAccess)> {
+    let waited = match taped.event {
+        Event::Lock { contended, waits } => contended && waits > 0,
+        // A CPU that found a free domain itself has accessed another word last.
+        Event::Ghost { .. } => true,
+        _ => false,
+    };
+    let access = taped.access.filter(|_| waited)?;
+    Some((access.before?, access))
+}
+
+/// Returns what each CPU hands over, in the order of time. Flows are numbered from 1 in the order of the CPUs that they
+/// lead to, and of time.
+fn departures(cpus: &[Vec<Moment>]) -> Vec<VecDeque<Departure>> {
+    let mut all: Vec<Vec<Departure>> = vec![Vec::new(); cpus.len()];
+    let mut flow = 0;
+    for moment in cpus.iter().flatten() {
+        if let Moment::Inside(taped) = moment
+            && let Some((from, access)) = received(taped)
+        {
+            flow += 1;
+            let is_lock = matches!(taped.event, Event::Lock { .. });
+            if let Some(own) = all.get_mut(from.cpu.index()) {
+                own.push(Departure {
+                    at: from.at,
+                    flow,
+                    lock: is_lock.then_some(access.line),
+                });
+            }
+        }
+    }
+    for own in &mut all {
+        own.sort_by_key(|departure| departure.at);
+    }
+    all.into_iter().map(VecDeque::from).collect()
+}
+
+/// The file, to which packets are appended.
+struct File<'p> {
+    bytes: Vec<u8>,
+    mhz: u64,
+    parts: &'p [MetadataPart],
+}
+
+impl File<'_> {
+    fn push(&mut self, packet: TracePacket) {
+        let packet = Trace {
+            packet: vec![packet],
+        };
+        // A vector grows as needed.
+        let _ = packet.encode(&mut self.bytes);
+    }
+
+    fn nanoseconds(&self, cycles: u64) -> u64 {
+        (u128::from(cycles) * 1000 / u128::from(self.mhz)) as u64
+    }
+
+    /// Returns what something does with the lock in a line, as `waiting: buddy space 3`.
+    fn with_lock(&self, what: &str, line: Option<Line>) -> String {
+        let part = line.and_then(|line| Some((line, part_at(self.parts, line)?)));
+        match part {
+            Some((line, part)) if part.length > 1 => {
+                let number = (line.0 as usize * LINE - part.start) / part.size.max(1);
+                format!("{what}: {} {number}", part.what)
+            }
+            Some((_, part)) => format!("{what}: {}", part.what),
+            None => what.to_string(),
+        }
+    }
+}
+
+/// Returns the part of the metadata that a line is in.
+pub(crate) fn part_at(parts: &[MetadataPart], line: Line) -> Option<&MetadataPart> {
+    if line == Line::OUTSIDE {
+        return None;
+    }
+    let start = line.0 as usize * LINE;
+    let after = parts.partition_point(|part| part.start <= start);
+    parts.get(after.checked_sub(1)?)
+}
+
+/// The most moments of a timeline: a file of about 200 MB.
 pub const MOST_MOMENTS: usize = 4_000_000;
 
 /// The track above all others.
@@ -70,12 +202,17 @@ const PROCESS: u64 = 1;
 const COUNTERS: [&str; 3] = ["calls", "contended calls", "lock acquisitions"];
 /// The track of slices and one for each counter.
 const TRACKS: u64 = 1 + COUNTERS.len() as u64;
+/// The argument that names the CPU from which something was received.
+const FROM: &str = "from CPU";
 
 /// The packets of one CPU.
-struct Track<'p> {
-    packets: &'p mut Vec<TracePacket>,
-    mhz: u64,
+struct Track<'f, 'p> {
+    file: &'f mut File<'p>,
     slices: u64,
+    /// What it hands over from now on.
+    departures: VecDeque<Departure>,
+    /// The flows that lead to this CPU and to those before it.
+    flows: u64,
     /// The counters, in the order of [`COUNTERS`].
     counts: [i64; COUNTERS.len()],
     /// Whether the call had to wait.
@@ -89,10 +226,10 @@ struct Track<'p> {
     last: u64,
 }
 
-impl<'p> Track<'p> {
-    fn new(cpu: u64, mhz: u32, packets: &'p mut Vec<TracePacket>) -> Self {
+impl<'f, 'p> Track<'f, 'p> {
+    fn new(cpu: u64, file: &'f mut File<'p>, departures: VecDeque<Departure>, flows: u64) -> Self {
         let slices = PROCESS + 1 + cpu * TRACKS;
-        packets.push(packet(Data::Track(TrackDescriptor {
+        file.push(packet(Data::Track(TrackDescriptor {
             uuid: Some(slices),
             parent_uuid: Some(PROCESS),
             thread: Some(ThreadDescriptor {
@@ -103,7 +240,7 @@ impl<'p> Track<'p> {
             ..TrackDescriptor::default()
         })));
         for (uuid, name) in (slices + 1..).zip(COUNTERS) {
-            packets.push(packet(Data::Track(TrackDescriptor {
+            file.push(packet(Data::Track(TrackDescriptor {
                 uuid: Some(uuid),
                 parent_uuid: Some(slices),
                 name: Some(format!("{name}, CPU {cpu}")),
@@ -114,9 +251,10 @@ impl<'p> Track<'p> {
             })));
         }
         Self {
-            packets,
-            mhz: u64::from(mhz.max(1)),
+            file,
             slices,
+            departures,
+            flows,
             counts: [0; COUNTERS.len()],
             is_contended: false,
             wanted: None,
@@ -133,42 +271,116 @@ impl<'p> Track<'p> {
                 call,
                 is_counted,
             } => {
+                self.depart_before(at);
                 self.close(at);
                 self.call = Some(is_counted);
-                self.begin(at, call);
+                self.begin(at, call.to_string());
             }
-            Moment::Inside(Taped { at, event }) => self.inside(at, event),
-            Moment::End { at } => self.close(at),
+            Moment::Inside(taped) => {
+                // A wait is shown from its beginning.
+                let begin = match (taped.event, self.wanted) {
+                    (
+                        Event::Lock {
+                            contended: true, ..
+                        },
+                        Some(wanted),
+                    ) => wanted,
+                    _ => taped.at,
+                };
+                self.depart_before(begin);
+                self.inside(&taped);
+            }
+            Moment::End { at } => {
+                self.depart_before(at + 1);
+                self.close(at);
+            }
         }
     }
 
-    fn inside(&mut self, at: u64, event: Event) {
+    fn inside(&mut self, taped: &Taped) {
+        let Taped { at, event, access } = *taped;
         match event {
             Event::LockWanted => self.wanted = Some(at),
-            Event::Lock { contended, .. } => {
+            Event::Lock { contended, waits } => {
+                // A CPU that searched for a domain has accessed other words since it found one.
+                let searched = contended && waits == 0;
+                let lock = access.filter(|_| !searched).map(|access| access.line);
                 if contended {
-                    self.begin(self.wanted.unwrap_or(at), "wait for a lock");
+                    let name = self.file.with_lock("wait for a lock", lock);
+                    self.begin(self.wanted.unwrap_or(at), name);
+                    self.depart_before(at);
                     self.end(at);
                     self.is_contended = true;
                 }
                 self.wanted = None;
                 self.held += 1;
-                self.begin(at, "lock held");
+                let name = self.file.with_lock("lock held", lock);
+                let event = self.named(TYPE_SLICE_BEGIN, name);
+                let event = self.receiving(taped, event);
+                self.push(at, event);
                 if self.call == Some(true) {
                     self.count(at, 2);
                 }
             }
             Event::Unlock if self.held > 0 => {
                 self.held -= 1;
-                self.end(at);
+                let departure = self.take_departure(|next| next.at == at);
+                let flow_ids = departure.map(|own| own.flow).into_iter().collect();
+                let end = self.track_event(TYPE_SLICE_END);
+                self.push(at, TrackEvent { flow_ids, ..end });
             }
             other => {
                 self.is_contended |= matches!(other, Event::Ghost { .. });
                 if let Some(name) = instant(other) {
-                    self.event(at, TYPE_INSTANT, Some(name));
+                    let event = self.named(TYPE_INSTANT, name);
+                    let event = self.receiving(taped, event);
+                    self.push(at, event);
                 }
             }
         }
+    }
+
+    /// Adds to an event from which CPU something was received, if it was.
+    fn receiving(&mut self, taped: &Taped, event: TrackEvent) -> TrackEvent {
+        let Some((from, _)) = received(taped) else {
+            return event;
+        };
+        self.flows += 1;
+        TrackEvent {
+            terminating_flow_ids: vec![self.flows],
+            debug_annotations: vec![DebugAnnotation {
+                name: Some(FROM.to_string()),
+                uint_value: Some(from.cpu.0.into()),
+            }],
+            ..event
+        }
+    }
+
+    fn take_departure(&mut self, is_due: impl Fn(&Departure) -> bool) -> Option<Departure> {
+        let next = *self.departures.front().filter(|next| is_due(next))?;
+        self.departures.pop_front();
+        Some(next)
+    }
+
+    /// Adds instants for what was handed over before a time, outside of the slices of locks.
+    fn depart_before(&mut self, time: u64) {
+        while let Some(next) = self.take_departure(|next| next.at < time) {
+            let name = match next.lock {
+                Some(_) => self.file.with_lock("lock released", next.lock),
+                None => "domain handed over".to_string(),
+            };
+            let event = self.named(TYPE_INSTANT, name);
+            let flow_ids = vec![next.flow];
+            // A CPU that shares its core may have lost it since.
+            let at = next.at.max(self.last);
+            self.push(at, TrackEvent { flow_ids, ..event });
+        }
+    }
+
+    /// Ends all slices, and adds what is handed over later.
+    fn end_all(&mut self) {
+        self.close(self.last);
+        self.depart_before(u64::MAX);
     }
 
     /// Ends all slices.
@@ -188,25 +400,30 @@ impl<'p> Track<'p> {
         self.is_contended = false;
     }
 
-    fn begin(&mut self, at: u64, name: &'static str) {
-        self.event(at, TYPE_SLICE_BEGIN, Some(name.to_string()));
+    fn begin(&mut self, at: u64, name: String) {
+        let event = self.named(TYPE_SLICE_BEGIN, name);
+        self.push(at, event);
     }
 
     fn end(&mut self, at: u64) {
-        self.event(at, TYPE_SLICE_END, None);
+        let event = self.track_event(TYPE_SLICE_END);
+        self.push(at, event);
     }
 
-    fn event(&mut self, at: u64, kind: i32, name: Option<String>) {
-        self.last = at;
-        self.push(
-            at,
-            TrackEvent {
-                r#type: Some(kind),
-                track_uuid: Some(self.slices),
-                name,
-                counter_value: None,
-            },
-        );
+    /// Returns an event of the track of slices.
+    fn track_event(&self, kind: i32) -> TrackEvent {
+        TrackEvent {
+            r#type: Some(kind),
+            track_uuid: Some(self.slices),
+            ..TrackEvent::default()
+        }
+    }
+
+    fn named(&self, kind: i32, name: String) -> TrackEvent {
+        TrackEvent {
+            name: Some(name),
+            ..self.track_event(kind)
+        }
     }
 
     /// Adds one to a counter.
@@ -217,18 +434,19 @@ impl<'p> Track<'p> {
             TrackEvent {
                 r#type: Some(TYPE_COUNTER),
                 track_uuid: Some(self.slices + 1 + counter as u64),
-                name: None,
                 counter_value: Some(self.counts[counter]),
+                ..TrackEvent::default()
             },
         );
     }
 
     fn push(&mut self, at: u64, event: TrackEvent) {
-        let nanoseconds = u128::from(at) * 1000 / u128::from(self.mhz);
-        self.packets.push(TracePacket {
-            timestamp: Some(nanoseconds as u64),
+        self.last = at;
+        let packet = TracePacket {
+            timestamp: Some(self.file.nanoseconds(at)),
             ..packet(Data::Event(event))
-        });
+        };
+        self.file.push(packet);
     }
 }
 
@@ -337,7 +555,17 @@ struct CounterDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
+struct DebugAnnotation {
+    #[prost(uint64, optional, tag = "3")]
+    uint_value: Option<u64>,
+    #[prost(string, optional, tag = "10")]
+    name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    debug_annotations: Vec<DebugAnnotation>,
     #[prost(int32, optional, tag = "9")]
     r#type: Option<i32>,
     #[prost(uint64, optional, tag = "11")]
@@ -346,6 +574,10 @@ struct TrackEvent {
     name: Option<String>,
     #[prost(int64, optional, tag = "30")]
     counter_value: Option<i64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    flow_ids: Vec<u64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    terminating_flow_ids: Vec<u64>,
 }
 
 #[cfg(test)]
@@ -353,6 +585,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::num::NonZero;
 
+    use everybuddy::CpuId;
     use everybuddy_measure::choice;
     use everybuddy_measure::rows::Row;
 
@@ -361,10 +594,25 @@ mod tests {
     use crate::workload::{Frees, Phases};
     use crate::{Load, Plan};
 
-    /// Decodes a timeline and checks that slices nest and end, and that time never decreases in a track. Returns the
-    /// slices by name, and for each counter its name and last value.
-    fn checked(bytes: &[u8]) -> (BTreeMap<String, u64>, Vec<(String, i64)>) {
+    /// What a timeline contains.
+    struct Seen {
+        /// The slices by name, without the names of locks.
+        slices: BTreeMap<String, u64>,
+        /// For each counter, its name and last value.
+        counters: Vec<(String, i64)>,
+        /// For each flow, the names of the slice or instant where it begins and where it ends, and the call in which
+        /// it ends.
+        flows: Vec<[String; 3]>,
+    }
+
+    /// An end of a flow: its track and time, what ends or begins there, the call, and the CPU that is named.
+    type FlowEnd = (u64, u64, [String; 2], Option<u64>);
+
+    /// Decodes a timeline and checks that slices nest and end, and that time never decreases in a track. Checks that
+    /// each flow begins on one CPU, and ends on another one, which names the first one, and not earlier.
+    fn checked(bytes: &[u8]) -> Seen {
         let trace = Trace::decode(bytes).unwrap();
+        let mut ends: [BTreeMap<u64, FlowEnd>; 2] = Default::default();
         let mut names: BTreeMap<u64, String> = BTreeMap::new();
         let mut open: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();
@@ -388,11 +636,30 @@ mod tests {
             assert!(names.contains_key(&track), "a track is described first");
             let before = last.insert(track, at).unwrap_or(0);
             assert!(before <= at, "{}: {before} > {at}", names[&track]);
-            match event.r#type.unwrap() {
-                TYPE_SLICE_BEGIN => open.entry(track).or_default().push(event.name.unwrap()),
+            let kind = event.r#type.unwrap();
+            let name = match kind {
+                TYPE_SLICE_END => open.entry(track).or_default().pop(),
+                _ => event.name.clone(),
+            };
+            for (end, ids) in [&event.flow_ids, &event.terminating_flow_ids]
+                .into_iter()
+                .enumerate()
+            {
+                for id in ids {
+                    let from = event.debug_annotations.first();
+                    let from = from.map(|own| own.uint_value.unwrap());
+                    let call = open.get(&track).and_then(|slices| slices.first());
+                    let call = call.cloned().unwrap_or_default();
+                    let own = (track, at, [name.clone().unwrap(), call], from);
+                    assert_eq!(ends[end].insert(*id, own), None, "a flow has two ends");
+                }
+            }
+            match kind {
+                TYPE_SLICE_BEGIN => open.entry(track).or_default().push(name.unwrap()),
                 TYPE_SLICE_END => {
-                    let name = open.entry(track).or_default().pop();
-                    *slices.entry(name.expect("a slice has begun")).or_default() += 1;
+                    let name = name.expect("a slice has begun");
+                    let name = name.split(':').next().unwrap().to_string();
+                    *slices.entry(name).or_default() += 1;
                 }
                 TYPE_INSTANT => assert!(event.name.is_some()),
                 TYPE_COUNTER => {
@@ -405,7 +672,23 @@ mod tests {
         assert!(open.values().all(Vec::is_empty), "every slice ends");
         let counters = counters.into_iter();
         let counters = counters.map(|(track, value)| (names[&track].clone(), value));
-        (slices, counters.collect())
+        let [begins, ends] = ends;
+        assert!(begins.keys().eq(ends.keys()), "{begins:?} {ends:?}");
+        let flows = begins.into_values().zip(ends.into_values());
+        let flows = flows.map(|(begin, end)| {
+            let (from, released, [last, _], _) = begin;
+            let (to, acquired, [next, call], named) = end;
+            assert_ne!(from, to, "{last}");
+            assert!(released <= acquired, "{last}: {released} > {acquired}");
+            let cpu = named.expect("the end of a flow names the CPU where it begins");
+            assert_eq!(names[&from], format!("CPU {cpu}"));
+            [last, next, call]
+        });
+        Seen {
+            slices,
+            counters: counters.collect(),
+            flows: flows.collect(),
+        }
     }
 
     fn begin(at: u64, call: &'static str) -> Moment {
@@ -417,7 +700,72 @@ mod tests {
     }
 
     fn inside(at: u64, event: Event) -> Moment {
-        Moment::Inside(Taped { at, event })
+        let access = None;
+        Moment::Inside(Taped { at, event, access })
+    }
+
+    /// An event after an access to a word that another CPU has written before.
+    fn handed(at: u64, event: Event, line: u64, before: (u16, u64)) -> Moment {
+        let before = Write {
+            cpu: CpuId(before.0),
+            at: before.1,
+        };
+        let access = LastAccess {
+            line: Line(line),
+            at,
+            before: Some(before),
+        };
+        let access = Some(access);
+        Moment::Inside(Taped { at, event, access })
+    }
+
+    #[test]
+    fn flows_lead_from_a_release_to_the_acquisition_that_waited_for_it() {
+        let lock = |waits| Event::Lock {
+            contended: true,
+            waits,
+        };
+        let free = Event::Lock {
+            contended: false,
+            waits: 0,
+        };
+        let ghost = Event::Ghost { waits: 2 };
+        let part = |what, start, length| MetadataPart {
+            what,
+            start,
+            size: 128,
+            length,
+        };
+        let parts = [part("zone lock", 64, 1), part("space", 192, 4)];
+        let first = vec![
+            begin(10, "allocate"),
+            // A lock that was free has no flow, and neither has a domain that was searched for.
+            handed(11, free, 1, (1, 9)),
+            handed(12, lock(0), 1, (1, 9)),
+            inside(30, Event::Unlock),
+            inside(40, Event::Unlock),
+            // From an acquisition without events, and from before the first call.
+            handed(60, lock(1), 5, (1, 55)),
+            inside(70, Event::Unlock),
+            handed(80, ghost, 9, (1, 5)),
+            Moment::End { at: 90 },
+        ];
+        let second = vec![
+            begin(20, "free"),
+            handed(50, lock(3), 1, (0, 40)),
+            inside(52, Event::Unlock),
+            Moment::End { at: 58 },
+        ];
+        let bytes = encode("test", 1000, &[first, second], &parts);
+        let seen = checked(&bytes);
+        let expected = [
+            ["lock released: space 1", "lock held: space 1", "allocate"],
+            ["domain handed over", "ghost, 2 polls", "allocate"],
+            ["lock held: zone lock", "lock held: zone lock", "free"],
+        ];
+        assert_eq!(seen.flows, expected.map(|own| own.map(str::to_string)));
+        assert_eq!(seen.slices["lock held"], 4);
+        assert_eq!(seen.slices["wait for a lock"], 3);
     }
 
     #[test]
@@ -455,8 +803,13 @@ mod tests {
             // A call that does not end ends with the next one, or with the run.
             begin(95, "park"),
         ];
-        let bytes = encode("test", 2000, &[moments, vec![begin(5, "free")]]);
-        let (slices, counters) = checked(&bytes);
+        let bytes = encode("test", 2000, &[moments, vec![begin(5, "free")]], &[]);
+        let Seen {
+            slices,
+            counters,
+            flows,
+        } = checked(&bytes);
+        assert_eq!(flows.len(), 0, "no CPU is known that released a lock");
         let slice = |name: &str| slices.get(name).copied().unwrap_or(0);
         assert_eq!((slice("allocate"), slice("free"), slice("park")), (1, 4, 2));
         assert_eq!((slice("lock held"), slice("wait for a lock")), (5, 2));
@@ -485,8 +838,8 @@ mod tests {
 
     #[test]
     fn a_timeline_without_cpus_is_a_name() {
-        let (slices, counters) = checked(&encode("nothing", 0, &[]));
-        assert!(slices.is_empty() && counters.is_empty());
+        let seen = checked(&encode("nothing", 0, &[], &[]));
+        assert!(seen.slices.is_empty() && seen.counters.is_empty());
     }
 
     #[test]
@@ -495,20 +848,28 @@ mod tests {
             |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
         let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
         let variants = choice::workloads(&names(&["burst:random"])).unwrap();
-        for system in ["bs", "lis-31", "spring"] {
+        let calls_of = ["allocate", "free"];
+        for (system, services, least) in [
+            ("bs", Services::Callers, 100),
+            ("bs+lock=ticket", Services::Callers, 100),
+            ("lbs-31", Services::Callers, 100),
+            ("lis-31", Services::Callers, 0),
+            ("spring-core", Services::Callers, 10),
+            ("serewa", Services::Own, 100),
+        ] {
             let plan = Plan {
                 machine: machine.name.clone(),
                 hardware: machine.hardware,
                 loads: variants.iter().copied().map(Load::Workload).collect(),
                 specs: choice::parse(&names(&[system])).unwrap(),
-                cpus: vec![4],
+                cpus: vec![16],
                 frames: 8192,
-                think: 100,
+                think: 400,
                 shrink: 64,
                 phases: Phases::Together,
                 frees: Frees::Own,
                 slice: 10_000,
-                services: Services::Callers,
+                services,
                 stops: false,
                 seeds: vec![1],
             };
@@ -519,7 +880,11 @@ mod tests {
                 let same = |row: &&Row| (row.metric, row.statistic) == (metric, statistic);
                 rows.iter().filter(same).map(|row| row.value).sum()
             };
-            let (slices, counters) = checked(&plan.timeline(&plan.cells()[0]).unwrap());
+            let Seen {
+                slices,
+                counters,
+                flows,
+            } = checked(&plan.timeline(&plan.cells()[0]).unwrap());
             let last = |name: &str| -> i64 {
                 let of = |(counter, _): &&(String, i64)| counter.starts_with(name);
                 counters.iter().filter(of).map(|(_, value)| value).sum()
@@ -538,7 +903,39 @@ mod tests {
             assert_eq!(last("lock acquisitions") as f64, locks, "{system}");
             let both = slices["allocate"] + slices["free"];
             assert_eq!(both as f64, calls, "{system}");
-            assert!(system != "bs" || last("contended calls") > 0);
+            let waits = row("contended_wait", "count");
+            let in_calls = flows
+                .iter()
+                .filter(|[.., call]| calls_of.contains(&&call[..]));
+            let in_calls = in_calls.count();
+            // A CPU that finds its domain held takes another one: it waits, but no CPU hands anything over.
+            let is_all = if system.starts_with("spring") {
+                in_calls as f64 <= waits
+            } else {
+                in_calls as f64 == waits
+            };
+            assert!(is_all, "{system}: {in_calls} flows, {waits} waits");
+            assert!(in_calls >= least, "{system}: {in_calls} flows");
+            // Services are on CPUs of their own, and wait for locks, too.
+            assert_eq!(
+                flows.len() > in_calls,
+                services == Services::Own,
+                "{system}"
+            );
+            let mut slices = 0;
+            for [from, to, _] in &flows {
+                slices += usize::from(from == to);
+                let is_same = match from.split_once(": ") {
+                    Some(("lock released", lock)) => *to == format!("lock held: {lock}"),
+                    Some(("lock held", _)) => from == to,
+                    _ => from == "domain handed over" && to.starts_with("ghost, "),
+                };
+                assert!(is_same, "{from}, {to}");
+            }
+            assert!(
+                slices * 10 >= flows.len() * 8,
+                "{system}: most begin at slices"
+            );
         }
     }
 }

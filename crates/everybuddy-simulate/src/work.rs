@@ -3,7 +3,8 @@
 //! # Purpose
 //!
 //! The machine sees only accesses to shared memory. What a CPU executes around them differs from system to system, and
-//! from path to path: each access of a call stands for the instructions that were counted on the path which it takes.
+//! from path to path: each access of a call stands for the instructions that were counted on the paths of its operation
+//! and order.
 //!
 //! # Source
 //!
@@ -12,8 +13,8 @@
 //!
 //! # Invariants
 //!
-//! A call with the accesses of the shortest counted path executes the counted instructions. A longer call executes
-//! more, and never fewer.
+//! A call that makes as many accesses as the shortest counted path executes the instructions that were counted. A longer
+//! call executes more.
 
 use everybuddy::{Order, Release, Request, Size, SystemSpec};
 use everybuddy_sim::Instructions;
@@ -21,8 +22,9 @@ use everybuddy_sim::Instructions;
 /// The counts.
 const COUNTS: &str = include_str!("work.tsv");
 
-/// The orders of the counted paths: requests of other orders take the paths of the last one that is not larger.
-pub const ORDERS: [u8; 3] = [0, 3, 9];
+/// The orders of the counted paths, and of the smallest blocks that take them. Lists keep single frames, or orders up to
+/// 3 as well, and some of them blocks of 2 MiB.
+pub const ORDERS: [(u8, u8); 4] = [(0, 0), (3, 1), (5, 4), (9, 9)];
 
 /// The counted paths of requests and frees of blocks.
 const BLOCKS: [[&str; 3]; 2] = [
@@ -45,7 +47,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Returns the instructions of each access, if all stand for the same number.
+    /// Returns the same number of instructions for each access.
     fn each(self) -> Instructions {
         Instructions::each(thousandths(self.instructions / self.accesses))
     }
@@ -71,8 +73,9 @@ impl Counted<'_> {
         })
     }
 
-    /// Returns the instructions of a call, of which these paths were counted. The shortest one is charged exactly. What
-    /// an access beyond it stands for is a fit over the longer paths, by least squares of the relative error.
+    /// Returns the instructions of a call whose counted paths are given. The shortest one is charged exactly. What an
+    /// access beyond it stands for is a fit over the paths that are longer by a quarter, by least squares of the relative
+    /// error.
     fn call(&self, paths: [&str; 3]) -> Option<Instructions> {
         let mut counts = paths
             .into_iter()
@@ -83,7 +86,10 @@ impl Counted<'_> {
         let (short, longer) = counts.split_first()?;
         let (mut product, mut square) = (0.0, 0.0);
         for long in longer {
-            let further = ((long.accesses - short.accesses) / long.instructions).max(0.0);
+            if long.accesses < short.accesses * 1.25 {
+                continue;
+            }
+            let further = (long.accesses - short.accesses) / long.instructions;
             product += further * (1.0 - short.instructions / long.instructions);
             square += further * further;
         }
@@ -95,7 +101,7 @@ impl Counted<'_> {
                 per_further: thousandths(further),
                 ..each
             },
-            // All paths make as many accesses.
+            // No path is longer, or none takes more instructions.
             false => each,
         })
     }
@@ -104,44 +110,54 @@ impl Counted<'_> {
 /// The instructions of a system's paths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Requests and frees of blocks, by [`ORDERS`].
+    /// Requests and frees of blocks, by the orders of [`ORDERS`].
     pub blocks: [[Instructions; ORDERS.len()]; 2],
-    /// Requests for exact numbers of frames, and their frees.
+    /// Requests for exact numbers of frames, and their frees, also in parts.
     pub runs: [Instructions; 2],
     /// Everything else: services, and CPUs that park.
     pub other: Instructions,
 }
 
 impl Work {
-    /// Returns the instructions of a system's paths: of the same options if they were counted, otherwise of the system
-    /// with its defaults. O(length of the table).
+    /// Returns the instructions of a system's paths. If its options were not counted together, the last ones are left out
+    /// until what remains was counted. O(length of the table).
     ///
     /// # Panics
     /// If the table lacks the system, which a test excludes.
     pub fn of(spec: &SystemSpec) -> Self {
         let name = spec.to_string();
-        let counted = |system| {
-            let counted = Counted { system };
-            counted.path("next 0").is_some().then_some(counted)
-        };
-        let counted = counted(&name).or_else(|| counted(spec.row().name));
-        let counted = counted.expect("the counts of all systems are in work.tsv");
+        let is_counted = |system: &&str| Counted { system: *system }.path("next 0").is_some();
+        let mut names = std::iter::successors(Some(name.as_str()), |name| {
+            name.rsplit_once('+').map(|(before, _)| before)
+        });
+        let system = names.find(is_counted);
+        let system = system.expect("the counts of all systems are in work.tsv");
+        let counted = Counted { system };
         let block = |kinds: [&str; 3]| {
-            ORDERS.map(|order| {
+            ORDERS.map(|(order, _)| {
                 let paths = kinds.map(|kind| format!("{kind} {order}"));
                 let block = counted.call(paths.each_ref().map(String::as_str));
                 block.expect("these paths are in work.tsv")
             })
         };
-        let each = |path| counted.path(path).map(Count::each);
-        let run = |path| each(path).expect("this path is in work.tsv");
-        // The services of a system are much alike.
-        let other = ["serve compress", "serve dividing"];
-        let other = other.into_iter().find_map(each);
+        let mean = |paths: &[&str]| {
+            let counts: Vec<Count> = paths.iter().filter_map(|path| counted.path(path)).collect();
+            let sum = |of: fn(&Count) -> f64| counts.iter().map(of).sum::<f64>();
+            let all = Count {
+                accesses: sum(|count| count.accesses),
+                instructions: sum(|count| count.instructions),
+            };
+            (all.accesses > 0.0).then(|| all.each())
+        };
+        let run = |paths| mean(paths).expect("these paths are in work.tsv");
+        let services = mean(&["serve compress", "serve dividing", "serve linking"]);
         Self {
             blocks: [block(BLOCKS[0]), block(BLOCKS[1])],
-            runs: [run("run 260"), run("free-run 260")],
-            other: other.unwrap_or_else(|| run("free-many 0")),
+            runs: [
+                run(&["run 260"]),
+                run(&["free-run 260", "free-part 100", "free-rest 160"]),
+            ],
+            other: services.unwrap_or_else(|| run(&["free-many 0"])),
         }
     }
 
@@ -165,14 +181,15 @@ impl Work {
 
 /// Returns the index in [`ORDERS`] of the paths that requests of an order take.
 fn class(order: Order) -> usize {
-    let larger = ORDERS.partition_point(|counted| *counted <= order.get());
-    larger.saturating_sub(1)
+    let later = ORDERS.partition_point(|(_, least)| *least <= order.get());
+    later.saturating_sub(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use everybuddy::systems::ROWS;
+    use everybuddy::{Block, Pfn};
 
     fn work(name: &str) -> Work {
         Work::of(&name.parse().unwrap())
@@ -192,7 +209,7 @@ mod tests {
         for row in ROWS {
             let (work, counted) = (work(row.name), Counted { system: row.name });
             for (kind, names) in BLOCKS.into_iter().enumerate() {
-                for (class, order) in ORDERS.into_iter().enumerate() {
+                for (class, (order, _)) in ORDERS.into_iter().enumerate() {
                     let counts =
                         names.map(|name| counted.path(&format!("{name} {order}")).unwrap());
                     let error = |count: &Count| {
@@ -232,14 +249,55 @@ mod tests {
     }
 
     #[test]
-    fn orders_between_the_counted_ones_take_the_paths_of_the_smaller() {
-        let classes = [0, 1, 2, 3, 4, 8, 9, 10, 18].map(|order| class(Order::new(order).unwrap()));
-        assert_eq!(classes, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    fn orders_take_the_paths_of_one_that_lists_treat_alike() {
+        let orders = [0, 1, 2, 3, 4, 5, 8, 9, 10, 18];
+        let classes = orders.map(|order| class(Order::new(order).unwrap()));
+        assert_eq!(classes, [0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
     }
 
     #[test]
-    fn options_that_were_not_counted_take_the_paths_of_the_system() {
+    fn a_request_and_a_free_take_their_own_paths() {
+        for name in ["bs", "lis-31", "serewa"] {
+            let work = work(name);
+            let order = Order::new(3).unwrap();
+            let block = Block::new(Pfn(8), order);
+            let calls = [
+                (work.allocate(&Request::FRAME), work.blocks[0][0]),
+                (work.allocate(&Request::order(order)), work.blocks[0][1]),
+                (work.allocate(&Request::frames(5)), work.runs[0]),
+                (work.free(&Release::frame(Pfn(8))), work.blocks[1][0]),
+                (work.free(&Release::block(block)), work.blocks[1][1]),
+                (work.free(&Release::frames(Pfn(8), 5)), work.runs[1]),
+            ];
+            for (index, (taken, own)) in calls.iter().enumerate() {
+                assert_eq!(taken, own, "{name}, {index}");
+                let others = calls.iter().enumerate().filter(|other| other.0 != index);
+                for (other, (_, path)) in others {
+                    assert_ne!(taken, path, "{name}: {index} and {other}");
+                }
+            }
+        }
+        let services = Counted { system: "serewa" };
+        let all = ["serve dividing", "serve linking"].map(|path| services.path(path).unwrap());
+        let mean =
+            (all[0].instructions + all[1].instructions) / (all[0].accesses + all[1].accesses);
+        assert_eq!(work("serewa").other, Instructions::each(thousandths(mean)));
+    }
+
+    #[test]
+    fn options_that_were_not_counted_together_are_left_out_from_the_last() {
         assert_ne!(work("bs+zone=spaces"), work("bs"));
-        assert_eq!(work("bs+zone=spaces+lock=ticket"), work("bs"));
+        let spec: SystemSpec = "bs+zone=spaces+select=fresh".parse().unwrap();
+        assert_eq!(spec.to_string(), "bs+zone=spaces+select=fresh");
+        assert_eq!(Work::of(&spec), work("bs+zone=spaces"));
+        assert_eq!(work("bs+lock=ticket+line=beside"), work("bs+lock=ticket"));
+    }
+
+    #[test]
+    fn names_in_the_table_are_written_as_specs_are() {
+        for line in COUNTS.lines().skip(1) {
+            let (name, _) = line.split_once('\t').unwrap();
+            assert_eq!(name.parse::<SystemSpec>().unwrap().to_string(), name);
+        }
     }
 }

@@ -326,7 +326,8 @@ mod tests {
     use everybuddy_measure::choice;
 
     use super::*;
-    use crate::clerk::{Asked, Clerk, Kind};
+    use crate::Services;
+    use crate::clerk::{Asked, Clerk, Kind, UNIT};
     use crate::work::Work;
 
     /// Runs a workload on four CPUs, with an allocator that writes down what it is asked.
@@ -334,7 +335,16 @@ mod tests {
         of("burst:in-order", clerk, (phases, Frees::Own))
     }
 
-    fn of(workload: &str, clerk: &Clerk, (phases, frees): (Phases, Frees)) -> Vec<Counted> {
+    fn of(workload: &str, clerk: &Clerk, how: (Phases, Frees)) -> Vec<Counted> {
+        serving(workload, clerk, how, Services::Callers)
+    }
+
+    fn serving(
+        workload: &str,
+        clerk: &Clerk,
+        (phases, frees): (Phases, Frees),
+        services: Services,
+    ) -> Vec<Counted> {
         let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
         let variants = choice::workloads(&[workload.to_string()]).unwrap();
         let setting = Setting {
@@ -355,7 +365,7 @@ mod tests {
             &setting,
             (phases, frees),
             pace,
-            &Crew::new(clerk, 4, Vec::new(), Work::default()),
+            &Crew::new(clerk, 4, services, Work::default(), false),
             &mut machine,
             Region::NONE,
         );
@@ -475,6 +485,54 @@ mod tests {
         // The last call of a run is followed by none, and runs of frees are longer than a hundred.
         assert!(hints.iter().any(|hint| hint.left == 0));
         assert!(hints.iter().map(|hint| hint.left).max() > Some(100));
+    }
+
+    #[test]
+    fn cpus_that_wait_serve_and_go_on_after_a_unit() {
+        for (workload, phases) in [
+            ("burst:in-order", Phases::Together),
+            ("burst:in-order", Phases::Apart),
+            ("handover", Phases::Together),
+        ] {
+            let clerk = Clerk::serving();
+            let counted = serving(workload, &clerk, (phases, Frees::Own), Services::Idle);
+            let times = clerk.times.into_inner().unwrap();
+            let units: u64 = counted.iter().map(|own| own.units).sum();
+            let busy: u64 = counted.iter().map(|own| own.busy).sum();
+            assert!(units > 0 && busy >= units * u64::from(UNIT) / 4);
+            for cpu in 0..4 {
+                let calls: Vec<_> = times.iter().filter(|call| call.0 == cpu).collect();
+                // Only in a wait, which begins with parking: never between two calls.
+                for pair in calls.windows(2) {
+                    let [before, after] = [pair[0].2, pair[1].2];
+                    let is_wait = matches!(before, Kind::Park | Kind::Serve);
+                    assert!(after != Kind::Serve || is_wait, "{before:?}, {after:?}");
+                }
+            }
+            let is_call = |kind| matches!(kind, Kind::Allocate | Kind::Free);
+            let last = times.iter().rposition(|call| is_call(call.2)).unwrap();
+            let ends: HashMap<u16, u64> = times.iter().map(|call| (call.0, call.1)).collect();
+            let longest = ends.values().max().unwrap() - times[last].1;
+            assert!(
+                longest < 10_000,
+                "no CPU serves when none makes calls: {longest}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_meet_soon_after_the_last_one_comes() {
+        let (clerk, serving_clerk) = (Clerk::default(), Clerk::serving());
+        let how = (Phases::Together, Frees::Own);
+        let alone = of("burst:in-order", &clerk, how);
+        let served = serving("burst:in-order", &serving_clerk, how, Services::Idle);
+        let length = |all: &[Counted]| {
+            let end = all.iter().map(|own| own.end).max();
+            end.unwrap() - all.iter().map(|own| own.start).min().unwrap()
+        };
+        let (alone, served) = (length(&alone), length(&served));
+        // Sections end a unit later at most, and there are fewer than twenty.
+        assert!(served < alone + 20 * u64::from(UNIT), "{alone}, {served}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! Users look up what a simulated machine is made of, how well each number is known, and what instructions it executes.
-//! They measure their own host to compare the simulation with it.
+//! Users look up what a simulated machine is made of, how well each number is known, and how many instructions an
+//! access stands for. They measure their own host to compare the simulation with it.
 //!
 //! # Invariants
 //!

@@ -66,11 +66,13 @@ Examples:
   everybuddy simulate --html scaling.html
         write a page: calls and times over the number of CPUs, and what stops each system
   everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
-        show what each CPU does, in the viewer ui.perfetto.dev
+        show what each CPU does, and which CPU gets a lock from which, in the viewer ui.perfetto.dev
   everybuddy simulate --machine x5570 --cpus 8,16,32 --slice 1000000
         twice as many virtual CPUs as the machine has: lock holders are preempted
   everybuddy simulate --systems serewa --cpus 1,2,4 --services own
         dividing and linking on CPUs of their own, and what they cost the callers
+  everybuddy simulate --systems serewa,spring --trace gcc_build --cpus 16 --services idle
+        CPUs do the work of services while they wait for others
   everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
         which conclusions depend on the numbers of the machine?
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
@@ -159,7 +161,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
-    /// Where services run: nowhere, so that callers do the work, or on a CPU for each service
+    /// Where services run: nowhere (callers do the work), on own CPUs, or on CPUs that wait
     #[arg(long, value_enum, default_value_t = Hosts::Callers)]
     services: Hosts,
 
@@ -177,7 +179,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "resume")]
     sensitivity: bool,
 
-    /// Write what callers do to FILE, in Perfetto's format: of one system, load and --cpus
+    /// Write what CPUs do, also hand-overs of locks, to FILE in Perfetto's format: of one run
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 
@@ -209,6 +211,7 @@ enum Freeing {
 enum Hosts {
     Callers,
     Own,
+    Idle,
 }
 
 /// Checks the arguments without simulating anything.
@@ -514,6 +517,11 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
             machine.name,
         )));
     }
+    if let (true, Hosts::Idle) = (u32::from(most) > all, arguments.services) {
+        return Err(Error::usage(format!(
+            "--services idle: {most} virtual CPUs take turns on {all}, so those that wait leave their turn to others\n             help: choose fewer --cpus, or --services callers or own",
+        )));
+    }
     if most > MOST_CPUS {
         return Err(Error::usage(format!(
             "--cpus {most}: at most {MOST_CPUS} virtual CPUs can be simulated"
@@ -606,6 +614,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         services: match arguments.services {
             Hosts::Callers => Services::Callers,
             Hosts::Own => Services::Own,
+            Hosts::Idle => Services::Idle,
         },
         stops: arguments.to_limit,
         seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),

@@ -79,7 +79,7 @@ pub fn list(machines: &[Machine], style: &Style) -> String {
 fn paths(work: &Work) -> Vec<(String, Instructions)> {
     let mut paths = Vec::new();
     for (call, blocks, run) in [("allocate", 0, 0), ("free", 1, 1)] {
-        for (order, path) in ORDERS.into_iter().zip(work.blocks[blocks]) {
+        for ((order, _), path) in ORDERS.into_iter().zip(work.blocks[blocks]) {
             paths.push((format!("{call} {order}"), path));
         }
         paths.push((format!("{call} run"), work.runs[run]));
@@ -105,9 +105,6 @@ pub fn work(style: &Style) -> String {
     let instructions = |thousandths: u32| format!("{:.1}", f64::from(thousandths) / 1000.0);
     let text = |path: Instructions| match path.shortest {
         0 => instructions(path.per_further),
-        short if path.per_access == path.per_further => {
-            format!("{short}: {}", instructions(path.per_access))
-        }
         short => format!(
             "{short}: {}, {}",
             instructions(path.per_access),
@@ -137,10 +134,11 @@ pub fn work(style: &Style) -> String {
     out + &style.wrapped(
         "",
         0,
-        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` are 10.9 \
-         for each of the first 12 accesses of a call, which are those of the shortest path, and 14.3 for each further \
-         one. The columns are calls and orders; orders between them take the paths of the smaller one. A run is an \
-         exact number of frames. Other: services, and CPUs that park. Callgrind counted the instructions (ci/work.sh).",
+        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` means 10.9 \
+         for each of the first 12 accesses of a call, as many as the shortest path makes, and 14.3 for each further \
+         one. A single number applies to all accesses. The columns are calls and orders: 0, 1 to 3, 4 to 8, and 9 and \
+         more. `run` is an exact number of frames. `other` covers services, and CPUs that park. Callgrind counted the \
+         instructions (ci/work.sh).",
     )
 }
 

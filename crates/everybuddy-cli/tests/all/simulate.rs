@@ -248,6 +248,10 @@ fn a_trace_that_cannot_be_simulated_is_explained() {
             "2 copies of the trace",
         ),
         (&["--trace", &trace, "--resume", &trace], "--resume"),
+        (
+            &["--cpus", "32", "--slice", "100000", "--services", "idle"],
+            "--services idle: 32 virtual CPUs take turns on 16",
+        ),
     ] {
         let own = ["simulate", "--machine", "x5570", "--systems", "bs"];
         everybuddy(&[&own[..], arguments].concat()).refused(&[message, "help"]);

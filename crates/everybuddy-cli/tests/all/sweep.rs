@@ -511,7 +511,7 @@ fn a_missing_or_wrong_python_is_explained() {
 /// The Python of the program runs: with its libraries a search succeeds, and without them, or without a cluster, the
 /// error says what is missing.
 #[test]
-fn the_own_python_runs_or_says_what_it_lacks() {
+fn the_programs_python_runs_or_says_what_is_missing() {
     if Command::new("python3").arg("--version").output().is_err() {
         eprintln!("no python3: skipped");
         return;

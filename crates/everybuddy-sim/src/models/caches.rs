@@ -63,6 +63,8 @@ pub struct Caches {
     instructions: Instructions,
     /// What the next accesses of each CPU stand for.
     paths: Vec<Instructions>,
+    /// The accesses that were left of the shortest path of each CPU when it began to wait.
+    left: Vec<u32>,
     random: SplitMix64,
     places: Vec<Place>,
     cores: Vec<Core>,
@@ -93,6 +95,7 @@ impl Caches {
             seed: 0,
             instructions: Instructions::default(),
             paths: Vec::new(),
+            left: Vec::new(),
             random: SplitMix64::new(0),
             places: Vec::new(),
             cores: Vec::new(),
@@ -112,7 +115,7 @@ impl Caches {
         Self { seed, ..self }
     }
 
-    /// Sets the instructions that the accesses of a CPU stand for which has begun no [path](crate::SimCpu::path).
+    /// Sets what the accesses of a CPU stand for that has begun no [path](crate::SimCpu::path).
     #[must_use]
     pub fn instructions(self, instructions: Instructions) -> Self {
         Self {
@@ -417,6 +420,7 @@ impl CostModel for Caches {
         self.is_active = vec![true; usize::from(cpus)];
         self.remainders = vec![0; usize::from(cpus)];
         self.paths = vec![self.instructions; usize::from(cpus)];
+        self.left = vec![self.instructions.shortest; usize::from(cpus)];
         self.outside = 0;
     }
 
@@ -480,6 +484,9 @@ impl CostModel for Caches {
                 }
             }
         };
+        let traffic = self.lines.traffic(line);
+        traffic.accesses += 1;
+        traffic.cycles += charge.cycles;
         let thousandths = self.paths[cpu.index()].next();
         let charge = Charge {
             cycles: charge.cycles + self.execute(cpu, u64::from(thousandths)),
@@ -491,14 +498,14 @@ impl CostModel for Caches {
         {
             self.fetch_again(line, now + charge.visible);
         }
-        let traffic = self.lines.traffic(line);
-        traffic.accesses += 1;
-        traffic.cycles += charge.cycles;
         charge
     }
 
     fn park(&mut self, park: Park) {
         let cpu = park.cpu;
+        if park.attempt == 0 {
+            self.left[cpu.index()] = self.paths[cpu.index()].shortest;
+        }
         let arrival = match self.hardware.waiters {
             Waiters::Sleep(_) => {
                 self.is_active[cpu.index()] = false;
@@ -523,6 +530,8 @@ impl CostModel for Caches {
 
     fn wake(&mut self, wake: Wake) -> u64 {
         self.is_active[wake.cpu.index()] = true;
+        // A CPU that looks again and again does not get further on its path.
+        self.paths[wake.cpu.index()].shortest = self.left[wake.cpu.index()];
         let runs = match self.hardware.waiters {
             Waiters::Sleep(cycles) => wake.visible + u64::from(cycles),
             Waiters::Spin | Waiters::BackOff(_) => {
@@ -549,6 +558,7 @@ impl CostModel for Caches {
 
     fn path(&mut self, cpu: CpuId, path: Instructions) {
         self.paths[cpu.index()] = path;
+        self.left[cpu.index()] = path.shortest;
     }
 
     fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {

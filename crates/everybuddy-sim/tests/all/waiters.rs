@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
 use everybuddy::{CpuToken, Platform, RawLock, SpinLock, TicketLock};
-use everybuddy_sim::{Caches, Hardware, Machine, Region, Sim, SimCpu, Waiters};
+use everybuddy_sim::{
+    Caches, Hardware, Machine, Region, Sim, SimAtomicU32, SimCpu, SimError, Waiters,
+};
 
 use crate::caches::{Here, at, one_socket, run};
 
@@ -147,4 +149,31 @@ fn three_waiters_that_back_off_leave_the_line_to_the_holder() {
         let expected = [(220, 0), (20_748, 2), (30_904, 3), (43_502, 1)];
         assert_eq!(log, expected, "no order is drawn");
     }
+}
+
+/// All CPUs wait for a word that none writes, and give up after this many polls.
+#[test]
+fn bounded_waits_end_although_all_cpus_wait() {
+    const POLLS: u32 = 50;
+    let word = SimAtomicU32::new(0);
+    let run = |mut machine: Machine| {
+        machine.run(Region::around(&word), |_: &mut SimCpu| {
+            let mut polls = 0;
+            while polls < POLLS && word.load(Relaxed) == 0 {
+                <Sim>::wait(&word, 0, polls);
+                polls += 1;
+            }
+            polls
+        })
+    };
+    let report = run(Machine::new(3).bounded_waits()).unwrap();
+    assert_eq!(report.results, [POLLS; 3]);
+    let waiting = |error| match error {
+        SimError::Deadlock { waiting } => waiting.len(),
+        error => panic!("{error}"),
+    };
+    assert_eq!(run(Machine::new(3)).map_err(waiting).err(), Some(3));
+    // A wait that is not bounded is still found.
+    let bounded = Machine::new(3).bounded_waits().polls(POLLS / 2);
+    assert_eq!(run(bounded).map_err(waiting).err(), Some(3));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everybuddy::platform::{AtomicWord, CpuToken, Ordering::Relaxed};
 use everybuddy::systems::{ROWS, Row};
-use everybuddy::{RawLock, SpinLock};
+use everybuddy::{Event, RawLock, SpinLock};
 use everybuddy_measure::choice;
 use everybuddy_sim::{SimAtomicU32, SimCpu};
 
@@ -31,6 +31,16 @@ fn served(
     think: u32,
     (phases, services): (Phases, Services),
 ) -> Cell {
+    let how = (phases, services, Frees::Own);
+    simulated((cpus, system, workload, think), how, false)
+}
+
+/// Runs a workload on a machine of 16 CPUs with little memory.
+fn simulated(
+    (cpus, system, workload, think): (u16, &str, &str, u32),
+    (phases, services, frees): (Phases, Services, Frees),
+    is_recorded: bool,
+) -> Cell {
     let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
     let variants = choice::workloads(&[workload.to_string()]).unwrap();
     let load = Load::Workload(variants[0]);
@@ -44,10 +54,10 @@ fn served(
         shrink: 64,
         seed: 1,
         phases,
-        frees: Frees::Own,
+        frees,
         slice: 10_000,
         services,
-        is_recorded: false,
+        is_recorded,
     };
     simulate(&plan).unwrap()
 }
@@ -150,6 +160,74 @@ fn services_work_on_cpus_of_their_own() {
     }
 }
 
+/// Returns the splits, coalescings and moves of blocks in calls.
+fn work_of(cell: &Cell) -> u64 {
+    let mut is_call = false;
+    let mut work = 0;
+    for moment in cell.moments.iter().flatten() {
+        match moment {
+            Moment::Begin { is_counted, .. } => is_call = *is_counted,
+            Moment::Inside(taped) if is_call => {
+                let event = taped.event;
+                work += u64::from(matches!(
+                    event,
+                    Event::Split(_) | Event::Coalesce(_) | Event::Link
+                ));
+            }
+            _ => {}
+        }
+    }
+    work
+}
+
+#[test]
+fn cpus_that_wait_do_work_that_callers_then_do_not_find() {
+    // One CPU frees what all have allocated: the others wait meanwhile.
+    let run = |services| {
+        let how = (Phases::Together, services, Frees::One);
+        simulated((4, "serewa", "burst:random", 1000), how, true)
+    };
+    let [alone, idle] = [Services::Callers, Services::Idle].map(run);
+    assert_eq!((alone.calls(), alone.refused), (idle.calls(), idle.refused));
+    assert_eq!((alone.background, idle.outside), ((0, 0), 0));
+    let (busy, units) = idle.background;
+    assert!(units > 100 && busy > units, "{busy}, {units}");
+    assert!(busy < idle.idle + 1000 * units, "{busy} of {}", idle.idle);
+    let (before, after) = (work_of(&alone), work_of(&idle));
+    assert!(after * 4 < before * 3, "{after} of {before}");
+    assert!(run(Services::Idle) == idle, "a run is the same each time");
+}
+
+#[test]
+fn services_of_every_system_run_on_cpus_that_wait() {
+    let how = (Phases::Together, Services::Idle);
+    for system in ["spring", "spring-core", "serewa", "serewa+manager=thread"] {
+        for workload in ["burst:random", "handover"] {
+            let cell = served(4, system, workload, 1000, how);
+            let name = format!("{system} on {workload}");
+            assert!(cell.background.1 > 0, "{name}");
+            assert_eq!((cell.refused, cell.outside), (0, 0), "{name}");
+        }
+        let how = (Phases::Apart, Services::Idle);
+        let cell = served(4, system, "burst:random", 1000, how);
+        assert!(cell.background.1 > 0, "{system}");
+    }
+}
+
+#[test]
+fn without_idle_time_or_services_nothing_differs() {
+    for (cpus, system, phases) in [
+        (1, "serewa", Phases::Together),
+        (1, "spring", Phases::Together),
+        (4, "bs", Phases::Together),
+        (4, "lis-31", Phases::Apart),
+    ] {
+        let run = |services| served(cpus, system, "burst:random", 1000, (phases, services));
+        let [callers, idle] = [Services::Callers, Services::Idle].map(run);
+        assert!(callers == idle, "{system} on {cpus} CPUs, {phases:?}");
+    }
+}
+
 #[test]
 fn services_need_cpus_that_the_machine_has() {
     let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
@@ -215,9 +293,10 @@ fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
         let own = on(8, system, "burst:in-order", 1000, Phases::Together);
         assert_eq!(handed_over(&own), [""; 0], "{system}");
     }
-    // A domain is not a fixed range of frames: its blocks may have neighbours in the domain of another CPU, and the
-    // records of eight frames share a line. With the longest lists, CPUs share nothing else. A call writes at most
-    // two words of a block and a link of each neighbour for each of ten splits or merges, and the tag of its frame.
+    // A domain is not a fixed range of frames: the frames of a burst are neighbours, but frames of other domains follow
+    // at their end. With the longest lists, CPUs share nothing else. So of each burst, only the frames of one line are
+    // in a line of other CPUs, which has eight records. Both directions of a burst hand it over at most once for each
+    // such frame. (Measured: 59 hand-overs of the 128 that are allowed, in 8192 calls.)
     let own = on(
         8,
         "spring-fixlazy-744",
@@ -226,7 +305,9 @@ fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
         Phases::Together,
     );
     assert_eq!(handed_over(&own), ["frame record"]);
-    assert!(hand_overs(&own, "frame record") <= own.calls() * (10 * 4 + 1));
+    let directions = 8 * 2;
+    let count = hand_overs(&own, "frame record");
+    assert!(count <= directions * 8, "{count}");
 }
 
 #[test]
@@ -252,7 +333,7 @@ fn a_fixed_run_has_these_cycles_on_every_host() {
     for (system, calls, cycles) in [
         ("is", 8192, 550_356),
         ("spring", 8192, 508_766),
-        ("everybuddy", 8192, 958_218),
+        ("everybuddy", 8192, 794_948),
     ] {
         let cell = on(8, system, "burst:in-order", 1000, Phases::Together);
         assert_eq!((cell.calls(), cell.cycles), (calls, cycles), "{system}");

@@ -59,7 +59,13 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
     let deal = Deal::new(traced, cpus);
-    let crew = Crew::new(&clerk, cpus, Vec::new(), Work::default());
+    let crew = Crew::new(
+        &clerk,
+        cpus,
+        crate::Services::Callers,
+        Work::default(),
+        false,
+    );
     let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let parked = clerk.parked.into_inner().unwrap();
     assert_eq!(
@@ -243,7 +249,7 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
         },
     );
     let deal = Deal::new(&traced, 2);
-    let crew = Crew::new(&clerk, 2, Vec::new(), Work::default());
+    let crew = Crew::new(&clerk, 2, crate::Services::Callers, Work::default(), false);
     let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
     let waited = report.results.iter().map(|own| own.idle).sum::<u64>();
     assert!(waited > 0);
@@ -280,6 +286,41 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         is_recorded: false,
     })
     .unwrap()
+}
+
+#[test]
+fn cpus_serve_while_they_wait_for_blocks_and_before_they_begin() {
+    let machine = everybuddy_machines::by_name_or_path("epyc-7763").unwrap();
+    let run = |tasks, cpus, services| {
+        let traced = traced(tasks);
+        let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware));
+        let clerk = Clerk::serving();
+        let pace = Pace {
+            think: [300; 2],
+            seed: 1,
+            is_recorded: false,
+            keeps_ends: false,
+        };
+        let crew = Crew::new(&clerk, cpus, services, Work::default(), false);
+        let deal = Deal::new(&traced, cpus);
+        let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
+        let log = clerk.log.into_inner().unwrap();
+        (report.results, log.len())
+    };
+    // CPUs wait for blocks of each other; copies of a task begin at different times.
+    for (tasks, cpus) in [(5, 2), (1, 4)] {
+        let (alone, calls) = run(tasks, cpus, crate::Services::Callers);
+        let (served, same) = run(tasks, cpus, crate::Services::Idle);
+        assert_eq!(calls, same);
+        assert!(served.iter().all(|own| own.units > 0));
+        assert!(alone.iter().all(|own| own.units == 0));
+        let end = |all: &[Counted]| all.iter().map(|own| own.end).max().unwrap();
+        let (before, after) = (end(&alone), end(&served));
+        assert!(
+            after < before * 11 / 10,
+            "{before}, {after}: they return soon"
+        );
+    }
 }
 
 #[test]

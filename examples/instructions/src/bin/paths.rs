@@ -5,11 +5,11 @@
 //! a line: the system, the path, and the number of operations. On its own, the program measures nothing.
 //!
 //! With `--accesses` as the first argument, the same paths run on the virtual machine, and each line ends with the
-//! accesses to shared memory: what the counted instructions are divided by, for the simulator.
+//! accesses to shared memory. The simulator divides the counted instructions by these accesses.
 //!
 //! Other arguments choose systems; without any, all run.
 //!
-//! Each group of paths starts with all memory free and coalesced. For orders 0, 3 and 9:
+//! Each group of paths starts with all memory free and coalesced. For orders 0, 3, 5 and 9:
 //!
 //! | path | operation |
 //! |---|---|
@@ -89,7 +89,7 @@ const INDIRECT: &[&str] = &["bs", "lbs-31", "is", "spring", "serewa", "linux-6"]
 /// Frames of a long run of allocations: more than any list keeps.
 const MANY: u32 = 6144;
 
-/// A token that knows how many accesses its CPU has made.
+/// A token that reports the number of accesses of its CPU.
 trait Counting: CpuToken {
     /// The accesses so far. `None` if they are not counted.
     fn accesses(&self) -> Option<u64>;
@@ -286,7 +286,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
     }
 
     fn all(&self, cpu: &mut P::Cpu) {
-        for order in [0, 3, 9].into_iter().filter_map(Order::new) {
+        for order in [0, 3, 5, 9].into_iter().filter_map(Order::new) {
             self.pair(cpu, order);
             self.many(cpu, order);
         }
@@ -453,7 +453,7 @@ fn simulate(name: &str, spec: &SystemSpec, setup: &Setup<'_>, memory: &mut [Mayb
             Paths::<Sim, dyn FrameAllocator<Sim>>::run(name, system, cpu);
         }
     });
-    run.expect("CPU 1 makes no calls");
+    run.expect("the paths run without an error");
 }
 
 fn main() {
