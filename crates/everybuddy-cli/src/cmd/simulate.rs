@@ -88,8 +88,7 @@ Traces: task after task is dealt out to the CPUs, round robin, and keeps the ord
 free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
 there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
 at different times. Nothing has warmed up. Waits for the zone's lock that a trace contains are
-shown next to simulated ones on as many CPUs. By default the memory is 1.25 times what can be in
-use at the same time.
+shown next to simulated ones on as many CPUs. By default, the memory is 1.25 times the largest use.
 
 If FILE is -, the rows go to standard output and the tables to standard error."
 )]
