@@ -90,14 +90,15 @@ with open(rows) as lines:
     values = [json.loads(line) for line in lines]
 
 
-def row(metric, statistic):
-    return sum(r["value"] for r in values if (r["metric"], r["statistic"]) == (metric, statistic))
+def row(metric, statistic, operations=("allocate", "free", "all")):
+    key = metric, statistic
+    return sum(r["value"] for r in values if (r["metric"], r["statistic"]) == key and r["operation"] in operations)
 
 
 calls = row("latency", "count")
 expected = {
     "calls": calls,
-    "contended calls": round(row("contention_rate", "value") * calls),
+    "contended calls": round(row("contention_rate", "value", ["all"]) * calls),
     "lock acquisitions": row("lock_acquisitions", "count"),
 }
 for counter, value in expected.items():

@@ -71,8 +71,6 @@ Examples:
         twice as many virtual CPUs as the machine has: lock holders are preempted
   everybuddy simulate --systems serewa --cpus 1,2,4 --services own
         dividing and linking on CPUs of their own, and what they cost the callers
-  everybuddy simulate --systems serewa,spring --trace gcc_build --cpus 16 --services idle
-        CPUs do the work of services while they wait for others
   everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
         which conclusions depend on the numbers of the machine?
   everybuddy simulate --machine x5570 --cpus 1,2,4,8
@@ -89,10 +87,8 @@ the cells of a system under a load are simulated one after the other.
 Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
 free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
 there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
-at different times. Nothing has warmed up. If the trace
-contains waits for the zone's lock, they are shown next to the simulated ones on as many CPUs as
-recorded. By default the memory is 1.25 times what can be in use
-at the same time.
+at different times. Nothing has warmed up. Waits for the zone's lock that a trace contains are
+shown next to simulated ones on as many CPUs. By default, the memory is 1.25 times the largest use.
 
 If FILE is -, the rows go to standard output and the tables to standard error."
 )]
@@ -519,7 +515,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
     }
     if let (true, Hosts::Idle) = (u32::from(most) > all, arguments.services) {
         return Err(Error::usage(format!(
-            "--services idle: {most} virtual CPUs take turns on {all}, so those that wait leave their turn to others\n             help: choose fewer --cpus, or --services callers or own",
+            "--services idle: {most} virtual CPUs take turns on {all}, so none is idle\nhelp: choose fewer --cpus"
         )));
     }
     if most > MOST_CPUS {
