@@ -92,8 +92,8 @@ pub struct Park {
 /// The instructions of a path through an allocator, divided among its accesses to shared memory.
 ///
 /// The simulated allocators run natively, and only their accesses are seen. Each access therefore stands for the
-/// instructions around it. A call that leaves the shortest path, such as one that misses a list, makes further accesses.
-/// These stand for another number. By default the accesses stand for nothing.
+/// instructions around it. A call that leaves the shortest path, such as one that misses a list, makes further
+/// accesses. These stand for another number. By default the accesses stand for nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
     /// The accesses of the shortest path.

@@ -218,8 +218,8 @@ impl<B: Probe> SimCpu<B> {
         engine::work(instructions);
     }
 
-    /// Sets what the accesses of this CPU [stand for](Instructions) until the next call of this function. Without effect
-    /// outside a run. O(1), free of charge.
+    /// Sets what the accesses of this CPU [stand for](Instructions) until the next call of this function. Without
+    /// effect outside a run. O(1), free of charge.
     pub fn path(&mut self, path: Instructions) {
         engine::path(path);
     }

@@ -13,8 +13,8 @@
 //!
 //! # Invariants
 //!
-//! A call that makes as many accesses as the shortest counted path executes the instructions that were counted. A longer
-//! call executes more.
+//! A call that makes as many accesses as the shortest counted path executes the instructions that were counted. A
+//! longer call executes more.
 
 use everybuddy::{Order, Release, Request, Size, SystemSpec};
 use everybuddy_sim::Instructions;
@@ -22,8 +22,8 @@ use everybuddy_sim::Instructions;
 /// The counts.
 const COUNTS: &str = include_str!("work.tsv");
 
-/// The orders of the counted paths, and of the smallest blocks that take them. Lists keep single frames, or orders up to
-/// 3 as well, and some of them blocks of 2 MiB.
+/// The orders of the counted paths, and of the smallest blocks that take them. Lists keep single frames, or orders up
+/// to 3 as well, and some of them blocks of 2 MiB.
 pub const ORDERS: [(u8, u8); 4] = [(0, 0), (3, 1), (5, 4), (9, 9)];
 
 /// The counted paths of requests and frees of blocks.
@@ -74,8 +74,8 @@ impl Counted<'_> {
     }
 
     /// Returns the instructions of a call whose counted paths are given. The shortest one is charged exactly. What an
-    /// access beyond it stands for is a fit over the paths that are longer by a quarter, by least squares of the relative
-    /// error.
+    /// access beyond it stands for is a fit over the paths that are longer by a quarter, by least squares of the
+    /// relative error.
     fn call(&self, paths: [&str; 3]) -> Option<Instructions> {
         let mut counts = paths
             .into_iter()
@@ -119,8 +119,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Returns the instructions of a system's paths. If its options were not counted together, the last ones are left out
-    /// until what remains was counted. O(length of the table).
+    /// Returns the instructions of a system's paths. If its options were not counted together, the last ones are left
+    /// out until what remains was counted. O(length of the table).
     ///
     /// # Panics
     /// If the table lacks the system, which a test excludes.
