@@ -163,8 +163,8 @@ impl Caches {
         core / self.hardware.cores
     }
 
-    /// Returns the distances of the nearest and of the farthest copy of a line outside the core. O(words of a set), not
-    /// O(copies): each CPU that waits for a lock fetches its line after every store, and finds the copies of the others.
+    /// Returns the distances of the nearest and of the farthest copy of a line outside the core. O(words of a set), and
+    /// not O(copies): all CPUs that wait for a lock fetch its line after every store, one after the other.
     fn copies(&mut self, line: u32, place: Place) -> Option<(Distance, Distance)> {
         let Hardware { groups, cores, .. } = self.hardware;
         let own_groups = place.socket * groups..(place.socket + 1) * groups;
