@@ -159,30 +159,39 @@ impl Caches {
         core / self.hardware.cores
     }
 
-    /// Returns the distances of the nearest and of the farthest copy of a line outside the core.
+    /// Returns the distances of the nearest and of the farthest copy of a line outside the core. O(words of a set), and
+    /// not O(copies): all CPUs that wait for a lock fetch its line after every store, one after the other.
     fn copies(&mut self, line: u32, place: Place) -> Option<(Distance, Distance)> {
-        let mut range: Option<(Distance, Distance)> = None;
-        let mut add = |distance: Distance| {
-            let (least, most) = range.unwrap_or((distance, distance));
-            range = Some((least.min(distance), most.max(distance)));
-        };
-        for index in 0..self.lines.words() {
-            let mut word = self.lines.sharers(line)[index];
-            while let Some(core) = Directory::next_of(index, &mut word) {
-                if core != place.core {
-                    add(self.between(place, self.group_of(core)));
-                }
-            }
+        let Hardware { groups, cores, .. } = self.hardware;
+        let own_groups = place.socket * groups..(place.socket + 1) * groups;
+        let own_cores = own_groups.start * cores..own_groups.end * cores;
+        let near_cores = place.group * cores..(place.group + 1) * cores;
+        let (mut near, mut socket, mut far) = (0, 0, 0);
+        for (index, word) in self.lines.sharers(line).iter().enumerate() {
+            let others = word & !Directory::members(index, place.core..place.core + 1);
+            let in_group = Directory::members(index, near_cores.clone());
+            let in_socket = Directory::members(index, own_cores.clone());
+            near |= others & in_group;
+            socket |= others & in_socket & !in_group;
+            far |= others & !in_socket;
         }
-        for index in 0..self.lines.group_words() {
-            let mut word = self.lines.groups(line)[index];
-            while let Some(group) = Directory::next_of(index, &mut word) {
-                if group != place.group {
-                    add(self.between(place, group));
-                }
-            }
+        for (index, word) in self.lines.groups(line).iter().enumerate() {
+            let others = word & !Directory::members(index, place.group..place.group + 1);
+            let in_socket = Directory::members(index, own_groups.clone());
+            socket |= others & in_socket;
+            far |= others & !in_socket;
         }
-        range
+        let all = [
+            (near, Distance::Near),
+            (socket, Distance::Socket),
+            (far, Distance::Far),
+        ];
+        let mut found = all.into_iter().filter(|(some, _)| *some != 0);
+        let (_, nearest) = found.next()?;
+        Some((
+            nearest,
+            found.next_back().map_or(nearest, |(_, farthest)| farthest),
+        ))
     }
 
     /// Puts a line into a last-level cache.

@@ -4,7 +4,7 @@
 //!
 //! A line with an owner has no other sharer. The pages of lines that were never touched do not exist.
 
-use core::ops::AddAssign;
+use core::ops::{AddAssign, Range};
 
 /// No core owns the line.
 pub(super) const NOBODY: u16 = u16::MAX;
@@ -169,6 +169,16 @@ impl Directory {
         let bit = word.trailing_zeros();
         *word &= word.checked_sub(1)?;
         Some((index as u32 * 64 + bit) as u16)
+    }
+
+    /// Returns a range of numbers as the members of the word at `index` of a set.
+    #[inline]
+    pub(super) fn members(index: usize, range: Range<u16>) -> u64 {
+        let below = |end: u16| match u32::from(end).saturating_sub(index as u32 * 64) {
+            some @ 0..64 => (1 << some) - 1,
+            _ => u64::MAX,
+        };
+        below(range.end) & !below(range.start)
     }
 
     /// Returns the number of words of a set of cores.

@@ -29,6 +29,45 @@ impl Caches {
     }
 }
 
+impl Caches {
+    /// Compares the distances of the copies of a line with those of each copy, seen from every core.
+    fn check_distances(&mut self, line: u32) {
+        for cpu in 0..self.cores.len() as u16 {
+            let place = self.hardware.place(cpu);
+            let cores = (0..self.cores.len() as u16).filter(|core| *core != place.core);
+            let cores: Vec<u16> = cores.filter(|core| self.lines.has(line, *core)).collect();
+            let groups = (0..self.groups.len() as u16).filter(|group| *group != place.group);
+            let groups = groups.filter(|group| self.lines.has_group(line, *group));
+            let mut all: Vec<u16> = groups.collect();
+            all.extend(cores.iter().map(|core| self.group_of(*core)));
+            let all = all.into_iter().map(|group| self.between(place, group));
+            let all: Vec<Distance> = all.collect();
+            let expected = all.iter().min().copied().zip(all.iter().max().copied());
+            assert!(
+                self.copies(line, place) == expected,
+                "line {line}, core {cpu}"
+            );
+        }
+    }
+}
+
+#[test]
+fn members_of_a_range_are_those_in_its_word() {
+    for (start, end) in [(0, 0), (0, 64), (3, 5), (60, 70), (64, 128), (63, 200)] {
+        for index in 0..4 {
+            let mut expected = 0u64;
+            for number in (start..end).filter(|number| usize::from(number / 64) == index) {
+                expected |= 1 << (number % 64);
+            }
+            assert_eq!(
+                Directory::members(index, start..end),
+                expected,
+                "{start}..{end}"
+            );
+        }
+    }
+}
+
 #[test]
 fn every_copy_is_known() {
     let transfer = Transfer {
@@ -115,6 +154,7 @@ fn every_copy_is_known() {
             }
             for line in 0..40 {
                 caches.check(line);
+                caches.check_distances(line);
             }
         }
     }
