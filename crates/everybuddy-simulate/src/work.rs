@@ -126,7 +126,7 @@ impl Work {
     /// If the table lacks the system, which a test excludes.
     pub fn of(spec: &SystemSpec) -> Self {
         let name = spec.to_string();
-        let is_counted = |system: &&str| Counted { system: *system }.path("next 0").is_some();
+        let is_counted = |system: &&str| Counted { system }.path("next 0").is_some();
         let mut names = std::iter::successors(Some(name.as_str()), |name| {
             name.rsplit_once('+').map(|(before, _)| before)
         });
