@@ -165,16 +165,17 @@ impl<C: CostModel> Machine<C> {
         self
     }
 
-    /// Sets how often one wait polls in vain after a CPU was stopped. If all CPUs wait and each has polled as often,
-    /// the run ends as [`SimError::Hang`]. Waits of allocators that are bounded poll up to 65,536 times.
+    /// Sets how often one wait polls in vain after a CPU was stopped, or with [`bounded_waits`](Self::bounded_waits).
+    /// If all CPUs wait and each has polled as often, the run ends as [`SimError::Hang`], or as
+    /// [`SimError::Deadlock`] if no CPU was stopped. Waits of allocators that are bounded poll up to 65,536 times.
     #[must_use]
     pub fn polls(mut self, times: u32) -> Self {
         self.plan.polls = times;
         self
     }
 
-    /// Lets waits end that are bounded although no CPU is stopped: when all CPUs wait, they [poll](Self::polls). For
-    /// systems in which a CPU waits for another one that may be elsewhere. Slower.
+    /// Lets bounded waits end although no CPU was stopped: when all CPUs wait, they [poll](Self::polls). For runs in
+    /// which the CPU that would end a wait may itself be waiting. Takes the host longer.
     #[must_use]
     pub fn bounded_waits(mut self) -> Self {
         self.plan.bounds_waits = true;

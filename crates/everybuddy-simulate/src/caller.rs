@@ -211,16 +211,19 @@ impl<'t, 'c> Caller<'t, 'c> {
     }
 
     /// Lets time pass, outside of calls, in a CPU that has parked itself and then looks whether it still has to wait.
-    pub(crate) fn idle(&mut self, instructions: u32) {
+    /// Returns `true` if it did a unit of the work of services instead.
+    pub(crate) fn idle(&mut self, instructions: u32) -> bool {
         let before = self.cpu.now();
-        self.pass(instructions);
+        let has_served = self.pass(instructions);
         self.counted.idle += self.cpu.now() - before;
+        has_served
     }
 
-    /// Does not go on for the time of this many instructions, outside of calls, in a CPU that has parked itself.
+    /// Lets the time of this many instructions pass, outside of calls, on a CPU that has parked itself.
     pub(crate) fn pause(&mut self, instructions: u32) {
         if !self.crew.serves_in_waits() {
-            return self.idle(instructions);
+            self.idle(instructions);
+            return;
         }
         // How long an instruction takes here is not known otherwise.
         let before = self.cpu.now();
@@ -233,12 +236,15 @@ impl<'t, 'c> Caller<'t, 'c> {
         }
     }
 
-    /// Does a unit of the work of services, if callers do that and there is one, or lets time pass.
-    fn pass(&mut self, instructions: u32) {
+    /// Does a unit of the work of services, if callers do that and there is one, or lets time pass. Returns whether it
+    /// did a unit.
+    fn pass(&mut self, instructions: u32) -> bool {
         let (crew, spare) = (self.crew, &mut self.spare);
-        if !crew.serve_in_wait(self.cpu, spare, &mut self.counted) {
+        let has_served = crew.serve_in_wait(self.cpu, spare, &mut self.counted);
+        if !has_served {
             self.cpu.work(instructions);
         }
+        has_served
     }
 
     /// Works before an allocation (0) or a free (1).

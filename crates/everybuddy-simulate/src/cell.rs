@@ -24,7 +24,7 @@ use everybuddy_workload::Setting;
 
 use crate::Load;
 use crate::caller::Pace;
-use crate::counted::Counted;
+use crate::counted::{Counted, LOOK};
 use crate::services::{Crew, Services};
 use crate::tasks;
 use crate::timeline::{Moment, part_at};
@@ -177,6 +177,13 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             plan.hardware.cpus()
         )));
     }
+    if plan.services == Services::Idle && u32::from(cpus) > plan.hardware.cpus() {
+        return Err(Error::usage(format!(
+            "--services idle: {cpus} CPUs are more than the machine has, {}: a CPU that waits would serve in the time \
+             slice of one that works\nhelp: choose fewer --cpus",
+            plan.hardware.cpus()
+        )));
+    }
     let setup = Setup::new(&ranges, all);
     let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
     simulate_system(plan, all, &mut |run| {
@@ -244,10 +251,15 @@ fn simulate_system(plan: &CellPlan<'_>, all: u16, build: &mut Build<'_>) -> Resu
 
 /// Returns the steps of all CPUs without the end of a call after which a run is aborted. Between two ends, each CPU may
 /// hand over a lock 4,096 times, as in a long batch. Every other CPU then makes four accesses to find that it has to
-/// wait again. Besides, a call may look at each frame 64 times.
+/// wait again. Besides, a call may look at each frame 64 times. CPUs that wait outside of calls and serve look around
+/// while one CPU works.
 fn patience(plan: &CellPlan<'_>, all: u16) -> u64 {
     let all = u64::from(all);
-    (1 << 22) + 4096 * 4 * all * all + 64 * u64::from(plan.frames)
+    let looks = match plan.services {
+        Services::Idle => 2 * all * u64::from(plan.think[0].max(plan.think[1]) / LOOK),
+        Services::Callers | Services::Own => 0,
+    };
+    (1 << 22) + 4096 * 4 * all * all + 64 * u64::from(plan.frames) + looks
 }
 
 /// Describes why a run did not end: which CPU waits for what, and for whom.
@@ -322,7 +334,7 @@ fn run(
         .patience(patience(plan, all));
     let work = Work::of(plan.spec);
     let crew = Crew::new(system, cpus, plan.services, work, plan.is_recorded);
-    if crew.serves_in_waits() {
+    if crew.needs_bounded_waits() {
         machine = machine.bounded_waits();
     }
     if names_writers || plan.is_recorded {

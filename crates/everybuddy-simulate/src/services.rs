@@ -123,6 +123,12 @@ impl<'s> Crew<'s> {
         }
     }
 
+    /// Returns `true` if all callers may wait in calls for a service that only CPUs that wait outside of calls run.
+    pub(crate) fn needs_bounded_waits(&self) -> bool {
+        let services = self.system.services().iter();
+        self.serves_in_waits() && services.into_iter().any(|service| service.own_thread)
+    }
+
     /// Returns `true` if callers do the work of services while they wait.
     pub(crate) fn serves_in_waits(&self) -> bool {
         self.idle_services > 0

@@ -120,18 +120,21 @@ impl Thread<'_, '_> {
 
     /// Waits for the allocation of a block, and returns its first frame.
     fn wait_for(&mut self, place: usize) -> u32 {
-        let mut waited = 0;
+        let (mut waited, mut has_parked) = (0, false);
         loop {
             match self.places.borrow()[place] {
                 PENDING => {}
                 start => return start,
             }
-            if waited == 0 {
+            if !has_parked {
                 self.caller.park();
+                has_parked = true;
             }
             let next = (waited / PATIENCE).clamp(u64::from(LOOK), u64::from(u32::MAX));
-            self.caller.idle(next as u32);
-            waited += next;
+            // A CPU that served has not let this time pass.
+            if !self.caller.idle(next as u32) {
+                waited += next;
+            }
         }
     }
 }

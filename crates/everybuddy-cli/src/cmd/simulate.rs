@@ -515,7 +515,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
     }
     if let (true, Hosts::Idle) = (u32::from(most) > all, arguments.services) {
         return Err(Error::usage(format!(
-            "--services idle: {most} virtual CPUs take turns on {all}, so none is idle\nhelp: choose fewer --cpus"
+            "--services idle: {most} CPUs are more than the machine has, {all}\nhelp: choose fewer --cpus"
         )));
     }
     if most > MOST_CPUS {

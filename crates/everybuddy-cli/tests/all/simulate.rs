@@ -250,7 +250,7 @@ fn a_trace_that_cannot_be_simulated_is_explained() {
         (&["--trace", &trace, "--resume", &trace], "--resume"),
         (
             &["--cpus", "32", "--slice", "100000", "--services", "idle"],
-            "--services idle: 32 virtual CPUs take turns on 16",
+            "--services idle: 32 CPUs are more than the machine has, 16",
         ),
     ] {
         let own = ["simulate", "--machine", "x5570", "--systems", "bs"];

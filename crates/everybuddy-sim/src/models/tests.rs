@@ -111,9 +111,24 @@ fn every_copy_is_known() {
             waiters: Waiters::BackOff(50),
             ..hardware
         },
+        // Sets of cores, and of groups, have several words.
+        Hardware {
+            groups: 1,
+            cores: 56,
+            threads: 1,
+            ..hardware
+        },
+        Hardware {
+            sockets: 40,
+            groups: 2,
+            cores: 1,
+            threads: 1,
+            ..hardware
+        },
     ] {
+        let all = hardware.cpus() as u16;
         let mut caches = Caches::new(hardware);
-        caches.reset(24);
+        caches.reset(all);
         let mut random = SplitMix64::new(1);
         let mut now = 0;
         for _ in 0..20_000 {
@@ -124,7 +139,7 @@ fn every_copy_is_known() {
                 1 => AccessKind::ReadModifyWrite,
                 _ => AccessKind::Load,
             };
-            let cpu = CpuId(random.up_to(23) as u16);
+            let cpu = CpuId(random.up_to(u64::from(all) - 1) as u16);
             let access = Access {
                 kind,
                 line: Line(u64::from(line)),
@@ -152,9 +167,9 @@ fn every_copy_is_known() {
                     assert!(caches.wake(wake) >= since);
                 }
             }
+            caches.check_distances(line);
             for line in 0..40 {
                 caches.check(line);
-                caches.check_distances(line);
             }
         }
     }

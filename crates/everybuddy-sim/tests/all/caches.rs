@@ -519,10 +519,14 @@ fn a_path_is_that_of_its_cpu_until_the_next() {
 
 #[test]
 fn a_cpu_that_waits_does_not_get_further_on_its_path() {
-    let hardware = Hardware { work: 400, ..SMALL };
     let words = [Words(SimAtomicU32::new(1), SimAtomicU32::new(0))];
     // CPU 1 waits until CPU 0 has changed the word that often, and then makes ten accesses.
-    let after = |changes: u32| {
+    let after = |changes: u32, waiters| {
+        let hardware = Hardware {
+            work: 400,
+            waiters,
+            ..SMALL
+        };
         let mut machine = Machine::new(2).cost(Caches::new(hardware));
         let report = machine.run(Region::around(&words), |cpu: &mut SimCpu| {
             let word = &words[0].0;
@@ -551,8 +555,10 @@ fn a_cpu_that_waits_does_not_get_further_on_its_path() {
         words[0].0.store(1, Relaxed);
         report.unwrap().results[1]
     };
-    assert_eq!(after(1), after(7));
-    assert!(after(1) >= 10 * 4 + 9 * 4, "{}", after(1));
+    for waiters in [Waiters::Spin, Waiters::BackOff(300), Waiters::Sleep(2000)] {
+        assert_eq!(after(1, waiters), after(7, waiters), "{waiters:?}");
+        assert!(after(1, waiters) >= 10 * 4 + 9 * 4, "{waiters:?}");
+    }
 }
 
 /// Returns what a load of a line costs that the CPUs before this one have loaded, each once.
