@@ -66,6 +66,18 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
+        name: "cut_off",
+        group: Machine,
+        head: "cut off",
+        unit: "1",
+        better: Lower,
+        statistics: VALUE,
+        formula: "CPUs that made fewer calls / CPUs",
+        definition: "Share of the CPUs that did not make all calls of the measured round, because a section took \
+                     longer than the simulation waits for. Calls that were not made are in no other metric.",
+        counted: None,
+    },
+    Metric {
         name: "memory_time_share",
         group: Machine,
         head: "memory time",

@@ -4,14 +4,16 @@
 //!
 //! A hypervisor preempts a virtual CPU wherever it is, also while it holds a lock, and those that wait for the lock
 //! wait until it runs again. Here each virtual CPU belongs to a core, the cores take turns among their CPUs, and a
-//! slice ends to the cycle: what remains of an access or of work is done in the next slice.
+//! slice ends to the cycle: what remains of an access or of work is done in the next slice. A kernel disables
+//! preemption while it holds a spin lock or waits for one: a CPU that has done so keeps its core until it enables it.
 //!
 //! # Invariants
 //! 1. A virtual CPU is on its core, in the queue of its core, or absent: it sleeps, is at the barrier, or has ended. A
 //!    core has at most one CPU on it, and has one if its queue is not empty.
 //! 2. The queue of ready CPUs holds one [`Entry`] at most for each CPU: it runs, its slice ends, or it arrives. A CPU
 //!    on a core has one, except a CPU that spins while no other CPU wants its core.
-//! 3. A CPU of idle priority is on a core only if no other CPU is in the queue of that core.
+//! 3. A CPU of idle priority is on a core only if no other CPU is in the queue of that core, or if it has disabled
+//!    preemption.
 //!
 //! # Not modelled
 //!
@@ -106,6 +108,9 @@ struct Virtual {
     debt: u64,
     /// Whether it spins.
     spins: bool,
+    /// Whether it has disabled preemption, and whether it would have been preempted since.
+    is_pinned: bool,
+    is_overdue: bool,
     /// When it came to its core last, or was woken if that is later.
     earliest: u64,
     queued_since: u64,
@@ -143,6 +148,8 @@ impl RunQueues {
             at: 0,
             debt: 0,
             spins: false,
+            is_pinned: false,
+            is_overdue: false,
             earliest: 0,
             queued_since: 0,
         };
@@ -232,6 +239,15 @@ impl RunQueues {
         self.continues(ready, cpu, clock);
     }
 
+    /// The CPU on a core disables preemption, or enables it. If its slice ended meanwhile, it then ends now.
+    pub(crate) fn pins(&mut self, cpu: CpuId, clock: u64, pins: bool) {
+        let own = &mut self.cpus[cpu.index()];
+        own.is_pinned = pins;
+        if !pins && core::mem::take(&mut own.is_overdue) {
+            self.cores[own.core].ends = clock;
+        }
+    }
+
     /// Handles the first entry, which was removed. Returns `true` if its CPU runs now.
     pub(crate) fn runs(
         &mut self,
@@ -245,13 +261,15 @@ impl RunQueues {
         match core::mem::replace(&mut own.entry, Entry::Absent) {
             Entry::Runs => return true,
             Entry::Arrives => self.queue(ready, reports, cpu, clock),
-            _ if self.is_wanted(core) => {
+            _ if self.is_wanted(core) && !self.cpus[cpu.index()].is_pinned => {
                 reports[cpu.index()].preemptions += 1;
                 self.preempt(clock, core, false);
                 self.start_next(ready, reports, core, clock);
             }
             _ => {
+                let is_wanted = self.is_wanted(core);
                 let own = &mut self.cpus[cpu.index()];
+                own.is_overdue |= is_wanted;
                 let (debt, spins) = (core::mem::take(&mut own.debt), own.spins);
                 self.cores[core].ends += self.slice;
                 if !spins {
@@ -321,7 +339,9 @@ impl RunQueues {
             return self.start_next(ready, reports, core, clock);
         };
         let on_core = &mut self.cpus[usize::from(current)];
-        if on_core.is_idle && !is_idle {
+        if on_core.is_idle && !is_idle && on_core.is_pinned {
+            on_core.is_overdue = true;
+        } else if on_core.is_idle && !is_idle {
             if on_core.entry != Entry::Absent {
                 ready.remove(CpuId(current));
             }
@@ -357,7 +377,7 @@ impl RunQueues {
         let own = &mut self.cpus[usize::from(cpu)];
         reports[usize::from(cpu)].queued_cycles += begin - own.queued_since;
         let from = own.earliest.max(begin + core::mem::take(&mut own.debt));
-        own.earliest = begin;
+        (own.earliest, own.is_overdue) = (begin, false);
         match own.spins {
             true => self.spin(ready, core, begin),
             false => self.continues(ready, CpuId(cpu), from),

@@ -303,6 +303,11 @@ pub(crate) fn stand_aside() {
     with_engine(|engine| engine.schedule.borrow_mut().stand_aside());
 }
 
+/// Lets the calling virtual CPU keep its core, or no longer.
+pub(crate) fn keep_core(keeps: bool) {
+    with_engine(|engine| engine.schedule.borrow_mut().keep_core(keeps));
+}
+
 /// Notes that the run makes progress.
 pub(crate) fn progress() {
     with_engine(|engine| engine.schedule.borrow_mut().progress());

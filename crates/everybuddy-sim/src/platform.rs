@@ -236,6 +236,18 @@ impl<B: Probe> SimCpu<B> {
         engine::stand_aside();
     }
 
+    /// Lets this CPU keep its [core](crate::Cores) until preemption is enabled, also while it waits for a word and
+    /// spins. Does not nest. Without effect outside a run, or if CPUs do not share cores. O(1), free of charge.
+    pub fn disable_preemption(&mut self) {
+        engine::keep_core(true);
+    }
+
+    /// Lets other CPUs take turns with this one again. If its slice has ended meanwhile and another CPU waits for the
+    /// core, that one is next. Without effect outside a run. O(1), free of charge.
+    pub fn enable_preemption(&mut self) {
+        engine::keep_core(false);
+    }
+
     /// Notes that the run makes progress, for the [watchdog](crate::Machine::patience). Without effect outside a run.
     /// O(1), free of charge.
     pub fn progress(&mut self) {

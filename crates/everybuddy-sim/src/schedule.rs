@@ -380,6 +380,12 @@ impl<'m> Schedule<'m> {
         }
     }
 
+    /// Lets the running CPU keep its core, or no longer, if CPUs share cores.
+    pub(crate) fn keep_core(&mut self, keeps: bool) {
+        let (cpu, clock) = (self.cpu(), self.clock());
+        self.with_cores(|queues, _, _| queues.pins(cpu, clock, keeps));
+    }
+
     /// Lets the CPUs at the barrier continue, all at the running CPU's time, if all CPUs are there.
     fn open_barrier(&mut self) {
         if self.barrier.len() < self.alive {

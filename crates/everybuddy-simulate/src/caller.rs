@@ -30,6 +30,10 @@ pub(crate) struct Pace {
     pub(crate) is_recorded: bool,
     /// Whether the time at which each call ends is kept.
     pub(crate) keeps_ends: bool,
+    /// The cycles after which a CPU makes no more calls of a section; `None` if it makes all.
+    pub(crate) cut_off: Option<u64>,
+    /// Whether virtual CPUs that share a CPU of the machine take turns between calls only.
+    pub(crate) whole_calls: bool,
 }
 
 /// A CPU that makes calls and thinks in between.
@@ -40,6 +44,10 @@ pub(crate) struct Caller<'t, 'c> {
     think: [u32; 2],
     is_recorded: bool,
     keeps_ends: bool,
+    cut_off: Option<u64>,
+    whole_calls: bool,
+    /// When the calls of this section are cut off.
+    deadline: u64,
     counted: Counted,
     spare: Spare,
     /// How often it has met the other CPUs.
@@ -55,6 +63,9 @@ impl<'t, 'c> Caller<'t, 'c> {
             think: pace.think,
             is_recorded: pace.is_recorded,
             keeps_ends: pace.keeps_ends,
+            cut_off: pace.cut_off,
+            whole_calls: pace.whole_calls,
+            deadline: u64::MAX,
             cpu,
             counted: Counted::default(),
             spare: Spare::default(),
@@ -92,6 +103,20 @@ impl<'t, 'c> Caller<'t, 'c> {
         };
     }
 
+    /// Begins a section of the load: from here on, the time passes after which its calls are cut off.
+    pub(crate) fn begin_section(&mut self) {
+        if let Some(cycles) = self.cut_off {
+            self.deadline = self.cpu.now().saturating_add(cycles);
+        }
+    }
+
+    /// Returns `true` if the CPU makes no more calls of this section, and counts that.
+    pub(crate) fn is_cut_off(&mut self) -> bool {
+        let is_over = self.cpu.now() >= self.deadline;
+        self.counted.is_cut_off |= is_over;
+        is_over
+    }
+
     /// Notes that the CPU is done with what was to be measured. It may continue, and then still counts.
     pub(crate) fn done(&mut self) {
         self.counted.end = self.cpu.now();
@@ -121,8 +146,11 @@ impl<'t, 'c> Caller<'t, 'c> {
         }
     }
 
-    /// Thinks, then allocates. Returns `None` if the request is refused.
+    /// Thinks, then allocates. Returns `None` if the request is refused, or cut off.
     pub(crate) fn allocate(&mut self, request: Request) -> Option<Pfn> {
+        if self.is_cut_off() {
+            return None;
+        }
         self.think(0);
         self.cpu.path(self.crew.work.allocate(&request));
         let (given, cycles) =
@@ -133,8 +161,11 @@ impl<'t, 'c> Caller<'t, 'c> {
         given.ok()
     }
 
-    /// Thinks, then frees.
+    /// Thinks, then frees. A free that is cut off leaves its frames allocated.
     pub(crate) fn free(&mut self, release: Release) {
+        if self.is_cut_off() {
+            return;
+        }
         self.think(1);
         self.cpu.path(self.crew.work.free(&release));
         let (freed, cycles) = self.call(("free", 1), |system, cpu| system.free(cpu, release));
@@ -162,8 +193,10 @@ impl<'t, 'c> Caller<'t, 'c> {
     pub(crate) fn park(&mut self) {
         let before = self.cpu.now();
         self.cpu.path(self.crew.work.other);
+        self.keep_core();
         self.crew.system.park(self.cpu);
         self.progress();
+        self.share_core();
         self.record("park", false, before);
         self.spare.begin();
     }
@@ -178,15 +211,31 @@ impl<'t, 'c> Caller<'t, 'c> {
         // Waits outside of calls do not count.
         self.cpu.probe().take_waits();
         let before = self.cpu.now();
+        self.keep_core();
         let result = call(self.crew.system, self.cpu);
         self.progress();
         let cycles = self.cpu.now() - before;
+        self.share_core();
         let (locks_after, waits_after) = self.waits();
         self.counted.locks += locks_after - locks;
         self.counted.contended[kind] += u64::from(waits_after > waits);
         self.counted.waits.extend(self.cpu.probe().take_waits());
         self.record(name, true, before);
         (result, cycles)
+    }
+
+    /// Begins a call.
+    fn keep_core(&mut self) {
+        if self.whole_calls {
+            self.cpu.disable_preemption();
+        }
+    }
+
+    /// Ends a call.
+    fn share_core(&mut self) {
+        if self.whole_calls {
+            self.cpu.enable_preemption();
+        }
     }
 
     /// Notes when a call ended: an allocation (0) or a free (1).

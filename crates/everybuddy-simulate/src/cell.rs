@@ -60,8 +60,12 @@ pub struct CellPlan<'p> {
     pub frees: Frees,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
+    /// Whether they take turns between calls only, as where a kernel disables preemption in calls.
+    pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
+    /// The cycles after which a CPU makes no more calls of a section of the load; `None` if it makes all.
+    pub cut_off: Option<u64>,
     /// Whether everything that happens is recorded.
     pub is_recorded: bool,
 }
@@ -123,6 +127,8 @@ pub struct Cell {
     pub refused: u64,
     /// Requests. If CPUs are apart, these are more than the allocations that were measured.
     pub requests: u64,
+    /// CPUs that did not make all calls of the load, if calls may be cut off.
+    pub cut_off: Option<u64>,
     /// Acquisitions of locks in calls.
     pub locks: u64,
     /// Allocations, and frees, in which a lock was not acquired immediately, or the CPU waited for a part of a domain.
@@ -353,6 +359,8 @@ fn run(
         seed: plan.seed,
         is_recorded: plan.is_recorded,
         keeps_ends: plan.phases == Phases::Apart,
+        cut_off: plan.cut_off,
+        whole_calls: plan.whole_calls,
     };
     let report = match plan.load {
         Load::Workload(variant) => {
@@ -410,6 +418,9 @@ fn run(
         free,
         refused: results.iter().map(|counted| counted.refused).sum(),
         requests,
+        cut_off: plan
+            .cut_off
+            .map(|_| results.iter().map(|own| u64::from(own.is_cut_off)).sum()),
         locks: results.iter().map(|counted| counted.locks).sum(),
         contended: [0, 1].map(|kind| results.iter().map(|counted| counted.contended[kind]).sum()),
         waits: all(|counted| &counted.waits),

@@ -28,6 +28,8 @@ pub(crate) struct Counted {
     pub(crate) free: Vec<u64>,
     /// When each of them ended, if that is wanted: allocations, frees.
     pub(crate) ends: [Vec<u64>; 2],
+    /// Whether calls were cut off: the CPU did not make all calls of the load.
+    pub(crate) is_cut_off: bool,
     /// Requests that were refused.
     pub(crate) refused: u64,
     /// The time in which the CPU waited for others outside of calls.

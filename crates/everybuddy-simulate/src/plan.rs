@@ -52,8 +52,13 @@ pub struct Plan {
     pub frees: Frees,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
+    /// Whether they take turns between calls only, as where a kernel disables preemption in calls.
+    pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
+    /// The cycles after which a CPU makes no more calls of a section of a load; `None` if it makes all. A collapsed
+    /// lock can take hours otherwise.
+    pub cut_off: Option<u64>,
     /// Whether a system that has stopped scaling under a load is not simulated on more CPUs. The cells of a system
     /// under a load are then simulated one after the other.
     pub stops: bool,
@@ -139,12 +144,14 @@ impl Plan {
             phases,
             frees,
             slice,
+            whole_calls,
             services,
+            cut_off,
             ..
         } = self;
         format!(
             "{}{contents}; machine {machine}: {hardware:?}; {} frames; think {think}; shrink {shrink}; {phases:?}; \
-             {frees:?}; slice {slice}; {services:?}",
+             {frees:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}",
             self.name(id),
             self.memory(load, id.cpus),
         )
@@ -303,7 +310,9 @@ impl Plan {
             phases: self.phases,
             frees: self.frees,
             slice: self.slice,
+            whole_calls: self.whole_calls,
             services: self.services,
+            cut_off: self.cut_off,
             is_recorded,
         })
     }
@@ -321,7 +330,9 @@ impl Plan {
             Services::Own => Some(["+services=own", "services have CPUs of their own"]),
             Services::Idle => Some(["+services=idle", "services run on CPUs that wait"]),
         };
-        apart.into_iter().chain(frees).chain(services)
+        let turns = self.whole_calls;
+        let turns = turns.then_some(["+turns=calls", "CPUs take turns between calls"]);
+        apart.into_iter().chain(frees).chain(turns).chain(services)
     }
 
     /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.
@@ -400,7 +411,9 @@ mod tests {
             phases: Phases::Together,
             frees: Frees::Own,
             slice: 10_000,
+            whole_calls: false,
             services: Services::Callers,
+            cut_off: None,
             stops: false,
             seeds: vec![1, 2],
         }

@@ -68,6 +68,14 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
     add("all", "throughput", "rate", cell.rate() * mhz * 1e6);
     let refused = cell.refused as f64 / cell.requests.max(1) as f64;
     add("allocate", "blocking_probability", "rate", refused);
+    if let Some(cut_off) = cell.cut_off {
+        add(
+            "all",
+            "cut_off",
+            "value",
+            cut_off as f64 / f64::from(base.cpus),
+        );
+    }
     let time = cell.cycles.max(1) as f64 * f64::from(base.cpus);
     add("all", "idle_share", "value", cell.idle as f64 / time);
     let per_call = |count: u64| count as f64 / cell.calls().max(1) as f64;
@@ -292,6 +300,7 @@ mod tests {
                 p99: 400,
                 max: 400,
             },
+            cut_off: Some(1),
             preemptions: 7,
             moments: Vec::new(),
             layout: Vec::new(),
@@ -326,6 +335,7 @@ mod tests {
         let expected = [
             ("throughput", "load", 12e6),
             ("blocking_probability", "load", 0.25),
+            ("cut_off", "load", 0.5),
             // 500 of the 2000 cycles of both CPUs.
             ("idle_share", "load", 0.25),
             ("lock_acquisitions", "load", 2.0),

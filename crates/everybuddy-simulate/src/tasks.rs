@@ -85,6 +85,7 @@ impl Thread<'_, '_> {
             let start = starts[first.copy as usize];
             self.caller.pause(start.min(u64::from(u32::MAX)) as u32);
         }
+        self.caller.begin_section();
         for turn in turns {
             self.call(*turn);
         }

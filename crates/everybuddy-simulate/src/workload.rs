@@ -197,6 +197,7 @@ impl Thread<'_, '_> {
             if !self.is_apart {
                 self.caller.meet();
             }
+            self.caller.begin_section();
             match is_passed {
                 true => self.free_of_others(&section.body),
                 false => self.body(&section.body),
@@ -305,6 +306,9 @@ impl Thread<'_, '_> {
                 // The sender may be refused and send nothing: so the wait ends.
                 self.caller.progress();
                 for _ in 0..MOST_LOOKS {
+                    if self.caller.is_cut_off() {
+                        break;
+                    }
                     let block = own.borrow_mut().pop_front();
                     if block.is_some() {
                         self.slots[slot as usize] = block;
@@ -358,6 +362,8 @@ mod tests {
             seed: 1,
             is_recorded: false,
             keeps_ends: phases == Phases::Apart,
+            cut_off: None,
+            whole_calls: false,
         };
         let mut machine = Machine::new(4).cost(Caches::new(machine.hardware));
         let report = run(

@@ -11,21 +11,16 @@
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, ValueEnum, value_parser};
-use everybuddy_machines::{Machine, variations};
+use everybuddy_machines::variations;
 use everybuddy_measure::Error;
-use everybuddy_measure::choice;
 use everybuddy_measure::library;
-use everybuddy_measure::replay::merge::cut;
 use everybuddy_measure::rows::Row;
-use everybuddy_measure::size::{self, Size};
+use everybuddy_measure::size::Size;
 use everybuddy_simulate::sensitivity::differences;
-use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Scaling, Services, Traced};
-use everybuddy_trace::{Leniency, LockWaits, resolve};
+use everybuddy_simulate::{Load, Plan, Scaling};
 
 use crate::digest;
 use crate::export::page::Page;
@@ -40,6 +35,10 @@ use crate::show::simulated;
 
 use super::files::Files;
 use super::reproduce;
+
+mod plan;
+
+use plan::{machine, plan};
 
 /// Simulate systems on a machine with many CPUs.
 ///
@@ -157,6 +156,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
+    /// With --slice: take turns between calls only, as a kernel without preemption in calls does
+    #[arg(long, requires = "slice")]
+    whole_calls: bool,
+
+    /// Make no more calls of a section that takes longer than this; the metric `cut_off` says so
+    #[arg(long, value_name = "CYCLES", value_parser = value_parser!(u64).range(1..))]
+    cut_off: Option<u64>,
+
     /// Where services run: nowhere (callers do the work), on own CPUs, or on CPUs that wait
     #[arg(long, value_enum, default_value_t = Hosts::Callers)]
     services: Hosts,
@@ -168,7 +175,8 @@ pub(super) struct Arguments {
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
         "cpus", "machine", "memory", "think", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
-        "frees", "slice", "services", "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
+        "frees", "slice", "whole_calls", "cut_off", "services",
+        "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
 
     /// Repeat with each number of the machine halved and doubled: do conclusions change?
@@ -213,20 +221,6 @@ enum Hosts {
 /// Checks the arguments without simulating anything.
 pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
     plan(arguments, &machine(arguments)?).map(drop)
-}
-
-/// Returns the machine.
-fn machine(arguments: &Arguments) -> Result<Machine, Error> {
-    let mut machine = everybuddy_machines::by_name_or_path(&arguments.machine)
-        .map_err(|error| Error::usage(error.to_string()))?;
-    if machine.name != arguments.machine {
-        // A file may have the name of a machine that it has changed.
-        let path = Path::new(&arguments.machine);
-        if let Some(file) = path.file_name() {
-            machine.name = file.to_string_lossy().into_owned();
-        }
-    }
-    Ok(machine)
 }
 
 /// Runs the command.
@@ -484,167 +478,10 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("phases", format!("{:?}", plan.phases)),
         ("frees", format!("{:?}", plan.frees)),
         ("slice", plan.slice.to_string()),
+        ("whole calls", plan.whole_calls.to_string()),
+        ("cut off", format!("{:?}", plan.cut_off)),
         ("services", format!("{:?}", plan.services)),
         ("stops at the limit", plan.stops.to_string()),
         ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
     ]
 }
-
-fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
-    let workloads = match (&arguments.workloads, arguments.trace.is_empty()) {
-        (Some(names), _) => names.clone(),
-        (None, true) => vec![WORKLOAD.to_string()],
-        (None, false) => Vec::new(),
-    };
-    let variants = choice::workloads(&workloads)?;
-    let all = machine.hardware.cpus();
-    let cpus: BTreeSet<u16> = match &arguments.cpus {
-        Some(given) => given.iter().copied().collect(),
-        None => COUNTS
-            .into_iter()
-            .filter(|count| u32::from(*count) <= all)
-            .collect(),
-    };
-    let most = cpus.last().copied().unwrap_or(1);
-    if u32::from(most) > all && arguments.slice.is_none() {
-        return Err(Error::usage(format!(
-            "--cpus {most}: machine `{}` has {all} CPUs\nhelp: `everybuddy machines` lists larger ones; with --slice \
-             more virtual CPUs take turns",
-            machine.name,
-        )));
-    }
-    if let (true, Hosts::Idle) = (u32::from(most) > all, arguments.services) {
-        return Err(Error::usage(format!(
-            "--services idle: {most} CPUs are more than the machine has, {all}\nhelp: choose fewer --cpus"
-        )));
-    }
-    if most > MOST_CPUS {
-        return Err(Error::usage(format!(
-            "--cpus {most}: at most {MOST_CPUS} virtual CPUs can be simulated"
-        )));
-    }
-    if let Some(variant) = variants.iter().find(|variant| variant.threads > most) {
-        return Err(Error::usage(format!(
-            "--cpus {most}: workload `{}` needs {} CPUs",
-            variant.name, variant.threads
-        )));
-    }
-    if let (Some(name), Meeting::Apart) = (arguments.trace.first(), arguments.phases) {
-        return Err(Error::usage(format!(
-            "--phases apart: trace `{name}` has no phases; the CPUs never meet\nhelp: leave the option out, or \
-             simulate workloads and traces separately"
-        )));
-    }
-    let passes = variants.iter().find(|variant| variant.threads > 1);
-    if let (Some(variant), Meeting::Apart) = (passes, arguments.phases) {
-        return Err(Error::usage(format!(
-            "--phases apart: the CPUs of workload `{}` pass blocks to each other, which needs both at the same time",
-            variant.name
-        )));
-    }
-    if let (Freeing::One, Meeting::Apart) = (arguments.frees, arguments.phases) {
-        return Err(Error::usage(
-            "--frees one: with --phases apart no CPU waits until one has freed everything\nhelp: leave one of them out",
-        ));
-    }
-    let mut loads: Vec<Load> = variants.into_iter().map(Load::Workload).collect();
-    for name in &arguments.trace {
-        let traced = traced(arguments, name)?;
-        if loads.iter().any(|load| load.name() == traced.name()) {
-            return Err(Error::usage(format!(
-                "--trace {name}: `{}` is given twice\nhelp: rename one of the files",
-                traced.name()
-            )));
-        }
-        for count in &cpus {
-            let frames = traced.memory(*count);
-            let least = u64::from(LEAST_FRAMES) * u64::from(*count);
-            if !(least..=MOST).contains(&frames) {
-                return Err(Error::usage(format!(
-                    "--trace {name}: {} of memory for {count} CPUs, that is {} copies of the trace; it must be from \
-                     {} to {}\nhelp: choose another --memory, which is that of a copy, or other numbers of --cpus",
-                    size::frames(frames),
-                    traced.copies(*count),
-                    size::frames(least),
-                    size::frames(MOST),
-                )));
-            }
-        }
-        loads.push(Load::Trace(Arc::new(traced)));
-    }
-    // Each CPU needs a share that the workloads can use.
-    let least = u64::from(LEAST_FRAMES) * u64::from(most.max(2));
-    let frames = match (arguments.memory, workloads.is_empty()) {
-        (Some(size), false) => size.frames.next_multiple_of(1024),
-        _ => MEMORY,
-    };
-    if !(least..=MOST).contains(&frames) {
-        return Err(Error::usage(format!(
-            "--memory: {most} CPUs need from {} to {}",
-            size::frames(least),
-            size::frames(MOST)
-        )));
-    }
-    Ok(Plan {
-        machine: machine.name.clone(),
-        hardware: machine.hardware,
-        loads,
-        specs: match &arguments.systems {
-            Some(texts) => choice::parse(texts)?,
-            None => choice::all(),
-        },
-        cpus: cpus.into_iter().collect(),
-        frames: frames as u32,
-        think: arguments.think,
-        shrink: arguments.shrink.unwrap_or(SHRINK),
-        phases: match arguments.phases {
-            Meeting::Together => Phases::Together,
-            Meeting::Apart => Phases::Apart,
-        },
-        frees: match arguments.frees {
-            Freeing::Own => Frees::Own,
-            Freeing::Other => Frees::Other,
-            Freeing::One => Frees::One,
-        },
-        slice: arguments.slice.unwrap_or(0),
-        services: match arguments.services {
-            Hosts::Callers => Services::Callers,
-            Hosts::Own => Services::Own,
-            Hosts::Idle => Services::Idle,
-        },
-        stops: arguments.to_limit,
-        seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
-    })
-}
-
-/// Reads a trace.
-fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
-    let leniency = match arguments.lenient {
-        true => Leniency::Lenient,
-        false => Leniency::Strict,
-    };
-    let (trace, repairs) = library::read(name, leniency)?;
-    if !repairs.is_empty() {
-        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
-    }
-    let resolved = match arguments.shrink {
-        None | Some(1) => resolve(&trace)?,
-        Some(shrink) => cut(resolve(&trace)?, shrink),
-    };
-    let frames = arguments.memory.map(|size| size.frames);
-    let traced = Traced::new(&trace.name, &resolved, frames)?;
-    Ok(traced.with_recorded(LockWaits::of(&trace)))
-}
-
-/// The most virtual CPUs.
-const MOST_CPUS: u16 = 1024;
-/// The workload, if neither workloads nor traces are named.
-const WORKLOAD: &str = "burst:in-order";
-/// The numbers of CPUs, as far as the machine has them.
-const COUNTS: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// The factor by which workloads are shortened. A trace is not.
-const SHRINK: u32 = 4;
-/// The frames of the memory under workloads: 8 GiB.
-const MEMORY: u64 = 1 << 21;
-/// The most frames: 64 GiB.
-const MOST: u64 = 1 << 24;

@@ -315,6 +315,28 @@ fn phases_are_together_or_apart() {
 }
 
 #[test]
+fn calls_are_cut_off_and_cpus_take_turns_between_calls() {
+    let folder = Folder::new("turns");
+    let file = folder.file("rows.jsonl");
+    let turns = "simulate --machine x5570 --systems bs,is --cpus 32 --slice 100000 --whole-calls";
+    let turns: Vec<&str> = turns.split(' ').collect();
+    let more = "--cut-off 20000 --seeds 1 --shrink 64 --memory 256MiB --json";
+    let more: Vec<&str> = more.split(' ').chain([file.as_str()]).collect();
+    let stdout = everybuddy(&[turns, more].concat()).done();
+    assert!(stdout.contains("CPUs take turns between calls"), "{stdout}");
+    let rows = fs::read_to_string(&file).unwrap();
+    let rows = rows.lines().filter(|line| line.contains("\"cut_off\""));
+    let rows: Vec<&str> = rows.collect();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert!(row.contains("\"value\":1.0,"), "{row}");
+        assert!(row.contains("\"simulate+turns=calls\""), "{row}");
+    }
+    short("--cpus 4 --whole-calls", &[]).refused(&["--slice"]);
+    short("--cpus 4 --cut-off 0", &[]).refused(&["--cut-off"]);
+}
+
+#[test]
 fn a_sensitivity_run_mentions_every_number_of_the_machine() {
     let folder = Folder::new("sensitivity");
     let file = folder.file("rows.jsonl");

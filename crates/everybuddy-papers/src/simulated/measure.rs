@@ -43,6 +43,12 @@ pub(crate) struct Parameters {
     /// The cycles after which virtual CPUs take turns, if there may be more of them than the machine has CPUs.
     #[serde(default)]
     slice: u64,
+    /// Whether they take turns between calls only.
+    #[serde(default)]
+    whole_calls: bool,
+    /// The cycles after which a CPU makes no more calls of a section of a workload; zero if it makes all.
+    #[serde(default)]
+    cut_off: u64,
     /// What the source leaves open; one reading by default.
     #[serde(default)]
     readings: Vec<Reading>,
@@ -166,7 +172,9 @@ impl Parameters {
                 0 => u64::from(u32::MAX),
                 given => given,
             },
+            whole_calls: self.whole_calls,
             services: Services::Callers,
+            cut_off: (self.cut_off > 0).then_some(self.cut_off),
             stops: false,
             seeds: (conditions.seed..conditions.seed + seeds).collect(),
         })

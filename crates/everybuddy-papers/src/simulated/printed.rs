@@ -297,11 +297,11 @@ mod tests {
                 "`lbs-1",
             ),
             (
-                "cpus = [1, 2, 4, 8, 16]\npredictors",
-                "cpus = [1, 2, 4, 8, 15]\npredictors",
+                "cpus = [1, 2, 4, 8, 16, 32]\npredictors",
+                "cpus = [1, 2, 4, 8, 15, 32]\npredictors",
                 "15 CPUs",
             ),
-            ("190.0, ", "", "4 numbers for 5"),
+            ("190.0, ", "", "5 numbers for 6"),
         ] {
             let changed = text.replacen(right, wrong, 1);
             assert_ne!(changed, *text, "{right}");

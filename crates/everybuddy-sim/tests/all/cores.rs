@@ -106,6 +106,66 @@ fn a_preempted_holder_delays_a_waiter_on_another_core() {
 }
 
 #[test]
+fn a_holder_that_disables_preemption_is_preempted_when_it_enables_it() {
+    // As above. CPU 0 holds the lock beyond the end of its slice, and then has 500 cycles of work left.
+    let lock = SpinLock::<Here>::new();
+    let report = run(3, Cores::new(2).slice(100).switch_cost(3), |cpu| {
+        match cpu.id().0 {
+            2 => cpu.work(1000),
+            id => {
+                cpu.work(20 * u32::from(id));
+                cpu.disable_preemption();
+                let (state, _) = lock.lock();
+                cpu.work(150);
+                lock.unlock(&state);
+                cpu.enable_preemption();
+                cpu.work(500 * u32::from(1 - id));
+            }
+        }
+        cpu.now()
+    })
+    .unwrap();
+    // It unlocks until 170, and CPU 2 runs from 173 to 273. The two take turns: CPU 0 runs from 276, 482, 688, 894 and
+    // 1100 for 100 cycles each, and ends in its next turn, at 1306. CPU 2 has run for 600 cycles then, and has 400
+    // left.
+    assert_eq!(report.results[0], 1306);
+    assert_eq!(report.results[2], 1309 + 400);
+    // The lock is released from 160 on. The waiter's wake-up, load and exchange take 10 cycles each; it works and
+    // unlocks.
+    assert_eq!(report.results[1], 160 + 10 + 10 + 10 + 150 + 10);
+    assert_eq!(report.cpus[0].preemptions, 6);
+}
+
+#[test]
+fn a_waiter_that_disables_preemption_keeps_its_core() {
+    // CPU 0 and CPU 2 share a core, and CPU 1 holds the lock for longer than a slice. CPU 2 waits until CPU 0 has the
+    // lock and enables preemption.
+    let lock = SpinLock::<Here>::new();
+    let report = run(3, Cores::new(2).slice(100), |cpu| {
+        if cpu.id().0 == 2 {
+            return cpu.now();
+        }
+        cpu.work(20 * u32::from(1 - cpu.id().0));
+        cpu.disable_preemption();
+        let (state, _) = lock.lock();
+        cpu.work(400 * u32::from(cpu.id().0));
+        lock.unlock(&state);
+        cpu.enable_preemption();
+        cpu.work(0);
+        cpu.now()
+    })
+    .unwrap();
+    // CPU 1 unlocks from 410 to 420. CPU 0 is woken, loads, exchanges and unlocks.
+    let unlocks = 410 + 10 + 10 + 10 + 10;
+    assert_eq!(report.results[1], 420);
+    assert_eq!(report.results[2], unlocks);
+    assert_eq!(
+        (report.cpus[0].preemptions, report.results[0]),
+        (1, unlocks)
+    );
+}
+
+#[test]
 fn a_waiter_spins_until_its_slice_ends_or_sleeps() {
     // The waiter and the holder share a core.
     let run_with = |cores: Cores| {

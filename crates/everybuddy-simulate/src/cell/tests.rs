@@ -35,30 +35,43 @@ fn served(
     simulated((cpus, system, workload, think), how, false)
 }
 
-/// Runs a workload on a machine of 16 CPUs with little memory.
 fn simulated(
-    (cpus, system, workload, think): (u16, &str, &str, u32),
+    what: (u16, &str, &str, u32),
     (phases, services, frees): (Phases, Services, Frees),
     is_recorded: bool,
 ) -> Cell {
+    changed(what, |plan| {
+        (plan.phases, plan.services, plan.frees) = (phases, services, frees);
+        plan.is_recorded = is_recorded;
+    })
+}
+
+/// Runs a workload on a machine of 16 CPUs with little memory.
+fn changed(
+    (cpus, system, workload, think): (u16, &str, &str, u32),
+    change: impl FnOnce(&mut CellPlan<'_>),
+) -> Cell {
     let machine = everybuddy_machines::by_name_or_path("x5570").unwrap();
     let variants = choice::workloads(&[workload.to_string()]).unwrap();
-    let load = Load::Workload(variants[0]);
-    let plan = CellPlan {
+    let (spec, load) = (system.parse().unwrap(), Load::Workload(variants[0]));
+    let mut plan = CellPlan {
         hardware: &machine.hardware,
-        spec: &system.parse().unwrap(),
+        spec: &spec,
         load: &load,
         cpus,
         frames: 8192,
         think: [think; 2],
         shrink: 64,
         seed: 1,
-        phases,
-        frees,
+        phases: Phases::Together,
+        frees: Frees::Own,
         slice: 10_000,
-        services,
-        is_recorded,
+        whole_calls: false,
+        services: Services::Callers,
+        cut_off: None,
+        is_recorded: false,
     };
+    change(&mut plan);
     simulate(&plan).unwrap()
 }
 
@@ -245,7 +258,9 @@ fn services_need_cpus_that_the_machine_has() {
         phases: Phases::Together,
         frees: Frees::Own,
         slice,
+        whole_calls: false,
         services: Services::Own,
+        cut_off: None,
         is_recorded: false,
     };
     let text = simulate(&plan(0)).unwrap_err().to_string();
@@ -392,6 +407,55 @@ fn cpus_that_share_a_lock_wait_for_it() {
     assert!(spaces.rate() > 2.0 * bs.rate(), "{spaces:?}, {bs:?}");
 }
 
+#[test]
+fn calls_that_take_too_long_are_cut_off_and_counted() {
+    for phases in [Phases::Together, Phases::Apart] {
+        let cell = |cut_off| {
+            changed((16, "bs", "burst:in-order", 100), |plan| {
+                (plan.phases, plan.cut_off) = (phases, cut_off);
+            })
+        };
+        let (whole, late, early) = (cell(None), cell(Some(1 << 40)), cell(Some(20_000)));
+        let late_cut_off = late.cut_off;
+        assert_eq!(
+            whole,
+            Cell {
+                cut_off: None,
+                ..late
+            }
+        );
+        assert_eq!((late_cut_off, early.cut_off), (Some(0), Some(16)));
+        assert!(early.allocate.calls < whole.allocate.calls && early.allocate.calls > 16);
+        // A section ends with the call that exceeds the time, and there are two.
+        if phases == Phases::Together {
+            assert!(early.cycles > 20_000 && early.cycles < 2 * 20_000 + 4 * whole.allocate.max);
+        }
+    }
+    // A receiver does not wait for what its sender was not given.
+    let handed = changed((4, "bs", "handover", 100), |plan| {
+        plan.cut_off = Some(20_000)
+    });
+    assert_eq!(handed.cut_off, Some(4));
+    assert!(handed.cycles < 100_000, "{}", handed.cycles);
+}
+
+#[test]
+fn virtual_cpus_that_take_turns_between_calls_lose_no_slice_in_a_call() {
+    let of = |whole_calls| {
+        changed((32, "bs+lock=ticket", "burst:in-order", 1000), |plan| {
+            (plan.slice, plan.whole_calls) = (1_000_000, whole_calls);
+        })
+    };
+    let (anywhere, between) = (of(false), of(true));
+    assert!(anywhere.preemptions > 0 && between.preemptions > 0);
+    assert!(
+        anywhere.allocate.max > 1_000_000,
+        "{}",
+        anywhere.allocate.max
+    );
+    assert!(between.allocate.max < 500_000, "{}", between.allocate.max);
+}
+
 /// Two locks and a word that no CPU writes, each in a line of its own.
 struct Locks {
     first: Alone<SpinLock<Sim>>,
@@ -419,7 +483,9 @@ fn error_of(does: fn(&Locks, &mut SimCpu)) -> Error {
         phases: Phases::Together,
         frees: Frees::Own,
         slice: 10_000,
+        whole_calls: false,
         services: Services::Callers,
+        cut_off: None,
         is_recorded: false,
     };
     let part = |number: usize, what| MetadataPart {

@@ -55,6 +55,8 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
         seed,
         is_recorded: false,
         keeps_ends: false,
+        cut_off: None,
+        whole_calls: false,
     };
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
@@ -196,6 +198,8 @@ fn copies_begin_at_times_of_the_seed() {
             seed: 1,
             is_recorded: false,
             keeps_ends: false,
+            cut_off: None,
+            whole_calls: false,
         },
     );
     let different: HashSet<&u64> = starts.iter().collect();
@@ -212,6 +216,8 @@ fn copies_begin_at_different_times_also_without_time_between_calls() {
         seed: 1,
         is_recorded: false,
         keeps_ends: false,
+        cut_off: None,
+        whole_calls: false,
     };
     let starts = starts(&Deal::new(&traced(1), 6), pace);
     let different: HashSet<&u64> = starts.iter().collect();
@@ -246,6 +252,8 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
             seed: 1,
             is_recorded: false,
             keeps_ends: false,
+            cut_off: None,
+            whole_calls: false,
         },
     );
     let deal = Deal::new(&traced, 2);
@@ -282,7 +290,9 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         phases: crate::Phases::Together,
         frees: crate::Frees::Own,
         slice: 10_000,
+        whole_calls: false,
         services: crate::Services::Callers,
+        cut_off: None,
         is_recorded: false,
     })
     .unwrap()
@@ -300,6 +310,8 @@ fn cpus_serve_while_they_wait_for_blocks_and_before_they_begin() {
             seed: 1,
             is_recorded: false,
             keeps_ends: false,
+            cut_off: None,
+            whole_calls: false,
         };
         let crew = Crew::new(&clerk, cpus, services, Work::default(), false);
         let deal = Deal::new(&traced, cpus);

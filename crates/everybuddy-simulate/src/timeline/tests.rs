@@ -286,7 +286,9 @@ fn a_timeline_agrees_with_the_rows_of_its_run() {
             phases: Phases::Together,
             frees: Frees::Own,
             slice: 10_000,
+            whole_calls: false,
             services,
+            cut_off: None,
             stops: false,
             seeds: vec![1],
         };

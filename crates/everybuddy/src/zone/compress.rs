@@ -42,6 +42,7 @@ use super::ghosts::Ghost;
 use super::spring::Spring;
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
+use crate::probe::{Event, Probe};
 
 /// A domain is idle for long if it was not acquired during this number of looks; during fewer if `idle=` is less than
 /// twice this number, and with `idle=1` as soon as no CPU holds it.
@@ -111,6 +112,14 @@ impl<'a, P: Platform> Spring<'a, P> {
         let guard = Guard::lock(&self.head.lock, caller.probe);
         let domain = self.find(all, caller.cpu.index() as u32);
         drop(guard);
+        // With the locked spring, a CPU acquires a lock and nothing else.
+        if domain.is_some() && !self.is_locked {
+            caller.probe.record(Event::LockWanted);
+            caller.probe.record(Event::Lock {
+                contended: false,
+                waits: 0,
+            });
+        }
         domain
     }
 
@@ -150,7 +159,9 @@ impl<'a, P: Platform> Spring<'a, P> {
                 self.mark(root, uses, clock.wrapping_sub(age));
                 drop(guard);
                 merged.settle(MIGRATE_PER_LOOK, caller.probe);
-                self.put_back(caller, all, root);
+                // This CPU held it besides its own domain, and no event says so.
+                all.records.at(root).release();
+                self.serve_waiting(caller, all, root);
             }
             [Some((_, one)), None] | [None, Some((_, one))] => {
                 held = self.merge(all, (domain, one), guard);

@@ -45,7 +45,9 @@ fn plan(cpus: &[u16]) -> Plan {
         phases: Phases::Together,
         frees: Frees::Own,
         slice: 0,
+        whole_calls: false,
         services: Services::Callers,
+        cut_off: None,
         stops: false,
         seeds: vec![1],
     }
