@@ -73,8 +73,9 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: VALUE,
         formula: "CPUs that made fewer calls / CPUs",
-        definition: "Share of the CPUs that did not make all calls of the measured round, because a section took \
-                     longer than the simulation waits for. Calls that were not made are in no other metric.",
+        definition: "Share of the CPUs that did not make all calls of the measured round, because those of a \
+                     section took more time together than the run allows. Calls that were not made are in no other \
+                     metric.",
         counted: None,
     },
     Metric {

@@ -30,7 +30,7 @@ pub(crate) struct Pace {
     pub(crate) is_recorded: bool,
     /// Whether the time at which each call ends is kept.
     pub(crate) keeps_ends: bool,
-    /// The cycles after which a CPU makes no more calls of a section; `None` if it makes all.
+    /// The cycles in calls after which a CPU makes no more of them in a section; `None` if it makes all.
     pub(crate) cut_off: Option<u64>,
     /// Whether virtual CPUs that share a CPU of the machine take turns between calls only.
     pub(crate) whole_calls: bool,
@@ -46,8 +46,8 @@ pub(crate) struct Caller<'t, 'c> {
     keeps_ends: bool,
     cut_off: Option<u64>,
     whole_calls: bool,
-    /// When the calls of this section are cut off.
-    deadline: u64,
+    /// The time in calls after which those of this section are cut off.
+    left: u64,
     counted: Counted,
     spare: Spare,
     /// How often it has met the other CPUs.
@@ -65,7 +65,7 @@ impl<'t, 'c> Caller<'t, 'c> {
             keeps_ends: pace.keeps_ends,
             cut_off: pace.cut_off,
             whole_calls: pace.whole_calls,
-            deadline: u64::MAX,
+            left: u64::MAX,
             cpu,
             counted: Counted::default(),
             spare: Spare::default(),
@@ -103,18 +103,22 @@ impl<'t, 'c> Caller<'t, 'c> {
         };
     }
 
-    /// Begins a section of the load: from here on, the time passes after which its calls are cut off.
+    /// Begins a section of the load: from here on, the time in calls counts after which the others are cut off.
     pub(crate) fn begin_section(&mut self) {
-        if let Some(cycles) = self.cut_off {
-            self.deadline = self.cpu.now().saturating_add(cycles);
-        }
+        self.left = self.cut_off.unwrap_or(u64::MAX);
     }
 
     /// Returns `true` if the CPU makes no more calls of this section, and counts that.
-    pub(crate) fn is_cut_off(&mut self) -> bool {
-        let is_over = self.cpu.now() >= self.deadline;
+    fn is_cut_off(&mut self) -> bool {
+        let is_over = self.left == 0;
         self.counted.is_cut_off |= is_over;
+        self.crew.cuts_off.set(self.crew.cuts_off.get() || is_over);
         is_over
+    }
+
+    /// Returns `true` if a CPU was cut off, so that what others wait for may not come.
+    pub(crate) fn waits_in_vain(&self) -> bool {
+        self.crew.cuts_off.get()
     }
 
     /// Notes that the CPU is done with what was to be measured. It may continue, and then still counts.
@@ -215,6 +219,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         let result = call(self.crew.system, self.cpu);
         self.progress();
         let cycles = self.cpu.now() - before;
+        self.left = self.left.saturating_sub(cycles);
         self.share_core();
         let (locks_after, waits_after) = self.waits();
         self.counted.locks += locks_after - locks;

@@ -64,7 +64,7 @@ pub struct CellPlan<'p> {
     pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
-    /// The cycles after which a CPU makes no more calls of a section of the load; `None` if it makes all.
+    /// The cycles in calls after which a CPU makes no more of them in a section of the load; `None` if it makes all.
     pub cut_off: Option<u64>,
     /// Whether everything that happens is recorded.
     pub is_recorded: bool,

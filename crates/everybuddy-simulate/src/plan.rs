@@ -56,8 +56,8 @@ pub struct Plan {
     pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
-    /// The cycles after which a CPU makes no more calls of a section of a load; `None` if it makes all. A collapsed
-    /// lock can take hours otherwise.
+    /// The cycles in calls after which a CPU makes no more of them in a section of a load; `None` if it makes all. A
+    /// collapsed lock can take hours otherwise.
     pub cut_off: Option<u64>,
     /// Whether a system that has stopped scaling under a load is not simulated on more CPUs. The cells of a system
     /// under a load are then simulated one after the other.

@@ -306,7 +306,7 @@ impl Thread<'_, '_> {
                 // The sender may be refused and send nothing: so the wait ends.
                 self.caller.progress();
                 for _ in 0..MOST_LOOKS {
-                    if self.caller.is_cut_off() {
+                    if self.caller.waits_in_vain() {
                         break;
                     }
                     let block = own.borrow_mut().pop_front();

@@ -7,11 +7,14 @@
 //! # Invariants
 //!
 //! All names and files are checked before the first measurement. A failed claim gives exit code 1 after everything
-//! was printed and written.
+//! was printed and written. Nothing else runs while times are measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use clap::{Args, value_parser};
 
@@ -31,6 +34,7 @@ use everybuddy_papers::list;
 use everybuddy_papers::shared::figure::Drawing;
 use everybuddy_papers::shared::method::{Bench, Cells, Conditions, NoCells};
 use everybuddy_papers::{Experiment, named, run_of};
+use everybuddy_simulate::jobs::each;
 
 use super::files::Files;
 
@@ -141,30 +145,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     for own in &chosen {
         steps += list::method(own)?.steps(own);
     }
-    let mut cells = cells(arguments.cells.as_deref())?;
+    let cells = Mutex::new(cells(arguments.cells.as_deref())?);
     let progress = Progress::new(steps);
     let timer = Timer::calibrated();
-    let mut arena = Arena::default();
+    let tools = Tools {
+        conditions,
+        progress: &progress,
+        timer: &timer,
+        cells: &cells,
+    };
     let mut study = page
         .is_some()
         .then(|| study::study(&machine, &timer, &conditions));
     let mut exported: Vec<Row> = Vec::new();
     let mut judged: Vec<(String, Claim, Verdict)> = Vec::new();
-    for (own, picture) in chosen.iter().zip(pictures) {
-        progress.says(&own.name);
-        let mut bench = Bench {
-            timer: &timer,
-            arena: &mut arena,
-            step: &mut |what| {
-                progress.says(&format!("{}: {what}", own.name));
-                progress.step();
-            },
-            cells: &mut *cells,
-        };
-        let rows = match &earlier {
-            None => list::method(own)?.run(own, &conditions, &mut bench)?,
-            Some(rows) => rows.iter().filter(|row| is_of(own, row)).cloned().collect(),
-        };
+    let mut shown = chosen.iter().zip(pictures);
+    let mut show = |rows: Vec<Row>| -> Result<(), Error> {
+        let (own, picture) = shown.next().expect("rows of each experiment");
         let judge = |claim: &Claim| claim.judge(&own.name, &rows);
         let found: Vec<Verdict> = match &earlier {
             None => own.claims.iter().map(judge).collect(),
@@ -190,6 +187,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         exported.extend(rows);
         let verdicts = verdicts.into_iter().flatten();
         judged.extend(verdicts.map(|(claim, verdict)| (own.name.clone(), claim, verdict)));
+        Ok(())
+    };
+    match &earlier {
+        None => tools.measure_all(&chosen, &mut show)?,
+        Some(rows) => {
+            for own in &chosen {
+                show(rows.iter().filter(|row| is_of(own, row)).cloned().collect())?;
+            }
+        }
     }
     progress.done();
     if earlier.is_none() {
@@ -201,6 +207,85 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let judged = judged.iter();
     claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
+}
+
+/// What all experiments of a run are measured with.
+struct Tools<'t> {
+    conditions: Conditions,
+    progress: &'t Progress,
+    timer: &'t Timer,
+    cells: &'t Mutex<Box<dyn Cells + Send>>,
+}
+
+impl Tools<'_> {
+    /// Measures all experiments, and passes the rows of each to `show`, in the order of the list. Those that are not
+    /// timed come first, several at the same time; then each of the others has the machine to itself.
+    fn measure_all(
+        &self,
+        chosen: &[Experiment],
+        show: &mut dyn FnMut(Vec<Row>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut is_timed = Vec::new();
+        for own in chosen {
+            is_timed.push(list::method(own)?.is_timed());
+        }
+        let counted: Vec<usize> = (0..chosen.len()).filter(|at| !is_timed[*at]).collect();
+        let mut rows: Vec<Option<Vec<Row>>> = vec![None; chosen.len()];
+        let mut next = 0;
+        let mut show_all = |rows: &mut Vec<Option<Vec<Row>>>| {
+            while let Some(own) = rows.get_mut(next).and_then(Option::take) {
+                next += 1;
+                show(own)?;
+            }
+            Ok(())
+        };
+        let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        let work = |at: usize| self.measure(&chosen[counted[at]]);
+        each(jobs, counted.len(), work, &mut |at, own| {
+            rows[counted[at]] = Some(own);
+            show_all(&mut rows)
+        })?;
+        for (at, own) in chosen.iter().enumerate() {
+            if is_timed[at] {
+                rows[at] = Some(self.measure(own)?);
+                show_all(&mut rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&self, own: &Experiment) -> Result<Vec<Row>, Error> {
+        self.progress.says(&own.name);
+        let mut bench = Bench {
+            timer: self.timer,
+            arena: &mut Arena::default(),
+            step: &mut |what| {
+                self.progress.says(&format!("{}: {what}", own.name));
+                self.progress.step();
+            },
+            cells: &mut Shared(self.cells),
+        };
+        list::method(own)?.run(own, &self.conditions, &mut bench)
+    }
+}
+
+/// The finished cells, for experiments that run at the same time.
+struct Shared<'s>(&'s Mutex<Box<dyn Cells + Send>>);
+
+impl Shared<'_> {
+    fn all(&self) -> MutexGuard<'_, Box<dyn Cells + Send>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cells for Shared<'_> {
+    fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error> {
+        self.all().known(described)
+    }
+
+    fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error> {
+        self.all().finished(described, rows)
+    }
 }
 
 /// The finished cells of simulated experiments, in a folder.
@@ -233,7 +318,7 @@ impl Cells for Kept {
 }
 
 /// Opens the folder of finished cells, if there is one.
-fn cells(path: Option<&Path>) -> Result<Box<dyn Cells>, Error> {
+fn cells(path: Option<&Path>) -> Result<Box<dyn Cells + Send>, Error> {
     Ok(match path {
         None => Box::new(NoCells),
         Some(path) => Box::new(Kept {

@@ -160,7 +160,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "slice")]
     whole_calls: bool,
 
-    /// Make no more calls of a section that takes longer than this; the metric `cut_off` says so
+    /// Let a CPU make no more calls of a section after this time in calls, and say so (`cut_off`)
     #[arg(long, value_name = "CYCLES", value_parser = value_parser!(u64).range(1..))]
     cut_off: Option<u64>,
 

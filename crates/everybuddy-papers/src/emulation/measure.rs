@@ -59,6 +59,11 @@ impl Measure for Parameters {
         Repeats::Seeds(self.seeds)
     }
 
+    /// Calls are also timed.
+    fn is_timed(&self) -> bool {
+        true
+    }
+
     /// Returns the number of runs.
     fn steps(&self, _: &Experiment) -> u64 {
         let counted: u32 = self

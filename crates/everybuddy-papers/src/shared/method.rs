@@ -36,6 +36,11 @@ pub trait Measure {
         Repeats::Counted
     }
 
+    /// Returns `true` if times are measured, so that nothing else may run meanwhile.
+    fn is_timed(&self) -> bool {
+        self.repeats().is_timed()
+    }
+
     /// Returns the number of steps, for the progress bar; by default one for each trace and system.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.traces().len() * experiment.systems.len()) as u64

@@ -33,6 +33,11 @@ impl Repeats {
         matches!(self, Repeats::Rounds(_) | Repeats::RoundsAndCounted(_))
     }
 
+    /// Returns `true` if times are measured, which other work on the same machine would disturb.
+    pub fn is_timed(self) -> bool {
+        self.has_ends() || matches!(self, Repeats::Calls(_))
+    }
+
     /// Describes them in a sentence or two.
     pub fn words(self) -> String {
         match self {

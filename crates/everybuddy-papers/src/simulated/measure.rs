@@ -46,7 +46,7 @@ pub(crate) struct Parameters {
     /// Whether they take turns between calls only.
     #[serde(default)]
     whole_calls: bool,
-    /// The cycles after which a CPU makes no more calls of a section of a workload; zero if it makes all.
+    /// The cycles in calls after which a CPU makes no more of them in a section of a workload; zero if it makes all.
     #[serde(default)]
     cut_off: u64,
     /// What the source leaves open; one reading by default.

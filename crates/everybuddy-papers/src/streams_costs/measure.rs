@@ -68,6 +68,11 @@ impl Measure for Parameters {
         Repeats::Seeds(self.recordings.seeds as u32)
     }
 
+    /// Calls are also timed.
+    fn is_timed(&self) -> bool {
+        true
+    }
+
     /// Returns the number of reported steps.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let kinds = self.traffic.len() * (self.arenas.len() + 1) * experiment.systems.len();

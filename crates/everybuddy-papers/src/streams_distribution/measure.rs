@@ -68,6 +68,11 @@ impl Measure for Parameters {
         Repeats::Seeds(self.recordings.seeds as u32)
     }
 
+    /// Calls are also timed.
+    fn is_timed(&self) -> bool {
+        true
+    }
+
     /// Returns the number of recordings.
     fn steps(&self, experiment: &Experiment) -> u64 {
         experiment.systems.len() as u64 * (self.traffic.len() as u64 * self.recordings.seeds + 1)

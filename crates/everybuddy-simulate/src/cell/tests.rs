@@ -426,17 +426,19 @@ fn calls_that_take_too_long_are_cut_off_and_counted() {
         );
         assert_eq!((late_cut_off, early.cut_off), (Some(0), Some(16)));
         assert!(early.allocate.calls < whole.allocate.calls && early.allocate.calls > 16);
-        // A section ends with the call that exceeds the time, and there are two.
-        if phases == Phases::Together {
-            assert!(early.cycles > 20_000 && early.cycles < 2 * 20_000 + 4 * whole.allocate.max);
-        }
+        // Allocations end with the call that exceeds the time. CPUs that are apart are measured for a shorter time.
+        let mean = early.allocate.mean * early.allocate.calls as f64 / 16.0;
+        let most = 20_000.0 + early.allocate.max as f64;
+        let is_whole = phases == Phases::Together;
+        assert!(!is_whole || (mean > 20_000.0 && mean < most), "{mean}");
     }
     // A receiver does not wait for what its sender was not given.
     let handed = changed((4, "bs", "handover", 100), |plan| {
         plan.cut_off = Some(20_000)
     });
-    assert_eq!(handed.cut_off, Some(4));
-    assert!(handed.cycles < 100_000, "{}", handed.cycles);
+    let whole = small("bs", "handover", 100);
+    assert!(handed.cut_off > Some(0) && handed.calls() < whole.calls());
+    assert!(handed.cycles < whole.cycles, "{}", handed.cycles);
 }
 
 #[test]
