@@ -73,9 +73,9 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: VALUE,
         formula: "CPUs that made fewer calls / CPUs",
-        definition: "Share of the CPUs that did not make all calls of the measured round, because those of a \
-                     section took more time together than the run allows. Calls that were not made are in no other \
-                     metric.",
+        definition: "Share of the CPUs that did not make all their calls, in the warm-up or later, because the calls \
+                     of one section exceeded the run's limit of time in calls. Means, rates and percentiles cover \
+                     only the calls that were made.",
         counted: None,
     },
     Metric {

@@ -11,7 +11,7 @@
 //! 1. A virtual CPU is on its core, in the queue of its core, or absent: it sleeps, is at the barrier, or has ended. A
 //!    core has at most one CPU on it, and has one if its queue is not empty.
 //! 2. The queue of ready CPUs holds one [`Entry`] at most for each CPU: it runs, its slice ends, or it arrives. A CPU
-//!    on a core has one, except a CPU that spins while no other CPU wants its core.
+//!    on a core has one, except a CPU that spins while no other CPU wants its core or may have it.
 //! 3. A CPU of idle priority is on a core only if no other CPU is in the queue of that core, or if it has disabled
 //!    preemption.
 //!
@@ -76,7 +76,7 @@ impl Cores {
     }
 
     /// Gives a CPU idle priority: it runs only while no other CPU can run on its core, and is preempted immediately
-    /// when another one can. A CPU that spins can run.
+    /// when another one can, unless it has disabled preemption. A CPU that spins can run.
     #[must_use]
     pub fn idle_priority(mut self, cpu: CpuId) -> Self {
         self.idle.push(cpu);

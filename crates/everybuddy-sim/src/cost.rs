@@ -173,6 +173,11 @@ pub trait CostModel {
     /// Notes that counting begins: statistics of what came before are not wanted.
     fn mark(&mut self) {}
 
+    /// Notes that a CPU begins to wait for a word. It looks at it, and may then park, several times.
+    fn wait(&mut self, cpu: CpuId) {
+        let _ = cpu;
+    }
+
     /// Notes what the accesses of a CPU stand for until the next call of this function.
     fn path(&mut self, cpu: CpuId, path: Instructions) {
         let _ = (cpu, path);

@@ -218,10 +218,13 @@ pub(crate) fn accessed(kind: AccessKind, address: usize) {
     with_engine(|engine| engine.charge(kind, address));
 }
 
-/// Parks the CPU until another CPU wakes the waiters of the word at `address`, unless the word has `changed`. The
-/// check is charged as a load. Returns early if the CPU is interrupted. Returns `true` if the caller is a virtual CPU.
+/// Parks the CPU until another CPU wakes the waiters of the word at `address`, unless the word has `changed`. A wait
+/// begins with `attempt` 0. The check is charged as a load. Returns early if the CPU is interrupted. Returns `true` if the caller is a virtual CPU.
 pub(crate) fn wait(address: usize, changed: bool, attempt: u32) -> bool {
     with_engine(|engine| {
+        if attempt == 0 {
+            engine.schedule.borrow_mut().begin_wait();
+        }
         if changed {
             engine.charge(AccessKind::Load, address);
             return;

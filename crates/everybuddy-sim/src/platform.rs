@@ -246,6 +246,8 @@ impl<B: Probe> SimCpu<B> {
     /// core, that one is next. Without effect outside a run. O(1), free of charge.
     pub fn enable_preemption(&mut self) {
         engine::keep_core(false);
+        // Lets the engine switch.
+        engine::work(0);
     }
 
     /// Notes that the run makes progress, for the [watchdog](crate::Machine::patience). Without effect outside a run.

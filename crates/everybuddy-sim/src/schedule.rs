@@ -185,6 +185,11 @@ impl<'m> Schedule<'m> {
         self.advance(cycles)
     }
 
+    /// Notes that the running CPU begins to wait.
+    pub(crate) fn begin_wait(&mut self) {
+        self.cost.wait(self.cpu());
+    }
+
     /// Notes what the next accesses of the running CPU stand for.
     #[inline]
     pub(crate) fn path(&mut self, path: Instructions) {

@@ -94,11 +94,13 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.cpu.mark();
     }
 
-    /// Forgets what was measured on this CPU: from here on it counts.
+    /// Forgets what was measured on this CPU, except that its calls were cut off: from here on it counts.
     pub(crate) fn begin(&mut self) {
         self.cpu.probe().start(self.is_recorded);
         self.counted = Counted {
             start: self.cpu.now(),
+            // Memory that was not freed before is missing now.
+            is_cut_off: self.counted.is_cut_off,
             ..Counted::default()
         };
     }
@@ -106,19 +108,25 @@ impl<'t, 'c> Caller<'t, 'c> {
     /// Begins a section of the load: from here on, the time in calls counts after which the others are cut off.
     pub(crate) fn begin_section(&mut self) {
         self.left = self.cut_off.unwrap_or(u64::MAX);
+        self.crew.cut_off[self.index()].set(false);
     }
 
     /// Returns `true` if the CPU makes no more calls of this section, and counts that.
     fn is_cut_off(&mut self) -> bool {
         let is_over = self.left == 0;
-        self.counted.is_cut_off |= is_over;
-        self.crew.cuts_off.set(self.crew.cuts_off.get() || is_over);
+        if is_over {
+            self.counted.is_cut_off = true;
+            self.crew.cut_off[self.index()].set(true);
+        }
         is_over
     }
 
-    /// Returns `true` if a CPU was cut off, so that what others wait for may not come.
-    pub(crate) fn waits_in_vain(&self) -> bool {
-        self.crew.cuts_off.get()
+    /// Returns `true` if the calls of another CPU are cut off, so that what this one waits for does not come, and
+    /// counts that.
+    pub(crate) fn waits_in_vain(&mut self, other: usize) -> bool {
+        let is_over = self.crew.cut_off[other].get();
+        self.counted.is_cut_off |= is_over;
+        is_over
     }
 
     /// Notes that the CPU is done with what was to be measured. It may continue, and then still counts.

@@ -60,7 +60,7 @@ pub struct CellPlan<'p> {
     pub frees: Frees,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
-    /// Whether they take turns between calls only, as where a kernel disables preemption in calls.
+    /// Whether they take turns between calls only, as in a kernel that disables preemption during calls.
     pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
@@ -180,6 +180,14 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         return Err(Error::usage(format!(
             "--services own: {cpus} CPUs and {services} for the services of {spec} are more than the machine has, {}\n\
              help: choose fewer --cpus; or, with --slice N, let them take turns",
+            plan.hardware.cpus()
+        )));
+    }
+    if services > 0 && plan.whole_calls && u32::from(all) > plan.hardware.cpus() {
+        return Err(Error::usage(format!(
+            "--services own: {cpus} CPUs and {services} for the services of {spec} are more than the machine has, {}, \
+             and with --whole-calls a caller could wait for a service that cannot run\nhelp: choose fewer --cpus, or \
+             leave --whole-calls out",
             plan.hardware.cpus()
         )));
     }
@@ -340,7 +348,9 @@ fn run(
         .patience(patience(plan, all));
     let work = Work::of(plan.spec);
     let crew = Crew::new(system, cpus, plan.services, work, plan.is_recorded);
-    if crew.needs_bounded_waits() {
+    // A CPU that keeps its own in a call may wait there for one that cannot run meanwhile.
+    let waits_for_queued = plan.whole_calls && u32::from(all) > plan.hardware.cpus();
+    if crew.needs_bounded_waits() || waits_for_queued {
         machine = machine.bounded_waits();
     }
     if names_writers || plan.is_recorded {

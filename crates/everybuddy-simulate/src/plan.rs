@@ -52,7 +52,7 @@ pub struct Plan {
     pub frees: Frees,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
-    /// Whether they take turns between calls only, as where a kernel disables preemption in calls.
+    /// Whether they take turns between calls only, as in a kernel that disables preemption during calls.
     pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
@@ -332,7 +332,10 @@ impl Plan {
         };
         let turns = self.whole_calls;
         let turns = turns.then_some(["+turns=calls", "CPUs take turns between calls"]);
-        apart.into_iter().chain(frees).chain(turns).chain(services)
+        let cut = self.cut_off.is_some();
+        let cut = cut.then_some(["+cut-off=on", "calls that take too long are cut off"]);
+        let all = apart.into_iter().chain(frees).chain(turns);
+        all.chain(cut).chain(services)
     }
 
     /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.

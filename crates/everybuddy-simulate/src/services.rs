@@ -91,8 +91,8 @@ pub(crate) struct Crew<'s> {
     arrivals: Cell<u64>,
     /// How often a CPU has said that counting begins.
     pub(crate) marks: Cell<u64>,
-    /// Whether calls of a CPU were cut off.
-    pub(crate) cuts_off: Cell<bool>,
+    /// Whether calls of each CPU are cut off in its section.
+    pub(crate) cut_off: Vec<Cell<bool>>,
     /// What the accesses of the system stand for.
     pub(crate) work: Work,
     /// Whether everything that happens is recorded.
@@ -120,7 +120,7 @@ impl<'s> Crew<'s> {
             left: Cell::new(callers),
             arrivals: Cell::new(0),
             marks: Cell::new(0),
-            cuts_off: Cell::new(false),
+            cut_off: vec![Cell::new(false); usize::from(callers)],
             work,
             is_recorded,
         }

@@ -299,19 +299,20 @@ impl Thread<'_, '_> {
                 }
             }
             Step::Receive { slot } => {
-                let own = &self.mailboxes[self.caller.index()];
+                let (me, cpus) = (self.caller.index(), self.mailboxes.len());
+                let (own, sender) = (&self.mailboxes[me], (me + cpus - 1) % cpus);
                 if own.borrow().is_empty() {
                     self.caller.park();
                 }
                 // The sender may be refused and send nothing: so the wait ends.
                 self.caller.progress();
                 for _ in 0..MOST_LOOKS {
-                    if self.caller.waits_in_vain() {
-                        break;
-                    }
                     let block = own.borrow_mut().pop_front();
                     if block.is_some() {
                         self.slots[slot as usize] = block;
+                        break;
+                    }
+                    if self.caller.waits_in_vain(sender) {
                         break;
                     }
                     self.caller.idle(LOOK);

@@ -121,7 +121,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen, &arguments.rows));
     let sinks = arguments.files.open(&mut outputs)?;
-    let pictures = pictures(&mut outputs, &arguments.svg, &chosen)?;
+    let mut pictures = pictures(&mut outputs, &arguments.svg, &chosen)?;
     let page = arguments.html.as_deref();
     let page = page
         .map(|path| Page::open(&mut outputs, path))
@@ -153,15 +153,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         progress: &progress,
         timer: &timer,
         cells: &cells,
+        all_cpus: Mutex::new(()),
     };
     let mut study = page
         .is_some()
         .then(|| study::study(&machine, &timer, &conditions));
-    let mut exported: Vec<Row> = Vec::new();
-    let mut judged: Vec<(String, Claim, Verdict)> = Vec::new();
-    let mut shown = chosen.iter().zip(pictures);
-    let mut show = |rows: Vec<Row>| -> Result<(), Error> {
-        let (own, picture) = shown.next().expect("rows of each experiment");
+    let mut exported: Vec<Vec<Row>> = vec![Vec::new(); chosen.len()];
+    let mut judged: Vec<Judged> = vec![Vec::new(); chosen.len()];
+    let mut results: Vec<_> = chosen.iter().map(|_| None).collect();
+    let mut show = |at: usize, rows: Vec<Row>| -> Result<(), Error> {
+        let (own, picture) = (&chosen[at], pictures[at].take());
         let judge = |claim: &Claim| claim.judge(&own.name, &rows);
         let found: Vec<Verdict> = match &earlier {
             None => own.claims.iter().map(judge).collect(),
@@ -180,20 +181,20 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         if let (Some(picture), Some(drawing)) = (picture, &drawing) {
             write(drawing, &own.name, picture)?;
         }
-        if let Some(study) = &mut study {
+        if study.is_some() {
             let result = study::experiment(own, &rows, drawing.as_ref(), verdicts.as_deref())?;
-            study.experiments.push(result);
+            results[at] = Some(result);
         }
-        exported.extend(rows);
-        let verdicts = verdicts.into_iter().flatten();
-        judged.extend(verdicts.map(|(claim, verdict)| (own.name.clone(), claim, verdict)));
+        exported[at] = rows;
+        judged[at] = verdicts.unwrap_or_default();
         Ok(())
     };
     match &earlier {
         None => tools.measure_all(&chosen, &mut show)?,
         Some(rows) => {
-            for own in &chosen {
-                show(rows.iter().filter(|row| is_of(own, row)).cloned().collect())?;
+            for (at, own) in chosen.iter().enumerate() {
+                let own = rows.iter().filter(|row| is_of(own, row));
+                show(at, own.cloned().collect())?;
             }
         }
     }
@@ -201,13 +202,20 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if earlier.is_none() {
         print(&experiments::closing(&chosen, &machine, &timer, &style))?;
     }
-    sinks.write(&exported)?;
-    if let (Some(page), Some(study)) = (page, study) {
-        page.write_study(&study)?;
+    sinks.write(&exported.concat())?;
+    if let (Some(page), Some(study)) = (page, &mut study) {
+        study.experiments = results.into_iter().flatten().collect();
+        page.write_study(study)?;
     }
-    let judged = judged.iter();
-    claims::none_failed(judged.map(|(name, claim, verdict)| (name.as_str(), claim, verdict)))
+    let judged = chosen.iter().zip(&judged).flat_map(|(own, judged)| {
+        let judged = judged.iter();
+        judged.map(|(claim, verdict)| (own.name.as_str(), claim, verdict))
+    });
+    claims::none_failed(judged)
 }
+
+/// The claims of an experiment with their verdicts.
+type Judged = Vec<(Claim, Verdict)>;
 
 /// What all experiments of a run are measured with.
 struct Tools<'t> {
@@ -215,41 +223,38 @@ struct Tools<'t> {
     progress: &'t Progress,
     timer: &'t Timer,
     cells: &'t Mutex<Box<dyn Cells + Send>>,
+    /// Held by an experiment that uses all CPUs itself.
+    all_cpus: Mutex<()>,
 }
 
 impl Tools<'_> {
-    /// Measures all experiments, and passes the rows of each to `show`, in the order of the list. Those that are not
-    /// timed come first, several at the same time; then each of the others has the machine to itself.
+    /// Measures all experiments, and passes the position and the rows of each to `show`. Those that are not timed come
+    /// first, several at the same time; then each of the others has the machine to itself. Both follow the list.
     fn measure_all(
         &self,
         chosen: &[Experiment],
-        show: &mut dyn FnMut(Vec<Row>) -> Result<(), Error>,
+        show: &mut dyn FnMut(usize, Vec<Row>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut is_timed = Vec::new();
-        for own in chosen {
-            is_timed.push(list::method(own)?.is_timed());
+        let (mut timed, mut counted) = (Vec::new(), Vec::new());
+        for (at, own) in chosen.iter().enumerate() {
+            match list::method(own)?.is_timed() {
+                true => timed.push(at),
+                false => counted.push(at),
+            }
         }
-        let counted: Vec<usize> = (0..chosen.len()).filter(|at| !is_timed[*at]).collect();
-        let mut rows: Vec<Option<Vec<Row>>> = vec![None; chosen.len()];
+        let mut waiting: Vec<Option<Vec<Row>>> = vec![None; counted.len()];
         let mut next = 0;
-        let mut show_all = |rows: &mut Vec<Option<Vec<Row>>>| {
-            while let Some(own) = rows.get_mut(next).and_then(Option::take) {
+        let work = |at: usize| self.measure(&chosen[counted[at]]);
+        each(jobs(), counted.len(), work, &mut |at, rows| {
+            waiting[at] = Some(rows);
+            while let Some(rows) = waiting.get_mut(next).and_then(Option::take) {
+                show(counted[next], rows)?;
                 next += 1;
-                show(own)?;
             }
             Ok(())
-        };
-        let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        let work = |at: usize| self.measure(&chosen[counted[at]]);
-        each(jobs, counted.len(), work, &mut |at, own| {
-            rows[counted[at]] = Some(own);
-            show_all(&mut rows)
         })?;
-        for (at, own) in chosen.iter().enumerate() {
-            if is_timed[at] {
-                rows[at] = Some(self.measure(own)?);
-                show_all(&mut rows)?;
-            }
+        for at in timed {
+            show(at, self.measure(&chosen[at])?)?;
         }
         Ok(())
     }
@@ -265,8 +270,17 @@ impl Tools<'_> {
             },
             cells: &mut Shared(self.cells),
         };
-        list::method(own)?.run(own, &self.conditions, &mut bench)
+        let method = list::method(own)?;
+        let alone = method.uses_all_cpus().then(|| self.all_cpus.lock());
+        let rows = method.run(own, &self.conditions, &mut bench);
+        drop(alone);
+        rows
     }
+}
+
+/// Returns how many experiments run at the same time if they are not timed.
+fn jobs() -> NonZero<usize> {
+    thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
 /// The finished cells, for experiments that run at the same time.

@@ -156,11 +156,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
-    /// With --slice: take turns between calls only, as a kernel without preemption in calls does
+    /// With --slice: take turns between calls only, as in a kernel without preemption during calls
     #[arg(long, requires = "slice")]
     whole_calls: bool,
 
-    /// Let a CPU make no more calls of a section after this time in calls, and say so (`cut_off`)
+    /// End a CPU's section once its calls have taken this many cycles (metric `cut_off`)
     #[arg(long, value_name = "CYCLES", value_parser = value_parser!(u64).range(1..))]
     cut_off: Option<u64>,
 

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! The bar is drawn by one thread, between timed passes only: nothing runs concurrently with one.
+//! Several threads may draw the bar. While times are measured only one does, between passes.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek};

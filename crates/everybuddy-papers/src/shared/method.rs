@@ -41,6 +41,11 @@ pub trait Measure {
         self.repeats().is_timed()
     }
 
+    /// Returns `true` if the measurement uses all CPUs of the host by itself.
+    fn uses_all_cpus(&self) -> bool {
+        false
+    }
+
     /// Returns the number of steps, for the progress bar; by default one for each trace and system.
     fn steps(&self, experiment: &Experiment) -> u64 {
         (experiment.traces().len() * experiment.systems.len()) as u64

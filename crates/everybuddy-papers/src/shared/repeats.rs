@@ -15,6 +15,8 @@ pub enum Repeats {
     Counted,
     /// Counted once, on simulated CPUs.
     Simulated,
+    /// Counted on simulated CPUs, with several seeds; means only.
+    SimulatedMeans(u32),
     /// Counted on simulated CPUs, with several seeds.
     SimulatedSeeds(u32),
     /// Rounds in which the systems take turns.
@@ -45,6 +47,9 @@ impl Repeats {
             Repeats::Simulated => {
                 "Counted once on simulated CPUs; the same numbers come out each time.".to_string()
             }
+            Repeats::SimulatedMeans(seeds) => format!(
+                "Counted on simulated CPUs with {seeds} seeds; means. The same numbers come out each time."
+            ),
             Repeats::SimulatedSeeds(seeds) => format!(
                 "Counted on simulated CPUs with {seeds} seeds; means, and intervals from the least to the most. The \
                  same numbers come out each time."

@@ -183,7 +183,14 @@ impl Parameters {
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
-        Repeats::Counted
+        match self.seeds {
+            0 | 1 => Repeats::Simulated,
+            seeds => Repeats::SimulatedMeans(seeds as u32),
+        }
+    }
+
+    fn uses_all_cpus(&self) -> bool {
+        true
     }
 
     fn steps(&self, experiment: &Experiment) -> u64 {

@@ -63,9 +63,8 @@ pub struct Caches {
     instructions: Instructions,
     /// What the next accesses of each CPU stand for.
     paths: Vec<Instructions>,
-    /// For each CPU, the accesses that were left of the shortest path when it began to wait, and the last attempt of
-    /// that wait.
-    left: Vec<(u32, u32)>,
+    /// The accesses that were left of the shortest path of each CPU when it began to wait.
+    left: Vec<u32>,
     random: SplitMix64,
     places: Vec<Place>,
     cores: Vec<Core>,
@@ -430,7 +429,7 @@ impl CostModel for Caches {
         self.is_active = vec![true; usize::from(cpus)];
         self.remainders = vec![0; usize::from(cpus)];
         self.paths = vec![self.instructions; usize::from(cpus)];
-        self.left = vec![(self.instructions.shortest, u32::MAX); usize::from(cpus)];
+        self.left = vec![self.instructions.shortest; usize::from(cpus)];
         self.outside = 0;
     }
 
@@ -513,12 +512,6 @@ impl CostModel for Caches {
 
     fn park(&mut self, park: Park) {
         let cpu = park.cpu;
-        // The first attempts of a wait may have seen a change, and not have come here.
-        let left = &mut self.left[cpu.index()];
-        if park.attempt <= left.1 {
-            left.0 = self.paths[cpu.index()].shortest;
-        }
-        left.1 = park.attempt;
         let arrival = match self.hardware.waiters {
             Waiters::Sleep(_) => {
                 self.is_active[cpu.index()] = false;
@@ -528,7 +521,7 @@ impl CostModel for Caches {
             Waiters::BackOff(most) => {
                 let gap = &mut self.gaps[cpu.index()];
                 // A gap of zero would never let a poll be later than the one before.
-                if park.attempt == 0 || *gap == 0 {
+                if *gap == 0 {
                     *gap = u64::from(self.hardware.l1.cycles.min(most));
                 }
                 let arrival = park.since + *gap;
@@ -544,7 +537,7 @@ impl CostModel for Caches {
     fn wake(&mut self, wake: Wake) -> u64 {
         self.is_active[wake.cpu.index()] = true;
         // A CPU that looks again and again does not get further on its path.
-        self.paths[wake.cpu.index()].shortest = self.left[wake.cpu.index()].0;
+        self.paths[wake.cpu.index()].shortest = self.left[wake.cpu.index()];
         let runs = match self.hardware.waiters {
             Waiters::Sleep(cycles) => wake.visible + u64::from(cycles),
             Waiters::Spin | Waiters::BackOff(_) => {
@@ -569,9 +562,15 @@ impl CostModel for Caches {
         self.is_active[cpu.index()] = false;
     }
 
+    fn wait(&mut self, cpu: CpuId) {
+        self.left[cpu.index()] = self.paths[cpu.index()].shortest;
+        if let Some(gap) = self.gaps.get_mut(cpu.index()) {
+            *gap = 0;
+        }
+    }
+
     fn path(&mut self, cpu: CpuId, path: Instructions) {
         self.paths[cpu.index()] = path;
-        self.left[cpu.index()] = (path.shortest, u32::MAX);
     }
 
     fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {

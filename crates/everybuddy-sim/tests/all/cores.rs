@@ -137,6 +137,24 @@ fn a_holder_that_disables_preemption_is_preempted_when_it_enables_it() {
 }
 
 #[test]
+fn preemption_that_is_enabled_between_two_calls_is_enough() {
+    // Each call takes longer than a slice, and nothing happens between two calls.
+    let report = run(2, Cores::new(1).slice(100), |cpu| {
+        let mut ends = Vec::new();
+        for _ in 0..3 {
+            cpu.disable_preemption();
+            cpu.work(150);
+            ends.push(cpu.now());
+            cpu.enable_preemption();
+        }
+        ends
+    })
+    .unwrap();
+    let ends: [Vec<u64>; 2] = [vec![150, 450, 750], vec![300, 600, 900]];
+    assert_eq!(report.results, ends);
+}
+
+#[test]
 fn a_waiter_that_disables_preemption_keeps_its_core() {
     // CPU 0 and CPU 2 share a core, and CPU 1 holds the lock for longer than a slice. CPU 2 waits until CPU 0 has the
     // lock and enables preemption.

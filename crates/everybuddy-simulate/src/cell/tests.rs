@@ -438,6 +438,8 @@ fn calls_that_take_too_long_are_cut_off_and_counted() {
     });
     let whole = small("bs", "handover", 100);
     assert!(handed.cut_off > Some(0) && handed.calls() < whole.calls());
+    // What was given is received, if the receiver is not cut off, too.
+    assert!(handed.free.calls > 0, "{handed:?}");
     assert!(handed.cycles < whole.cycles, "{}", handed.cycles);
 }
 

@@ -42,7 +42,6 @@ use super::ghosts::Ghost;
 use super::spring::Spring;
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
-use crate::probe::{Event, Probe};
 
 /// A domain is idle for long if it was not acquired during this number of looks; during fewer if `idle=` is less than
 /// twice this number, and with `idle=1` as soon as no CPU holds it.
@@ -112,14 +111,6 @@ impl<'a, P: Platform> Spring<'a, P> {
         let guard = Guard::lock(&self.head.lock, caller.probe);
         let domain = self.find(all, caller.cpu.index() as u32);
         drop(guard);
-        // With the locked spring, a CPU acquires a lock and nothing else.
-        if domain.is_some() && !self.is_locked {
-            caller.probe.record(Event::LockWanted);
-            caller.probe.record(Event::Lock {
-                contended: false,
-                waits: 0,
-            });
-        }
         domain
     }
 
