@@ -219,7 +219,8 @@ pub(crate) fn accessed(kind: AccessKind, address: usize) {
 }
 
 /// Parks the CPU until another CPU wakes the waiters of the word at `address`, unless the word has `changed`. A wait
-/// begins with `attempt` 0. The check is charged as a load. Returns early if the CPU is interrupted. Returns `true` if the caller is a virtual CPU.
+/// begins with `attempt` 0. The check is charged as a load. Returns early if the CPU is interrupted. Returns `true` if
+/// the caller is a virtual CPU.
 pub(crate) fn wait(address: usize, changed: bool, attempt: u32) -> bool {
     with_engine(|engine| {
         if attempt == 0 {

@@ -579,14 +579,12 @@ impl<'m> Schedule<'m> {
 
     /// Returns the waiting CPUs and their words, by CPU number.
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
+        let watched = self.watched.as_ref();
         let entry = |parked: &Parked| Waiting {
             cpu: cpu_of(parked.key),
             line: parked.line,
             since: clock_of(parked.key),
-            writer: self
-                .watched
-                .as_ref()
-                .and_then(|run| run.writer(parked.address)),
+            writer: watched.and_then(|run| run.writer(parked.address)),
         };
         let at_barrier = |held: &u64| Waiting {
             cpu: cpu_of(*held),
@@ -638,10 +636,8 @@ impl<'m> Schedule<'m> {
 
     /// Returns the CPUs that were stopped, by CPU number.
     pub(crate) fn stopped(&self) -> Vec<Stopped> {
-        let mut stopped = self
-            .watched
-            .as_ref()
-            .map_or(Vec::new(), |run| run.stopped.clone());
+        let watched = self.watched.as_ref();
+        let mut stopped = watched.map_or(Vec::new(), |run| run.stopped.clone());
         stopped.sort_by_key(|stopped| stopped.cpu);
         stopped
     }
