@@ -156,7 +156,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
 
-    /// With --slice: take turns between calls only, as in a kernel without preemption during calls
+    /// With --slice: take turns between calls only, as kernels do that disable preemption
     #[arg(long, requires = "slice")]
     whole_calls: bool,
 

@@ -330,7 +330,8 @@ fn calls_are_cut_off_and_cpus_take_turns_between_calls() {
     assert_eq!(rows.len(), 2);
     for row in rows {
         assert!(row.contains("\"value\":1.0,"), "{row}");
-        assert!(row.contains("\"simulate+turns=calls\""), "{row}");
+        let name = "\"simulate+turns=calls+cut-off=on\"";
+        assert!(row.contains(name), "{row}");
     }
     short("--cpus 4 --whole-calls", &[]).refused(&["--slice"]);
     short("--cpus 4 --cut-off 0", &[]).refused(&["--cut-off"]);
