@@ -70,6 +70,8 @@ Examples:
         twice as many virtual CPUs as the machine has: lock holders are preempted
   everybuddy simulate --systems serewa --cpus 1,2,4 --services own
         dividing and linking on CPUs of their own, and what they cost the callers
+  everybuddy simulate --systems serewa,spring --trace gcc_build --cpus 16 --services idle
+        CPUs do the work of services while they wait for others
   everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
         which conclusions depend on the numbers of the machine?
   everybuddy simulate --machine x5570 --cpus 1,2,4,8

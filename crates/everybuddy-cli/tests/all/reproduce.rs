@@ -1,5 +1,6 @@
 //! Experiments: the list, rows, pictures, and claims that fail only when they are wrong.
 
+use everybuddy_papers::list::method;
 use everybuddy_papers::{Experiment, all_experiments};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -313,6 +314,21 @@ fn the_experiments_run_when_they_are_shortened() {
             text.contains(&format!("\"experiment\":\"{name}\"")),
             "{name}"
         );
+    }
+    // The rows follow the list, whatever was measured first, and times are those of experiments that run alone.
+    let rows: Vec<serde_json::Value> = (text.lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let place = |row: &serde_json::Value| {
+        let name = row["experiment"].as_str().unwrap().split('@').next();
+        let named = |own: &Experiment| Some(own.name.as_str()) == name;
+        experiments.iter().position(named).expect("it is listed")
+    };
+    assert!(rows.is_sorted_by_key(place));
+    for row in &rows {
+        let is_time = row["platform"] == "native" && row["unit"] == "ns";
+        let own = &experiments[place(row)];
+        assert!(!is_time || method(own).unwrap().is_timed(), "{row}");
     }
     // Each method writes the rows that its claims need. A shortened run has fewer rounds, and these experiments lack
     // what does not occur in so few calls.

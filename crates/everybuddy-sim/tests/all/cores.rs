@@ -258,6 +258,68 @@ fn idle_priority_runs_only_while_no_other_can() {
 }
 
 #[test]
+fn idle_priority_without_preemption_keeps_its_core() {
+    // As above, but CPU 2 disables preemption for 1000 of its 1500 cycles.
+    let word = SimAtomicU32::new(0);
+    let cores = Cores::new(2).slice(60).sleeping_waiters();
+    let report = run(3, cores.idle_priority(CpuId(2)), |cpu: &mut SimCpu| {
+        match cpu.id().0 {
+            0 => {
+                cpu.work(300);
+                Here::wait(&word, 0, 0);
+                cpu.work(300);
+            }
+            1 => {
+                cpu.work(1000);
+                word.store(1, Relaxed);
+                Here::wake(&word);
+            }
+            _ => {
+                cpu.disable_preemption();
+                cpu.work(1000);
+                cpu.enable_preemption();
+                cpu.work(500);
+            }
+        }
+        cpu.now()
+    })
+    .unwrap();
+    // CPU 0 sleeps at 310. It is woken at 1010, and gets the core at 1310.
+    assert_eq!(report.results[0], 1310 + 300);
+    assert_eq!(report.results[2], 1610 + 500);
+    assert_eq!(report.cpus[2].preemptions, 1);
+}
+
+#[test]
+fn a_slice_that_ended_before_a_cpu_slept_is_forgotten() {
+    // CPU 0 exceeds its slice without preemption, and then sleeps.
+    let word = SimAtomicU32::new(0);
+    let cores = Cores::new(1).slice(100).sleeping_waiters();
+    let report = run(2, cores, |cpu: &mut SimCpu| {
+        if cpu.id().0 == 0 {
+            cpu.disable_preemption();
+            cpu.work(150);
+            Here::wait(&word, 0, 0);
+            cpu.enable_preemption();
+            cpu.work(50);
+        } else {
+            cpu.work(30);
+            word.store(1, Relaxed);
+            Here::wake(&word);
+            cpu.work(500);
+        }
+        cpu.now()
+    })
+    .unwrap();
+    // It sleeps at 160. CPU 1 runs until its slice ends at 260, and continues when CPU 0 has ended.
+    assert_eq!(report.results, [260 + 50, 310 + 500 - 60]);
+    assert_eq!(
+        (report.cpus[0].preemptions, report.cpus[1].preemptions),
+        (0, 1)
+    );
+}
+
+#[test]
 fn deadlocks_and_endless_loops_end() {
     let word = SimAtomicU32::new(0);
     let wait = |_: &mut SimCpu| Here::wait(&word, 0, 0);

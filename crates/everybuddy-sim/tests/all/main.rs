@@ -8,6 +8,7 @@ mod domains;
 mod faults;
 mod machine;
 mod nested;
+mod paths;
 mod steps;
 mod stops;
 mod systems;
