@@ -1,10 +1,9 @@
 //! Small programs on the model of caches, with cycles that were computed by hand.
 
 use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
-use everybuddy::{CpuId, CpuToken, Platform, RawLock, SpinLock, TicketLock};
+use everybuddy::{CpuToken, Platform, RawLock, SpinLock, TicketLock};
 use everybuddy_sim::{
-    Cache, Caches, Hardware, Instructions, Line, Machine, Region, Sim, SimAtomicU32, SimCpu,
-    Transfer, Waiters,
+    Cache, Caches, Hardware, Line, Machine, Region, Sim, SimAtomicU32, SimCpu, Transfer, Waiters,
 };
 
 pub(crate) type Here = Sim;
