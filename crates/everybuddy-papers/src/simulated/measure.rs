@@ -28,6 +28,9 @@ use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, MEAN, Measure};
 
+/// The cycles in calls after which a CPU makes no more of them in a section of a smoke test.
+const SMOKE_CUT_OFF: u64 = 100_000;
+
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,10 +152,15 @@ impl Parameters {
         let frames = experiment.frames().map_err(refuse)?;
         let frames = frames.and_then(|frames| u32::try_from(frames).ok());
         let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;
-        // A smoke test has one seed, and little memory: the length of some workloads depends on it.
-        let (seeds, frames) = match conditions.shrink {
-            0 | 1 => (self.seeds.max(1), frames),
-            shrink => (1, (frames / shrink).max(LEAST_FRAMES * u32::from(cpus))),
+        let cut_off = (self.cut_off > 0).then_some(self.cut_off);
+        // A smoke test has one seed, and little memory: the length of some workloads depends on it. Bursts are not
+        // shorter, so the calls of collapsed locks are cut off.
+        let (seeds, frames, cut_off) = match conditions.shrink {
+            0 | 1 => (self.seeds.max(1), frames, cut_off),
+            shrink => {
+                let least = LEAST_FRAMES * u32::from(cpus);
+                (1, (frames / shrink).max(least), Some(SMOKE_CUT_OFF))
+            }
         };
         Ok(Plan {
             machine: machine.name,
@@ -174,7 +182,7 @@ impl Parameters {
             },
             whole_calls: self.whole_calls,
             services: Services::Callers,
-            cut_off: (self.cut_off > 0).then_some(self.cut_off),
+            cut_off,
             stops: false,
             seeds: (conditions.seed..conditions.seed + seeds).collect(),
         })
