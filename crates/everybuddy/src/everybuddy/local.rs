@@ -13,6 +13,7 @@
 //!    free below it.
 //! 3. Only the holder of the CPU's token touches the cells.
 
+use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
@@ -282,22 +283,43 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
+    /// The hit of a request for a block of whole words, at most a tree, in the current tree for large blocks.
+    #[inline(always)]
+    pub(crate) fn hit_words(
+        &self,
+        shared: &Shared<'_, P>,
+        order: Order,
+        kind: Kind,
+    ) -> Option<u32> {
+        let tree = self.place(kind).large.get();
+        let header = shared.trees.header(tree)?;
+        match self.owns(&header.owner) && header.kind() == kind {
+            true => shared
+                .trees
+                .take_words(tree, header, order.frames() / WORD, order),
+            false => None,
+        }
+    }
+
     /// The hit of a free of frames of one word, or of whole words of one tree, if the CPU owns the tree.
     #[inline]
     pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
         let trees = &shared.trees;
-        let Some(part) = trees.part(start) else {
+        let Some(header) = trees.header(trees.tree_of(start)) else {
             return false;
         };
-        if !self.frees_into(&part.header.owner) {
+        if !self.frees_into(&header.owner) {
             return false;
         }
+        if frames >= WORD {
+            return trees.give_words(header, start, frames);
+        }
         let Some(part) = trees.part_of_word(start, frames) else {
-            return trees.give_words(start, frames);
+            return false;
         };
-        let is_freed = part.header.give(part.mask, part.word, part.frames);
+        let is_freed = header.give(part.mask, part.word, part.frames);
         if is_freed {
-            self.pass_over(part.header.kind(), start, frames);
+            self.pass_over(header.kind(), start, frames);
         }
         is_freed
     }

@@ -68,7 +68,7 @@ use foreign::{GROUP, Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
 use request::Wanted;
-use tree::{MAX_WORDS, Trees};
+use tree::{MAX_WORDS, Trees, WORD_ORDER};
 use word::{Header, Kind, Word};
 
 /// The frames of the smallest tree: a word.
@@ -323,6 +323,15 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
+        if let Size::Order(order) = request.size
+            && order.index() as u32 >= WORD_ORDER
+            && order <= self.max_order
+            && !self.exceeds_tree(order)
+            && let kind = Kind::of(request.flags.class())
+            && let Some(start) = local.hit_words(&self.shared, order, kind)
+        {
+            return Ok(Pfn(start));
+        }
         let wanted = self.wanted(request)?;
         if wanted.frames == 1 {
             return self.allocate_frame(cpu, local, request.flags);

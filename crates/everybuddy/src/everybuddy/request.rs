@@ -319,16 +319,23 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         start: u32,
         frames: u32,
     ) -> Result<(), FreeError> {
-        self.check_allocated(start, frames)?;
+        // A free into one tree checks all frames before it changes any.
+        let tree_of = |frame| self.shared.trees.tree_of(frame);
+        if tree_of(start) != tree_of(start + (frames - 1)) {
+            self.check_allocated(start, frames)?;
+        }
         let mut is_freed = true;
         for (tree, from, length) in self.shared.trees.by_tree(start, frames) {
             is_freed &= self.free_in_tree(local, open, tree, from, length);
         }
-        // All frames were allocated above, so another CPU frees one of them at this moment.
-        is_freed.then_some(()).ok_or(FreeError::NotAllocated)
+        match is_freed {
+            true => Ok(()),
+            false => Err(self.diagnose(start, frames)),
+        }
     }
 
-    /// Frees a run of one tree: as its owner, as its owner for this moment, or into its other plane.
+    /// Frees a run of one tree, if all of its frames are allocated: as the tree's owner, as its owner for this moment,
+    /// or into its other plane. Fails if another CPU frees one of them simultaneously.
     fn free_in_tree(
         &self,
         local: &Local<'_, P>,
@@ -342,12 +349,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         };
         // Relaxed: only this CPU makes itself an owner.
         if header.owner.load(Ordering::Relaxed) == local.id {
-            return self.shared.trees.give(from, length);
+            return self.shared.trees.give(header, from, length);
         }
         if !self.shared.claim(header, local.id) {
-            return self.shared.post(from, length);
+            return self.check_allocated(from, length).is_ok() && self.shared.post(from, length);
         }
-        let is_freed = self.shared.trees.give(from, length);
+        let is_freed = self.shared.trees.give(header, from, length);
         self.keep_or_release(local, open && is_freed, tree, header);
         is_freed
     }

@@ -306,25 +306,35 @@ impl<'m, P: Platform> Trees<'m, P> {
                 }
             }
         }
-        let split = header.split.get();
-        let whole = !split & self.extent();
         let words = frames.div_ceil(WORD);
-        let at = match words {
-            1 if whole == 0 => return None,
-            1 => whole.trailing_zeros(),
-            _ => find(whole, words, word_order(order))?,
-        };
-        let start = first_word + at;
-        let (last, rest) = (start + words - 1, words * WORD - frames);
-        if rest > 0 {
-            // In this order: as in `Header::take`.
-            self.words.get(last as usize)?.own.set(!first(WORD - rest));
+        let rest = words * WORD - frames;
+        if rest == 0 {
+            return self.take_words(tree, header, words, order);
         }
+        let split = header.split.get();
+        let at = find(!split & self.extent(), words, word_order(order))?;
+        let last = first_word + at + words - 1;
+        // In this order: as in `Header::take`.
+        self.words.get(last as usize)?.own.set(!first(WORD - rest));
         header.split.set(split | first(words) << at);
-        if rest > 0 {
-            header.has_free(self.mask(last));
-        }
-        Some(start * WORD)
+        header.has_free(self.mask(last));
+        Some((first_word + at) * WORD)
+    }
+
+    /// Takes whole words of an own tree, at most as many as the tree has, from a multiple of 2^order frames on. Only
+    /// the header is read and written.
+    #[inline]
+    pub(crate) fn take_words(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        words: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let split = header.split.get();
+        let at = find(!split & self.extent(), words, word_order(order))?;
+        header.split.set(split | first(words) << at);
+        Some((tree * self.words_per_tree() + at) * WORD)
     }
 
     /// Takes frames of a split word of an own tree, as `take` does.
@@ -423,10 +433,7 @@ impl<'m, P: Platform> Trees<'m, P> {
     /// Frees a run of whole words of an own tree by their bits in the header, if these show that all of their frames
     /// are allocated. Otherwise their planes must be read.
     #[inline]
-    pub(crate) fn give_words(&self, start: u32, frames: u32) -> bool {
-        let Some(header) = self.header(self.tree_of(start)) else {
-            return false;
-        };
+    pub(crate) fn give_words(&self, header: &Header<P>, start: u32, frames: u32) -> bool {
         let (at, length) = ((start / WORD) & self.last_word, frames / WORD);
         if !(start | frames).is_multiple_of(WORD) || at + length > self.words_per_tree() {
             return false;
@@ -452,8 +459,8 @@ impl<'m, P: Platform> Trees<'m, P> {
     }
 
     /// Frees a run in an own tree, if all of its frames are allocated.
-    pub(crate) fn give(&self, start: u32, frames: u32) -> bool {
-        if self.give_words(start, frames) {
+    pub(crate) fn give(&self, header: &Header<P>, start: u32, frames: u32) -> bool {
+        if self.give_words(header, start, frames) {
             return true;
         }
         let is_allocated = |part: &Part<'_, P>| {
