@@ -66,13 +66,9 @@ impl Measure for Parameters {
 
     /// Returns the number of runs.
     fn steps(&self, _: &Experiment) -> u64 {
-        let counted: u32 = self
-            .stores
-            .iter()
-            .map(|store| rounds(*store, self.seeds))
-            .sum();
-        let timed = self.rounds * self.stores.len() as u32;
-        u64::from(counted + timed) * CASES.len() as u64
+        let runs = |store: &StoreKind| rounds(*store, self.seeds) + rounds(*store, self.rounds);
+        let runs: u32 = self.stores.iter().map(runs).sum();
+        u64::from(runs) * CASES.len() as u64
     }
 
     fn sources(&self, _: &Experiment) -> Vec<String> {
@@ -89,11 +85,12 @@ impl Measure for Parameters {
     }
 
     fn rounds_of(&self, system: &str, metric: &str) -> u32 {
-        let store = self.stores.iter().find(|store| store.name() == system);
-        match metric {
+        let most = match metric {
             "latency" | "time_ratio" => self.rounds,
-            _ => store.map_or(0, |store| rounds(*store, self.seeds)),
-        }
+            _ => self.seeds,
+        };
+        let store = self.stores.iter().find(|store| store.name() == system);
+        store.map_or(0, |store| rounds(*store, most))
     }
 
     /// Counts and times all stores.
@@ -127,8 +124,10 @@ impl Measure for Parameters {
                 }
             }
         }
-        for _ in 0..self.rounds {
-            for (store, own) in self.stores.iter().copied().zip(&mut timed) {
+        for round in 0..self.rounds {
+            let of_round = |(store, _): &(StoreKind, _)| round < rounds(*store, self.rounds);
+            let stores = self.stores.iter().copied().zip(&mut timed);
+            for (store, own) in stores.filter(of_round) {
                 for (case, own) in Case::ALL.into_iter().zip(own) {
                     let plan = plan(store, case, 0, self.walked, conditions);
                     own.push(runs::time(plan).map_err(broken(plan))?);
@@ -171,9 +170,9 @@ impl Measure for Parameters {
     }
 }
 
-/// Returns the number of seeds for counting a store: one if a run takes long.
-fn rounds(store: StoreKind, seeds: u32) -> u32 {
-    if store.is_walked() { 1 } else { seeds }
+/// Returns how often a store is counted or timed, at most `most` times: once if a run takes long.
+fn rounds(store: StoreKind, most: u32) -> u32 {
+    if store.is_walked() { 1 } else { most }
 }
 
 fn plan(store: StoreKind, case: Case, seed: u32, walked: u32, conditions: &Conditions) -> StoreRun {

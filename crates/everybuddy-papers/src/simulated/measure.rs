@@ -19,7 +19,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::{Platform, Row, rounded};
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Services};
+use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
 use serde::Deserialize;
 
 use super::printed::Printed;
@@ -52,6 +52,9 @@ pub(crate) struct Parameters {
     /// The cycles in calls after which a CPU makes no more of them in a section of a workload; zero if it makes all.
     #[serde(default)]
     cut_off: u64,
+    /// Systems and workloads that are not simulated together, since a cell takes too long.
+    #[serde(default)]
+    without: Vec<(String, String)>,
     /// What the source leaves open; one reading by default.
     #[serde(default)]
     readings: Vec<Reading>,
@@ -147,6 +150,14 @@ impl Parameters {
             )));
         }
         let cpus = self.cpus.iter().copied().max().unwrap_or(1);
+        for (system, workload) in &self.without {
+            let is_known = experiment.systems.contains(system);
+            if !is_known || !experiment.workloads.contains(workload) {
+                return Err(refuse(format!(
+                    "[parameters]: without: {system} under {workload} is not simulated anyway"
+                )));
+            }
+        }
         let check = |own: &Printed| own.check(experiment, &self.cpus);
         self.printed.iter().try_for_each(check).map_err(refuse)?;
         let frames = experiment.frames().map_err(refuse)?;
@@ -252,6 +263,13 @@ impl Measure for Parameters {
 }
 
 impl Parameters {
+    /// Returns `true` for a cell that is not simulated.
+    fn is_without(&self, plan: &Plan, id: &CellId) -> bool {
+        let (system, workload) = (plan.specs[id.spec].to_string(), plan.loads[id.load].name());
+        let mut all = self.without.iter();
+        all.any(|(not, under)| *not == system && under == workload)
+    }
+
     /// Simulates all cells of a reading, whose sources have this end.
     fn read(
         &self,
@@ -263,7 +281,10 @@ impl Parameters {
         let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let mut known = Vec::new();
         for id in plan.cells() {
-            let rows = bench.cells.known(&plan.described(&id))?;
+            let rows = match self.is_without(plan, &id) {
+                true => Some(Vec::new()),
+                false => bench.cells.known(&plan.described(&id))?,
+            };
             if rows.is_some() {
                 (bench.step)(&format!("{}{end}", plan.name(&id)));
             }
