@@ -8,7 +8,8 @@
 //!
 //! # Invariants
 //!
-//! Within a round both cases of all stores take turns. Every run checks its own accounting.
+//! Within a round both cases of its stores take turns. Stores that take long have one round. Every run checks its own
+//! accounting.
 
 use crate::emulation::function::Function;
 use crate::emulation::manager::{Case, Heap};
@@ -170,7 +171,7 @@ impl Measure for Parameters {
     }
 }
 
-/// Returns how often a store is counted or timed, at most `most` times: once if a run takes long.
+/// Returns the number of runs of a store: one if a run takes long, otherwise `most`.
 fn rounds(store: StoreKind, most: u32) -> u32 {
     if store.is_walked() { 1 } else { most }
 }

@@ -28,7 +28,7 @@ use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::{Bench, Conditions, MEAN, Measure};
 
-/// The cycles in calls after which a CPU makes no more of them in a section of a smoke test.
+/// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
 const SMOKE_CUT_OFF: u64 = 100_000;
 
 /// The parameters in the experiment's file.
@@ -52,9 +52,9 @@ pub(crate) struct Parameters {
     /// The cycles in calls after which a CPU makes no more of them in a section of a workload; zero if it makes all.
     #[serde(default)]
     cut_off: u64,
-    /// Systems and workloads that are not simulated together, since a cell takes too long.
+    /// Cells that are left out because they take too long: a system, a workload, and the numbers of CPUs.
     #[serde(default)]
-    without: Vec<(String, String)>,
+    without: Vec<(String, String, Vec<u16>)>,
     /// What the source leaves open; one reading by default.
     #[serde(default)]
     readings: Vec<Reading>,
@@ -150,11 +150,12 @@ impl Parameters {
             )));
         }
         let cpus = self.cpus.iter().copied().max().unwrap_or(1);
-        for (system, workload) in &self.without {
+        for (system, workload, cpus) in &self.without {
             let is_known = experiment.systems.contains(system);
-            if !is_known || !experiment.workloads.contains(workload) {
+            let are_known = cpus.iter().all(|cpus| self.cpus.contains(cpus));
+            if !is_known || !are_known || !experiment.workloads.contains(workload) {
                 return Err(refuse(format!(
-                    "[parameters]: without: {system} under {workload} is not simulated anyway"
+                    "[parameters]: without: there is no cell of {system} under {workload} on {cpus:?} CPUs"
                 )));
             }
         }
@@ -164,13 +165,14 @@ impl Parameters {
         let frames = frames.and_then(|frames| u32::try_from(frames).ok());
         let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;
         let cut_off = (self.cut_off > 0).then_some(self.cut_off);
-        // A smoke test has one seed, and little memory: the length of some workloads depends on it. Bursts are not
-        // shorter, so the calls of collapsed locks are cut off.
+        // A smoke test has one seed, and little memory: the length of some workloads depends on it. Shrinking does not
+        // shorten bursts, so the calls of collapsed locks are cut off.
         let (seeds, frames, cut_off) = match conditions.shrink {
             0 | 1 => (self.seeds.max(1), frames, cut_off),
             shrink => {
                 let least = LEAST_FRAMES * u32::from(cpus);
-                (1, (frames / shrink).max(least), Some(SMOKE_CUT_OFF))
+                let soonest = cut_off.map_or(SMOKE_CUT_OFF, |own| own.min(SMOKE_CUT_OFF));
+                (1, (frames / shrink).max(least), Some(soonest))
             }
         };
         Ok(Plan {
@@ -267,7 +269,7 @@ impl Parameters {
     fn is_without(&self, plan: &Plan, id: &CellId) -> bool {
         let (system, workload) = (plan.specs[id.spec].to_string(), plan.loads[id.load].name());
         let mut all = self.without.iter();
-        all.any(|(not, under)| *not == system && under == workload)
+        all.any(|(not, under, cpus)| *not == system && under == workload && cpus.contains(&id.cpus))
     }
 
     /// Simulates all cells of a reading, whose sources have this end.

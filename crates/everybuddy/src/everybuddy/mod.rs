@@ -67,8 +67,8 @@ use drain::Requests;
 use foreign::{GROUP, Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
-use request::Wanted;
-use tree::{MAX_WORDS, Trees, WORD_ORDER};
+use request::{Wanted, is_large};
+use tree::{MAX_WORDS, Trees};
 use word::{Header, Kind, Word};
 
 /// The frames of the smallest tree: a word.
@@ -259,6 +259,13 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         }
     }
 
+    /// Returns an order if its blocks are whole words of one tree.
+    #[inline(always)]
+    fn words_of_tree(&self, order: Order) -> Option<Order> {
+        let is_too_large = order > self.max_order || self.exceeds_tree(order);
+        (is_large(order) && !is_too_large).then_some(order)
+    }
+
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
     #[inline(always)]
     fn named(&self, release: Release) -> Result<(u32, u32), FreeError> {
@@ -323,12 +330,13 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
-        if let Size::Order(order) = request.size
-            && order.index() as u32 >= WORD_ORDER
-            && order <= self.max_order
-            && !self.exceeds_tree(order)
-            && let kind = Kind::of(request.flags.class())
-            && let Some(start) = local.hit_words(&self.shared, order, kind)
+        let of_words = match request.size {
+            Size::Order(order) => self.words_of_tree(order),
+            Size::Frames(_) => None,
+        };
+        if let Some(order) = of_words
+            && let Some(start) =
+                local.hit_words(&self.shared, order, Kind::of(request.flags.class()))
         {
             return Ok(Pfn(start));
         }
@@ -336,7 +344,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         if wanted.frames == 1 {
             return self.allocate_frame(cpu, local, request.flags);
         }
-        let start = match self.exceeds_tree(wanted.order) {
+        let start = match of_words.is_some() || self.exceeds_tree(wanted.order) {
             true => None,
             false => local.hit_block(&self.shared, wanted),
         };
@@ -365,7 +373,9 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             None => self.free_words(local, open, start, frames),
         };
         if freed.is_ok() {
-            if let Some(part) = self.shared.trees.part_of_word(start, frames) {
+            if frames < WORD
+                && let Some(part) = self.shared.trees.part_of_word(start, frames)
+            {
                 local.pass_over(part.header.kind_hint(), start, frames);
             }
             let order = Order::covering(frames).unwrap_or(self.max_order);

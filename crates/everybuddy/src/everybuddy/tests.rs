@@ -123,13 +123,15 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         let cpu = random.below(self.cpus.len() as u32) as usize;
         let largest = u32::from(self.system.max_order().get()) + 1;
         let order = Order::new(random.below(largest) as u8).unwrap();
-        let frames = match random.below(3) {
+        let kind = random.below(3);
+        let frames = match kind {
             0 => 1,
             1 => order.frames(),
             _ => 1 + random.below(order.frames()),
         };
-        let request = match frames {
-            1 => Request::FRAME,
+        let request = match (kind, frames) {
+            (0, _) | (_, 1) => Request::FRAME,
+            (1, _) => Request::order(order),
             _ => Request::frames(frames),
         };
         let request = request.with_class(Class::ALL[random.below(4) as usize]);
@@ -220,10 +222,19 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
             .extend((rest > 0).then_some((part + length, rest)));
     }
 
-    /// A random run is freed, whatever it is.
+    /// A random run is freed, whatever it is. Half of the runs are whole words.
     fn misuse(&mut self, random: &mut Random) {
-        let start = random.below(self.model.len() as u32);
-        let frames = 1 + random.below((self.model.len() as u32 - start).min(90));
+        let all = self.model.len() as u32;
+        let (start, frames) = match random.below(2) {
+            0 if all >= WORD => {
+                let start = random.below(all / WORD) * WORD;
+                (start, WORD * (1 + random.below((all - start) / WORD)))
+            }
+            _ => {
+                let start = random.below(all);
+                (start, 1 + random.below((all - start).min(90)))
+            }
+        };
         if self.all(start, frames, Is::Allocated) {
             return;
         }

@@ -321,8 +321,8 @@ impl<'m, P: Platform> Trees<'m, P> {
         Some((first_word + at) * WORD)
     }
 
-    /// Takes whole words of an own tree, at most as many as the tree has, from a multiple of 2^order frames on. Only
-    /// the header is read and written.
+    /// Takes whole words of an own tree, at most as many as the tree has, starting at a multiple of 2^order frames.
+    /// Only the header is read and written.
     #[inline]
     pub(crate) fn take_words(
         &self,
