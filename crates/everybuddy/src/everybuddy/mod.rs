@@ -259,13 +259,6 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         }
     }
 
-    /// Returns an order if its blocks are whole words of one tree.
-    #[inline(always)]
-    fn words_of_tree(&self, order: Order) -> Option<Order> {
-        let is_too_large = order > self.max_order || self.exceeds_tree(order);
-        (is_large(order) && !is_too_large).then_some(order)
-    }
-
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
     #[inline(always)]
     fn named(&self, release: Release) -> Result<(u32, u32), FreeError> {
@@ -330,21 +323,11 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
-        let of_words = match request.size {
-            Size::Order(order) => self.words_of_tree(order),
-            Size::Frames(_) => None,
-        };
-        if let Some(order) = of_words
-            && let Some(start) =
-                local.hit_words(&self.shared, order, Kind::of(request.flags.class()))
-        {
-            return Ok(Pfn(start));
-        }
         let wanted = self.wanted(request)?;
         if wanted.frames == 1 {
             return self.allocate_frame(cpu, local, request.flags);
         }
-        let start = match of_words.is_some() || self.exceeds_tree(wanted.order) {
+        let start = match self.exceeds_tree(wanted.order) {
             true => None,
             false => local.hit_block(&self.shared, wanted),
         };
@@ -354,6 +337,29 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
                 .allocate_slow(cpu, local, wanted, request.flags)
                 .map(Pfn),
         }
+    }
+
+    /// Serves a request for a block of whole words.
+    #[inline(never)]
+    fn allocate_words(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        order: Order,
+    ) -> Result<Pfn, AllocateError> {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(AllocateError::NoSuchCpu);
+        };
+        let kind = Kind::of(request.flags.class());
+        if order <= self.max_order
+            && !self.exceeds_tree(order)
+            && let Some(start) = local.hit_words(&self.shared, order, kind)
+        {
+            return Ok(Pfn(start));
+        }
+        let wanted = self.wanted(request)?;
+        self.allocate_slow(cpu, local, wanted, request.flags)
+            .map(Pfn)
     }
 
     /// Frees what is not a frame of a tree of this CPU.
@@ -401,7 +407,10 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
                 None => self.allocate_frame(cpu, local, request.flags),
             };
         }
-        self.allocate_further(cpu, request)
+        match request.size {
+            Size::Order(order) if is_large(order) => self.allocate_words(cpu, request, order),
+            _ => self.allocate_further(cpu, request),
+        }
     }
 
     #[inline]
