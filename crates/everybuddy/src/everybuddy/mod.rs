@@ -320,6 +320,11 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Serves a request for several frames, or for one frame by count.
     #[inline(never)]
     fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        if let Size::Order(order) = request.size
+            && is_large(order)
+        {
+            return self.allocate_words(cpu, request, order);
+        }
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
@@ -407,10 +412,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
                 None => self.allocate_frame(cpu, local, request.flags),
             };
         }
-        match request.size {
-            Size::Order(order) if is_large(order) => self.allocate_words(cpu, request, order),
-            _ => self.allocate_further(cpu, request),
-        }
+        self.allocate_further(cpu, request)
     }
 
     #[inline]
