@@ -259,6 +259,13 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         }
     }
 
+    /// Returns an order if its blocks are whole words of one tree.
+    #[inline(always)]
+    fn words_of_tree(&self, order: Order) -> Option<Order> {
+        let is_too_large = order > self.max_order || self.exceeds_tree(order);
+        (is_large(order) && !is_too_large).then_some(order)
+    }
+
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
     #[inline(always)]
     fn named(&self, release: Release) -> Result<(u32, u32), FreeError> {
@@ -320,19 +327,24 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Serves a request for several frames, or for one frame by count.
     #[inline(never)]
     fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
-        if let Size::Order(order) = request.size
-            && is_large(order)
-        {
-            return self.allocate_words(cpu, request, order);
-        }
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
+        let of_words = match request.size {
+            Size::Order(order) => self.words_of_tree(order),
+            Size::Frames(_) => None,
+        };
+        if let Some(order) = of_words
+            && let Some(start) =
+                local.hit_words(&self.shared, order, Kind::of(request.flags.class()))
+        {
+            return Ok(Pfn(start));
+        }
         let wanted = self.wanted(request)?;
         if wanted.frames == 1 {
             return self.allocate_frame(cpu, local, request.flags);
         }
-        let start = match self.exceeds_tree(wanted.order) {
+        let start = match of_words.is_some() || self.exceeds_tree(wanted.order) {
             true => None,
             false => local.hit_block(&self.shared, wanted),
         };
@@ -342,29 +354,6 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
                 .allocate_slow(cpu, local, wanted, request.flags)
                 .map(Pfn),
         }
-    }
-
-    /// Serves a request for a block of whole words.
-    #[inline(never)]
-    fn allocate_words(
-        &self,
-        cpu: &mut P::Cpu,
-        request: Request,
-        order: Order,
-    ) -> Result<Pfn, AllocateError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return Err(AllocateError::NoSuchCpu);
-        };
-        let kind = Kind::of(request.flags.class());
-        if order <= self.max_order
-            && !self.exceeds_tree(order)
-            && let Some(start) = local.hit_words(&self.shared, order, kind)
-        {
-            return Ok(Pfn(start));
-        }
-        let wanted = self.wanted(request)?;
-        self.allocate_slow(cpu, local, wanted, request.flags)
-            .map(Pfn)
     }
 
     /// Frees what is not a frame of a tree of this CPU.
