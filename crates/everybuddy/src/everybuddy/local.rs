@@ -283,8 +283,7 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// The hit of a request for a block of whole words, no larger than a tree: takes it from the current tree for large
-    /// blocks.
+    /// The hit of a request for a block of whole words, no larger than a tree, from the current tree for large blocks.
     #[inline(always)]
     pub(crate) fn hit_words(
         &self,

@@ -259,7 +259,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         }
     }
 
-    /// Returns an order if its blocks are whole words of one tree.
+    /// Returns `order` if its blocks are whole words of one tree, otherwise `None`.
     #[inline(always)]
     fn words_of_tree(&self, order: Order) -> Option<Order> {
         let is_too_large = order > self.max_order || self.exceeds_tree(order);

@@ -335,7 +335,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Frees a run of one tree, if all of its frames are allocated: as the tree's owner, as its owner for this moment,
-    /// or into its other plane. Fails if another CPU frees one of them simultaneously.
+    /// or into its other plane. Returns `false` if one of them is not allocated, or if another CPU frees one
+    /// simultaneously.
     fn free_in_tree(
         &self,
         local: &Local<'_, P>,

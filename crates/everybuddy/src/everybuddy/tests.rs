@@ -222,7 +222,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
             .extend((rest > 0).then_some((part + length, rest)));
     }
 
-    /// A random run is freed, whatever it is. Half of the runs are whole words.
+    /// Frees a random run, whatever its state. Half of the runs are whole words.
     fn misuse(&mut self, random: &mut Random) {
         let all = self.model.len() as u32;
         let (start, frames) = match random.below(2) {
