@@ -155,7 +155,7 @@ impl Parameters {
             let are_known = cpus.iter().all(|cpus| self.cpus.contains(cpus));
             if !is_known || !are_known || !experiment.workloads.contains(workload) {
                 return Err(refuse(format!(
-                    "[parameters]: without: there is no cell of {system} under {workload} on {cpus:?} CPUs"
+                    "[parameters]: without: unknown cell: {system} under {workload} on {cpus:?} CPUs"
                 )));
             }
         }
