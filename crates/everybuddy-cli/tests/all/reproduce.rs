@@ -363,17 +363,42 @@ fn the_experiments_run_when_they_are_shortened() {
     assert_eq!(count, drawn.count(), "one for each");
 }
 
+/// Returns the file of an experiment that simulates short bursts on one CPU and on two.
+fn simulation(systems: &str, parameters: &str) -> String {
+    format!(
+        "name = 'sim'\ntitle = 'A simulation'\nsource = 'this test'\nneeds = 'nothing'\n\
+         method = 'simulated'\nplatform = 'sim:x5570'\nmemory = '64MiB'\nsystems = [{systems}]\n\
+         workloads = ['burst:in-order']\n[parameters]\ncpus = [1, 2]\nshrink = 64\n{parameters}"
+    )
+}
+
+#[test]
+fn cells_of_a_simulated_experiment_can_be_left_out() {
+    let folder = Folder::new("reproduce-without");
+    let (file, rows) = (folder.file("sim.toml"), folder.file("rows.jsonl"));
+    let run = |without: &str| {
+        let own = format!("think = 100\nseeds = 1\nwithout = [{without}]\n");
+        std::fs::write(&file, simulation("'bs', 'lbs-31'", &own)).unwrap();
+        everybuddy(&["reproduce", &file, "--json", &rows])
+    };
+    assert_eq!(run("['bs', 'burst:in-order', [2]]").code, 0);
+    let rows = std::fs::read_to_string(&rows).unwrap();
+    let has = |cell: &str| rows.contains(cell);
+    assert!(has("\"source\":\"burst:in-order/1\",\"system\":\"bs\""));
+    assert!(has("\"source\":\"burst:in-order/2\",\"system\":\"lbs-31\""));
+    assert!(!has("\"source\":\"burst:in-order/2\",\"system\":\"bs\""));
+    let refused = run("['bs', 'burst:in-order', [4]]");
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("unknown cell: bs"), "{}", refused.err);
+}
+
 #[test]
 fn finished_cells_of_a_simulated_experiment_are_kept() {
     let folder = Folder::new("reproduce-cells");
     let (file, cells) = (folder.file("sim.toml"), folder.file("cells"));
     let written = |think: u32| {
-        let text = format!(
-            "name = 'sim'\ntitle = 'A simulation'\nsource = 'this test'\nneeds = 'nothing'\n\
-             method = 'simulated'\nplatform = 'sim:x5570'\nmemory = '64MiB'\nsystems = ['bs']\n\
-             workloads = ['burst:in-order']\n[parameters]\ncpus = [1, 2]\nthink = {think}\nshrink = 64\nseeds = 2\n"
-        );
-        std::fs::write(&file, text).unwrap();
+        let own = format!("think = {think}\nseeds = 2\n");
+        std::fs::write(&file, simulation("'bs'", &own)).unwrap();
     };
     let run = |more: &[&str]| {
         let rows = folder.file("rows.jsonl");
