@@ -98,13 +98,30 @@ pub const FIGURES: &[Figure] = &[
 pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let own = Experiment::parse(file, text)?;
     let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
-    let sources = method(&own)?.sources(&own);
+    let short = method(&own)?;
+    let sources = short.sources(&own);
     // Tables and claims may be about a full run only. It must also have the sources of the short run.
     let full = own.clone().in_full();
     let all = method(&full)?.sources(&full);
     let known: Vec<&str> = all.iter().map(String::as_str).collect();
     all_known("[full]: source", &sources, &known).map_err(refuse)?;
     own.check_sources(&all).map_err(refuse)?;
+    for claim in &own.claims {
+        let about = match claim.sources.is_empty() {
+            true => short.sources_of(&own, &claim.metric),
+            false => claim.sources.clone(),
+        };
+        for system in claim.systems.iter().chain(&claim.rivals) {
+            let missing = about.iter().find(|name| short.is_left_out(system, name));
+            if let Some(source) = missing {
+                return Err(refuse(format!(
+                    "claim \"{}\": needs {system} under {source}, which `without` leaves out\n\
+                     help: run that cell, or make the claim about others",
+                    claim.text
+                )));
+            }
+        }
+    }
     let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
     all_known("figure", own.figure.as_slice(), &figures).map_err(refuse)?;
     Ok(own)

@@ -390,6 +390,18 @@ fn cells_of_a_simulated_experiment_can_be_left_out() {
     let refused = run("['bs', 'burst:in-order', [4]]");
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("unknown cell: bs"), "{}", refused.err);
+    // A claim cannot need what is left out.
+    let claim = "think = 100\nseeds = 1\nwithout = [['bs', 'burst:in-order', [2]]]\n\
+                 [[claims]]\nkind = 'ratio'\ntext = 'A claim'\nmetric = 'throughput'\nstatistic = 'rate'\n\
+                 systems = ['lbs-31', 'bs']\nat_least = 1.0\n";
+    for (sources, code) in [("", 2), ("sources = ['burst:in-order/1']\n", 0)] {
+        let own = format!("{claim}{sources}");
+        std::fs::write(&file, simulation("'bs', 'lbs-31'", &own)).unwrap();
+        let run = everybuddy(&["reproduce", &file]);
+        assert_eq!(run.code == 2, code == 2, "{sources}: {}", run.err);
+        let is_named = run.err.contains("needs bs under burst:in-order/2");
+        assert_eq!(is_named, code == 2, "{}", run.err);
+    }
 }
 
 #[test]

@@ -166,6 +166,12 @@ pub(super) fn between(
     })
 }
 
+/// Measures loads of lines that another CPU has written; `None` without a second CPU.
+pub(super) fn modified(topology: &Topology) -> Option<Rounds> {
+    let cpus = topology.neighbours()?;
+    prepared(topology, cpus, Act::Write, Act::Read, None)
+}
+
 /// Measures visits of lines after the second CPU has prepared them.
 fn prepared(
     topology: &Topology,
@@ -283,6 +289,16 @@ mod tests {
         visit(&lines, Act::Swap);
         visit(&lines, Act::Write);
         assert!(lines.iter().all(|line| line.word.load(SeqCst) == 0));
+    }
+
+    #[test]
+    fn a_written_line_takes_longer_than_an_own_one() {
+        let Some(rounds) = modified(&Topology::read()) else {
+            return;
+        };
+        let lines = lines();
+        let own = Rounds::of(|| time(LINES, || visit(&lines, Act::Read)));
+        assert!(rounds.median > own.min, "{rounds:?} {own:?}");
     }
 
     #[test]

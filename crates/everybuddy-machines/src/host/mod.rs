@@ -208,6 +208,14 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     })
 }
 
+/// Measures how many nanoseconds a load takes from a line that another CPU wrote last, for the first two CPUs of this
+/// host; `None` with a single CPU, or if threads cannot stay on CPUs. It takes a few milliseconds.
+pub fn transfer() -> Option<f64> {
+    // In a thread of its own, since the caller's should not stay on a CPU.
+    let measured = std::thread::spawn(|| exchange::modified(&Topology::read()));
+    measured.join().ok().flatten().map(|rounds| rounds.median)
+}
+
 /// Limits the duration of a hit in the last cache to that of a transfer, which passes this cache. Loads take longer if
 /// other guests of the same processor use the cache.
 fn limit(cache: &mut Cache, most: u32, notes: &mut Notes) {

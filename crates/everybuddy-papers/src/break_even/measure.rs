@@ -37,6 +37,9 @@ use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
 
+/// What rows about the host itself have as their system.
+const HOST: &str = "host";
+
 /// The call pattern of the caller.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,6 +132,15 @@ impl Measure for Parameters {
         };
         let mut rows = Vec::new();
         for load in &self.loads {
+            let transfer = everybuddy_machines::host::transfer();
+            if let (Some(nanos), Some(spec)) = (transfer, specs.first()) {
+                let common = Row {
+                    system: HOST.to_string(),
+                    options: String::new(),
+                    ..common(experiment, conditions, &load.name, spec, 1)
+                };
+                rows.push(row(&common, "line_transfer", "mean", nanos));
+            }
             let calls = (load.calls / conditions.shrink.max(1) as usize).max(64);
             for order in self.orders.iter().copied().filter_map(Order::new) {
                 let plan = Plan {
@@ -137,6 +149,7 @@ impl Measure for Parameters {
                     order,
                     calls,
                     memory: &memory,
+                    transfer,
                 };
                 let mut visits: Vec<Vec<Visit>> = specs.iter().map(|_| Vec::new()).collect();
                 for round in 0..if conditions.shrink > 1 {
@@ -174,6 +187,8 @@ struct Plan<'m> {
     order: Order,
     calls: usize,
     memory: &'m Memory,
+    /// The time of a load from a line that the other CPU wrote, in nanoseconds.
+    transfer: Option<f64>,
 }
 
 impl Plan<'_> {
@@ -396,6 +411,12 @@ impl Plan<'_> {
         rows.push(row(&pair, "latency_disturbed", "mean", middle(&all)));
         rows.push(row(&pair, "calls_disturbed", "rate", middle(&disturbed)));
         rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean)));
+        if let Some(transfer) = self.transfer {
+            let visits = own.iter().zip(base);
+            let more = visits.map(|(own, base)| (own.pair - base.pair) / transfer);
+            let more: Vec<f64> = more.collect();
+            rows.extend(rounds(&pair, "latency_in_transfers", &more));
+        }
         // The services also process work from before the timed part.
         let pairs = self.performed() as f64;
         let services = |visit: &Visit| {
@@ -515,6 +536,7 @@ mod tests {
                     order,
                     calls: 64,
                     memory: &memory,
+                    transfer: None,
                 };
                 let spec = BASE.parse().unwrap();
                 let rows = plan.counts(&Row::default(), &spec, &mut bench).unwrap();

@@ -66,6 +66,12 @@ pub trait Measure {
         sources
     }
 
+    /// Returns `true` for a cell that a run leaves out, so that no claim may need it.
+    fn is_left_out(&self, system: &str, source: &str) -> bool {
+        let _ = (system, source);
+        false
+    }
+
     /// Returns the number of rounds of which a complete run has rows `NAME@ROUND` next to a mean; by default none.
     fn rounds_of(&self, system: &str, metric: &str) -> u32 {
         let _ = (system, metric);

@@ -231,6 +231,17 @@ impl Measure for Parameters {
         all
     }
 
+    fn is_left_out(&self, system: &str, source: &str) -> bool {
+        let is_own = |workload: &str, cpus: u16| {
+            let mut readings = self.readings().into_iter();
+            readings.any(|(end, _)| source_of(workload, cpus, &end) == source)
+        };
+        let mut all = self.without.iter();
+        all.any(|(not, workload, cpus)| {
+            not == system && cpus.iter().any(|cpus| is_own(workload, *cpus))
+        })
+    }
+
     /// Simulates all cells, several at the same time.
     fn run(
         &self,
