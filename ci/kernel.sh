@@ -4,8 +4,9 @@
 #
 #   ci/kernel.sh               examples/kernel, with the `core` of the installed compiler; seconds
 #   ci/kernel.sh full          also for x86_64-unknown-none, with `core` built from Debian's rust-web-src; a minute
-#   ci/kernel.sh object FILE   all systems as one object for Linux (crates/everybuddy-kernel), in the same way. The built
-#                              `core` stays in the folder of FILE; 55 s of CPU at first, then 30
+#   ci/kernel.sh object FILE [um]
+#                              all systems as one object for Linux (crates/everybuddy-kernel), in the same way, or for
+#                              user-mode Linux. The built `core` stays in the folder of FILE; 55 s of CPU at first, then 30
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -95,7 +96,9 @@ if [ "${1:-}" = object ]; then
     object=$(realpath -m "$2")
     # What Linux expects of each function: returns and indirect calls through its thunks, and landing pads.
     linux=(-Zfunction-return=thunk-extern -Zretpoline-external-thunk -Zcf-protection=branch -Zplt=yes)
-    core=$(dirname "$object")/core-$(/usr/bin/rustc --version | cut -d' ' -f2)
+    # A user-mode Linux is a program: it has no such thunks, and lies where programs lie.
+    [ "${3:-}" != um ] || linux=(-C code-model=small -Zplt=yes)
+    core=$(dirname "$object")/core${3:+-$3}-$(/usr/bin/rustc --version | cut -d' ' -f2)
     core "$core" "${linux[@]}"
     echo "kernel: everybuddy-kernel for x86_64-unknown-none, $(/usr/bin/rustc --version)"
     export RUSTC_BOOTSTRAP=1 # For the flags of Linux.

@@ -1,43 +1,72 @@
 # Part of ci/linux.sh: a kernel whose page allocator is replaced. Its functions and variables are used here.
 # shellcheck shell=bash disable=SC2154,SC2034
 
-# Unpacks, patches and builds the kernel, as far as something has changed. Leaves the image in `image`.
-build_kernel() {
-    local tree=$work/linux-source-6.12
+# Unpacks, patches and builds a kernel in a folder, as far as something has changed.
+build_kernel() { # FOLDER OBJECT CONFIGURATION TARGET [ARCHITECTURE]
+    local tree=$1/linux-source-6.12 object=$2 config=linux/replacement/$3 target=$4 make=(make -C "$1/linux-source-6.12")
+    [ $# -lt 5 ] || make+=("ARCH=$5")
     if [ ! -e "$tree/.unpacked" ] || [ "$(cat "$tree/.unpacked")" != "$(stat -c %Y-%s $tarball)" ]; then
         rm -rf "$tree"
-        tar -C "$work" -xf $tarball
+        mkdir -p "$1"
+        tar -C "$1" -xf $tarball
         stat -c %Y-%s $tarball >"$tree/.unpacked"
     fi
-    linux/replacement/apply.sh "$tree" "$work/everybuddy.o"
-    if ! cmp -s linux/replacement/config "$tree/.wanted"; then
+    linux/replacement/apply.sh "$tree" "$object"
+    # Registers of processors with AMX take more bytes, and no process of a user-mode Linux would start there.
+    if grep -qs 'HOST_FP_SIZE, 2696' "$tree/arch/x86/um/user-offsets.c"; then
+        sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 12288/' "$tree/arch/x86/um/user-offsets.c"
+    fi
+    if ! cmp -s "$config" "$tree/.wanted"; then
         {
-            make -C "$tree" -s tinyconfig
-            cat linux/replacement/config >>"$tree/.config"
-            make -C "$tree" -s olddefconfig
+            "${make[@]}" -s tinyconfig
+            cat "$config" >>"$tree/.config"
+            "${make[@]}" -s olddefconfig
         } >"$work/kernel.log" 2>&1
         # An option that another one forbids is dropped silently.
-        if grep '^CONFIG_' linux/replacement/config | grep -vxFf "$tree/.config" >&2; then
-            echo "linux: these options of linux/replacement/config do not hold in the kernel's configuration" >&2
+        if grep '^CONFIG_' "$config" | grep -vxFf "$tree/.config" >&2; then
+            echo "linux: these options of $config do not hold in the kernel's configuration" >&2
             exit 1
         fi
-        cp linux/replacement/config "$tree/.wanted"
+        cp "$config" "$tree/.wanted"
     fi
-    make -C "$tree" -j"$(nproc)" bzImage >"$work/kernel.log" 2>&1 || {
+    "${make[@]}" -j"$(nproc)" "$target" >"$work/kernel.log" 2>&1 || {
         tail -n 40 "$work/kernel.log" >&2
         exit 1
     }
-    if grep -iE 'warning' "$work/kernel.log" >&2; then
+    # Signal handlers of a user-mode Linux have all registers on their stack.
+    if grep -i warning "$work/kernel.log" | grep -v '^arch/um/.*frame size' >&2; then
         echo "linux: the build of the kernel has warnings" >&2
         exit 1
     fi
-    image=$tree/arch/x86/boot/bzImage
-    gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
 }
 
 main_systems="off bs lbs-31 linux-6 lis-1 spring everybuddy"
+
+# The kernel as a program on this machine, with one CPU: each system is booted in turns, and its pairs are timed.
+if [ "$mode" = times ]; then
+    build_object um
+    build_kernel "$work/um" "$work/everybuddy-um.o" config-um linux um
+    mkdir -p "$output"
+    logs=()
+    for round in 1 2 3 4 5 6 7; do
+        for system in $main_systems; do
+            root '' <linux/guest/times
+            log=$work/times-$round-$system.log
+            # Without -R, a random gap may lie in its memory.
+            timeout 60 setarch "$(uname -m)" -R "$work/um/linux-source-6.12/linux" mem=512M initrd="$work/root.cpio" \
+                con=null con0=fd:0,fd:1 everybuddy="$system" </dev/null >"$log" 2>&1 || true
+            logs+=("$log")
+        done
+    done
+    python3 ci/linux-times.py "$output/bench.jsonl" "${logs[@]}" | tee "$output/times.txt"
+    echo "linux: times passed in $SECONDS s"
+    exit
+fi
+
 build_object
-build_kernel
+build_kernel "$work" "$work/everybuddy.o" config bzImage
+image=$work/linux-source-6.12/arch/x86/boot/bzImage
+gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
 common="console=ttyS0 panic=-1 nokaslr mitigations=off"
 
 if [ "$mode" = replacement ]; then

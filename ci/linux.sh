@@ -10,6 +10,8 @@
 #                                 one of SYSTEMS.md), runs checked loads until memory is exhausted, and prints a table; 15
 #                                 minutes, most of them to build the kernel at first
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
+#   ci/linux.sh times [FOLDER]    times of whole paths of a 6.12 kernel that runs as a program of this machine, with one
+#                                 CPU; FOLDER gets the table and its rows; 6 minutes, most of them to build the kernel
 #
 # It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
 # It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
@@ -23,7 +25,7 @@ work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths) output=${2:-$output} ;; esac
+case $mode in module | paths | times) output=${2:-$output} ;; esac
 tarball=/usr/src/linux-source-6.12.tar.xz
 
 # The newest kernel whose image and headers are both there.
@@ -44,7 +46,7 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | paths)
+    case $mode in replacement | paths | times)
         [ -e $tarball ] || echo linux-source-6.12
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
@@ -54,7 +56,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | paths) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | paths | times) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -68,12 +70,12 @@ fi
 release=$(kernel)
 
 # Builds the object, which takes most of the time, if a source of it has changed.
-build_object() {
-    local sources stamp=$work/everybuddy.sources
+build_object() { # [um]
+    local sources object=$work/everybuddy${1:+-$1}.o stamp=$work/everybuddy${1:+-$1}.sources
     sources=$(sha256sum ci/kernel.sh
         find crates/everybuddy/src crates/everybuddy-kernel/src -type f -print0 | sort -z | xargs -0 sha256sum)
-    if [ ! -e "$work/everybuddy.o" ] || [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ]; then
-        ci/kernel.sh object "$work/everybuddy.o"
+    if [ ! -e "$object" ] || [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ]; then
+        ci/kernel.sh object "$object" "$@"
         echo "$sources" >"$stamp"
     fi
 }
@@ -108,17 +110,23 @@ cpu=max,cx16=off
 image=/boot/vmlinuz-$release
 append="console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0"
 
-# Boots the kernel with the steps on standard input and files of $work, and leaves its log in $work/NAME.log.
-boot() { # NAME SECONDS FILES [QEMU OPTIONS]
-    local name=$1 seconds=$2 files=$3 root=$work/root file
-    shift 3
+# Packs a first file system: the steps on standard input, and files of $work.
+root() { # FILES
+    local root=$work/root file
     rm -rf "$root"
     mkdir -p "$root/bin"
     cp "$(command -v busybox)" "$root/bin/busybox"
     cp linux/guest/init "$root/init"
-    for file in $files; do cp "$work/$file" "$root/"; done
+    for file in $1; do cp "$work/$file" "$root/"; done
     cat >"$root/steps"
     (cd "$root" && find . | cpio -o -H newc --quiet) >"$work/root.cpio"
+}
+
+# Boots the kernel with the steps on standard input and files of $work, and leaves its log in $work/NAME.log.
+boot() { # NAME SECONDS FILES [QEMU OPTIONS]
+    local name=$1 seconds=$2 files=$3
+    shift 3
+    root "$files"
     timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu $cpu -m 512 -nodefaults -nographic -no-reboot -serial stdio \
         -kernel "$image" -initrd "$work/root.cpio" -append "$append" "$@" \
         </dev/null 2>"$work/qemu.log" | tr -d '\r' >"$work/$name.log" || true
@@ -184,7 +192,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | paths)
+case $mode in replacement | paths | times)
     source ci/linux-replacement.sh
     exit
     ;;

@@ -8,7 +8,19 @@
 
 #include <linux/minmax.h>
 #include <linux/types.h>
+
+#ifdef CONFIG_UML
+/* User-mode Linux has no header for it. */
+static inline u64 rdtsc_ordered(void)
+{
+	u32 low, high;
+
+	asm volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
+	return low | (u64)high << 32;
+}
+#else
 #include <asm/msr.h>
+#endif
 
 /* The loop makes this many rounds, of two instructions each. */
 #define EVERYBUDDY_CLOCK_LOOPS 100000

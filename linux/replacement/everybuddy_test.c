@@ -6,7 +6,7 @@
  *               no CPU works
  *   misuse      write 1: frees a page twice, and one that is not memory; both must be reported and survived
  *   interrupts  write N: allocates and frees N times in interrupts of all CPUs
- *   pairs       read: ticks of an allocation with its free, by order
+ *   pairs       read: ticks of an allocation with its free, by order, and how long a tick is
  */
 #define pr_fmt(text) "everybuddy: " text
 
@@ -17,6 +17,7 @@
 #include "internal.h"
 
 #include <linux/debugfs.h>
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/smp.h>
@@ -167,6 +168,7 @@ static u64 median_of_pairs(unsigned int order)
 static int pairs_show(struct seq_file *file, void *unused)
 {
 	static const unsigned int orders[] = { 0, 3, 9 };
+	u64 ticks = rdtsc_ordered(), nanoseconds = ktime_get_ns();
 	unsigned int at;
 
 	seq_printf(file, "clock ticks=%llu instructions=%u\n", everybuddy_clock_ticks(), EVERYBUDDY_CLOCK_INSTRUCTIONS);
@@ -175,6 +177,8 @@ static int pairs_show(struct seq_file *file, void *unused)
 
 		seq_printf(file, "pair order=%u ticks=%llu.%llu\n", orders[at], tenths / 10, tenths % 10);
 	}
+	ticks = rdtsc_ordered() - ticks;
+	seq_printf(file, "tick ps=%llu\n", (ktime_get_ns() - nanoseconds) * 1000 / ticks);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(pairs);
