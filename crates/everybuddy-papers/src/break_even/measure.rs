@@ -132,15 +132,6 @@ impl Measure for Parameters {
         };
         let mut rows = Vec::new();
         for load in &self.loads {
-            let transfer = everybuddy_machines::host::transfer();
-            if let (Some(nanos), Some(spec)) = (transfer, specs.first()) {
-                let common = Row {
-                    system: HOST.to_string(),
-                    options: String::new(),
-                    ..common(experiment, conditions, &load.name, spec, 1)
-                };
-                rows.push(row(&common, "line_transfer", "mean", nanos));
-            }
             let calls = (load.calls / conditions.shrink.max(1) as usize).max(64);
             for order in self.orders.iter().copied().filter_map(Order::new) {
                 let plan = Plan {
@@ -149,19 +140,30 @@ impl Measure for Parameters {
                     order,
                     calls,
                     memory: &memory,
-                    transfer,
                 };
+                let mut transfers = Vec::new();
                 let mut visits: Vec<Vec<Visit>> = specs.iter().map(|_| Vec::new()).collect();
                 for round in 0..if conditions.shrink > 1 {
                     1
                 } else {
                     self.rounds
                 } {
+                    transfers.extend(everybuddy_machines::host::transfer());
                     for turn in 0..specs.len() {
                         let who = (turn + round) % specs.len();
                         visits[who].push(plan.time(&specs[who], bench)?);
                         (bench.step)(&format!("{} {}", load.name, specs[who]));
                     }
+                }
+                let transfer = (!transfers.is_empty()).then(|| median(transfers));
+                if let (Some(nanos), Some(spec)) = (transfer, specs.first()) {
+                    let common = Row {
+                        system: HOST.to_string(),
+                        options: String::new(),
+                        order: Some(order.get()),
+                        ..common(experiment, conditions, &load.name, spec, 1)
+                    };
+                    rows.push(row(&common, "line_transfer", "mean", nanos));
                 }
                 let base = specs.iter().position(|spec| spec.to_string() == BASE);
                 for (at, spec) in specs.iter().enumerate() {
@@ -170,6 +172,7 @@ impl Measure for Parameters {
                         ..common(experiment, conditions, &load.name, spec, 1)
                     };
                     let base = base.map_or(&[][..], |base| &visits[base]);
+                    let base = (base, transfer);
                     rows.extend(plan.times(&common, &visits[at], base, bench.timer));
                     rows.extend(plan.counts(&common, spec, bench)?);
                     (bench.step)(&format!("{} {spec}, counted", load.name));
@@ -187,8 +190,6 @@ struct Plan<'m> {
     order: Order,
     calls: usize,
     memory: &'m Memory,
-    /// The time of a load from a line that the other CPU wrote, in nanoseconds.
-    transfer: Option<f64>,
 }
 
 impl Plan<'_> {
@@ -370,8 +371,15 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Returns rows about times.
-    fn times(&self, common: &Row, own: &[Visit], base: &[Visit], timer: &Timer) -> Vec<Row> {
+    /// Returns rows about times: next to those of the base system, and to the time of a load from a line that the other
+    /// CPU wrote, in nanoseconds.
+    fn times(
+        &self,
+        common: &Row,
+        own: &[Visit],
+        (base, transfer): (&[Visit], Option<f64>),
+        timer: &Timer,
+    ) -> Vec<Row> {
         let mut rows = Vec::new();
         let each = |visits: &[Visit], number: &dyn Fn(&Visit) -> f64| -> Vec<f64> {
             visits.iter().map(number).collect()
@@ -411,7 +419,7 @@ impl Plan<'_> {
         rows.push(row(&pair, "latency_disturbed", "mean", middle(&all)));
         rows.push(row(&pair, "calls_disturbed", "rate", middle(&disturbed)));
         rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean)));
-        if let Some(transfer) = self.transfer {
+        if let Some(transfer) = transfer {
             let visits = own.iter().zip(base);
             let more = visits.map(|(own, base)| (own.pair - base.pair) / transfer);
             let more: Vec<f64> = more.collect();
@@ -536,7 +544,6 @@ mod tests {
                     order,
                     calls: 64,
                     memory: &memory,
-                    transfer: None,
                 };
                 let spec = BASE.parse().unwrap();
                 let rows = plan.counts(&Row::default(), &spec, &mut bench).unwrap();
