@@ -6,12 +6,8 @@ Fails if a system did not boot, if a load failed, if pages were lost, or if the 
 import re
 import sys
 
-# What a kernel prints when something is wrong. A process may be killed only where the steps provoke that, and its last
-# requests may fail.
-FAULTS = re.compile(
-    r"Bad page|BUG|Oops|corrupt|general protection|soft lockup|stall|Kernel panic|(?<!storm: )page allocation failure|FAILED|"
-    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c)"
-)
+from linux_faults import FAULTS
+
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
 COLUMNS = ["boots", "exec", "files", "map", "hog", "interrupts", "pages back", "counts", "hotplug", "misuse"]

@@ -40,6 +40,18 @@ build_kernel() { # FOLDER OBJECT CONFIGURATION TARGET [ARCHITECTURE]
     fi
 }
 
+# Copies stress-ng with its libraries to $work, if it is installed; `stress` says so.
+stress_ng() {
+    local program library
+    stress=
+    program=$(command -v stress-ng) || return 0
+    rm -rf "$work/stress-ng" "$work/lib"
+    mkdir "$work/lib"
+    cp "$program" "$work/stress-ng"
+    for library in $(ldd "$program" | grep -oE '/[^ ]+'); do cp "$library" "$work/lib/"; done
+    stress=yes
+}
+
 main_systems="off bs lbs-31 linux-6 lis-1 spring everybuddy"
 
 # The kernel as a program on this machine, with one CPU: each system is booted in turns, and its pairs are timed.
@@ -84,6 +96,30 @@ if [ "$mode" = replacement ]; then
     mkdir -p "$output"
     python3 ci/linux-replacement.py "${logs[@]}" | tee "$output/replacement.txt"
     echo "linux: replacement passed in $SECONDS s"
+    exit
+fi
+
+# Load for a long time, all systems at the same time.
+if [ "$mode" = soak ]; then
+    minutes=${2:-5}
+    shift $(($# < 2 ? $# : 2))
+    stress_ng
+    logs=()
+    append="$common tsc=unstable page_poison=1 everybuddy="
+    for system in ${*:-spring everybuddy}; do
+        (
+            append+=$system
+            { echo "minutes=$minutes" && cat linux/guest/soak; } |
+                boot "soak-$system" $((minutes * 60 + 900)) "storm${stress:+ stress-ng lib}" -smp 2
+        ) &
+        logs+=("$work/soak-$system.log")
+        # The next one packs its file system in the same folder.
+        sleep 5
+    done
+    wait
+    mkdir -p "$output"
+    python3 ci/linux-soak.py "${logs[@]}" | tee "$output/soak.txt"
+    echo "linux: soak passed in $SECONDS s"
     exit
 fi
 

@@ -10,6 +10,9 @@
 #                                 one of SYSTEMS.md), runs checked loads until memory is exhausted, and prints a table; 15
 #                                 minutes, most of them to build the kernel at first
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
+#   ci/linux.sh soak [MINUTES [SYSTEM...]]
+#                                 the same kernel under load for 5 minutes, or as many as given, by default `spring` and
+#                                 `everybuddy` at the same time; with stress-ng if that is installed
 #   ci/linux.sh times [FOLDER]    times of whole paths of a 6.12 kernel that runs as a program of this machine, with one
 #                                 CPU; FOLDER gets the table and its rows; 6 minutes, most of them to build the kernel
 #
@@ -46,7 +49,7 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | paths | times)
+    case $mode in replacement | paths | times | soak)
         [ -e $tarball ] || echo linux-source-6.12
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
@@ -56,7 +59,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | paths | times) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | paths | times | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -117,7 +120,7 @@ root() { # FILES
     mkdir -p "$root/bin"
     cp "$(command -v busybox)" "$root/bin/busybox"
     cp linux/guest/init "$root/init"
-    for file in $1; do cp "$work/$file" "$root/"; done
+    for file in $1; do cp -r "$work/$file" "$root/"; done
     cat >"$root/steps"
     (cd "$root" && find . | cpio -o -H newc --quiet) >"$work/root.cpio"
 }
@@ -192,7 +195,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | paths | times)
+case $mode in replacement | paths | times | soak)
     source ci/linux-replacement.sh
     exit
     ;;

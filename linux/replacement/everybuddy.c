@@ -34,13 +34,12 @@ DEFINE_STATIC_KEY_FALSE(everybuddy_key);
 /* What stands in the place of a zone's free lists. Without NUMA, a zone has one index. */
 struct replaced {
 	struct everybuddy *frames;
-	/* With at most this many free pages, it matters how many are in lists of CPUs. */
-	unsigned long scarce;
 	/* From this order on, a request has failed since a block was last seen. */
 	unsigned int refused;
 	bool has_services;
 };
 static struct replaced replaced[MAX_NR_ZONES] __read_mostly;
+unsigned long everybuddy_scarce[MAX_NR_ZONES] __read_mostly;
 
 /* Some spare blocks of each small order, for interrupts that find a lock held by what they interrupted. */
 #define SPARE_ORDERS (PAGE_ALLOC_COSTLY_ORDER + 1)
@@ -117,7 +116,7 @@ static bool __init build(struct zone *zone, char *why)
 	if (!own->frames)
 		return false;
 	state = everybuddy_state(own->frames, 0);
-	own->scarce = frames / 4;
+	everybuddy_scarce[zone_idx(zone)] = frames / 4;
 	own->refused = NR_PAGE_ORDERS;
 	own->has_services = state.services;
 	/* Everything is allocated, in large blocks; memblock and others free parts of them. */
@@ -152,9 +151,31 @@ static struct replaced *replaced_of(const struct zone *zone)
 	return &replaced[zone_idx(zone)];
 }
 
+/*
+ * Counts free pages as mod_zone_page_state() does, which is a call: a sum for each CPU, which is added to the zone's when it
+ * is large. The sum of an interrupted addition may exceed the threshold by the additions of interrupts, so that must leave
+ * room in a byte.
+ */
+static __always_inline void count_free_pages(struct zone *zone, long change)
+{
+#ifdef CONFIG_SMP
+	struct per_cpu_zonestat __percpu *own = zone->per_cpu_zonestats;
+
+	if (change == 1 || change == -1) {
+		int sum = this_cpu_add_return(own->vm_stat_diff[NR_FREE_PAGES], (s8)change);
+
+		if (likely(abs(sum) <= min_t(int, this_cpu_read(own->stat_threshold), S8_MAX / 2)))
+			return;
+		zone_page_state_add(this_cpu_xchg(own->vm_stat_diff[NR_FREE_PAGES], 0), zone, NR_FREE_PAGES);
+		return;
+	}
+#endif
+	mod_zone_page_state(zone, NR_FREE_PAGES, change);
+}
+
 static struct page *finish_alloc(struct zone *zone, s64 frame, unsigned int order)
 {
-	mod_zone_page_state(zone, NR_FREE_PAGES, -(1l << order));
+	count_free_pages(zone, -(1l << order));
 	return pfn_to_page(frame);
 }
 
@@ -165,7 +186,7 @@ static bool free_here(struct zone *zone, struct page *page, unsigned int order)
 	struct chores *own;
 
 	if (likely(!error)) {
-		mod_zone_page_state(zone, NR_FREE_PAGES, 1l << order);
+		count_free_pages(zone, 1l << order);
 		return true;
 	}
 	if (error != -EVERYBUDDY_BUSY) {
@@ -358,13 +379,11 @@ void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int or
 	preempt_enable();
 }
 
-unsigned long everybuddy_buffered_pages(struct zone *zone)
+unsigned long everybuddy_in_lists(struct zone *zone)
 {
 	struct replaced *own = replaced_of(zone);
 
-	if (likely(zone_page_state(zone, NR_FREE_PAGES) > own->scarce) || !own->frames)
-		return 0;
-	return everybuddy_buffered(own->frames);
+	return own->frames ? everybuddy_buffered(own->frames) : 0;
 }
 
 static struct everybuddy_state state_of(const struct zone *zone)

@@ -5,6 +5,7 @@
 
 #include <linux/gfp.h>
 #include <linux/jump_label.h>
+#include <linux/mm.h>
 #include <linux/mmzone.h>
 
 #ifdef CONFIG_EVERYBUDDY
@@ -32,8 +33,19 @@ void everybuddy_drain_cpu(unsigned int cpu);
 /* Returns the lists of all CPUs to the zones. */
 void everybuddy_drain_all(void);
 
-/* The free pages that only some CPUs can allocate; 0 while many others are free. */
-unsigned long everybuddy_buffered_pages(struct zone *zone);
+/* With at most this many free pages of a zone, it matters how many are in lists of CPUs. */
+extern unsigned long everybuddy_scarce[MAX_NR_ZONES];
+
+/* The free pages of a zone that are in lists of CPUs. */
+unsigned long everybuddy_in_lists(struct zone *zone);
+
+/* The free pages that only some CPUs can allocate; 0 while many others are free. Every request asks. */
+static __always_inline unsigned long everybuddy_buffered_pages(struct zone *zone)
+{
+	if (likely(zone_page_state(zone, NR_FREE_PAGES) > everybuddy_scarce[zone_idx(zone)]))
+		return 0;
+	return everybuddy_in_lists(zone);
+}
 
 /* Whether a block of 2^order pages is free. */
 bool everybuddy_has_block(struct zone *zone, unsigned int order);
