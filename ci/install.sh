@@ -16,6 +16,7 @@
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers and its source, what a build of it needs, and
 #              what a first process needs
+#   linux-7.2  the source of Linux 7.2 from Debian's sid, for a user-mode kernel with several CPUs; not part of `full`
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
@@ -74,6 +75,20 @@ for tool in "$@"; do
         packages qemu-aarch64 qemu-user
         ;;
     targets) rustup target add riscv64gc-unknown-none-elf s390x-unknown-linux-gnu ;;
+    linux-7.2)
+        [ ! -e /usr/src/linux-source-7.2.tar.xz ] || continue
+        archive=http://deb.debian.org/debian
+        folder=$(mktemp -d)
+        curl -fsSL "$archive/dists/sid/main/binary-amd64/Packages.xz" | xz -dc >"$folder/packages"
+        # Of the stanza of this package: the path and the checksum.
+        read -r path sum < <(awk 'BEGIN { RS = "" } /^Package: linux-source-7\.2\n/' "$folder/packages" |
+            awk '/^Filename:/ { path = $2 } /^SHA256:/ { sum = $2 } END { print path, sum }')
+        curl -fsSL "$archive/$path" -o "$folder/source.deb"
+        echo "$sum  $folder/source.deb" | sha256sum -c --quiet
+        dpkg-deb -x "$folder/source.deb" "$folder/root"
+        mv "$folder/root/usr/src/linux-source-7.2.tar.xz" /usr/src/
+        rm -rf "$folder"
+        ;;
     protoc) packages protoc protobuf-compiler ;;
     c)
         packages c++ g++

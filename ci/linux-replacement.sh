@@ -2,14 +2,16 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 
 # Unpacks, patches and builds a kernel in a folder, as far as something has changed.
-build_kernel() { # FOLDER OBJECT CONFIGURATION TARGET [ARCHITECTURE]
-    local tree=$1/linux-source-6.12 object=$2 config=linux/replacement/$3 target=$4 make=(make -C "$1/linux-source-6.12")
-    [ $# -lt 5 ] || make+=("ARCH=$5")
-    if [ ! -e "$tree/.unpacked" ] || [ "$(cat "$tree/.unpacked")" != "$(stat -c %Y-%s $tarball)" ]; then
+build_kernel() { # VERSION FOLDER OBJECT CONFIGURATIONS TARGET [ARCHITECTURE]
+    local tree=$2/linux-source-$1 tarball=$sources/linux-source-$1.tar.xz object=$3 config=$2/wanted target=$5
+    local make=(make -C "$tree")
+    [ $# -lt 6 ] || make+=("ARCH=$6")
+    mkdir -p "$2"
+    (cd linux/replacement && cat $4) >"$config"
+    if [ ! -e "$tree/.unpacked" ] || [ "$(cat "$tree/.unpacked")" != "$(stat -c %Y-%s "$tarball")" ]; then
         rm -rf "$tree"
-        mkdir -p "$1"
-        tar -C "$1" -xf $tarball
-        stat -c %Y-%s $tarball >"$tree/.unpacked"
+        tar -C "$2" -xf "$tarball"
+        stat -c %Y-%s "$tarball" >"$tree/.unpacked"
     fi
     linux/replacement/apply.sh "$tree" "$object"
     # Registers of processors with AMX take more bytes, and no process of a user-mode Linux would start there.
@@ -24,7 +26,7 @@ build_kernel() { # FOLDER OBJECT CONFIGURATION TARGET [ARCHITECTURE]
         } >"$work/kernel.log" 2>&1
         # An option that another one forbids is dropped silently.
         if grep '^CONFIG_' "$config" | grep -vxFf "$tree/.config" >&2; then
-            echo "linux: these options of $config do not hold in the kernel's configuration" >&2
+            echo "linux: these options of linux/replacement/{${4// /,}} do not hold in the kernel's configuration" >&2
             exit 1
         fi
         cp "$config" "$tree/.wanted"
@@ -54,29 +56,44 @@ stress_ng() {
 
 main_systems="off bs lbs-31 linux-6 lis-1 spring everybuddy"
 
-# The kernel as a program on this machine, with one CPU: each system is booted in turns, and its pairs are timed.
-if [ "$mode" = times ]; then
-    build_object um
-    build_kernel "$work/um" "$work/everybuddy-um.o" config-um linux um
-    mkdir -p "$output"
-    logs=()
+# Boots a user-mode kernel that is built in a folder, seven times with each system, in turns.
+times() { # FOLDER VERSION [OPTIONS]
+    local tree=$1/linux-source-$2 round system log logs=()
+    shift 2
+    root '' <linux/guest/times
     for round in 1 2 3 4 5 6 7; do
         for system in $main_systems; do
-            root '' <linux/guest/times
-            log=$work/times-$round-$system.log
+            log=$tree-times-$round-$system.log
             # Without -R, a random gap may lie in its memory.
-            timeout 60 setarch "$(uname -m)" -R "$work/um/linux-source-6.12/linux" mem=512M initrd="$work/root.cpio" \
-                con=null con0=fd:0,fd:1 everybuddy="$system" </dev/null >"$log" 2>&1 || true
+            timeout 60 setarch "$(uname -m)" -R "$tree/linux" mem=512M initrd="$work/root.cpio" con=null \
+                con0=fd:0,fd:1 everybuddy="$system" "$@" </dev/null >"$log" 2>&1 || true
             logs+=("$log")
         done
     done
-    python3 ci/linux-times.py "$output/bench.jsonl" "${logs[@]}" | tee "$output/times.txt"
+    python3 ci/linux-times.py "$tree.jsonl" "${logs[@]}" | tee "$tree.txt"
+    cat "$tree.jsonl" >>"$output/bench.jsonl"
+    cat "$tree.txt" >>"$output/times.txt"
+}
+
+# The kernel as a program on this machine: 6.12, which has one CPU then, and 7.2 with two, if its source is installed.
+if [ "$mode" = times ]; then
+    mkdir -p "$output"
+    rm -f "$output/bench.jsonl" "$output/times.txt"
+    build_object um
+    build_kernel 6.12 "$work/um" "$work/everybuddy-um.o" config-um linux um
+    times "$work/um" 6.12
+    if [ -e "$sources/linux-source-7.2.tar.xz" ]; then
+        build_kernel 7.2 "$work/um-7.2" "$work/everybuddy-um.o" 'config-um config-um-smp' linux um
+        times "$work/um-7.2" 7.2 ncpus=2 seccomp=on
+    else
+        echo "linux: no source of Linux 7.2 (ci/install.sh linux-7.2): skipped"
+    fi
     echo "linux: times passed in $SECONDS s"
     exit
 fi
 
 build_object
-build_kernel "$work" "$work/everybuddy.o" config bzImage
+build_kernel 6.12 "$work" "$work/everybuddy.o" config bzImage
 image=$work/linux-source-6.12/arch/x86/boot/bzImage
 gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
 common="console=ttyS0 panic=-1 nokaslr mitigations=off"

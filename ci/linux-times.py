@@ -14,7 +14,7 @@ output, *paths = sys.argv[1:]
 ORDERS = (0, 3, 9)
 turns = {}
 faults = []
-release = "unknown"
+release, cpus = "unknown", 0
 for path in paths:
     text = open(path, encoding="utf-8", errors="replace").read()
     turn, name = re.search(r"times-(\d+)-(.*)\.log", path).groups()
@@ -30,8 +30,8 @@ for path in paths:
         faults.append(f"{path}: no times, or a check failed")
     if is_replaced == (known == "linux"):
         faults.append(f"{path}: booted another allocator")
-    booted = re.search(r"guest: Linux (\S+)", text)
-    release = booted[1] if booted else release
+    booted = re.search(r"guest: Linux (\S+) with (\d+)", text)
+    release, cpus = (booted[1], int(booted[2])) if booted else (release, cpus)
     if rounds:
         turns.setdefault(known, {})[turn] = [min(values) for values in zip(*rounds)]
 
@@ -45,7 +45,7 @@ for name, found in turns.items():
         line += [f"{statistics.median(nanoseconds):.1f}", f"{statistics.median(ratios):.2f}"]
         common = {
             "experiment": "linux-times", "source": "pair", "system": name.partition("+")[0],
-            "options": name.partition("+")[2], "platform": f"linux:um {release}", "cpus": 1, "seed": None,
+            "options": name.partition("+")[2], "platform": f"linux:um {release}", "cpus": cpus, "seed": None,
             "operation": "all", "order": order, "expected": None, "simulated": False,
         }
         for metric, unit, values in (("latency", "ns", nanoseconds), ("latency_over_linux", "1", ratios)):
@@ -53,7 +53,7 @@ for name, found in turns.items():
                 rows.append(common | {"metric": metric, "statistic": statistic, "value": value, "unit": unit})
     table.append(line)
 
-print(f"Times of whole paths in a user-mode Linux {release} with one CPU. `linux`: its own lists, in the same binary.")
+print(f"Times of whole paths in a user-mode Linux {release} with {cpus} CPU{'s' * (cpus > 1)}. `linux`: its own lists, in the same binary.")
 print(f"A pair is alloc_pages() and __free_pages(), in turn. Medians of {len(turns['linux'])} boots in turns.")
 widths = [max(map(len, column)) for column in zip(*table)]
 for line in table:

@@ -13,8 +13,9 @@
 #   ci/linux.sh soak [MINUTES [SYSTEM...]]
 #                                 the same kernel under load for 5 minutes, or as many as given, by default `spring` and
 #                                 `everybuddy` at the same time; with stress-ng if that is installed
-#   ci/linux.sh times [FOLDER]    times of whole paths of a 6.12 kernel that runs as a program of this machine, with one
-#                                 CPU; FOLDER gets the table and its rows; 6 minutes, most of them to build the kernel
+#   ci/linux.sh times [FOLDER]    times of whole paths of kernels that run as programs of this machine: 6.12 with one CPU,
+#                                 and 7.2 with two (ci/install.sh linux-7.2); FOLDER gets the tables and their rows; 6
+#                                 minutes, most of them to build the kernels
 #
 # It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
 # It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
@@ -29,7 +30,8 @@ mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
 case $mode in module | paths | times) output=${2:-$output} ;; esac
-tarball=/usr/src/linux-source-6.12.tar.xz
+# Sources of kernels, as Debian packs them.
+sources=/usr/src
 
 # The newest kernel whose image and headers are both there.
 kernel() {
@@ -50,7 +52,7 @@ lacks() {
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
     case $mode in replacement | paths | times | soak)
-        [ -e $tarball ] || echo linux-source-6.12
+        [ -e $sources/linux-source-6.12.tar.xz ] || echo linux-source-6.12
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
         ;;

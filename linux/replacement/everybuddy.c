@@ -22,6 +22,7 @@
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/vmstat.h>
+#include <asm/local.h>
 
 /* Bits of the flags of everybuddy_allocate(). */
 #define NO_WAIT 1
@@ -49,8 +50,12 @@ struct spares {
 	unsigned int count[SPARE_ORDERS];
 };
 
-/* What a CPU does after its next operation. */
+/* As many free pages as a CPU may have allocated or freed without counting them. */
+#define UNCOUNTED 32
+
+/* What a CPU does later, mostly after its next operation. */
 struct chores {
+	local_t uncounted[MAX_NR_ZONES];
 	bool any;
 	bool is_short; /* of spares */
 	struct llist_head postponed; /* frees */
@@ -151,26 +156,22 @@ static struct replaced *replaced_of(const struct zone *zone)
 	return &replaced[zone_idx(zone)];
 }
 
+/* Adds what a CPU has not counted yet to the free pages of a zone. */
+static void count_now(struct zone *zone, local_t *uncounted)
+{
+	mod_zone_page_state(zone, NR_FREE_PAGES, local_xchg(uncounted, 0));
+}
+
 /*
- * Counts free pages as mod_zone_page_state() does, which is a call: a sum for each CPU, which is added to the zone's when it
- * is large. The sum of an interrupted addition may exceed the threshold by the additions of interrupts, so that must leave
- * room in a byte.
+ * Counts free pages: a few are counted later, unless free pages are scarce. Preemption is disabled. Interrupts are not, and
+ * count, too.
  */
 static __always_inline void count_free_pages(struct zone *zone, long change)
 {
-#ifdef CONFIG_SMP
-	struct per_cpu_zonestat __percpu *own = zone->per_cpu_zonestats;
+	local_t *uncounted = this_cpu_ptr(&chores.uncounted[zone_idx(zone)]);
 
-	if (change == 1 || change == -1) {
-		int sum = this_cpu_add_return(own->vm_stat_diff[NR_FREE_PAGES], (s8)change);
-
-		if (likely(abs(sum) <= min_t(int, this_cpu_read(own->stat_threshold), S8_MAX / 2)))
-			return;
-		zone_page_state_add(this_cpu_xchg(own->vm_stat_diff[NR_FREE_PAGES], 0), zone, NR_FREE_PAGES);
-		return;
-	}
-#endif
-	mod_zone_page_state(zone, NR_FREE_PAGES, change);
+	if (unlikely(abs(local_add_return(change, uncounted)) > UNCOUNTED || everybuddy_is_scarce(zone)))
+		count_now(zone, uncounted);
 }
 
 static struct page *finish_alloc(struct zone *zone, s64 frame, unsigned int order)
@@ -292,12 +293,21 @@ static void drain_here(void *unused)
 	everybuddy_drain_cpu(smp_processor_id());
 }
 
+void everybuddy_count_cpu(unsigned int cpu)
+{
+	struct zone *zone;
+
+	for_each_populated_zone(zone)
+		count_now(zone, &per_cpu(chores.uncounted[zone_idx(zone)], cpu));
+}
+
 void everybuddy_drain_cpu(unsigned int cpu)
 {
 	struct zone *zone;
 
 	preempt_disable();
 	free_postponed(per_cpu_ptr(&chores, cpu));
+	everybuddy_count_cpu(cpu);
 	for_each_populated_zone(zone) {
 		struct replaced *own = replaced_of(zone);
 

@@ -39,12 +39,15 @@ extern unsigned long everybuddy_scarce[MAX_NR_ZONES];
 /* The free pages of a zone that are in lists of CPUs. */
 unsigned long everybuddy_in_lists(struct zone *zone);
 
+static __always_inline bool everybuddy_is_scarce(struct zone *zone)
+{
+	return zone_page_state(zone, NR_FREE_PAGES) <= everybuddy_scarce[zone_idx(zone)];
+}
+
 /* The free pages that only some CPUs can allocate; 0 while many others are free. Every request asks. */
 static __always_inline unsigned long everybuddy_buffered_pages(struct zone *zone)
 {
-	if (likely(zone_page_state(zone, NR_FREE_PAGES) > everybuddy_scarce[zone_idx(zone)]))
-		return 0;
-	return everybuddy_in_lists(zone);
+	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_in_lists(zone) : 0;
 }
 
 /* Whether a block of 2^order pages is free. */

@@ -32,6 +32,8 @@ static int check_stopped(void *data)
 	unsigned int cpu = smp_processor_id(), other;
 	struct zone *zone;
 
+	for_each_online_cpu(other)
+		everybuddy_count_cpu(other);
 	for_each_populated_zone(zone) {
 		struct everybuddy *frames = everybuddy_of(zone);
 		struct everybuddy_state state;

@@ -6,6 +6,9 @@
 struct everybuddy;
 struct zone;
 
+/* Counts what a CPU has not counted: this one, or one that does nothing. */
+void everybuddy_count_cpu(unsigned int cpu);
+
 /* The system of a zone, or NULL. */
 struct everybuddy *everybuddy_of(const struct zone *zone);
 
