@@ -19,6 +19,8 @@ kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
 boot            7 min   ci/boot.sh
 replacement    15 min   ci/linux.sh replacement
+times           6 min   ci/linux.sh times
+soak           15 min   ci/linux.sh soak 10
 architectures  15 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh
