@@ -93,8 +93,9 @@ if [ "$mode" = times ]; then
 fi
 
 build_object
-build_kernel 6.12 "$work" "$work/everybuddy.o" config bzImage
-image=$work/linux-source-6.12/arch/x86/boot/bzImage
+version=${EVERYBUDDY_KERNEL:-6.12}
+build_kernel "$version" "$work" "$work/everybuddy.o" config bzImage
+image=$work/linux-source-$version/arch/x86/boot/bzImage
 gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
 common="console=ttyS0 panic=-1 nokaslr mitigations=off"
 

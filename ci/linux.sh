@@ -20,7 +20,8 @@
 # It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
 # It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
 # replacement also Debian's source of Linux (installed by apt where missing, except for `smoke`). Everything is built in
-# target/linux, or in the folder EVERYBUDDY_LINUX.
+# target/linux, or in the folder EVERYBUDDY_LINUX. With EVERYBUDDY_KERNEL=7.2, `replacement`, `paths` and `soak` use that
+# version (ci/install.sh linux-7.2).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
