@@ -16,7 +16,7 @@
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers and its source, what a build of it needs, and
 #              what a first process needs
-#   linux-7.2  the source of Linux 7.2 from Debian's sid, for a user-mode kernel with several CPUs; not part of `full`
+#   linux-7.2  the source of Linux 7.2 from Debian's sid, for a user-mode kernel with several CPUs
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
@@ -26,7 +26,7 @@
 #   semver     cargo-semver-checks, which compares the interfaces of libraries; only ci/publish.sh with a tag needs it
 #   python     Python with virtual environments; ci/python.sh and ci/sweep.sh install their packages in one
 #   cluster    GNU parallel and Slurm, which run the cells of a sweep
-#   full       all of these except semver
+#   full       all of these except semver and linux-7.2
 set -euo pipefail
 
 # The version of cbindgen that generates crates/everybuddy-c/include/everybuddy.h.

@@ -14,7 +14,7 @@ build_kernel() { # VERSION FOLDER OBJECT CONFIGURATIONS TARGET [ARCHITECTURE]
         stat -c %Y-%s "$tarball" >"$tree/.unpacked"
     fi
     linux/replacement/apply.sh "$tree" "$object"
-    # Registers of processors with AMX take more bytes, and no process of a user-mode Linux would start there.
+    # Processors with AMX have more registers than fit. No process of a user-mode Linux 6.12 would start there.
     if grep -qs 'HOST_FP_SIZE, 2696' "$tree/arch/x86/um/user-offsets.c"; then
         sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 12288/' "$tree/arch/x86/um/user-offsets.c"
     fi
@@ -64,7 +64,7 @@ times() { # FOLDER VERSION [OPTIONS]
     for round in 1 2 3 4 5 6 7; do
         for system in $main_systems; do
             log=$tree-times-$round-$system.log
-            # Without -R, a random gap may lie in its memory.
+            # -R: random addresses could leave a gap in the kernel's memory.
             timeout 60 setarch "$(uname -m)" -R "$tree/linux" mem=512M initrd="$work/root.cpio" con=null \
                 con0=fd:0,fd:1 everybuddy="$system" "$@" </dev/null >"$log" 2>&1 || true
             logs+=("$log")

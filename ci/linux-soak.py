@@ -1,4 +1,4 @@
-"""What happened to kernels with replaced page allocators under hours of load, as an aligned table: linux-soak.py LOG...
+"""What happened to kernels with replaced page allocators under long load, as an aligned table: linux-soak.py LOG...
 
 Fails if a kernel reported anything, if a load or a check failed, or if pages were lost.
 """
@@ -34,7 +34,9 @@ for path in sys.argv[1:]:
             own.append(f"load {load} passed {times} of {wanted} times")
     if name != "off" and (not zones or len(checks) != zones * len(rounds)):
         own.append(f"{len(checks)} checks of {zones} zones passed in {len(rounds)} rounds")
-    if lost is None or lost > SLACK:
+    if lost is None:
+        own.append("too few rounds to see whether pages are lost")
+    elif lost > SLACK:
         own.append(f"{lost} pages were lost")
     if stress not in (0, len(rounds)):
         own.append(f"stress-ng passed {stress} of {len(rounds)} times")

@@ -50,7 +50,7 @@ struct spares {
 	unsigned int count[SPARE_ORDERS];
 };
 
-/* As many free pages as a CPU may have allocated or freed without counting them. */
+/* The largest change, in free pages, that a CPU may keep to itself before it changes the zone's counter. */
 #define UNCOUNTED 32
 
 /* What a CPU does later, mostly after its next operation. */
@@ -163,8 +163,8 @@ static void count_now(struct zone *zone, local_t *uncounted)
 }
 
 /*
- * Counts free pages: a few are counted later, unless free pages are scarce. Preemption is disabled. Interrupts are not, and
- * count, too.
+ * Counts free pages: a few are counted later, unless free pages are scarce. Preemption is disabled. Interrupts are enabled,
+ * and may call this, too.
  */
 static __always_inline void count_free_pages(struct zone *zone, long change)
 {

@@ -6,7 +6,7 @@
 struct everybuddy;
 struct zone;
 
-/* Counts what a CPU has not counted: this one, or one that does nothing. */
+/* Adds what a CPU has not counted to the zones' counters. The CPU is the calling one, or one that does nothing. */
 void everybuddy_count_cpu(unsigned int cpu);
 
 /* The system of a zone, or NULL. */

@@ -397,9 +397,9 @@ pub(crate) const OWN: &[Metric] = &[
         head: "line",
         unit: "ns",
         better: Lower,
-        statistics: &["mean"],
+        statistics: &["p50"],
         formula: "",
-        definition: "Time of a load from a cache line that the other CPU wrote last.",
+        definition: "Median time of a dependent load from a cache line that a neighbouring CPU wrote last.",
         counted: None,
     },
     Metric {
@@ -410,7 +410,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: RATIOS,
         formula: "",
-        definition: "Mean latency of a system less that of `bs` in the same round, / `line_transfer`.",
+        definition: "(Mean latency of a system - that of `bs` in the same round) / `line_transfer`.",
         counted: None,
     },
     Metric {

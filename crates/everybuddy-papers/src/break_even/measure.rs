@@ -163,7 +163,7 @@ impl Measure for Parameters {
                         order: Some(order.get()),
                         ..common(experiment, conditions, &load.name, spec, 1)
                     };
-                    rows.push(row(&common, "line_transfer", "mean", nanos));
+                    rows.push(row(&common, "line_transfer", "p50", nanos));
                 }
                 let base = specs.iter().position(|spec| spec.to_string() == BASE);
                 for (at, spec) in specs.iter().enumerate() {
