@@ -60,12 +60,13 @@ main_systems="off bs lbs-31 linux-6 lis-1 spring everybuddy"
 times() { # FOLDER VERSION [OPTIONS]
     local tree=$1/linux-source-$2 round system log logs=()
     shift 2
-    root '' <linux/guest/times
+    rm -f "$tree"-times-*.log
+    root times '' <linux/guest/times
     for round in 1 2 3 4 5 6 7; do
         for system in $main_systems; do
             log=$tree-times-$round-$system.log
             # -R: random addresses could leave a gap in the kernel's memory.
-            timeout 60 setarch "$(uname -m)" -R "$tree/linux" mem=512M initrd="$work/root.cpio" con=null \
+            timeout 60 setarch "$(uname -m)" -R "$tree/linux" mem=512M initrd="$work/root-times.cpio" con=null \
                 con0=fd:0,fd:1 everybuddy="$system" "$@" </dev/null >"$log" 2>&1 || true
             logs+=("$log")
         done
@@ -93,7 +94,6 @@ if [ "$mode" = times ]; then
 fi
 
 build_object
-version=${EVERYBUDDY_KERNEL:-6.12}
 build_kernel "$version" "$work" "$work/everybuddy.o" config bzImage
 image=$work/linux-source-$version/arch/x86/boot/bzImage
 gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
@@ -112,7 +112,7 @@ if [ "$mode" = replacement ]; then
         logs+=("$work/replacement-$system.log")
     done
     mkdir -p "$output"
-    python3 ci/linux-replacement.py "${logs[@]}" | tee "$output/replacement.txt"
+    python3 ci/linux-replacement.py "$version" "${logs[@]}" | tee "$output/replacement.txt"
     echo "linux: replacement passed in $SECONDS s"
     exit
 fi
@@ -123,6 +123,7 @@ if [ "$mode" = soak ]; then
     shift $(($# < 2 ? $# : 2))
     stress_ng
     logs=()
+    running=()
     append="$common tsc=unstable page_poison=1 everybuddy="
     for system in ${*:-spring everybuddy}; do
         (
@@ -130,11 +131,10 @@ if [ "$mode" = soak ]; then
             { echo "minutes=$minutes" && cat linux/guest/soak; } |
                 boot "soak-$system" $((minutes * 60 + 900)) "storm${stress:+ stress-ng lib}" -smp 2
         ) &
+        running+=($!)
         logs+=("$work/soak-$system.log")
-        # The next one packs its file system in the same folder.
-        sleep 5
     done
-    wait
+    for job in "${running[@]}"; do wait "$job" || echo "linux: a machine of the soak failed" >&2; done
     mkdir -p "$output"
     python3 ci/linux-soak.py "${logs[@]}" | tee "$output/soak.txt"
     echo "linux: soak passed in $SECONDS s"

@@ -26,6 +26,8 @@ for path in sys.argv[1:]:
     lost = pages[1] - pages[-1] if len(pages) > 2 else None
     passed = {load: len(re.findall(f"storm: {load} passed", text)) for load in ("exec", "files", "map", "hog")}
     stress = text.count("guest: stress-ng passed")
+    offline = text.count("is now offline")
+    served = re.findall(r"interrupts got \d+ blocks, failed (\d+)", text)
     if not rounds or "guest: done" not in text:
         own.append("the steps did not end")
     for load, times in passed.items():
@@ -38,8 +40,14 @@ for path in sys.argv[1:]:
         own.append("too few rounds to see whether pages are lost")
     elif lost > SLACK:
         own.append(f"{lost} pages were lost")
-    if stress not in (0, len(rounds)):
+    if ("guest: has stress-ng" in text or stress) and stress != len(rounds):
         own.append(f"stress-ng passed {stress} of {len(rounds)} times")
+    if offline != len(rounds):
+        own.append(f"a CPU went offline {offline} times in {len(rounds)} rounds")
+    if len(served) != len(rounds) or set(served) != {"0"}:
+        own.append(f"interrupts were served in {served.count('0')} of {len(rounds)} rounds")
+    # Nothing here frees a page wrongly, so a refused free is a fault of the replacement or of its system.
+    own += re.findall(r".*everybuddy: free of page .*|.*WARNING: .*|.* misuses=[1-9].*", text)
     killed = set(re.findall(r"Killed process \d+ \(([^)]*)\)", text)) - {"storm", "stress-ng", "stress-ng-vm", "stress-ng-mmap"}
     if killed:
         own.append(f"the kernel killed {', '.join(sorted(killed))}")

@@ -2,13 +2,15 @@
 
 ROWS is written: the same as JSON lines, in the format of all results. The systems are booted in turns. The time of a boot is
 the least of its rounds; ratios to Linux's own allocator are formed within turns. Fails if a boot has no times, or if what
-`check` says is not `ok`.
+`check` says is not `ok`, or if the kernel reported anything.
 """
 
 import json
 import re
 import statistics
 import sys
+
+from linux_faults import FAULTS
 
 output, *paths = sys.argv[1:]
 ORDERS = (0, 3, 9)
@@ -28,6 +30,9 @@ for path in paths:
     is_replaced = f"system={name} frames=" in text
     if len(rounds) != 3 or "FAILED" in checks or checks.count("ok: off" if known == "linux" else "ok: zone") < 2:
         faults.append(f"{path}: no times, or a check failed")
+    if any(0 in values for values in rounds):
+        faults.append(f"{path}: an allocation failed")
+    faults += [f"{path}: {line}" for line in text.splitlines() if FAULTS.search(line)]
     if is_replaced == (known == "linux"):
         faults.append(f"{path}: booted another allocator")
     booted = re.search(r"guest: Linux (\S+) with (\d+)", text)
@@ -35,6 +40,10 @@ for path in paths:
     if rounds:
         turns.setdefault(known, {})[turn] = [min(values) for values in zip(*rounds)]
 
+for fault in faults:
+    print(f"linux: {fault}", file=sys.stderr)
+if faults:
+    sys.exit(1)
 table = [["allocator", *(f"order {order}{what}" for order in ORDERS for what in (" (ns)", " / linux"))]]
 rows = []
 for name, found in turns.items():
@@ -61,6 +70,3 @@ for line in table:
 with open(output, "w", encoding="utf-8") as file:
     for row in rows:
         file.write(json.dumps(row, separators=(",", ":")) + "\n")
-for fault in faults:
-    print(f"linux: {fault}", file=sys.stderr)
-sys.exit(bool(faults))

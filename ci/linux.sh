@@ -21,12 +21,14 @@
 # It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
 # replacement also Debian's source of Linux (installed by apt where missing, except for `smoke`). Everything is built in
 # target/linux, or in the folder EVERYBUDDY_LINUX. With EVERYBUDDY_KERNEL=7.2, `replacement`, `paths` and `soak` use that
-# version (ci/install.sh linux-7.2).
+# version (ci/install.sh linux-7.2), in a folder of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mode=${1:-module}
+version=${EVERYBUDDY_KERNEL:-6.12}
 work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
+[ "$version" = 6.12 ] || work=$work/$version
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
@@ -53,7 +55,7 @@ lacks() {
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
     case $mode in replacement | paths | times | soak)
-        [ -e $sources/linux-source-6.12.tar.xz ] || echo linux-source-6.12
+        [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
         ;;
@@ -117,28 +119,29 @@ image=/boot/vmlinuz-$release
 append="console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0"
 
 # Packs a first file system: the steps on standard input, and files of $work.
-root() { # FILES
-    local root=$work/root file
+root() { # NAME FILES
+    local root=$work/root-$1 file
     rm -rf "$root"
     mkdir -p "$root/bin"
     cp "$(command -v busybox)" "$root/bin/busybox"
     cp linux/guest/init "$root/init"
-    for file in $1; do cp -r "$work/$file" "$root/"; done
+    for file in $2; do cp -r "$work/$file" "$root/"; done
     cat >"$root/steps"
-    (cd "$root" && find . | cpio -o -H newc --quiet) >"$work/root.cpio"
+    (cd "$root" && find . | cpio -o -H newc --quiet) >"$root.cpio"
 }
 
 # Boots the kernel with the steps on standard input and files of $work, and leaves its log in $work/NAME.log.
 boot() { # NAME SECONDS FILES [QEMU OPTIONS]
     local name=$1 seconds=$2 files=$3
     shift 3
-    root "$files"
+    rm -f "$work/$name.log"
+    root "$name" "$files"
     timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu $cpu -m 512 -nodefaults -nographic -no-reboot -serial stdio \
-        -kernel "$image" -initrd "$work/root.cpio" -append "$append" "$@" \
-        </dev/null 2>"$work/qemu.log" | tr -d '\r' >"$work/$name.log" || true
+        -kernel "$image" -initrd "$work/root-$name.cpio" -append "$append" "$@" \
+        </dev/null 2>"$work/qemu-$name.log" | tr -d '\r' >"$work/$name.log" || true
     if ! grep -q '^guest: done' "$work/$name.log"; then
         echo "linux: the machine did not finish its steps in $seconds s; the end of $work/$name.log:" >&2
-        tail -n 30 -- "$work/$name.log" "$work/qemu.log" >&2
+        tail -n 30 -- "$work/$name.log" "$work/qemu-$name.log" >&2
         exit 1
     fi
 }

@@ -6,7 +6,8 @@
  * of. Preparation and checks of pages, watermarks, reclaim and statistics stay Linux's.
  *
  * An operation disables preemption, not interrupts. An interrupt that arrives during an operation may find a lock of its
- * own CPU held: it gets one of a few spare blocks, and what it frees is postponed until the next operation there.
+ * own CPU held: it gets one of a few spare blocks, and what it frees is postponed until the next operation there. An NMI
+ * gets no spare block.
  */
 #define pr_fmt(text) "everybuddy: " text
 
@@ -17,6 +18,7 @@
 #include <linux/init.h>
 #include <linux/kthread.h>
 #include <linux/llist.h>
+#include <linux/lockdep.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
@@ -170,6 +172,7 @@ static __always_inline void count_free_pages(struct zone *zone, long change)
 {
 	local_t *uncounted = this_cpu_ptr(&chores.uncounted[zone_idx(zone)]);
 
+	lockdep_assert_preemption_disabled();
 	if (unlikely(abs(local_add_return(change, uncounted)) > UNCOUNTED || everybuddy_is_scarce(zone)))
 		count_now(zone, uncounted);
 }
@@ -224,7 +227,8 @@ static struct page *pop_spare(unsigned int order)
 	unsigned long flags;
 	struct chores *own;
 
-	if (order >= SPARE_ORDERS)
+	/* Interrupts can be disabled here, and NMIs cannot. */
+	if (order >= SPARE_ORDERS || in_nmi())
 		return NULL;
 	local_irq_save(flags);
 	own = this_cpu_ptr(&chores);
@@ -331,7 +335,7 @@ static noinline struct page *alloc_slowly(struct zone *zone, unsigned int order,
 {
 	bool may_wait = (gfp & __GFP_DIRECT_RECLAIM) && in_task() && !irqs_disabled();
 	struct replaced *own = replaced_of(zone);
-	struct page *spare;
+	struct page *page, *spare;
 	int attempt;
 
 	/* Large blocks are worth a search only after reclaim, which drains all CPUs itself. */
@@ -348,9 +352,10 @@ static noinline struct page *alloc_slowly(struct zone *zone, unsigned int order,
 		}
 		/* Not to wait for a CPU that is not in the kernel. */
 		frame = everybuddy_allocate(own->frames, get_cpu(), order, flags);
+		page = frame >= 0 ? finish_alloc(zone, frame, order) : NULL;
 		put_cpu();
-		if (frame >= 0)
-			return finish_alloc(zone, frame, order);
+		if (page)
+			return page;
 	}
 	if (frame == -EVERYBUDDY_BUSY && zone == zone_of_spares()) {
 		spare = may_wait ? NULL : pop_spare(order);
@@ -389,11 +394,19 @@ void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int or
 	preempt_enable();
 }
 
-unsigned long everybuddy_in_lists(struct zone *zone)
+long everybuddy_unusable(struct zone *zone)
 {
 	struct replaced *own = replaced_of(zone);
+	unsigned int cpu;
+	long pages;
 
-	return own->frames ? everybuddy_buffered(own->frames) : 0;
+	if (!own->frames)
+		return 0;
+	pages = everybuddy_buffered(own->frames);
+	/* A CPU that has not called since pages became scarce may have allocated some that are still counted as free. */
+	for_each_online_cpu(cpu)
+		pages -= local_read(&per_cpu(chores.uncounted[zone_idx(zone)], cpu));
+	return max(pages, 0l);
 }
 
 static struct everybuddy_state state_of(const struct zone *zone)

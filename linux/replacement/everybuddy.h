@@ -36,8 +36,8 @@ void everybuddy_drain_all(void);
 /* With at most this many free pages of a zone, it matters how many are in lists of CPUs. */
 extern unsigned long everybuddy_scarce[MAX_NR_ZONES];
 
-/* The free pages of a zone that are in lists of CPUs. */
-unsigned long everybuddy_in_lists(struct zone *zone);
+/* The pages of a zone that are in lists of CPUs, or counted as free and allocated. */
+long everybuddy_unusable(struct zone *zone);
 
 static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 {
@@ -45,9 +45,9 @@ static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 }
 
 /* The free pages that only some CPUs can allocate; 0 while many others are free. Every request asks. */
-static __always_inline unsigned long everybuddy_buffered_pages(struct zone *zone)
+static __always_inline long everybuddy_buffered_pages(struct zone *zone)
 {
-	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_in_lists(zone) : 0;
+	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_unusable(zone) : 0;
 }
 
 /* Whether a block of 2^order pages is free. */
@@ -64,7 +64,7 @@ static inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned in
 static inline void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order) { }
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }
-static inline unsigned long everybuddy_buffered_pages(struct zone *zone) { return 0; }
+static inline long everybuddy_buffered_pages(struct zone *zone) { return 0; }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }
 static inline void everybuddy_count_free(struct zone *zone) { }
 

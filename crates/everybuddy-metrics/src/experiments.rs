@@ -399,7 +399,7 @@ pub(crate) const OWN: &[Metric] = &[
         better: Lower,
         statistics: &["p50"],
         formula: "",
-        definition: "Median time of a dependent load from a cache line that a neighbouring CPU wrote last.",
+        definition: "Median time of a dependent load from a cache line that another core wrote last.",
         counted: None,
     },
     Metric {

@@ -19,7 +19,7 @@ use everybuddy_measure::rows::Row;
 
 use crate::shared::Experiment;
 use crate::shared::figure::Figure;
-use crate::shared::method::{Measure, Method};
+use crate::shared::method::{BASE, Measure, Method};
 use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
     emulation, fill_levels, fragmentation, latency_distribution, list_operations, lock_hold,
@@ -102,29 +102,39 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let sources = short.sources(&own);
     // Tables and claims may be about a full run only. It must also have the sources of the short run.
     let full = own.clone().in_full();
-    let all = method(&full)?.sources(&full);
+    let whole = method(&full)?;
+    let all = whole.sources(&full);
     let known: Vec<&str> = all.iter().map(String::as_str).collect();
     all_known("[full]: source", &sources, &known).map_err(refuse)?;
     own.check_sources(&all).map_err(refuse)?;
-    for claim in &own.claims {
-        let about = match claim.sources.is_empty() {
-            true => short.sources_of(&own, &claim.metric),
-            false => claim.sources.clone(),
-        };
-        for system in claim.systems.iter().chain(&claim.rivals) {
-            let missing = about.iter().find(|name| short.is_left_out(system, name));
-            if let Some(source) = missing {
-                return Err(refuse(format!(
-                    "claim \"{}\": needs {system} under {source}, which `without` leaves out\n\
-                     help: run that cell, or make the claim about others",
-                    claim.text
-                )));
-            }
-        }
+    for (run, method) in [(&own, &short), (&full, &whole)] {
+        none_left_out(run, method.as_ref()).map_err(refuse)?;
     }
     let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
     all_known("figure", own.figure.as_slice(), &figures).map_err(refuse)?;
     Ok(own)
+}
+
+/// Checks that no claim needs a cell that a run leaves out.
+fn none_left_out(run: &Experiment, method: &dyn Measure) -> Result<(), String> {
+    for claim in &run.claims {
+        let about = match claim.sources.is_empty() {
+            true => method.sources_of(run, &claim.metric),
+            false => claim.sources.clone(),
+        };
+        let base = claim.metric.ends_with("_over_bs").then_some(BASE);
+        let systems = claim.systems.iter().chain(&claim.rivals);
+        for system in systems.map(String::as_str).chain(base) {
+            if let Some(source) = about.iter().find(|name| method.is_left_out(system, name)) {
+                return Err(format!(
+                    "claim \"{}\": needs {system} under {source}, which `without` leaves out\n\
+                     help: run that cell, or make the claim about others",
+                    claim.text
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the method of an experiment, with its parameters.

@@ -15,7 +15,7 @@ use std::thread;
 
 use super::chase::{self, Loads};
 use super::summary::{Rounds, dependent, time};
-use super::topology::Topology;
+use super::topology::{Pair, Topology};
 
 /// The lines of a round: they fit a quarter of any first cache.
 const LINES: usize = 128;
@@ -166,9 +166,13 @@ pub(super) fn between(
     })
 }
 
-/// Measures loads of lines that another CPU has written; `None` without a second CPU.
+/// Measures loads of lines that a CPU of another core has written, the nearest if there are several; `None` without a
+/// second core.
 pub(super) fn modified(topology: &Topology) -> Option<Rounds> {
-    let cpus = topology.neighbours()?;
+    let cpus = topology.pairs().into_iter().find_map(|pair| match pair {
+        Pair::None => None,
+        Pair::Of(first, second) => Some([first, second]),
+    })?;
     prepared(topology, cpus, Act::Write, Act::Read, None)
 }
 

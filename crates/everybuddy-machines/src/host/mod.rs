@@ -208,8 +208,8 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     })
 }
 
-/// Measures how many nanoseconds a load takes from a line that another CPU wrote last, for the first two CPUs of this
-/// host; `None` with a single CPU, or if threads cannot stay on CPUs. It takes a few milliseconds.
+/// Measures how many nanoseconds a load takes from a line that another core wrote last, the nearest one if there are
+/// several. Returns `None` with a single core, or if threads cannot stay on CPUs. It takes a few milliseconds.
 pub fn transfer() -> Option<f64> {
     // In a thread of its own, since the caller's should not stay on a CPU.
     let measured = std::thread::spawn(|| exchange::modified(&Topology::read()));
