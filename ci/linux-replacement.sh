@@ -94,7 +94,7 @@ if [ "$mode" = times ]; then
 fi
 
 build_object
-build_kernel "$version" "$work" "$work/everybuddy.o" config bzImage
+build_kernel "$version" "$work" "$work/everybuddy.o" "$configs" bzImage
 image=$work/linux-source-$version/arch/x86/boot/bzImage
 gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
 common="console=ttyS0 panic=-1 nokaslr mitigations=off"

@@ -21,7 +21,7 @@
 # It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
 # replacement also Debian's source of Linux (installed by apt where missing, except for `smoke`). Everything is built in
 # target/linux, or in the folder EVERYBUDDY_LINUX. With EVERYBUDDY_KERNEL=7.2, `replacement`, `paths` and `soak` use that
-# version (ci/install.sh linux-7.2), in a folder of its own.
+# version (ci/install.sh linux-7.2), in a folder of its own. EVERYBUDDY_CONFIG=debug adds checks of locks and preemption.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,6 +29,9 @@ mode=${1:-module}
 version=${EVERYBUDDY_KERNEL:-6.12}
 work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
 [ "$version" = 6.12 ] || work=$work/$version
+# Its configurations.
+configs=config
+[ -z "${EVERYBUDDY_CONFIG:-}" ] || { work=$work/$EVERYBUDDY_CONFIG && configs+=" config-$EVERYBUDDY_CONFIG"; }
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
