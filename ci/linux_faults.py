@@ -6,5 +6,5 @@ import re
 # requests may fail.
 FAULTS = re.compile(
     r"Bad page|BUG|Oops|corrupt|general protection|soft lockup|\bstall|Kernel panic|(?<!storm: )page allocation failure|FAILED|"
-    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c)"
+    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c:\d+ free_here)"
 )
