@@ -7,7 +7,7 @@ Fails if a system did not boot, if a load failed, if pages were lost, or if the 
 import re
 import sys
 
-from linux_faults import FAULTS
+from linux_faults import found_in, show
 
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
@@ -54,16 +54,9 @@ for path in paths:
     reported = len(refused) == 2 and count("misuse+0x") >= 2
     row.append(need("misuse is not reported", reported if is_replaced else not refused, "2 reported" if is_replaced else ""))
     need("the steps did not end", count("guest: done") == 1)
-    for line in text.splitlines():
-        if FAULTS.search(line):
-            own.append(line.strip())
+    own += found_in(text)
     table.append([*row, "FAILED" if own else "passed"])
     faults += [f"{name}: {fault}" for fault in own[:8]]
 
 print(f"Linux {version} with each system in the place of its page allocator.")
-widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
-for line in table:
-    print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
-for fault in faults:
-    print(f"linux: {fault}")
-sys.exit(bool(faults))
+show(table, faults)

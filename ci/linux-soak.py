@@ -6,7 +6,7 @@ Fails if a kernel reported anything, if a load or a check failed, or if pages we
 import re
 import sys
 
-from linux_faults import FAULTS
+from linux_faults import found_in, show
 
 # Slabs and page tables of running processes vary by so many pages, and caches of the kernel grow at first.
 SLACK = 400
@@ -51,7 +51,7 @@ for path in sys.argv[1:]:
     killed = set(re.findall(r"Killed process \d+ \(([^)]*)\)", text)) - {"storm", "stress-ng", "stress-ng-vm", "stress-ng-mmap"}
     if killed:
         own.append(f"the kernel killed {', '.join(sorted(killed))}")
-    own += [line.strip() for line in text.splitlines() if FAULTS.search(line)]
+    own += found_in(text)
     minutes = f"{int(rounds[-1][1]) / 60:.0f}" if rounds else "0"
     counters = checks[-1] if checks else ""
     back = "" if lost is None else f"{-lost:+d}"
@@ -59,9 +59,4 @@ for path in sys.argv[1:]:
     table.append([*row, "FAILED" if own else "passed"])
     faults += [f"{name}: {fault}" for fault in own[:8]]
 
-widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
-for line in table:
-    print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
-for fault in faults:
-    print(f"linux: {fault}")
-sys.exit(bool(faults))
+show(table, faults)

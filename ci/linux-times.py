@@ -10,7 +10,7 @@ import re
 import statistics
 import sys
 
-from linux_faults import FAULTS
+from linux_faults import found_in
 
 output, *paths = sys.argv[1:]
 ORDERS = (0, 3, 9)
@@ -32,7 +32,7 @@ for path in paths:
         faults.append(f"{path}: no times, or a check failed")
     if any(0 in values for values in rounds):
         faults.append(f"{path}: an allocation failed")
-    faults += [f"{path}: {line}" for line in text.splitlines() if FAULTS.search(line)]
+    faults += [f"{path}: {line}" for line in found_in(text)]
     if is_replaced == (known == "linux"):
         faults.append(f"{path}: booted another allocator")
     booted = re.search(r"guest: Linux (\S+) with (\d+)", text)

@@ -1,6 +1,7 @@
-"""What a kernel prints when something is wrong, for the scripts that read logs of virtual machines."""
+"""What a kernel prints when something is wrong, and how results are shown, for the scripts that read logs of kernels."""
 
 import re
+import sys
 
 # What a kernel prints when something is wrong. A process may be killed only where the steps provoke that, and its last
 # requests may fail.
@@ -8,3 +9,18 @@ FAULTS = re.compile(
     r"Bad page|BUG|Oops|corrupt|general protection|soft lockup|\bstall|Kernel panic|(?<!storm: )page allocation failure|FAILED|"
     r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c:\d+ free_here)"
 )
+
+
+def found_in(text):
+    """Returns the lines of a log that report a fault."""
+    return [line.strip() for line in text.splitlines() if FAULTS.search(line)]
+
+
+def show(table, faults):
+    """Prints an aligned table and the faults. Ends the program, with 1 if there is a fault."""
+    widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
+    for line in table:
+        print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
+    for fault in faults:
+        print(f"linux: {fault}")
+    sys.exit(bool(faults))
