@@ -72,7 +72,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 // The list would not check it.
                 let freed = match CHECK {
                     true => self.free(cpu, *release),
-                    false => self.free_further(cpu, *release),
+                    false => self.free_further(cpu, release.start, release.size),
                 };
                 freed.map_err(|error| BulkFreeError { index, error })?;
             }

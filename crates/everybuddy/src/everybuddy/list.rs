@@ -98,7 +98,7 @@ impl<'m, P: Platform> Local<'m, P> {
         {
             return false;
         }
-        let place = self.place(part.header.kind());
+        let place = self.place_of_free(part.header.kind());
         if frame <= place.point.get() {
             let length = place.length.get();
             match place.list.get(length as usize) {
@@ -129,7 +129,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
             return false;
         };
-        let place = self.place(header.kind_hint());
+        let place = self.place_of_free(header.kind_hint());
         // Relaxed: a hint, as in `owns`.
         if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED {
             return false;

@@ -116,6 +116,8 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
     pub(super) places: [Place<'m, P>; Kind::COUNT],
+    /// The kind of the last free into a list.
+    last: P::Cell<u32>,
     slots: &'m [P::Cell<u32>],
     /// The number of slots in use.
     owned: P::Cell<u32>,
@@ -158,6 +160,7 @@ impl<'m, P: Platform> Local<'m, P> {
             identity: P::AtomicU32::new(CLOSED),
             free_identity: P::AtomicU32::new(CLOSED),
             places: [first, second].map(Place::new),
+            last: zero(),
             slots,
             owned: zero(),
             oldest: zero(),
@@ -182,6 +185,28 @@ impl<'m, P: Platform> Local<'m, P> {
             Kind::Staying => staying,
             Kind::Movable => movable,
         }
+    }
+
+    /// Returns the place for a kind, to which a frame is freed.
+    ///
+    /// Most frees are of the same kind as the one before, so that place is used if the kind agrees. A processor then
+    /// need not wait for the kind, which it reads in the header of the frame's tree, before it reads the list. A pair
+    /// of hits took twice as long without this.
+    #[inline(always)]
+    pub(super) fn place_of_free(&self, kind: Kind) -> &Place<'m, P> {
+        let last = self.last.get();
+        match self.places.get(last as usize) {
+            Some(place) if last == kind as u32 => place,
+            _ => self.other_place(kind),
+        }
+    }
+
+    /// Out of line, since a compiler would otherwise compute the place from the kind.
+    #[cold]
+    #[inline(never)]
+    fn other_place(&self, kind: Kind) -> &Place<'m, P> {
+        self.last.set(kind as u32);
+        self.place(kind)
     }
 
     #[inline(always)]

@@ -240,8 +240,8 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
 
     /// Checks the size of a request.
     #[inline(always)]
-    fn wanted(&self, request: Request) -> Result<Wanted, AllocateError> {
-        let (frames, order) = match request.size.extent() {
+    fn wanted(&self, size: Size, flags: Flags) -> Result<Wanted, AllocateError> {
+        let (frames, order) = match size.extent() {
             Extent::Block(order) => (order.frames(), order),
             Extent::Run(0) => return Err(AllocateError::ZeroFrames),
             Extent::Run(frames) => match Order::covering(frames) {
@@ -253,7 +253,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             true => Ok(Wanted {
                 frames,
                 order,
-                kind: Kind::of(request.flags.class()),
+                kind: Kind::of(flags.class()),
             }),
             false => Err(self.too_large()),
         }
@@ -268,9 +268,8 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
 
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
     #[inline(always)]
-    fn named(&self, release: Release) -> Result<(u32, u32), FreeError> {
-        let start = release.start;
-        let frames = match release.size {
+    fn named(&self, start: Pfn, size: Size) -> Result<(u32, u32), FreeError> {
+        let frames = match size {
             Size::Order(order) if start.is_aligned(order) => order.frames(),
             Size::Order(_) => return Err(self.unaligned(start)),
             Size::Frames(frames) => frames.0,
@@ -324,25 +323,30 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         }
     }
 
-    /// Serves a request for several frames, or for one frame by count.
+    /// Serves a request for several frames, or for one frame by count. The request is passed in pieces, so that a hit
+    /// does not write it to memory for a call that it does not make.
     #[inline(never)]
-    fn allocate_further(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_further(
+        &self,
+        cpu: &mut P::Cpu,
+        size: Size,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
-        let of_words = match request.size {
+        let of_words = match size {
             Size::Order(order) => self.words_of_tree(order),
             Size::Frames(_) => None,
         };
         if let Some(order) = of_words
-            && let Some(start) =
-                local.hit_words(&self.shared, order, Kind::of(request.flags.class()))
+            && let Some(start) = local.hit_words(&self.shared, order, Kind::of(flags.class()))
         {
             return Ok(Pfn(start));
         }
-        let wanted = self.wanted(request)?;
+        let wanted = self.wanted(size, flags)?;
         if wanted.frames == 1 {
-            return self.allocate_frame(cpu, local, request.flags);
+            return self.allocate_frame(cpu, local, flags);
         }
         let start = match of_words.is_some() || self.exceeds_tree(wanted.order) {
             true => None,
@@ -350,19 +354,17 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         };
         match start {
             Some(start) => Ok(Pfn(start)),
-            None => self
-                .allocate_slow(cpu, local, wanted, request.flags)
-                .map(Pfn),
+            None => self.allocate_slow(cpu, local, wanted, flags).map(Pfn),
         }
     }
 
-    /// Frees what is not a frame of a tree of this CPU.
+    /// Frees what is not a frame of a tree of this CPU; in pieces, as above.
     #[inline(never)]
-    fn free_further(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+    fn free_further(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
-        let (start, frames) = self.named(release)?;
+        let (start, frames) = self.named(start, size)?;
         if local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
@@ -386,7 +388,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
 }
 
 impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHECK> {
-    #[inline]
+    #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
@@ -401,10 +403,10 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
                 None => self.allocate_frame(cpu, local, request.flags),
             };
         }
-        self.allocate_further(cpu, request)
+        self.allocate_further(cpu, request.size, request.flags)
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
@@ -413,7 +415,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         {
             return Ok(());
         }
-        self.free_further(cpu, release)
+        self.free_further(cpu, release.start, release.size)
     }
 
     /// Single frames are taken word by word. Larger blocks are allocated one by one.
@@ -435,13 +437,13 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
 
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
         let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
-        let wanted = self.wanted(request)?;
+        let wanted = self.wanted(request.size, request.flags)?;
         self.allocate_unowned(local.home, wanted).map(Pfn)
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let local = self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
-        let (start, frames) = self.named(release)?;
+        let (start, frames) = self.named(release.start, release.size)?;
         self.with_nested_free(local, || self.free_foreign(start, frames))
     }
 
