@@ -1,25 +1,32 @@
-"""The results of booting a kernel with replaced page allocators, as an aligned table:
-linux-replacement.py VERSION LOG...
+"""The results of booting a kernel with replaced page allocators, as aligned tables:
+linux-replacement.py VERSION ROWS LOG...
+
+ROWS is written: the second table as JSON lines, in the format of all results.
 
 Fails if a system did not boot, if a load failed, if pages were lost, or if the kernel reported anything that is not expected.
 """
 
+import json
 import re
 import sys
 
-from linux_faults import found_in, show
+from linux_faults import aligned, found_in, show
 
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
-COLUMNS = ["boots", "exec", "files", "map", "hog", "interrupts", "pages back", "counts", "hotplug", "misuse"]
+COLUMNS = ["boots", "exec", "files", "map", "hog", "age", "interrupts", "pages back", "counts", "hotplug", "misuse"]
+# When free blocks are counted.
+LOADS = ["boot", "storms", "hog", "age", "freed"]
 
 table = [["system", *COLUMNS, "result"]]
+unusable = [["system", *(f"{load} (%)" for load in LOADS)]]
+rows = []
 faults = []
-version, *paths = sys.argv[1:]
+version, output, *paths = sys.argv[1:]
 for path in paths:
     text = open(path, encoding="utf-8", errors="replace").read()
     name = re.search(r"replacement-(.*)\.log", path).group(1)
-    is_replaced = name not in ("off", "nonsense")
+    is_replaced = name not in ("off", "compacted", "nonsense")
     own = []
 
     def need(what, holds, shown="yes"):
@@ -34,7 +41,7 @@ for path in paths:
     is_named = count("no system has this name") == 1 and count("Linux's own allocator is used") == 1
     says = built >= 2 if is_replaced else built == 0 and is_named == (name == "nonsense")
     row = [name, need("does not boot", count(f"guest: Linux {version}.") == 1 and says)]
-    for load, times in (("exec", 4), ("files", 2), ("map", 2), ("hog", 2)):
+    for load, times in (("exec", 4), ("files", 2), ("map", 2), ("hog", 2), ("age", 1)):
         passed = count(f"storm: {load} passed")
         row.append(need(f"load {load}", passed == times, f"{passed} times"))
     need("killed another process than the hog", count("Out of memory: Killed process") == 2)
@@ -53,10 +60,29 @@ for path in paths:
     refused = re.findall(r"everybuddy: free of page .* refused: (.*)", text)
     reported = len(refused) == 2 and count("misuse+0x") >= 2
     row.append(need("misuse is not reported", reported if is_replaced else not refused, "2 reported" if is_replaced else ""))
+    counted = re.findall(r"guest: blocks (\w+) (\d+) (\d+)", text)
+    need("blocks were not counted", [load for load, _, _ in counted] == LOADS)
+    if name != "nonsense":
+        known = {"off": "linux", "compacted": "linux+compaction"}.get(name, name)
+        indices = [1 - int(blocks) / int(free) for _, free, blocks in counted]
+        unusable.append([known, *(f"{100 * index:.1f}" for index in indices)])
+        for (load, _, _), index in zip(counted, indices):
+            rows.append({
+                "experiment": "linux-blocks", "source": load, "system": known.partition("+")[0],
+                "options": known.partition("+")[2], "platform": f"linux:qemu {version}", "cpus": 2, "seed": None,
+                "operation": "all", "order": 9, "metric": "unusable_index", "statistic": "value", "value": index,
+                "unit": "1", "expected": None, "simulated": False,
+            })
     need("the steps did not end", count("guest: done") == 1)
     own += found_in(text)
     table.append([*row, "FAILED" if own else "passed"])
     faults += [f"{name}: {fault}" for fault in own[:8]]
 
+with open(output, "w", encoding="utf-8") as file:
+    for row in rows:
+        file.write(json.dumps(row, separators=(",", ":")) + "\n")
+print("Free memory outside free blocks of 2 MiB and more, after each load. `linux+compaction`: compacted before each count.")
+aligned(unusable)
+print()
 print(f"Linux {version} with each system in the place of its page allocator.")
 show(table, faults)

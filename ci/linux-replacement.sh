@@ -56,63 +56,98 @@ stress_ng() {
 
 main_systems="off bs lbs-31 linux-6 lis-1 spring everybuddy"
 
-# Boots a user-mode kernel that is built in a folder, seven times with each system, in turns.
-times() { # FOLDER VERSION [OPTIONS]
-    local tree=$1/linux-source-$2 round system log logs=()
-    shift 2
-    rm -f "$tree"-times-*.log
-    root times '' <linux/guest/times
-    for round in 1 2 3 4 5 6 7; do
-        for system in $main_systems; do
-            log=$tree-times-$round-$system.log
+# Boots a user-mode kernel several times with each system, in turns, and leaves the names of the logs in `logs`.
+in_turns() { # KIND TREE TURNS MEMORY SYSTEMS [OPTIONS]
+    local kind=$1 tree=$2 turns=$3 memory=$4 systems=$5 turn system log
+    shift 5
+    logs=()
+    rm -f "$tree-$kind"-*.log
+    for turn in $(seq "$turns"); do
+        for system in $systems; do
+            log=$tree-$kind-$turn-$system.log
             # -R: random addresses could leave a gap in the kernel's memory.
-            timeout 60 setarch "$(uname -m)" -R "$tree/linux" mem=512M initrd="$work/root-times.cpio" con=null \
+            timeout 120 setarch "$(uname -m)" -R "$tree/linux" mem="$memory" initrd="$work/root-$kind.cpio" con=null \
                 con0=fd:0,fd:1 everybuddy="$system" "$@" </dev/null >"$log" 2>&1 || true
             logs+=("$log")
         done
     done
+}
+
+# Times pairs with a user-mode kernel that is built in a folder.
+times() { # FOLDER VERSION [OPTIONS]
+    local tree=$1/linux-source-$2
+    shift 2
+    root times '' <linux/guest/times
+    in_turns times "$tree" 7 512M "$main_systems" "$@"
     python3 ci/linux-times.py "$tree.jsonl" "${logs[@]}" | tee "$tree.txt"
     cat "$tree.jsonl" >>"$output/bench.jsonl"
     cat "$tree.txt" >>"$output/times.txt"
 }
 
+build_storm() {
+    gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
+}
+
 # The kernel as a program on this machine: 6.12, which has one CPU then, and 7.2 with two, if its source is installed.
-if [ "$mode" = times ]; then
+if [ "$mode" = times ] || [ "$mode" = programs ]; then
     mkdir -p "$output"
-    rm -f "$output/bench.jsonl" "$output/times.txt"
     build_object um
-    build_kernel 6.12 "$work/um" "$work/everybuddy-um.o" config-um linux um
-    times "$work/um" 6.12
-    if [ -e "$sources/linux-source-7.2.tar.xz" ]; then
+    has_newer=
+    [ ! -e "$sources/linux-source-7.2.tar.xz" ] || has_newer=yes
+    if [ -n "$has_newer" ]; then
         build_kernel 7.2 "$work/um-7.2" "$work/everybuddy-um.o" 'config-um config-um-smp' linux um
-        times "$work/um-7.2" 7.2 ncpus=2 seccomp=on
+    fi
+    if [ "$mode" = times ] || [ -z "$has_newer" ]; then
+        build_kernel 6.12 "$work/um" "$work/everybuddy-um.o" config-um linux um
+    fi
+    # Uses of locks by CPUs that run together are counted in QEMU, not timed here: the host may suspend their holders.
+    newer=(ncpus=2 seccomp=on)
+fi
+if [ "$mode" = times ]; then
+    rm -f "$output/bench.jsonl" "$output/times.txt"
+    times "$work/um" 6.12
+    if [ -n "$has_newer" ]; then
+        times "$work/um-7.2" 7.2 "${newer[@]}"
     else
         echo "linux: no source of Linux 7.2 (ci/install.sh linux-7.2): skipped"
     fi
     echo "linux: times passed in $SECONDS s"
     exit
 fi
+if [ "$mode" = programs ]; then
+    tree=$work/um/linux-source-6.12
+    [ -z "$has_newer" ] || tree=$work/um-7.2/linux-source-7.2
+    build_storm
+    cp linux/guest/programs.bash "$work/"
+    root programs 'storm programs.bash' <linux/guest/programs
+    in_turns programs "$tree" "${PROGRAM_TURNS:-7}" 1536M "$main_systems lbs-31+hold=iteration lbs-31+hold=when-contended" \
+        "tree=$tree" ${has_newer:+"${newer[@]}"}
+    python3 ci/linux-programs.py "$output/programs.jsonl" "${logs[@]}" | tee "$output/programs.txt"
+    echo "linux: programs passed in $SECONDS s"
+    exit
+fi
 
 build_object
 build_kernel "$version" "$work" "$work/everybuddy.o" "$configs" bzImage
 image=$work/linux-source-$version/arch/x86/boot/bzImage
-gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
+build_storm
 common="console=ttyS0 panic=-1 nokaslr mitigations=off"
 
 if [ "$mode" = replacement ]; then
     shift
-    selected=${*:-$main_systems nonsense}
-    selected=${selected/#all/off $(systems | paste -sd' ') nonsense}
+    # Linux's own allocator with compaction, too, and a name that does not exist.
+    selected=${*:-$main_systems compacted nonsense}
+    selected=${selected/#all/off $(systems | paste -sd' ') compacted nonsense}
     logs=()
     for system in $selected; do
         # On a busy host the time stamp counter was measured wrongly, and the clock jumped 20 s: an RCU stall.
-        append="$common tsc=unstable page_poison=1 everybuddy=$system"
+        append="$common tsc=unstable page_poison=1 everybuddy=${system/#compacted/off compacted}"
         # A machine that hangs or panics is a row of the table, too.
         (boot "replacement-$system" 400 storm -smp 2 <linux/guest/storms) || true
         logs+=("$work/replacement-$system.log")
     done
     mkdir -p "$output"
-    python3 ci/linux-replacement.py "$version" "${logs[@]}" | tee "$output/replacement.txt"
+    python3 ci/linux-replacement.py "$version" "$output/blocks.jsonl" "${logs[@]}" | tee "$output/replacement.txt"
     echo "linux: replacement passed in $SECONDS s"
     exit
 fi
@@ -145,7 +180,7 @@ fi
 mkdir -p "$output"
 logs=()
 for run in 1 2 3; do
-    for system in $main_systems; do
+    for system in $main_systems everybuddy+check=border; do
         append="$common quiet init_on_alloc=0 everybuddy=$system"
         boot "paths-$run-$system" 400 storm -smp 1 -icount shift=0,sleep=off <linux/guest/paths
         logs+=("$work/paths-$run-$system.log")

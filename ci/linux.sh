@@ -16,6 +16,7 @@
 #   ci/linux.sh times [FOLDER]    times of whole paths of kernels that run as programs of this machine: 6.12 with one CPU,
 #                                 and 7.2 with two (ci/install.sh linux-7.2); FOLDER gets the tables and their rows; 6
 #                                 minutes, most of them to build the kernels
+#   ci/linux.sh programs [FOLDER] speedups of whole programs over Linux's own allocator in such a kernel; 20 minutes
 #
 # It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
 # It needs QEMU, the headers of a Debian 6.12 cloud kernel with the kernel itself, busybox, cpio and Debian's Rust, for a
@@ -35,7 +36,7 @@ configs=config
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths | times) output=${2:-$output} ;; esac
+case $mode in module | paths | times | programs) output=${2:-$output} ;; esac
 # Sources of kernels, as Debian packs them.
 sources=/usr/src
 
@@ -57,7 +58,7 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | paths | times | soak)
+    case $mode in replacement | paths | times | programs | soak)
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
@@ -67,7 +68,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | paths | times | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | paths | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -204,7 +205,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | paths | times | soak)
+case $mode in replacement | paths | times | programs | soak)
     source ci/linux-replacement.sh
     exit
     ;;

@@ -7,7 +7,7 @@ import sys
 # requests may fail.
 FAULTS = re.compile(
     r"Bad page|BUG|Oops|corrupt|general protection|soft lockup|\bstall|Kernel panic|(?<!storm: )page allocation failure|FAILED|"
-    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c:\d+ free_here)"
+    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c:\d+ everybuddy_not_freed)"
 )
 
 
@@ -16,11 +16,16 @@ def found_in(text):
     return [line.strip() for line in text.splitlines() if FAULTS.search(line)]
 
 
-def show(table, faults):
-    """Prints an aligned table and the faults. Ends the program, with 1 if there is a fault."""
+def aligned(table):
+    """Prints an aligned table."""
     widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
     for line in table:
         print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
+
+
+def show(table, faults):
+    """Prints an aligned table and the faults. Ends the program, with 1 if there is a fault."""
+    aligned(table)
     for fault in faults:
         print(f"linux: {fault}")
     sys.exit(bool(faults))

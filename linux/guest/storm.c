@@ -4,6 +4,7 @@
  *
  *   storm exec N      N processes that execute this program, on two CPUs
  *   storm files MIB   files of odd sizes in /tmp, written, read back, and half of them replaced
+ *   storm age MIB     small files in /tmp, most of which are deleted and replaced at random; they stay
  *   storm map ROUNDS  two processes that map, check and unmap anonymous memory, half of it with huge pages
  *   storm hog         a process that takes memory until the kernel kills it, while others work
  *   storm fault       ticks per fault of anonymous memory
@@ -146,6 +147,41 @@ static int use_files(int worker, unsigned long mib)
 	return 0;
 }
 
+/* Files of 1 to 32 pages: as many as fit, of which at most two of five stay, and then replacements. */
+static int age(int worker, unsigned long mib)
+{
+	unsigned long pages = (mib << 8) / WORKERS, files = pages / 16, used = 0, at, step;
+	unsigned char *size = calloc(files, 1);
+	uint64_t random = 0x2545f4914f6cdd1du * (worker + 1);
+	char name[40];
+
+	if (!size)
+		return fail("calloc", files);
+	for (step = 0; step < 8 * files; step++) {
+		/* The first steps fill memory, the next ones empty it, the others keep it so. */
+		unsigned long wanted = step < 2 * files ? pages : pages * 2 / 5;
+
+		at = next_random(&random) % files;
+		snprintf(name, sizeof(name), "/tmp/age-%d-%lu", worker, at);
+		if (size[at]) {
+			if (used <= wanted && step < 2 * files)
+				continue;
+			if (read_file(name, 1 + at, size[at] * (PAGE / 8)) || unlink(name))
+				return 1;
+			used -= size[at];
+			size[at] = 0;
+			continue;
+		}
+		size[at] = 1 + next_random(&random) % 32;
+		if (used + size[at] > wanted)
+			size[at] = 0;
+		else if (write_file(name, 1 + at, size[at] * (PAGE / 8)))
+			return 1;
+		used += size[at];
+	}
+	return 0;
+}
+
 #define MAPPINGS 12
 
 static int map(int worker, unsigned long rounds)
@@ -261,6 +297,8 @@ int main(int count, char **arguments)
 		failed = in_processes(execute, size);
 	else if (!strcmp(load, "files"))
 		failed = in_processes(use_files, size);
+	else if (!strcmp(load, "age"))
+		failed = in_processes(age, size);
 	else if (!strcmp(load, "map"))
 		failed = in_processes(map, size);
 	else if (!strcmp(load, "hog"))

@@ -15,6 +15,7 @@
 #include "everybuddy_kernel.h"
 #include "everybuddy_test.h"
 
+#include <linux/debugfs.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
 #include <linux/llist.h>
@@ -22,27 +23,18 @@
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/seq_file.h>
 #include <linux/smp.h>
 #include <linux/vmstat.h>
-#include <asm/local.h>
-
-/* Bits of the flags of everybuddy_allocate(). */
-#define NO_WAIT 1
-#define CLASS_SHIFT 1
 
 #define WHY_BYTES 512
 
 DEFINE_STATIC_KEY_FALSE(everybuddy_key);
+DEFINE_STATIC_CALL_NULL(everybuddy_allocate_now, everybuddy_allocate);
+DEFINE_STATIC_CALL_NULL(everybuddy_free_now, everybuddy_free_part);
+DEFINE_PER_CPU(bool, everybuddy_has_chores);
 
-/* What stands in the place of a zone's free lists. Without NUMA, a zone has one index. */
-struct replaced {
-	struct everybuddy *frames;
-	/* From this order on, a request has failed since a block was last seen. */
-	unsigned int refused;
-	bool has_services;
-};
-static struct replaced replaced[MAX_NR_ZONES] __read_mostly;
-unsigned long everybuddy_scarce[MAX_NR_ZONES] __read_mostly;
+static struct everybuddy_zone replaced[MAX_NR_ZONES] __read_mostly;
 
 /* Some spare blocks of each small order, for interrupts that find a lock held by what they interrupted. */
 #define SPARE_ORDERS (PAGE_ALLOC_COSTLY_ORDER + 1)
@@ -52,13 +44,9 @@ struct spares {
 	unsigned int count[SPARE_ORDERS];
 };
 
-/* The largest change, in free pages, that a CPU may keep to itself before it changes the zone's counter. */
-#define UNCOUNTED 32
-
 /* What a CPU does later, mostly after its next operation. */
 struct chores {
 	local_t uncounted[MAX_NR_ZONES];
-	bool any;
 	bool is_short; /* of spares */
 	struct llist_head postponed; /* frees */
 	struct spares spares;
@@ -67,7 +55,7 @@ struct chores {
 };
 static DEFINE_PER_CPU(struct chores, chores);
 
-static char system_spec[128] __initdata = "off";
+static char system_spec[128] __ro_after_init = "off";
 
 static int __init parse_system(char *text)
 {
@@ -96,7 +84,7 @@ static void *__init allocate_metadata(size_t bytes, char *why)
 static bool __init build(struct zone *zone, char *why)
 {
 	static struct everybuddy_range ranges[EVERYBUDDY_MAX_RANGES] __initdata;
-	struct replaced *own = &replaced[zone_idx(zone)];
+	struct everybuddy_zone *own = zone->everybuddy;
 	unsigned long first, end, frames = 0;
 	struct everybuddy_state state;
 	size_t bytes, count = 0;
@@ -123,12 +111,12 @@ static bool __init build(struct zone *zone, char *why)
 	if (!own->frames)
 		return false;
 	state = everybuddy_state(own->frames, 0);
-	everybuddy_scarce[zone_idx(zone)] = frames / 4;
+	own->scarce = frames / 4;
 	own->refused = NR_PAGE_ORDERS;
 	own->has_services = state.services;
 	/* Everything is allocated, in large blocks; memblock and others free parts of them. */
 	for (order = state.max_order; order >= 0; order--) {
-		while (everybuddy_allocate(own->frames, 0, order, NO_WAIT) >= 0)
+		while (everybuddy_allocate(own->frames, 0, order, EVERYBUDDY_NO_WAIT) >= 0)
 			;
 		everybuddy_drain(own->frames, 0);
 	}
@@ -139,60 +127,51 @@ static bool __init build(struct zone *zone, char *why)
 void __init everybuddy_boot(void)
 {
 	static char why[WHY_BYTES] __initdata;
+	struct everybuddy *first = NULL;
 	struct zone *zone;
 
 	if (!strcmp(system_spec, "off"))
 		return;
+	for_each_zone(zone) {
+		zone->everybuddy = &replaced[zone_idx(zone)];
+		zone->everybuddy->uncounted = &chores.uncounted[zone_idx(zone)];
+	}
 	for_each_populated_zone(zone) {
 		if (!build(zone, why)) {
 			/* The memory of zones before stays reserved. */
 			pr_err("%s; Linux's own allocator is used\n", why);
 			return;
 		}
+		if (!first)
+			first = zone->everybuddy->frames;
+		if (zone->everybuddy->frames->allocate != first->allocate) {
+			pr_err("zone %s needs other code than the zones before; Linux's own allocator is used\n", zone->name);
+			return;
+		}
 	}
+	static_call_update(everybuddy_allocate_now, first->allocate);
+	static_call_update(everybuddy_free_now, first->free_part);
 	static_branch_enable(&everybuddy_key);
 }
 
-static struct replaced *replaced_of(const struct zone *zone)
-{
-	return &replaced[zone_idx(zone)];
-}
-
 /* Adds what a CPU has not counted yet to the free pages of a zone. */
-static void count_now(struct zone *zone, local_t *uncounted)
+static void count_cpu(struct zone *zone, unsigned int cpu)
 {
+	local_t *uncounted = per_cpu_ptr(zone->everybuddy->uncounted, cpu);
+
 	mod_zone_page_state(zone, NR_FREE_PAGES, local_xchg(uncounted, 0));
 }
 
-/*
- * Counts free pages: a few are counted later, unless free pages are scarce. Preemption is disabled. Interrupts are enabled,
- * and may call this, too.
- */
-static __always_inline void count_free_pages(struct zone *zone, long change)
+void everybuddy_count_now(struct zone *zone)
 {
-	local_t *uncounted = this_cpu_ptr(&chores.uncounted[zone_idx(zone)]);
-
-	lockdep_assert_preemption_disabled();
-	if (unlikely(abs(local_add_return(change, uncounted)) > UNCOUNTED || everybuddy_is_scarce(zone)))
-		count_now(zone, uncounted);
+	count_cpu(zone, smp_processor_id());
 }
 
-static struct page *finish_alloc(struct zone *zone, s64 frame, unsigned int order)
+/* Reports a misuse, or postpones the free and returns false. */
+bool everybuddy_not_freed(struct page *page, unsigned int order, int error)
 {
-	count_free_pages(zone, -(1l << order));
-	return pfn_to_page(frame);
-}
-
-/* Frees pages, or postpones that and returns false. Preemption is disabled. */
-static bool free_here(struct zone *zone, struct page *page, unsigned int order)
-{
-	int error = everybuddy_free_part(replaced_of(zone)->frames, smp_processor_id(), page_to_pfn(page), order);
 	struct chores *own;
 
-	if (likely(!error)) {
-		count_free_pages(zone, 1l << order);
-		return true;
-	}
 	if (error != -EVERYBUDDY_BUSY) {
 		char text[80];
 
@@ -204,7 +183,7 @@ static bool free_here(struct zone *zone, struct page *page, unsigned int order)
 	set_page_private(page, order);
 	llist_add((struct llist_node *)&page->lru, &own->postponed);
 	own->postponements++;
-	WRITE_ONCE(own->any, true);
+	__this_cpu_write(everybuddy_has_chores, true);
 	return false;
 }
 
@@ -217,7 +196,7 @@ static void free_postponed(struct chores *own)
 		unsigned int order = page_private(page);
 
 		set_page_private(page, 0);
-		free_here(page_zone(page), page, order);
+		everybuddy_free_here(page_zone(page), page, order);
 	}
 }
 
@@ -235,7 +214,8 @@ static struct page *pop_spare(unsigned int order)
 	if (own->spares.count[order]) {
 		page = own->spares.pages[order][--own->spares.count[order]];
 		own->spares_used++;
-		own->is_short = own->any = true;
+		own->is_short = true;
+		__this_cpu_write(everybuddy_has_chores, true);
 	}
 	local_irq_restore(flags);
 	return page;
@@ -260,13 +240,14 @@ static void fill_spares(struct chores *own)
 	own->is_short = false;
 	for (order = 0; order < SPARE_ORDERS; order++) {
 		while (READ_ONCE(own->spares.count[order]) < SPARES) {
-			s64 frame = everybuddy_allocate(replaced_of(zone)->frames, smp_processor_id(), order, NO_WAIT);
+			s64 frame = everybuddy_allocate(zone->everybuddy->frames, smp_processor_id(), order, EVERYBUDDY_NO_WAIT);
 			unsigned long flags;
 			struct page *page;
 
 			if (frame < 0)
 				return;
-			page = finish_alloc(zone, frame, order);
+			everybuddy_count(zone, -(1l << order));
+			page = pfn_to_page(frame);
 			local_irq_save(flags);
 			if (own->spares.count[order] < SPARES) {
 				own->spares.pages[order][own->spares.count[order]++] = page;
@@ -274,22 +255,22 @@ static void fill_spares(struct chores *own)
 			}
 			local_irq_restore(flags);
 			if (page)
-				free_here(zone, page, order);
+				everybuddy_free_here(zone, page, order);
 		}
 	}
 }
 
 /* After an operation, not in an interrupt that arrived during one. Preemption is disabled. */
-static noinline void do_chores(void)
+void everybuddy_do_chores(void)
 {
 	struct chores *own = this_cpu_ptr(&chores);
 
-	WRITE_ONCE(own->any, false);
+	__this_cpu_write(everybuddy_has_chores, false);
 	free_postponed(own);
 	if (own->is_short && in_task())
 		fill_spares(own);
 	else if (own->is_short)
-		WRITE_ONCE(own->any, true);
+		__this_cpu_write(everybuddy_has_chores, true);
 }
 
 static void drain_here(void *unused)
@@ -302,7 +283,7 @@ void everybuddy_count_cpu(unsigned int cpu)
 	struct zone *zone;
 
 	for_each_populated_zone(zone)
-		count_now(zone, &per_cpu(chores.uncounted[zone_idx(zone)], cpu));
+		count_cpu(zone, cpu);
 }
 
 void everybuddy_drain_cpu(unsigned int cpu)
@@ -313,7 +294,7 @@ void everybuddy_drain_cpu(unsigned int cpu)
 	free_postponed(per_cpu_ptr(&chores, cpu));
 	everybuddy_count_cpu(cpu);
 	for_each_populated_zone(zone) {
-		struct replaced *own = replaced_of(zone);
+		struct everybuddy_zone *own = zone->everybuddy;
 
 		/* If this interrupts an operation, that operation notices that another CPU waits. */
 		if (!everybuddy_drain(own->frames, cpu))
@@ -331,11 +312,11 @@ void everybuddy_drain_all(void)
 }
 
 /* Searches what CPUs keep for a block. */
-static noinline struct page *alloc_slowly(struct zone *zone, unsigned int order, gfp_t gfp, u8 flags, s64 frame)
+struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_t gfp, u8 flags, s64 frame)
 {
 	bool may_wait = (gfp & __GFP_DIRECT_RECLAIM) && in_task() && !irqs_disabled();
-	struct replaced *own = replaced_of(zone);
-	struct page *page, *spare;
+	struct everybuddy_zone *own = zone->everybuddy;
+	struct page *spare;
 	int attempt;
 
 	/* Large blocks are worth a search only after reclaim, which drains all CPUs itself. */
@@ -352,10 +333,11 @@ static noinline struct page *alloc_slowly(struct zone *zone, unsigned int order,
 		}
 		/* Not to wait for a CPU that is not in the kernel. */
 		frame = everybuddy_allocate(own->frames, get_cpu(), order, flags);
-		page = frame >= 0 ? finish_alloc(zone, frame, order) : NULL;
+		if (frame >= 0)
+			everybuddy_count(zone, -(1l << order));
 		put_cpu();
-		if (page)
-			return page;
+		if (frame >= 0)
+			return pfn_to_page(frame);
 	}
 	if (frame == -EVERYBUDDY_BUSY && zone == zone_of_spares()) {
 		spare = may_wait ? NULL : pop_spare(order);
@@ -367,51 +349,24 @@ static noinline struct page *alloc_slowly(struct zone *zone, unsigned int order,
 	return NULL;
 }
 
-struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp)
-{
-	/* The classes have the numbers of Linux's first migrate types. */
-	u8 flags = NO_WAIT | gfp_migratetype(gfp) << CLASS_SHIFT;
-	s64 frame = everybuddy_allocate(replaced_of(zone)->frames, get_cpu(), order, flags);
-	struct page *page;
-
-	if (unlikely(frame < 0)) {
-		put_cpu();
-		return alloc_slowly(zone, order, gfp, flags, frame);
-	}
-	page = finish_alloc(zone, frame, order);
-	if (unlikely(__this_cpu_read(chores.any)))
-		do_chores();
-	put_cpu();
-	return page;
-}
-
-void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order)
-{
-	preempt_disable();
-	__count_vm_events(PGFREE, 1 << order);
-	if (free_here(zone, page, order) && unlikely(__this_cpu_read(chores.any)))
-		do_chores();
-	preempt_enable();
-}
-
 long everybuddy_unusable(struct zone *zone)
 {
-	struct replaced *own = replaced_of(zone);
+	struct everybuddy_zone *own = zone->everybuddy;
 	unsigned int cpu;
 	long pages;
 
 	if (!own->frames)
 		return 0;
 	pages = everybuddy_buffered(own->frames);
-	/* A CPU that has not called since pages became scarce may have allocated some that are still counted as free. */
+	/* Pages that CPUs have allocated, but still count as free. */
 	for_each_online_cpu(cpu)
-		pages -= local_read(&per_cpu(chores.uncounted[zone_idx(zone)], cpu));
+		pages -= local_read(per_cpu_ptr(own->uncounted, cpu));
 	return max(pages, 0l);
 }
 
 static struct everybuddy_state state_of(const struct zone *zone)
 {
-	struct everybuddy_state state = everybuddy_state(replaced_of(zone)->frames, get_cpu());
+	struct everybuddy_state state = everybuddy_state(zone->everybuddy->frames, get_cpu());
 
 	put_cpu();
 	return state;
@@ -419,7 +374,7 @@ static struct everybuddy_state state_of(const struct zone *zone)
 
 bool everybuddy_has_block(struct zone *zone, unsigned int order)
 {
-	struct replaced *own = replaced_of(zone);
+	struct everybuddy_zone *own = zone->everybuddy;
 	struct everybuddy_state state;
 	int at;
 
@@ -443,7 +398,7 @@ void everybuddy_count_free(struct zone *zone)
 	struct everybuddy_state state;
 	int order;
 
-	if (!everybuddy_enabled() || !replaced_of(zone)->frames)
+	if (!everybuddy_enabled() || !zone->everybuddy->frames)
 		return;
 	state = state_of(zone);
 	for (order = 0; order < NR_PAGE_ORDERS; order++)
@@ -462,9 +417,9 @@ static int serve(void *unused)
 		bool more = false;
 
 		for_each_populated_zone(zone) {
-			if (!replaced_of(zone)->has_services)
+			if (!zone->everybuddy->has_services)
 				continue;
-			more |= everybuddy_serve(replaced_of(zone)->frames, get_cpu(), 64);
+			more |= everybuddy_serve(zone->everybuddy->frames, get_cpu(), 64);
 			put_cpu();
 		}
 		if (more)
@@ -478,36 +433,69 @@ static int serve(void *unused)
 static void start_here(void *unused)
 {
 	this_cpu_write(chores.is_short, true);
-	this_cpu_write(chores.any, true);
+	this_cpu_write(everybuddy_has_chores, true);
 }
+
+#ifdef CONFIG_DEBUG_FS
+struct dentry *everybuddy_folder;
+
+void everybuddy_print(struct seq_file *file, const struct zone *zone, const struct everybuddy_state *state)
+{
+	seq_printf(file, "zone %s free=%llu buffered=%llu metadata=%llu refills=%llu drains=%llu contended=%llu reclaims=%llu nested=%llu misuses=%llu\n",
+		   zone->name, state->free, state->buffered, state->metadata_bytes, state->refills, state->drains,
+		   state->contended, state->reclaims, state->nested, state->misuses);
+}
+
+void everybuddy_print_chores(struct seq_file *file)
+{
+	unsigned long postponements = 0, spares_used = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		postponements += per_cpu(chores.postponements, cpu);
+		spares_used += per_cpu(chores.spares_used, cpu);
+	}
+	seq_printf(file, "postponed=%lu spares=%lu\n", postponements, spares_used);
+}
+
+static int statistics_show(struct seq_file *file, void *unused)
+{
+	struct zone *zone;
+
+	if (!everybuddy_enabled()) {
+		seq_puts(file, "off\n");
+		return 0;
+	}
+	seq_printf(file, "system %s\n", system_spec);
+	for_each_populated_zone(zone) {
+		struct everybuddy_state state = state_of(zone);
+
+		everybuddy_print(file, zone, &state);
+	}
+	everybuddy_print_chores(file);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(statistics);
+
+static void __init create_folder(void)
+{
+	everybuddy_folder = debugfs_create_dir("everybuddy", NULL);
+	debugfs_create_file("statistics", 0444, everybuddy_folder, NULL, &statistics_fops);
+}
+#else
+static void __init create_folder(void) { }
+#endif
 
 static int __init everybuddy_start(void)
 {
 	struct zone *zone = everybuddy_enabled() ? zone_of_spares() : NULL;
 
+	create_folder();
 	if (!zone)
 		return 0;
 	on_each_cpu(start_here, NULL, 1);
-	if (replaced_of(zone)->has_services && IS_ERR(kthread_run(serve, NULL, "everybuddy")))
+	if (zone->everybuddy->has_services && IS_ERR(kthread_run(serve, NULL, "everybuddy")))
 		pr_warn("the services have no thread: they run when memory is short\n");
 	return 0;
 }
 late_initcall(everybuddy_start);
-
-#ifdef CONFIG_DEBUG_FS
-struct everybuddy *everybuddy_of(const struct zone *zone)
-{
-	return replaced_of(zone)->frames;
-}
-
-void everybuddy_count_chores(unsigned long *postponements, unsigned long *spares_used)
-{
-	unsigned int cpu;
-
-	*postponements = *spares_used = 0;
-	for_each_possible_cpu(cpu) {
-		*postponements += per_cpu(chores.postponements, cpu);
-		*spares_used += per_cpu(chores.spares_used, cpu);
-	}
-}
-#endif

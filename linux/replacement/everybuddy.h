@@ -3,12 +3,32 @@
 #ifndef MM_EVERYBUDDY_H
 #define MM_EVERYBUDDY_H
 
+#include "everybuddy_kernel.h"
+
 #include <linux/gfp.h>
 #include <linux/jump_label.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
+#include <linux/percpu.h>
+#include <linux/smp.h>
+#include <linux/static_call.h>
+#include <linux/vmstat.h>
+#include <asm/local.h>
 
 #ifdef CONFIG_EVERYBUDDY
+
+/* What stands in the place of a zone's free lists. Without NUMA, a zone has one. */
+struct everybuddy_zone {
+	struct everybuddy *frames;
+	/* With at most this many free pages, it matters how many are in lists of CPUs. */
+	long scarce;
+	/* The change of the number of free pages that a CPU has not added to the zone's counter. */
+	local_t __percpu *uncounted;
+	/* From this order on, a request has failed since a block was last seen. */
+	unsigned int refused;
+	bool has_services;
+};
 
 DECLARE_STATIC_KEY_FALSE(everybuddy_key);
 
@@ -21,33 +41,99 @@ static __always_inline bool everybuddy_enabled(void)
 /* Builds a system for each zone in memory from memblock. All pages are allocated until memblock frees them. */
 void everybuddy_boot(void);
 
-/* Allocates 2^order pages of a zone, or returns NULL. Drains all CPUs first if the caller may wait. */
-struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp);
-
-/* Frees 2^order pages that are a block, a part of one or several. A wrong free is reported, and changes nothing. */
-void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order);
-
 /* Returns the list of a CPU to the zones: of this one, or of one that is offline. */
 void everybuddy_drain_cpu(unsigned int cpu);
 
 /* Returns the lists of all CPUs to the zones. */
 void everybuddy_drain_all(void);
 
-/* With at most this many free pages of a zone, it matters how many are in lists of CPUs. */
-extern unsigned long everybuddy_scarce[MAX_NR_ZONES];
+/* The calls of the system that was chosen, as direct calls where the architecture can do that. */
+DECLARE_STATIC_CALL(everybuddy_allocate_now, everybuddy_allocate);
+DECLARE_STATIC_CALL(everybuddy_free_now, everybuddy_free_part);
+
+/* Bits of the flags of everybuddy_allocate(). The classes have the numbers of Linux's first migrate types. */
+#define EVERYBUDDY_NO_WAIT 1
+#define EVERYBUDDY_CLASS_SHIFT 1
+
+/* The largest change, in free pages, that a CPU may keep to itself before it changes the zone's counter. */
+#define EVERYBUDDY_UNCOUNTED 32
+
+/* Whether this CPU has something to do after its next operation. */
+DECLARE_PER_CPU(bool, everybuddy_has_chores);
+
+/* The rest of what follows, where the short way ends. */
+struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_t gfp, u8 flags, s64 frame);
+bool everybuddy_not_freed(struct page *page, unsigned int order, int error);
+void everybuddy_do_chores(void);
+void everybuddy_count_now(struct zone *zone);
 
 /* The pages of a zone that are in lists of CPUs, or counted as free and allocated. */
 long everybuddy_unusable(struct zone *zone);
 
 static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 {
-	return zone_page_state(zone, NR_FREE_PAGES) <= everybuddy_scarce[zone_idx(zone)];
+	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= zone->everybuddy->scarce;
 }
 
 /* The free pages that only some CPUs can allocate; 0 while many others are free. Every request asks. */
 static __always_inline long everybuddy_buffered_pages(struct zone *zone)
 {
 	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_unusable(zone) : 0;
+}
+
+/*
+ * Adds a change of the number of free pages to what this CPU has not counted, which is little. Preemption is disabled.
+ * Interrupts are enabled, and may call this, too.
+ */
+static __always_inline void everybuddy_count(struct zone *zone, long change)
+{
+	unsigned long uncounted;
+
+	lockdep_assert_preemption_disabled();
+	uncounted = local_add_return(change, this_cpu_ptr(zone->everybuddy->uncounted));
+	/* One comparison for both signs. */
+	if (unlikely(uncounted + EVERYBUDDY_UNCOUNTED > 2 * EVERYBUDDY_UNCOUNTED))
+		everybuddy_count_now(zone);
+}
+
+/* Allocates 2^order pages of a zone, or returns NULL. Drains all CPUs first if the caller may wait. */
+static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp,
+							    int migratetype)
+{
+	u8 flags = EVERYBUDDY_NO_WAIT | migratetype << EVERYBUDDY_CLASS_SHIFT;
+	s64 frame = static_call(everybuddy_allocate_now)(zone->everybuddy->frames, get_cpu(), order, flags);
+
+	if (unlikely(frame < 0)) {
+		put_cpu();
+		return everybuddy_alloc_slowly(zone, order, gfp, flags, frame);
+	}
+	everybuddy_count(zone, -(1l << order));
+	if (unlikely(__this_cpu_read(everybuddy_has_chores)))
+		everybuddy_do_chores();
+	put_cpu();
+	return pfn_to_page(frame);
+}
+
+/* Frees pages, or postpones that and returns false. Preemption is disabled. */
+static __always_inline bool everybuddy_free_here(struct zone *zone, struct page *page, unsigned int order)
+{
+	int error = static_call(everybuddy_free_now)(zone->everybuddy->frames, smp_processor_id(), page_to_pfn(page),
+						     order);
+
+	if (unlikely(error))
+		return everybuddy_not_freed(page, order, error);
+	everybuddy_count(zone, 1l << order);
+	return true;
+}
+
+/* Frees 2^order pages that are a block, a part of one or several. A wrong free is reported, and changes nothing. */
+static __always_inline void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order)
+{
+	preempt_disable();
+	__count_vm_events(PGFREE, 1 << order);
+	if (everybuddy_free_here(zone, page, order) && unlikely(__this_cpu_read(everybuddy_has_chores)))
+		everybuddy_do_chores();
+	preempt_enable();
 }
 
 /* Whether a block of 2^order pages is free. */
@@ -60,7 +146,7 @@ void everybuddy_count_free(struct zone *zone);
 
 static inline bool everybuddy_enabled(void) { return false; }
 static inline void everybuddy_boot(void) { }
-static inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp) { return NULL; }
+static inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp, int migratetype) { return NULL; }
 static inline void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order) { }
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }

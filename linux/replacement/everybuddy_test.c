@@ -35,7 +35,7 @@ static int check_stopped(void *data)
 	for_each_online_cpu(other)
 		everybuddy_count_cpu(other);
 	for_each_populated_zone(zone) {
-		struct everybuddy *frames = everybuddy_of(zone);
+		struct everybuddy *frames = zone->everybuddy->frames;
 		struct everybuddy_state state;
 		long counted = zone_page_state_snapshot(zone, NR_FREE_PAGES);
 		char why[128];
@@ -51,26 +51,24 @@ static int check_stopped(void *data)
 		else if (state.free != counted)
 			seq_printf(file, "FAILED: zone %s has %llu free pages, vmstat counts %ld\n", zone->name, state.free,
 				   counted);
-		else
-			seq_printf(file, "ok: zone %s free=%llu refills=%llu drains=%llu contended=%llu reclaims=%llu nested=%llu misuses=%llu\n",
-				   zone->name, state.free, state.refills, state.drains, state.contended, state.reclaims,
-				   state.nested, state.misuses);
+		else {
+			seq_puts(file, "ok: ");
+			everybuddy_print(file, zone, &state);
+		}
 	}
 	return 0;
 }
 
 static int check_show(struct seq_file *file, void *unused)
 {
-	unsigned long postponements, spares_used;
-
 	drain_all_pages(NULL);
 	if (!everybuddy_enabled()) {
 		seq_puts(file, "ok: off\n");
 		return 0;
 	}
 	stop_machine(check_stopped, file, NULL);
-	everybuddy_count_chores(&postponements, &spares_used);
-	seq_printf(file, "ok: postponed=%lu spares=%lu\n", postponements, spares_used);
+	seq_puts(file, "ok: ");
+	everybuddy_print_chores(file);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(check);
@@ -187,7 +185,7 @@ DEFINE_SHOW_ATTRIBUTE(pairs);
 
 static int __init everybuddy_test(void)
 {
-	struct dentry *folder = debugfs_create_dir("everybuddy", NULL);
+	struct dentry *folder = everybuddy_folder;
 
 	debugfs_create_file("check", 0400, folder, NULL, &check_fops);
 	debugfs_create_file("misuse", 0200, folder, NULL, &misuse_fops);

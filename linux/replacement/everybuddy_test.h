@@ -3,16 +3,21 @@
 #ifndef MM_EVERYBUDDY_TEST_H
 #define MM_EVERYBUDDY_TEST_H
 
-struct everybuddy;
+struct dentry;
+struct everybuddy_state;
+struct seq_file;
 struct zone;
+
+/* The folder in debugfs. */
+extern struct dentry *everybuddy_folder;
 
 /* Adds what a CPU has not counted to the zones' counters. The CPU is the calling one, or one that does nothing. */
 void everybuddy_count_cpu(unsigned int cpu);
 
-/* The system of a zone, or NULL. */
-struct everybuddy *everybuddy_of(const struct zone *zone);
+/* Prints a line about the system of a zone. */
+void everybuddy_print(struct seq_file *file, const struct zone *zone, const struct everybuddy_state *state);
 
-/* Sums over all CPUs: frees that an interrupt had to postpone, and spare blocks that interrupts got. */
-void everybuddy_count_chores(unsigned long *postponements, unsigned long *spares_used);
+/* Prints what CPUs postponed, and the spare blocks that interrupts got. */
+void everybuddy_print_chores(struct seq_file *file);
 
 #endif

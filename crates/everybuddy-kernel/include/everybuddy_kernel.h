@@ -40,8 +40,12 @@ typedef int64_t s64;
 #define EVERYBUDDY_MAX_RANGES 32
 #define EVERYBUDDY_ORDERS 19
 
-/* A system. It lives in the memory in which it was built. */
-struct everybuddy;
+/* A system. It lives in the memory in which it was built, and starts with functions that are compiled for its kind. */
+struct everybuddy {
+	s64 (*allocate)(struct everybuddy *frames, u16 cpu, u8 order, u8 flags);
+	int (*free)(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
+	int (*free_part)(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
+};
 
 /* Physical frames. */
 struct everybuddy_range {
@@ -82,16 +86,25 @@ struct everybuddy *everybuddy_build(const char *spec, const struct everybuddy_ra
 /* Allocates 2^order frames. Returns the first frame, or an error. `flags`: bit 0 not to wait for other CPUs, bits 1 and 2
  * the class of mobility (0 unmovable, 1 movable, 2 reclaimable, 3 never freed).
  */
-s64 everybuddy_allocate(struct everybuddy *frames, u16 cpu, u8 order, u8 flags);
+static inline s64 everybuddy_allocate(struct everybuddy *frames, u16 cpu, u8 order, u8 flags)
+{
+	return frames->allocate(frames, cpu, order, flags);
+}
 
 /* Frees 2^order frames. Returns 0, or an error, which changes nothing. */
-int everybuddy_free(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
+static inline int everybuddy_free(struct everybuddy *frames, u16 cpu, u64 frame, u8 order)
+{
+	return frames->free(frames, cpu, frame, order);
+}
 
 /*
  * Frees 2^order frames that are a block, a part of one, or several: a kernel that splits blocks does not tell the allocator.
  * Returns 0, or an error, which changes nothing. A block costs as much as with everybuddy_free().
  */
-int everybuddy_free_part(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
+static inline int everybuddy_free_part(struct everybuddy *frames, u16 cpu, u64 frame, u8 order)
+{
+	return frames->free_part(frames, cpu, frame, order);
+}
 
 /* Returns the number of frames in the lists of all CPUs: a hint while they work. Takes no lock. */
 u64 everybuddy_buffered(struct everybuddy *frames);

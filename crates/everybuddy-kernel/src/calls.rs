@@ -1,4 +1,5 @@
-//! The functions of the header `include/everybuddy_kernel.h`, which describes them for callers in C.
+//! The functions of the header `include/everybuddy_kernel.h`, which describes them for callers in C. Those that are
+//! called often are in `operations`.
 //!
 //! # Invariants
 //! No function panics on any argument that the header permits. A test compares each declaration of the header with what
@@ -11,7 +12,7 @@ use core::slice;
 use core::sync::atomic::Ordering;
 
 use everybuddy::systems::{ROWS, SpecError};
-use everybuddy::{BuildError, CpuId, Flags, FrameRange, FreeError, Order, Setup, SystemSpec};
+use everybuddy::{BuildError, CpuId, FrameRange, Order, Setup, SystemSpec};
 
 use crate::codes::{self, Text};
 use crate::frames::Frames;
@@ -174,46 +175,6 @@ pub unsafe extern "C" fn everybuddy_build(
             (why, why_bytes),
             move |spec, setup| Frames::build(spec, setup, memory),
         )
-    }
-}
-
-/// Allocates a block of 2^order frames. Returns the first frame, or an error as a negative number.
-// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
-#[unsafe(no_mangle)]
-pub extern "C" fn everybuddy_allocate(frames: &Frames, cpu: u16, order: u8, flags: u8) -> i64 {
-    let Some(order) = Order::new(order) else {
-        return -i64::from(codes::BAD_ORDER);
-    };
-    match frames.allocate(CpuId(cpu), order, Flags::from_bits(flags)) {
-        // Frame numbers have far fewer than 63 bits.
-        Ok(frame) => frame as i64,
-        Err(error) => -i64::from(codes::of_allocate(error)),
-    }
-}
-
-/// Frees a block of 2^order frames. Returns 0, or an error as a negative number; nothing changes then.
-// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
-#[unsafe(no_mangle)]
-pub extern "C" fn everybuddy_free(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {
-    freed(order, |order| frames.free(CpuId(cpu), frame, order))
-}
-
-/// Frees 2^order frames that are a block, a part of one, or several. Returns 0, or an error as a negative number;
-/// nothing changes then.
-// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
-#[unsafe(no_mangle)]
-pub extern "C" fn everybuddy_free_part(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {
-    freed(order, |order| frames.free_part(CpuId(cpu), frame, order))
-}
-
-/// Checks the order, frees, and returns 0 or the error as a negative number.
-fn freed(order: u8, free: impl FnOnce(Order) -> Result<(), FreeError>) -> i32 {
-    let Some(order) = Order::new(order) else {
-        return -codes::BAD_ORDER;
-    };
-    match free(order) {
-        Ok(()) => 0,
-        Err(error) => -codes::of_free(error),
     }
 }
 

@@ -7,20 +7,35 @@
 use core::mem::MaybeUninit;
 use core::slice;
 
+use everybuddy::systems::{OnSystem, build_for};
 use everybuddy::{
-    AllocateError, Block, BuildError, Census, CpuId, Flags, FrameAllocator, FreeError, LINE,
-    Memory, Order, Pfn, Progress, Release, Request, Setup, Snapshot, SystemSpec, Violation,
-    build_any, metadata_layout,
+    AllocateError, BuildError, Census, CpuId, FrameAllocator, LINE, Memory, Pfn, Progress, Setup,
+    Snapshot, SystemSpec, Violation, metadata_layout,
 };
 
-use crate::gate::{Gate, Machine, PreemptionDisabled, count};
+use crate::gate::{Gate, Machine, PreemptionDisabled};
+use crate::operations::Operations;
 
 /// The frame allocator of a kernel.
+#[repr(C)]
 pub struct Frames {
+    /// The header declares this part of the structure.
+    pub(crate) operations: Operations,
     system: &'static dyn FrameAllocator<Machine>,
     gates: &'static [Gate],
     /// The physical frame that the system calls 0.
     base: u64,
+}
+
+/// Forgets the type of a system, and remembers the operations of that type.
+struct WithOperations;
+
+impl OnSystem<'static, Machine> for WithOperations {
+    type Output = (Operations, &'static dyn FrameAllocator<Machine>);
+
+    fn on<A: FrameAllocator<Machine> + 'static>(self, system: &'static A) -> Self::Output {
+        (Operations::of::<A>(), system)
+    }
 }
 
 impl Frames {
@@ -49,7 +64,7 @@ impl Frames {
         let cpus = usize::from(setup.cpus());
         let (gates, memory) = place::<Gate>(memory, cpus).ok_or(small)?;
         let (frames, memory) = place::<Frames>(memory, 1).ok_or(small)?;
-        let system = build_any::<Machine>(spec, setup, Memory::new(memory))?;
+        let (operations, system) = build_for(spec, setup, Memory::new(memory), WithOperations)?;
         let frames = frames.first_mut().ok_or(small)?;
         for gate in gates.iter_mut() {
             gate.write(Gate::default());
@@ -58,106 +73,31 @@ impl Frames {
         let gates = unsafe { slice::from_raw_parts(gates.as_ptr().cast::<Gate>(), cpus) };
         let base = system.span().base();
         Ok(frames.write(Frames {
+            operations,
             system,
             gates,
             base,
         }))
     }
 
-    /// Allocates a block; returns its first physical frame.
-    ///
-    /// The caller runs on this CPU with preemption disabled, or in an interrupt of it.
-    ///
-    /// # Errors
-    /// Those of [`FrameAllocator::allocate`], and of `allocate_nested` inside an interrupted operation.
+    /// Returns the gate of a CPU, if the system was built for it.
     #[inline(always)]
-    pub fn allocate(&self, cpu: CpuId, order: Order, flags: Flags) -> Result<u64, AllocateError> {
-        let request = Request::order(order).with_flags(flags);
-        let gate = self.gates.get(cpu.index());
-        let gate = gate.ok_or(AllocateError::NoSuchCpu)?;
-        let pfn = match gate.enter(cpu) {
-            Some(mut token) => self.system.allocate(&mut token, request),
-            None => {
-                count(&gate.nested);
-                self.system.allocate_nested(cpu, request)
-            }
-        };
-        Ok(self.base + u64::from(pfn?.0))
+    pub(crate) fn gate(&self, cpu: CpuId) -> Option<&'static Gate> {
+        self.gates.get(cpu.index())
     }
 
-    /// Frees a block by its first physical frame. The caller is as that of [`allocate`](Self::allocate).
-    ///
-    /// # Errors
-    /// Every [`FreeError`]; nothing changes then.
+    /// Returns the physical frame of a frame of the system, as a number that is not negative.
     #[inline(always)]
-    pub fn free(&self, cpu: CpuId, frame: u64, order: Order) -> Result<(), FreeError> {
-        let gate = self.gates.get(cpu.index()).ok_or(FreeError::NoSuchCpu)?;
-        let freed = self.free_through(gate, cpu, frame, order);
-        if !matches!(freed, Ok(()) | Err(FreeError::Busy)) {
-            count(&gate.misuses);
-        }
-        freed
+    pub(crate) fn physical(&self, pfn: Pfn) -> i64 {
+        // Frame numbers have far fewer than 63 bits.
+        (self.base + u64::from(pfn.0)) as i64
     }
 
-    /// Frees 2^order frames that are a block, a part of one, or several. A whole block is freed as
-    /// [`free`](Self::free) does it. The caller is as that of [`allocate`](Self::allocate).
-    ///
-    /// # Errors
-    /// Every [`FreeError`] except `WrongOrder` and `InsideBlock`; nothing changes then.
+    /// Returns the number by which the system knows a physical frame, if it can have one.
     #[inline(always)]
-    pub fn free_part(&self, cpu: CpuId, frame: u64, order: Order) -> Result<(), FreeError> {
-        let gate = self.gates.get(cpu.index()).ok_or(FreeError::NoSuchCpu)?;
-        let mut freed = self.free_through(gate, cpu, frame, order);
-        if let Err(FreeError::WrongOrder { .. } | FreeError::InsideBlock { .. }) = freed {
-            freed = self.free_frames(gate, cpu, frame, order.frames());
-        }
-        if !matches!(freed, Ok(()) | Err(FreeError::Busy)) {
-            count(&gate.misuses);
-        }
-        freed
-    }
-
-    #[inline(always)]
-    fn free_through(
-        &self,
-        gate: &'static Gate,
-        cpu: CpuId,
-        frame: u64,
-        order: Order,
-    ) -> Result<(), FreeError> {
-        let release = Release::block(Block::new(self.pfn(frame)?, order));
-        self.release(gate, cpu, release)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn free_frames(
-        &self,
-        gate: &'static Gate,
-        cpu: CpuId,
-        frame: u64,
-        frames: u32,
-    ) -> Result<(), FreeError> {
-        self.release(gate, cpu, Release::frames(self.pfn(frame)?, frames))
-    }
-
-    /// Returns the number by which the system knows a physical frame.
-    #[inline(always)]
-    fn pfn(&self, frame: u64) -> Result<Pfn, FreeError> {
-        let pfn = frame.checked_sub(self.base);
-        let pfn = pfn.and_then(|pfn| u32::try_from(pfn).ok());
-        pfn.map(Pfn).ok_or(FreeError::Foreign)
-    }
-
-    #[inline(always)]
-    fn release(&self, gate: &'static Gate, cpu: CpuId, release: Release) -> Result<(), FreeError> {
-        match gate.enter(cpu) {
-            Some(mut token) => self.system.free(&mut token, release),
-            None => {
-                count(&gate.nested);
-                self.system.free_nested(cpu, release)
-            }
-        }
+    pub(crate) fn pfn(&self, frame: u64) -> Option<Pfn> {
+        let pfn = frame.checked_sub(self.base)?;
+        u32::try_from(pfn).ok().map(Pfn)
     }
 
     /// Runs `call` as a CPU. Returns `None` without calling it if the system was not set up for that CPU, or if the
@@ -167,8 +107,7 @@ impl Frames {
         cpu: CpuId,
         call: impl FnOnce(&mut PreemptionDisabled) -> R,
     ) -> Option<R> {
-        let mut token = self.gates.get(cpu.index())?.enter(cpu)?;
-        Some(call(&mut token))
+        self.gate(cpu)?.pass(cpu, call)
     }
 
     /// Announces that this CPU will not call for a while: others may then take the frames of its list. Returns `false`

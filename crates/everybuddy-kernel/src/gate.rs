@@ -32,21 +32,29 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Closes the gate, and returns the token of the CPU. Returns `None` if the caller interrupted an operation of it.
+    /// Runs an operation as the CPU, and keeps the gate closed meanwhile. Returns `None` without running it if the
+    /// caller interrupted an operation of this CPU.
     ///
-    /// The caller runs on this CPU, and preemption stays disabled while the token exists.
+    /// The caller runs on this CPU, with preemption disabled.
     #[inline(always)]
-    pub fn enter(&'static self, cpu: CpuId) -> Option<PreemptionDisabled> {
+    pub fn pass<R>(
+        &'static self,
+        cpu: CpuId,
+        operation: impl FnOnce(&mut PreemptionDisabled) -> R,
+    ) -> Option<R> {
         if self.is_closed.load(Ordering::Relaxed) {
             return None;
         }
         self.is_closed.store(true, Ordering::Relaxed);
         // An interrupt handler on this CPU sees all stores in the order of the program, if the compiler keeps it.
         compiler_fence(Ordering::SeqCst);
-        Some(PreemptionDisabled {
+        let result = operation(&mut PreemptionDisabled {
             cpu,
             paths: SlowPaths(Some(self)),
-        })
+        });
+        compiler_fence(Ordering::SeqCst);
+        self.is_closed.store(false, Ordering::Relaxed);
+        Some(result)
     }
 }
 
@@ -74,16 +82,6 @@ impl CpuToken for PreemptionDisabled {
     #[inline(always)]
     fn probe(&mut self) -> &mut SlowPaths {
         &mut self.paths
-    }
-}
-
-impl Drop for PreemptionDisabled {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(gate) = self.paths.0 {
-            compiler_fence(Ordering::SeqCst);
-            gate.is_closed.store(false, Ordering::Relaxed);
-        }
     }
 }
 

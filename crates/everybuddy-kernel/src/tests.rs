@@ -57,6 +57,18 @@ fn built(spec: &str, ranges: &[Range], shift: usize) -> Result<&'static Frames, 
     frames.ok_or_else(|| text_of(&why))
 }
 
+fn everybuddy_allocate(frames: &Frames, cpu: u16, order: u8, flags: u8) -> i64 {
+    (frames.operations.allocate)(frames, cpu, order, flags)
+}
+
+fn everybuddy_free(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {
+    (frames.operations.free)(frames, cpu, frame, order)
+}
+
+fn everybuddy_free_part(frames: &Frames, cpu: u16, frame: u64, order: u8) -> i32 {
+    (frames.operations.free_part)(frames, cpu, frame, order)
+}
+
 /// Returns the text before the first zero.
 fn text_of(bytes: &[u8]) -> String {
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -328,15 +340,35 @@ fn the_header_declares_what_the_functions_are() {
         };
         text.split(before).skip(1).map(name).collect()
     };
-    let declarations = header
+    let (inline, declarations): (Vec<&str>, Vec<&str>) = header
         .lines()
-        .filter(|line| !line.starts_with([' ', '\t', '*', '/', '#']) && line.contains('('));
+        .filter(|line| !line.starts_with([' ', '\t', '*', '/', '#']) && line.contains('('))
+        .partition(|line| line.starts_with("static inline"));
     let mut declared: BTreeSet<String> = declarations
+        .iter()
         .filter_map(|line| line.split('(').next()?.rsplit("everybuddy_").next())
         .map(String::from)
         .collect();
     assert!(declared.remove("panic"), "the kernel provides it");
     assert_eq!(declared, names(source, "extern \"C\" fn everybuddy_"));
+    // The operations with which a system starts, and the functions that call them.
+    let of_rust = between(
+        include_str!("operations.rs"),
+        "pub struct Operations {\n",
+        "\n}",
+    );
+    let of_rust = of_rust
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub ")?.split(':').next());
+    let of_c = between(header, "struct everybuddy {\n", "};");
+    let of_c = of_c.lines().map(|line| between(line, "(*", ")"));
+    let names: Vec<&str> = of_rust.collect();
+    assert_eq!(of_c.collect::<Vec<_>>(), names);
+    let called: Vec<&str> = inline
+        .iter()
+        .map(|line| between(line, "everybuddy_", "("))
+        .collect();
+    assert_eq!(called, names);
     // Errors and limits.
     let codes = include_str!("codes.rs");
     let mut constants = 0;

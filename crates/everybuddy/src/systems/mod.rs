@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | hold a system of a known type | [`build`] | a reference into the memory, statically dispatched |
 //! | hold a system that is chosen at run time | [`build_any`] | a trait object in the memory |
+//! | hold it with functions that are compiled for it | [`build_for`] | passed to a visitor with its type |
 //! | time a loop on a system chosen at run time | [`with_system`] | compiled into the visitor, for each composition |
 //! | count or check on one | [`with_any_system`] | called indirectly |
 //!
@@ -218,17 +219,70 @@ pub fn build_as<'m, P: Platform, C: Compose<'m, P>>(
     Builder::new::<P, C>(spec, setup, memory)?.place()
 }
 
-struct BuildAny<'m, 's> {
+/// What a system is built from.
+struct Parts<'m, 's> {
     spec: &'s SystemSpec,
     setup: &'s Setup<'s>,
     memory: Memory<'m>,
 }
 
-impl<'m, P: Platform> OnComposition<'m, P> for BuildAny<'m, '_> {
+/// Code that takes a system of any composition, which lives as long as its memory.
+pub trait OnSystem<'m, P: Platform> {
+    /// What it returns.
+    type Output;
+
+    /// Takes the system. Compiled once for each composition.
+    fn on<A: FrameAllocator<P> + 'm>(self, system: &'m A) -> Self::Output;
+}
+
+struct Build<'m, 's, V> {
+    parts: Parts<'m, 's>,
+    visitor: V,
+}
+
+impl<'m, P: Platform, V: OnSystem<'m, P>> OnComposition<'m, P> for Build<'m, '_, V> {
+    type Output = V::Output;
+
+    fn on<C: Compose<'m, P>>(self) -> Result<V::Output, BuildError> {
+        let Parts {
+            spec,
+            setup,
+            memory,
+        } = self.parts;
+        Ok(self.visitor.on(build_as::<P, C>(spec, setup, memory)?))
+    }
+}
+
+/// Builds a system by name in the caller's memory, and passes it to `visitor` with its type. O(frames) to build.
+///
+/// For callers that keep the system and want functions that are compiled for it: the visitor is compiled for each
+/// composition.
+///
+/// # Errors
+/// Any [`BuildError`]; the visitor does not run then.
+pub fn build_for<'m, P: Platform, V: OnSystem<'m, P>>(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: Memory<'m>,
+    visitor: V,
+) -> Result<V::Output, BuildError> {
+    let composition = spec.parameters(setup)?.composition;
+    let parts = Parts {
+        spec,
+        setup,
+        memory,
+    };
+    on_composition(&composition, Build { parts, visitor })
+}
+
+/// Forgets the type of a system.
+struct AsObject;
+
+impl<'m, P: Platform> OnSystem<'m, P> for AsObject {
     type Output = &'m dyn FrameAllocator<P>;
 
-    fn on<C: Compose<'m, P>>(self) -> Result<Self::Output, BuildError> {
-        Ok(build_as::<P, C>(self.spec, self.setup, self.memory)?)
+    fn on<A: FrameAllocator<P> + 'm>(self, system: &'m A) -> Self::Output {
+        system
     }
 }
 
@@ -244,15 +298,7 @@ pub fn build_any<'m, P: Platform>(
     setup: &Setup<'_>,
     memory: Memory<'m>,
 ) -> Result<&'m dyn FrameAllocator<P>, BuildError> {
-    let composition = spec.parameters(setup)?.composition;
-    on_composition(
-        &composition,
-        BuildAny {
-            spec,
-            setup,
-            memory,
-        },
-    )
+    build_for(spec, setup, memory, AsObject)
 }
 
 struct BytesOf<'s> {
@@ -295,7 +341,7 @@ pub trait WithSystem<P: Platform> {
 }
 
 struct Visit<'m, 's, V> {
-    build: BuildAny<'m, 's>,
+    parts: Parts<'m, 's>,
     visitor: V,
 }
 
@@ -303,11 +349,11 @@ impl<'m, P: Platform, V: WithSystem<P>> OnComposition<'m, P> for Visit<'m, '_, V
     type Output = V::Output;
 
     fn on<C: Compose<'m, P>>(self) -> Result<V::Output, BuildError> {
-        let BuildAny {
+        let Parts {
             spec,
             setup,
             memory,
-        } = self.build;
+        } = self.parts;
         let system = C::make(&mut Builder::new::<P, C>(spec, setup, memory)?)?;
         Ok(self.visitor.call(spec.name(), &system))
     }
@@ -327,12 +373,12 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
 ) -> Result<V::Output, BuildError> {
     let composition = spec.parameters(setup)?.composition;
     let memory = Memory::new(memory);
-    let build = BuildAny {
+    let parts = Parts {
         spec,
         setup,
         memory,
     };
-    on_composition(&composition, Visit { build, visitor })
+    on_composition(&composition, Visit { parts, visitor })
 }
 
 /// Builds a system by name in the given memory, and calls `visitor` once with it. O(frames) to build.
