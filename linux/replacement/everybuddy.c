@@ -32,6 +32,8 @@
 DEFINE_STATIC_KEY_FALSE(everybuddy_key);
 DEFINE_STATIC_CALL_NULL(everybuddy_allocate_now, everybuddy_allocate);
 DEFINE_STATIC_CALL_NULL(everybuddy_free_now, everybuddy_free_part);
+DEFINE_STATIC_CALL_NULL(everybuddy_allocate_for_now, everybuddy_allocate_for);
+DEFINE_STATIC_KEY_FALSE(everybuddy_hints_key);
 DEFINE_PER_CPU(bool, everybuddy_has_chores);
 
 static struct everybuddy_zone replaced[MAX_NR_ZONES] __read_mostly;
@@ -150,8 +152,23 @@ void __init everybuddy_boot(void)
 		}
 	}
 	static_call_update(everybuddy_allocate_now, first->allocate);
+	static_call_update(everybuddy_allocate_for_now, first->allocate_for);
 	static_call_update(everybuddy_free_now, first->free_part);
+	if (everybuddy_state(first, 0).hints)
+		static_branch_enable(&everybuddy_hints_key);
 	static_branch_enable(&everybuddy_key);
+}
+
+s64 everybuddy_allocate_hinted(struct zone *zone, unsigned int cpu, unsigned int order, u8 flags)
+{
+	struct everybuddy *frames = zone->everybuddy->frames;
+	struct everybuddy_origin origin;
+
+	/* An interrupt has another origin than the task that it interrupts. */
+	if (!current->everybuddy_left || !in_task())
+		return static_call(everybuddy_allocate_now)(frames, cpu, order, flags);
+	origin = (struct everybuddy_origin){ current->pid, current->everybuddy_region, current->everybuddy_left };
+	return static_call(everybuddy_allocate_for_now)(frames, cpu, order, flags, &origin);
 }
 
 /* Adds what a CPU has not counted yet to the free pages of a zone. */

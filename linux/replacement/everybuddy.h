@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/percpu.h>
+#include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/static_call.h>
 #include <linux/vmstat.h>
@@ -51,6 +52,11 @@ void everybuddy_drain_all(void);
 DECLARE_STATIC_CALL(everybuddy_allocate_now, everybuddy_allocate);
 DECLARE_STATIC_CALL(everybuddy_free_now, everybuddy_free_part);
 
+DECLARE_STATIC_CALL(everybuddy_allocate_for_now, everybuddy_allocate_for);
+
+/* Whether the system reads hints. */
+DECLARE_STATIC_KEY_FALSE(everybuddy_hints_key);
+
 /* Bits of the flags of everybuddy_allocate(). The classes have the numbers of Linux's first migrate types. */
 #define EVERYBUDDY_NO_WAIT 1
 #define EVERYBUDDY_CLASS_SHIFT 1
@@ -60,6 +66,9 @@ DECLARE_STATIC_CALL(everybuddy_free_now, everybuddy_free_part);
 
 /* Whether this CPU has something to do after its next operation. */
 DECLARE_PER_CPU(bool, everybuddy_has_chores);
+
+/* Tells the system what the page fault that runs knows, if that matters. */
+s64 everybuddy_allocate_hinted(struct zone *zone, unsigned int cpu, unsigned int order, u8 flags);
 
 /* The rest of what follows, where the short way ends. */
 struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_t gfp, u8 flags, s64 frame);
@@ -101,8 +110,13 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 							    int migratetype)
 {
 	u8 flags = EVERYBUDDY_NO_WAIT | migratetype << EVERYBUDDY_CLASS_SHIFT;
-	s64 frame = static_call(everybuddy_allocate_now)(zone->everybuddy->frames, get_cpu(), order, flags);
+	unsigned int cpu = get_cpu();
+	s64 frame;
 
+	if (static_branch_unlikely(&everybuddy_hints_key))
+		frame = everybuddy_allocate_hinted(zone, cpu, order, flags);
+	else
+		frame = static_call(everybuddy_allocate_now)(zone->everybuddy->frames, cpu, order, flags);
 	if (unlikely(frame < 0)) {
 		put_cpu();
 		return everybuddy_alloc_slowly(zone, order, gfp, flags, frame);
@@ -112,6 +126,21 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 		everybuddy_do_chores();
 	put_cpu();
 	return pfn_to_page(frame);
+}
+
+/* Between these two, requests of this task are for a page of a mapping. */
+static __always_inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address)
+{
+	if (static_branch_unlikely(&everybuddy_hints_key)) {
+		current->everybuddy_left = (vma->vm_end - address) >> PAGE_SHIFT;
+		current->everybuddy_region = vma->vm_start >> PAGE_SHIFT;
+	}
+}
+
+static __always_inline void everybuddy_end_fault(void)
+{
+	if (static_branch_unlikely(&everybuddy_hints_key))
+		current->everybuddy_left = 0;
 }
 
 /* Frees pages, or postpones that and returns false. Preemption is disabled. */
@@ -151,6 +180,8 @@ static inline void everybuddy_free_pages(struct zone *zone, struct page *page, u
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }
 static inline long everybuddy_buffered_pages(struct zone *zone) { return 0; }
+static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address) { }
+static inline void everybuddy_end_fault(void) { }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }
 static inline void everybuddy_count_free(struct zone *zone) { }
 

@@ -40,9 +40,17 @@ typedef int64_t s64;
 #define EVERYBUDDY_MAX_RANGES 32
 #define EVERYBUDDY_ORDERS 19
 
+/* What a kernel knows about a request. Frames of the same origin are often requested one after the other. */
+struct everybuddy_origin {
+	u32 task;
+	u32 region; /* the mapping that the frame is for */
+	u32 left; /* frames of that mapping from this one on */
+};
+
 /* A system. It lives in the memory in which it was built, and starts with functions that are compiled for its kind. */
 struct everybuddy {
 	s64 (*allocate)(struct everybuddy *frames, u16 cpu, u8 order, u8 flags);
+	s64 (*allocate_for)(struct everybuddy *frames, u16 cpu, u8 order, u8 flags, const struct everybuddy_origin *origin);
 	int (*free)(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
 	int (*free_part)(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
 };
@@ -65,6 +73,7 @@ struct everybuddy_state {
 	u64 misuses; /* frees that were refused */
 	u32 services; /* if not 0, call everybuddy_serve() from time to time */
 	u32 max_order;
+	u32 hints; /* 1 if everybuddy_allocate_for() differs from everybuddy_allocate() */
 	u64 free_blocks[EVERYBUDDY_ORDERS];
 };
 
@@ -89,6 +98,13 @@ struct everybuddy *everybuddy_build(const char *spec, const struct everybuddy_ra
 static inline s64 everybuddy_allocate(struct everybuddy *frames, u16 cpu, u8 order, u8 flags)
 {
 	return frames->allocate(frames, cpu, order, flags);
+}
+
+/* The same, for a system that reads hints: its state says so. */
+static inline s64 everybuddy_allocate_for(struct everybuddy *frames, u16 cpu, u8 order, u8 flags,
+					  const struct everybuddy_origin *origin)
+{
+	return frames->allocate_for(frames, cpu, order, flags, origin);
 }
 
 /* Frees 2^order frames. Returns 0, or an error, which changes nothing. */

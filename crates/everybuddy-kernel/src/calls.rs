@@ -56,6 +56,8 @@ pub struct State {
     pub services: u32,
     /// The order of the largest block.
     pub max_order: u32,
+    /// 1 if the system reads hints.
+    pub hints: u32,
     /// Free blocks by order.
     pub free_blocks: [u64; Order::LIMIT.index() + 1],
 }
@@ -252,6 +254,7 @@ pub extern "C" fn everybuddy_state(frames: &Frames, cpu: u16) -> State {
         metadata_bytes: system.metadata_bytes() as u64,
         services: u32::try_from(system.services().len()).unwrap_or(0),
         max_order: u32::from(system.max_order().get()),
+        hints: system.uses_hints().into(),
         free_blocks: snapshot.free_blocks.map(u64::from),
         ..State::default()
     };

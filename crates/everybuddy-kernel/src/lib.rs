@@ -39,4 +39,4 @@ mod tests;
 pub use calls::*;
 pub use frames::Frames;
 pub use gate::{Gate, Machine, PreemptionDisabled, SlowPaths};
-pub use operations::Operations;
+pub use operations::{Operations, Origin};

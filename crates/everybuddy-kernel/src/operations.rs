@@ -9,12 +9,25 @@
 //! only place that pairs them.
 
 use everybuddy::{
-    AllocateError, Block, CpuId, Flags, FrameAllocator, FreeError, Order, Pfn, Release, Request,
+    AllocateError, Block, CpuId, Flags, FrameAllocator, FreeError, Hint, Order, Pfn, Release,
+    Request,
 };
 
 use crate::codes;
 use crate::frames::Frames;
 use crate::gate::{Gate, Machine, PreemptionDisabled, count};
+
+/// What a kernel knows about a request: a [`Hint`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Origin {
+    /// The task.
+    pub task: u32,
+    /// The mapping that the frame is for.
+    pub region: u32,
+    /// The frames of that mapping from this one on.
+    pub left: u32,
+}
 
 /// Functions with the conventions of C; `struct everybuddy` of the header starts with them.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +35,8 @@ use crate::gate::{Gate, Machine, PreemptionDisabled, count};
 pub struct Operations {
     /// Allocates a block of 2^order frames. Returns the first frame, or an error as a negative number.
     pub allocate: extern "C" fn(&Frames, u16, u8, u8) -> i64,
+    /// The same, for a system that reads hints.
+    pub allocate_for: extern "C" fn(&Frames, u16, u8, u8, &Origin) -> i64,
     /// Frees a block of 2^order frames. Returns 0, or an error as a negative number; nothing changes then.
     pub free: extern "C" fn(&Frames, u16, u64, u8) -> i32,
     /// Frees 2^order frames that are a block, a part of one, or several. Returns 0, or an error as a negative number;
@@ -34,6 +49,7 @@ impl Operations {
     pub(crate) fn of<A: FrameAllocator<Machine>>() -> Self {
         Self {
             allocate: allocate::<A>,
+            allocate_for: allocate_for::<A>,
             free: free::<A, false>,
             free_part: free::<A, true>,
         }
@@ -53,12 +69,36 @@ extern "C" fn allocate<A: FrameAllocator<Machine>>(
     order: u8,
     flags: u8,
 ) -> i64 {
+    allocate_with::<A>(frames, cpu, order, flags, Hint::NONE)
+}
+
+extern "C" fn allocate_for<A: FrameAllocator<Machine>>(
+    frames: &Frames,
+    cpu: u16,
+    order: u8,
+    flags: u8,
+    origin: &Origin,
+) -> i64 {
+    let Origin { task, region, left } = *origin;
+    let hint = Hint { task, region, left };
+    allocate_with::<A>(frames, cpu, order, flags, hint)
+}
+
+#[inline(always)]
+fn allocate_with<A: FrameAllocator<Machine>>(
+    frames: &Frames,
+    cpu: u16,
+    order: u8,
+    flags: u8,
+    hint: Hint,
+) -> i64 {
     let (Some(gate), Some(order)) = (frames.gate(CpuId(cpu)), Order::new(order)) else {
         return impossible(order).into();
     };
     let flags = Flags::from_bits(flags);
     let allocate = |token: &mut PreemptionDisabled| {
-        system_of::<A>(frames).allocate(token, Request::order(order).with_flags(flags))
+        let request = Request::order(order).with_flags(flags);
+        system_of::<A>(frames).allocate(token, request.with_hint(hint))
     };
     match gate.pass(CpuId(cpu), allocate) {
         Some(Ok(pfn)) => frames.physical(pfn),

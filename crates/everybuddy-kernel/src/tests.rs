@@ -316,6 +316,52 @@ fn slow_paths_are_counted() {
     assert_eq!(everybuddy_buffered(frames), 0);
 }
 
+#[test]
+fn hints_reach_systems_that_read_them() {
+    for (spec, reads) in [("spring", true), ("lbs-31", false), ("everybuddy", false)] {
+        let frames = built(spec, &RANGES, 0).expect("it is built");
+        assert_eq!(
+            everybuddy_state(frames, 0).hints,
+            u32::from(reads),
+            "{spec}"
+        );
+        // Runs of eight frames, whose mapping ends with them.
+        let mut taken = Vec::new();
+        for region in 0..16 {
+            for left in (1..=8).rev() {
+                let task = 7;
+                let origin = Origin { task, region, left };
+                taken.push((frames.operations.allocate_for)(frames, 0, 0, 0, &origin));
+            }
+        }
+        assert!(taken.iter().all(|frame| *frame > 0), "{spec}");
+        for frame in taken {
+            assert_eq!(everybuddy_free(frames, 0, frame as u64, 0), 0, "{spec}");
+        }
+        assert_all_free(frames, spec);
+    }
+    // A request for the last page of its mapping refills no more than itself, where that is predicted.
+    let refills = |left| {
+        let frames = built("spring+predict=region+batch=4", &RANGES, 0).expect("it is built");
+        for _ in 0..64 {
+            let origin = Origin {
+                task: 1,
+                region: 2,
+                left,
+            };
+            let frame = (frames.operations.allocate_for)(frames, 0, 0, 0, &origin);
+            assert!(frame > 0);
+        }
+        everybuddy_state(frames, 0).refills
+    };
+    assert!(
+        refills(1) > 2 * refills(64),
+        "{} {}",
+        refills(1),
+        refills(64)
+    );
+}
+
 /// Returns the words of `text` between two texts.
 fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
     let (_, rest) = text
@@ -410,6 +456,6 @@ fn the_header_declares_what_the_functions_are() {
         assert_eq!(of_c.collect::<Vec<_>>(), of_rust.collect::<Vec<_>>(), "{c}");
     }
     assert_eq!(size_of::<Range>(), 16);
-    assert_eq!(size_of::<State>(), 9 * 8 + 2 * 4 + 19 * 8);
+    assert_eq!(size_of::<State>(), 9 * 8 + 4 * 4 + 19 * 8);
     assert_eq!(size_of::<Option<&Frames>>(), size_of::<*const u8>());
 }

@@ -412,6 +412,11 @@ pub trait FrameAllocator<P: Platform>: Sync {
         0
     }
 
+    /// Returns `true` if the system reads the hints of requests. A caller may omit them otherwise. O(1).
+    fn uses_hints(&self) -> bool {
+        false
+    }
+
     /// Returns the present use of a frame, or `None` outside the span.
     ///
     /// A hint while other CPUs work. O(orders), no lock.

@@ -569,6 +569,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         self.front.cached_frames_of(cpu)
     }
 
+    fn uses_hints(&self) -> bool {
+        F::USES_HINTS
+    }
+
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
         let frame = self.zone.table().frame(pfn)?;
         self.zone.table().holder(frame).map(|(_, state)| state)

@@ -81,6 +81,9 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
     /// they accept by an atomic exchange of the tag.
     const ROUTES: bool = false;
 
+    /// Whether requests and frees with hints are treated otherwise than those without.
+    const USES_HINTS: bool = false;
+
     /// Returns the CPU whose list a freed block belongs to, or `None` if that is the list of the freeing CPU.
     #[inline(always)]
     fn home(&self, head: Frame) -> Option<CpuId> {
@@ -420,6 +423,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
 
 impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, A> {
     const CACHES: bool = true;
+    const USES_HINTS: bool = L::USES_HINTS;
 
     fn cpus(&self) -> u16 {
         self.slots.len() as u16

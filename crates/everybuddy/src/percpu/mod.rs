@@ -53,6 +53,9 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     /// Whether the layer ever caches a block.
     const CACHES: bool;
 
+    /// Whether the layer reads hints.
+    const USES_HINTS: bool = false;
+
     /// Returns the number of CPUs that have lists.
     fn cpus(&self) -> u16;
 

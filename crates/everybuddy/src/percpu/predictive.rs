@@ -353,6 +353,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
 
 impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK> {
     const TAGS: bool = CHECK;
+    const USES_HINTS: bool = true;
 
     #[inline(always)]
     fn caches(&self, order: Order) -> bool {
