@@ -109,8 +109,8 @@ if [ "${1:-}" = object ]; then
         crates/everybuddy-kernel/src/lib.rs
     # Links what the functions of the header reach, also of `core`, into few sections.
     header=crates/everybuddy-kernel/include/everybuddy_kernel.h
-    mapfile -t calls < <(grep -v -e '^static inline' -e '^\( \*\|/\*\)' "$header" | grep -oE '\beverybuddy_[a-z_]+\(' |
-        tr -d '(' | grep -vx everybuddy_panic | sort -u)
+    mapfile -t calls < <(grep '^[a-z]' "$header" | grep -v '^static inline' | grep -oE '\beverybuddy_[a-z_]+\(' | tr -d '(' |
+        grep -vx everybuddy_panic | sort -u)
     cat >"$folder/sections" <<'SECTIONS'
 SECTIONS {
     .text : { *(.text .text.*) }

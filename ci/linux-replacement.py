@@ -1,7 +1,7 @@
 """The results of booting a kernel with replaced page allocators, as aligned tables:
 linux-replacement.py VERSION ROWS LOG...
 
-ROWS is written: the second table as JSON lines, in the format of all results.
+ROWS is written: the first two tables as JSON lines, in the format of all results.
 
 Fails if a system did not boot, if a load failed, if pages were lost, or if the kernel reported anything that is not expected.
 """
@@ -20,9 +20,23 @@ LOADS = ["boot", "storms", "hog", "age", "freed"]
 
 table = [["system", *COLUMNS, "result"]]
 unusable = [["system", *(f"{load} (%)" for load in LOADS)]]
+# What the systems count themselves, in all zones, from boot to the last check.
+COUNTERS = ["refills", "drains", "contended", "reclaims", "nested", "postponed", "spares"]
+counters = [["system", *COUNTERS]]
 rows = []
 faults = []
 version, output, *paths = sys.argv[1:]
+
+
+def common(name):
+    """What all rows of a system have."""
+    return {
+        "experiment": "linux-loads", "system": name.partition("+")[0], "options": name.partition("+")[2],
+        "platform": f"linux:qemu {version}", "cpus": 2, "seed": None, "operation": "all", "order": None, "unit": "1",
+        "expected": None, "simulated": False,
+    }
+
+
 for path in paths:
     text = open(path, encoding="utf-8", errors="replace").read()
     name = re.search(r"replacement-(.*)\.log", path).group(1)
@@ -67,12 +81,14 @@ for path in paths:
         indices = [1 - int(blocks) / int(free) for _, free, blocks in counted]
         unusable.append([known, *(f"{100 * index:.1f}" for index in indices)])
         for (load, _, _), index in zip(counted, indices):
-            rows.append({
-                "experiment": "linux-blocks", "source": load, "system": known.partition("+")[0],
-                "options": known.partition("+")[2], "platform": f"linux:qemu {version}", "cpus": 2, "seed": None,
-                "operation": "all", "order": 9, "metric": "unusable_index", "statistic": "value", "value": index,
-                "unit": "1", "expected": None, "simulated": False,
-            })
+            own_row = {"source": load, "order": 9, "metric": "unusable_index", "statistic": "value", "value": index}
+            rows.append(common(known) | own_row)
+    if is_replaced:
+        last = text[text.rfind("guest: online"):]
+        counts = [sum(map(int, re.findall(rf"\b{what}=(\d+)", last[last.find("ok: zone"):]))) for what in COUNTERS]
+        counters.append([name, *counts])
+        for what, value in zip(COUNTERS, counts):
+            rows.append(common(name) | {"source": "all loads", "metric": what, "statistic": "count", "value": value})
     need("the steps did not end", count("guest: done") == 1)
     own += found_in(text)
     table.append([*row, "FAILED" if own else "passed"])
@@ -83,6 +99,9 @@ with open(output, "w", encoding="utf-8") as file:
         file.write(json.dumps(row, separators=(",", ":")) + "\n")
 print("Free memory outside free blocks of 2 MiB and more, after each load. `linux+compaction`: compacted before each count.")
 aligned(unusable)
+print()
+print("What the systems count, in all loads on two virtual CPUs. `contended`: locks that the other CPU held.")
+aligned(counters)
 print()
 print(f"Linux {version} with each system in the place of its page allocator.")
 show(table, faults)

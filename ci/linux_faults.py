@@ -7,7 +7,7 @@ import sys
 # requests may fail.
 FAULTS = re.compile(
     r"Bad page|BUG|Oops|corrupt|general protection|soft lockup|\bstall|Kernel panic|(?<!storm: )page allocation failure|FAILED|"
-    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c:\d+ everybuddy_not_freed)"
+    r"unable to handle|double fault|WARNING: (?!.*everybuddy\.c:\d+(?: at)? everybuddy_not_freed)"
 )
 
 
@@ -17,7 +17,8 @@ def found_in(text):
 
 
 def aligned(table):
-    """Prints an aligned table."""
+    """Prints an aligned table, whose rows may lack their last cells."""
+    table = [[*line, *[""] * (len(table[0]) - len(line))] for line in table]
     widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
     for line in table:
         print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")

@@ -3,41 +3,42 @@
 # what they printed. The list is that of a patch of 2007 for locks held while batches of pages are freed, as far as it does
 # not need a disk: `mab` does what its namesake, the Modified Andrew Benchmark, does before it compiles.
 cd /tmp || exit 1
+set -o pipefail
 source=/mnt
 
 mab() { # INSTANCE
-    mkdir -p "copy$1"
-    cp -r $source/lib "copy$1/"
-    find "copy$1" -type f -size +0 | sort | xargs ls -l --time-style=+ | cksum
+    mkdir -p "copy$1" && cp -r $source/lib "copy$1/" || return 1
+    find "copy$1" -type f -size +0 | sort | xargs ls -l --time-style=+ | cksum || return 1
     find "copy$1" -type f -print0 | sort -z | xargs -0 cat | cksum
 }
 
-find_text() { grep -rl 'no file has this text' "copy$1" | wc -l; }
+# The files without it are all.
+find_text() { grep -rL 'no file has this text' "copy$1" | sort | cksum; }
 
 config() {
     local header
-    for header in stdio.h sys/mman.h pthread.h zlib.h no.h linux/fs.h ncurses.h math.h signal.h sys/epoll.h gelf.h none.h; do
+    for header in stdio.h sys/mman.h pthread.h no.h linux/fs.h none.h math.h signal.h sys/epoll.h stdlib.h unistd.h fcntl.h; do
         echo "#include <$header>" | gcc -x c -c -o "probe$1.o" - 2>/dev/null && echo "has $header"
     done
+    [ -s "probe$1.o" ]
 }
 
 compile() {
     local file objects=()
     for file in conf confdata expr lexer.lex menu parser.tab preprocess symbol util; do
-        gcc -O1 -I$source/scripts/include -I$source/scripts/kconfig -c "$source/scripts/kconfig/$file.c" -o "$file$1.o"
+        gcc -O1 -I$source/scripts/include -I$source/scripts/kconfig -c "$source/scripts/kconfig/$file.c" -o "$file$1.o" ||
+            return 1
         objects+=("$file$1.o")
     done
-    gcc -o "conf$1" "${objects[@]}"
-    cksum <"conf$1"
+    gcc -o "conf$1" "${objects[@]}" && cksum <"conf$1"
 }
 
-disassemble() { objdump -d $source/mm/page_alloc.o $source/mm/memory.o $source/mm/slub.o | grep -c mov; }
+disassemble() { objdump -d $source/mm/page_alloc.o $source/mm/memory.o $source/mm/slub.o | grep mov | cksum; }
 
 write_zeros() {
     local time
     for time in 1 2 3 4 5 6 7 8; do
-        dd if=/dev/zero of="zeros$1" bs=16k count=2048 2>/dev/null
-        rm "zeros$1"
+        dd if=/dev/zero of="zeros$1" bs=16k count=2048 2>/dev/null && stat -c %s "zeros$1" && rm "zeros$1" || return 1
     done
 }
 
@@ -47,9 +48,14 @@ map_and_unmap() { ./storm map 30; }
 
 for program in mab find_text config compile disassemble write_zeros fork_and_exec map_and_unmap; do
     begin=${EPOCHREALTIME/./}
+    running=()
     for instance in $(seq "$(nproc)"); do
         $program "$instance" >"out$instance" 2>&1 &
+        running+=($!)
     done
-    wait
-    echo "program $program us=$((${EPOCHREALTIME/./} - begin)) sum=$(cat out* | cksum | cut -d' ' -f1)"
+    failed=
+    for job in "${running[@]}"; do wait "$job" || failed=yes; done
+    end=${EPOCHREALTIME/./}
+    [ -z "$failed" ] || { echo "FAILED: $program" && cat out*; }
+    echo "program $program us=$((end - begin)) sum=$(cat out* | cksum | cut -d' ' -f1)"
 done

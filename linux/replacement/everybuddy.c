@@ -27,6 +27,9 @@
 #include <linux/smp.h>
 #include <linux/vmstat.h>
 
+/* The most pages in a list of a CPU, unless an option says more. */
+#define LIST_MAX 4096
+
 #define WHY_BYTES 512
 
 DEFINE_STATIC_KEY_FALSE(everybuddy_key);
@@ -113,7 +116,7 @@ static bool __init build(struct zone *zone, char *why)
 	if (!own->frames)
 		return false;
 	state = everybuddy_state(own->frames, 0);
-	own->scarce = frames / 4;
+	own->kept = (long)nr_cpu_ids * (LIST_MAX + EVERYBUDDY_UNCOUNTED);
 	own->refused = NR_PAGE_ORDERS;
 	own->has_services = state.services;
 	/* Everything is allocated, in large blocks; memblock and others free parts of them. */
@@ -231,9 +234,10 @@ static struct page *pop_spare(unsigned int order)
 	if (own->spares.count[order]) {
 		page = own->spares.pages[order][--own->spares.count[order]];
 		own->spares_used++;
-		own->is_short = true;
-		__this_cpu_write(everybuddy_has_chores, true);
 	}
+	/* Also if there was none: memory may have been exhausted when they were filled last. */
+	own->is_short = true;
+	__this_cpu_write(everybuddy_has_chores, true);
 	local_irq_restore(flags);
 	return page;
 }
@@ -277,17 +281,18 @@ static void fill_spares(struct chores *own)
 	}
 }
 
-/* After an operation, not in an interrupt that arrived during one. Preemption is disabled. */
+/* After an operation. Preemption is disabled. */
 void everybuddy_do_chores(void)
 {
 	struct chores *own = this_cpu_ptr(&chores);
 
+	/* An interrupt may have arrived during an operation, and would postpone again what it frees. */
+	if (!in_task())
+		return;
 	__this_cpu_write(everybuddy_has_chores, false);
 	free_postponed(own);
-	if (own->is_short && in_task())
+	if (own->is_short)
 		fill_spares(own);
-	else if (own->is_short)
-		__this_cpu_write(everybuddy_has_chores, true);
 }
 
 static void drain_here(void *unused)

@@ -22,8 +22,8 @@
 /* What stands in the place of a zone's free lists. Without NUMA, a zone has one. */
 struct everybuddy_zone {
 	struct everybuddy *frames;
-	/* With at most this many free pages, it matters how many are in lists of CPUs. */
-	long scarce;
+	/* The most free pages that CPUs may keep to themselves, or have allocated without counting that. */
+	long kept;
 	/* The change of the number of free pages that a CPU has not added to the zone's counter. */
 	local_t __percpu *uncounted;
 	/* From this order on, a request has failed since a block was last seen. */
@@ -79,9 +79,13 @@ void everybuddy_count_now(struct zone *zone);
 /* The pages of a zone that are in lists of CPUs, or counted as free and allocated. */
 long everybuddy_unusable(struct zone *zone);
 
+/* Whether free pages are so few that a watermark might be reached, if what CPUs keep is subtracted. */
 static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 {
-	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= zone->everybuddy->scarce;
+	/* Watermarks can be boosted to more than twice their value. */
+	long most = zone->everybuddy->kept + 3 * zone->_watermark[WMARK_HIGH] + zone->lowmem_reserve[MAX_NR_ZONES - 1];
+
+	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= most;
 }
 
 /* The free pages that only some CPUs can allocate; 0 while many others are free. Every request asks. */
@@ -92,7 +96,7 @@ static __always_inline long everybuddy_buffered_pages(struct zone *zone)
 
 /*
  * Adds a change of the number of free pages to what this CPU has not counted, which is little. Preemption is disabled.
- * Interrupts are enabled, and may call this, too.
+ * Interrupts may arrive, and call this, too.
  */
 static __always_inline void everybuddy_count(struct zone *zone, long change)
 {
@@ -128,10 +132,11 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 	return pfn_to_page(frame);
 }
 
-/* Between these two, requests of this task are for a page of a mapping. */
+/* Between these two, most requests of this task are for a page of a mapping. */
 static __always_inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address)
 {
-	if (static_branch_unlikely(&everybuddy_hints_key)) {
+	/* A stack grows downwards: what follows is not known. */
+	if (static_branch_unlikely(&everybuddy_hints_key) && !(vma->vm_flags & VM_GROWSDOWN)) {
 		current->everybuddy_left = (vma->vm_end - address) >> PAGE_SHIFT;
 		current->everybuddy_region = vma->vm_start >> PAGE_SHIFT;
 	}

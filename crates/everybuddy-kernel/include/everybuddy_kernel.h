@@ -4,7 +4,7 @@
  *
  * A caller of every function with a CPU runs on that CPU with preemption disabled, or in an interrupt of it. An interrupt
  * handler may call during an operation: it then bypasses per-CPU lists, only tries locks, and gets EVERYBUDDY_BUSY if one
- * is held. No call is permitted in a non-maskable interrupt. No function sleeps.
+ * is held. A non-maskable interrupt may call, too, and may then wait for a lock that another CPU holds. No function sleeps.
  *
  * The managed memory is never accessed. All metadata lies in the memory that is given to everybuddy_build().
  */

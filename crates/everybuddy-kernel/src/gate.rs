@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! At most one token of a gate exists. The gate is written by its own CPU alone, so it needs no atomic
-//! read-modify-write: an interrupt between the read and the write has closed and opened the gate before it returns.
+//! read-modify-write: an interrupt between the read and the write has closed and opened the gate before it returns. The
+//! counters are written in the same way, and an interrupt of an interrupt may lose one event.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 

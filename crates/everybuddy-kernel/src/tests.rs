@@ -434,8 +434,13 @@ fn the_header_declares_what_the_functions_are() {
         constants += 1;
     }
     assert_eq!(constants, 2 + codes.matches(": i32 = ").count());
-    // The fields of both structures, in their order.
-    for (c, rust) in [("everybuddy_range", "Range"), ("everybuddy_state", "State")] {
+    // The fields of all structures, in their order.
+    let operations = include_str!("operations.rs");
+    for (c, rust, source) in [
+        ("everybuddy_range", "Range", source),
+        ("everybuddy_state", "State", source),
+        ("everybuddy_origin", "Origin", operations),
+    ] {
         let of_c = between(header, &format!("struct {c} {{\n"), "};");
         let of_c = of_c.lines().map(|line| {
             let mut words = between(line, "\t", ";").split_whitespace();
