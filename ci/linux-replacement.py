@@ -88,7 +88,7 @@ for path in paths:
         counts = [sum(map(int, re.findall(rf"\b{what}=(\d+)", last[last.find("ok: zone"):]))) for what in COUNTERS]
         counters.append([name, *counts])
         for what, value in zip(COUNTERS, counts):
-            rows.append(common(name) | {"source": "all loads", "metric": what, "statistic": "count", "value": value})
+            rows.append(common(name) | {"source": "loads", "metric": what, "statistic": "count", "value": value})
     need("the steps did not end", count("guest: done") == 1)
     own += found_in(text)
     table.append([*row, "FAILED" if own else "passed"])

@@ -13,7 +13,7 @@ mab() { # INSTANCE
 }
 
 # The files without it are all.
-find_text() { grep -rL 'no file has this text' "copy$1" | sort | cksum; }
+find_text() { { grep -rL "no file has this text" "copy$1" || [ $? = 1 ]; } | sort | cksum; }
 
 config() {
     local header

@@ -1,5 +1,5 @@
 //! The functions of the header `include/everybuddy_kernel.h`, which describes them for callers in C. Those that are
-//! called often are in `operations`.
+//! called often are in `frames`.
 //!
 //! # Invariants
 //! No function panics on any argument that the header permits. A test compares each declaration of the header with what

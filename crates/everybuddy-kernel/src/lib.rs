@@ -8,7 +8,6 @@
 //! |---|---|
 //! | `gate` | the token of a CPU whose preemption is disabled, and the counters of that CPU |
 //! | `frames` | a system in the memory that the kernel provides, and the operations on it |
-//! | `operations` | the calls that allocate and free, compiled for each system |
 //! | `codes` | errors as numbers, and their texts |
 //! | `calls` | the functions of the header |
 //! | `panic` | a panic calls the kernel; only in the object |
@@ -17,8 +16,8 @@
 //! - A token stands for disabled preemption and not for disabled interrupts. An interrupt handler that arrives during
 //!   an operation finds its CPU's gate closed. It uses the nested operations of the allocators, which take no per-CPU
 //!   list and only try locks. So no lock has to save interrupt flags, and no operation disables interrupts.
-//! - A system is called indirectly, because it is chosen at boot. An allocation or a free is one such call, of a function
-//!   that is compiled for the system. All other calls go through the trait object.
+//! - A system is called indirectly, because it is chosen at boot. An allocation or a free is one such call, of a
+//!   function that is compiled for the system.
 //!
 //! # Invariants
 //! The allocators are those of the crate `everybuddy`, without any change. Nothing here allocates memory, uses floating
@@ -30,13 +29,11 @@ mod calls;
 mod codes;
 mod frames;
 mod gate;
-mod operations;
 #[cfg(target_os = "none")]
 mod panic;
 #[cfg(test)]
 mod tests;
 
 pub use calls::*;
-pub use frames::Frames;
+pub use frames::{Frames, Operations, Origin};
 pub use gate::{Gate, Machine, PreemptionDisabled, SlowPaths};
-pub use operations::{Operations, Origin};

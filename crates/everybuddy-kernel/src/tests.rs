@@ -399,7 +399,7 @@ fn the_header_declares_what_the_functions_are() {
     assert_eq!(declared, names(source, "extern \"C\" fn everybuddy_"));
     // The operations with which a system starts, and the functions that call them.
     let of_rust = between(
-        include_str!("operations.rs"),
+        include_str!("frames.rs"),
         "pub struct Operations {\n",
         "\n}",
     );
@@ -435,7 +435,7 @@ fn the_header_declares_what_the_functions_are() {
     }
     assert_eq!(constants, 2 + codes.matches(": i32 = ").count());
     // The fields of all structures, in their order.
-    let operations = include_str!("operations.rs");
+    let operations = include_str!("frames.rs");
     for (c, rust, source) in [
         ("everybuddy_range", "Range", source),
         ("everybuddy_state", "State", source),
