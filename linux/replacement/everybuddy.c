@@ -6,7 +6,7 @@
  * of. Preparation and checks of pages, watermarks, reclaim and statistics stay Linux's.
  *
  * An operation disables preemption, not interrupts. An interrupt that arrives during an operation may find a lock of its
- * own CPU held: it gets one of a few spare blocks, and what it frees is postponed until the next operation there. An NMI
+ * own CPU held: it gets one of a few spare blocks, and what it frees is postponed until the next free there. An NMI
  * gets no spare block.
  */
 #define pr_fmt(text) "everybuddy: " text
@@ -116,7 +116,6 @@ static bool __init build(struct zone *zone, char *why)
 	if (!own->frames)
 		return false;
 	state = everybuddy_state(own->frames, 0);
-	own->kept = (long)nr_cpu_ids * (LIST_MAX + EVERYBUDDY_UNCOUNTED);
 	own->refused = NR_PAGE_ORDERS;
 	own->has_services = state.services;
 	/* Everything is allocated, in large blocks; memblock and others free parts of them. */
@@ -162,16 +161,32 @@ void __init everybuddy_boot(void)
 	static_branch_enable(&everybuddy_key);
 }
 
-s64 everybuddy_allocate_hinted(struct zone *zone, unsigned int cpu, unsigned int order, u8 flags)
+void everybuddy_set_scarce(void)
 {
-	struct everybuddy *frames = zone->everybuddy->frames;
-	struct everybuddy_origin origin;
+	struct zone *zone;
+
+	if (!everybuddy_enabled())
+		return;
+	for_each_populated_zone(zone) {
+		long reserve = 0;
+		unsigned int at;
+
+		for (at = 0; at < MAX_NR_ZONES; at++)
+			reserve = max(reserve, zone->lowmem_reserve[at]);
+		/* Watermarks can be boosted to more than twice their value. */
+		zone->everybuddy->scarce = reserve + 3 * zone->_watermark[WMARK_HIGH] +
+					   (long)nr_cpu_ids * (LIST_MAX + EVERYBUDDY_UNCOUNTED);
+	}
+}
+
+s64 everybuddy_allocate_hinted(struct everybuddy_zone *own, unsigned int cpu, unsigned int order, u8 flags)
+{
+	struct everybuddy_origin origin = { current->pid, current->everybuddy_region, current->everybuddy_left };
 
 	/* An interrupt has another origin than the task that it interrupts. */
-	if (!current->everybuddy_left || !in_task())
-		return static_call(everybuddy_allocate_now)(frames, cpu, order, flags);
-	origin = (struct everybuddy_origin){ current->pid, current->everybuddy_region, current->everybuddy_left };
-	return static_call(everybuddy_allocate_for_now)(frames, cpu, order, flags, &origin);
+	if (!in_task())
+		return static_call(everybuddy_allocate_now)(own->frames, cpu, order, flags);
+	return static_call(everybuddy_allocate_for_now)(own->frames, cpu, order, flags, &origin);
 }
 
 /* Adds what a CPU has not counted yet to the free pages of a zone. */
@@ -267,7 +282,7 @@ static void fill_spares(struct chores *own)
 
 			if (frame < 0)
 				return;
-			everybuddy_count(zone, -(1l << order));
+			everybuddy_count(zone, zone->everybuddy, -1l << order);
 			page = pfn_to_page(frame);
 			local_irq_save(flags);
 			if (own->spares.count[order] < SPARES) {
@@ -281,7 +296,7 @@ static void fill_spares(struct chores *own)
 	}
 }
 
-/* After an operation. Preemption is disabled. */
+/* After a free, or before a search. Preemption is disabled. */
 void everybuddy_do_chores(void)
 {
 	struct chores *own = this_cpu_ptr(&chores);
@@ -341,6 +356,12 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 	struct page *spare;
 	int attempt;
 
+	/* A CPU that only allocates frees what it postponed here. */
+	if (this_cpu_read(everybuddy_has_chores)) {
+		preempt_disable();
+		everybuddy_do_chores();
+		preempt_enable();
+	}
 	/* Large blocks are worth a search only after reclaim, which drains all CPUs itself. */
 	if (order > PAGE_ALLOC_COSTLY_ORDER)
 		may_wait = false;
@@ -356,7 +377,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 		/* Not to wait for a CPU that is not in the kernel. */
 		frame = everybuddy_allocate(own->frames, get_cpu(), order, flags);
 		if (frame >= 0)
-			everybuddy_count(zone, -(1l << order));
+			everybuddy_count(zone, own, -1l << order);
 		put_cpu();
 		if (frame >= 0)
 			return pfn_to_page(frame);

@@ -22,8 +22,8 @@
 /* What stands in the place of a zone's free lists. Without NUMA, a zone has one. */
 struct everybuddy_zone {
 	struct everybuddy *frames;
-	/* The most free pages that CPUs may keep to themselves, or have allocated without counting that. */
-	long kept;
+	/* With at most this many free pages, a watermark might be reached if what CPUs keep is subtracted. */
+	long scarce;
 	/* The change of the number of free pages that a CPU has not added to the zone's counter. */
 	local_t __percpu *uncounted;
 	/* From this order on, a request has failed since a block was last seen. */
@@ -38,6 +38,9 @@ static __always_inline bool everybuddy_enabled(void)
 {
 	return static_branch_unlikely(&everybuddy_key);
 }
+
+/* Notes how many free pages are few, after watermarks or reserves have changed. */
+void everybuddy_set_scarce(void);
 
 /* Builds a system for each zone in memory from memblock. All pages are allocated until memblock frees them. */
 void everybuddy_boot(void);
@@ -64,11 +67,11 @@ DECLARE_STATIC_KEY_FALSE(everybuddy_hints_key);
 /* The largest change, in free pages, that a CPU may keep to itself before it changes the zone's counter. */
 #define EVERYBUDDY_UNCOUNTED 32
 
-/* Whether this CPU has something to do after its next operation. */
+/* Whether this CPU has something to do after its next free. */
 DECLARE_PER_CPU(bool, everybuddy_has_chores);
 
 /* Tells the system what the page fault that runs knows, if that matters. */
-s64 everybuddy_allocate_hinted(struct zone *zone, unsigned int cpu, unsigned int order, u8 flags);
+s64 everybuddy_allocate_hinted(struct everybuddy_zone *own, unsigned int cpu, unsigned int order, u8 flags);
 
 /* The rest of what follows, where the short way ends. */
 struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_t gfp, u8 flags, s64 frame);
@@ -79,13 +82,9 @@ void everybuddy_count_now(struct zone *zone);
 /* The pages of a zone that are in lists of CPUs, or counted as free and allocated. */
 long everybuddy_unusable(struct zone *zone);
 
-/* Whether free pages are so few that a watermark might be reached, if what CPUs keep is subtracted. */
 static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 {
-	/* Watermarks can be boosted to more than twice their value. */
-	long most = zone->everybuddy->kept + 3 * zone->_watermark[WMARK_HIGH] + zone->lowmem_reserve[MAX_NR_ZONES - 1];
-
-	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= most;
+	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= zone->everybuddy->scarce;
 }
 
 /* The free pages that only some CPUs can allocate; 0 while many others are free. Every request asks. */
@@ -98,12 +97,12 @@ static __always_inline long everybuddy_buffered_pages(struct zone *zone)
  * Adds a change of the number of free pages to what this CPU has not counted, which is little. Preemption is disabled.
  * Interrupts may arrive, and call this, too.
  */
-static __always_inline void everybuddy_count(struct zone *zone, long change)
+static __always_inline void everybuddy_count(struct zone *zone, struct everybuddy_zone *own, long change)
 {
 	unsigned long uncounted;
 
 	lockdep_assert_preemption_disabled();
-	uncounted = local_add_return(change, this_cpu_ptr(zone->everybuddy->uncounted));
+	uncounted = local_add_return(change, this_cpu_ptr(own->uncounted));
 	/* One comparison for both signs. */
 	if (unlikely(uncounted + EVERYBUDDY_UNCOUNTED > 2 * EVERYBUDDY_UNCOUNTED))
 		everybuddy_count_now(zone);
@@ -114,20 +113,19 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 							    int migratetype)
 {
 	u8 flags = EVERYBUDDY_NO_WAIT | migratetype << EVERYBUDDY_CLASS_SHIFT;
+	struct everybuddy_zone *own = zone->everybuddy;
 	unsigned int cpu = get_cpu();
 	s64 frame;
 
-	if (static_branch_unlikely(&everybuddy_hints_key))
-		frame = everybuddy_allocate_hinted(zone, cpu, order, flags);
+	if (static_branch_unlikely(&everybuddy_hints_key) && current->everybuddy_left)
+		frame = everybuddy_allocate_hinted(own, cpu, order, flags);
 	else
-		frame = static_call(everybuddy_allocate_now)(zone->everybuddy->frames, cpu, order, flags);
+		frame = static_call(everybuddy_allocate_now)(own->frames, cpu, order, flags);
 	if (unlikely(frame < 0)) {
 		put_cpu();
 		return everybuddy_alloc_slowly(zone, order, gfp, flags, frame);
 	}
-	everybuddy_count(zone, -(1l << order));
-	if (unlikely(__this_cpu_read(everybuddy_has_chores)))
-		everybuddy_do_chores();
+	everybuddy_count(zone, own, -1l << order);
 	put_cpu();
 	return pfn_to_page(frame);
 }
@@ -151,12 +149,12 @@ static __always_inline void everybuddy_end_fault(void)
 /* Frees pages, or postpones that and returns false. Preemption is disabled. */
 static __always_inline bool everybuddy_free_here(struct zone *zone, struct page *page, unsigned int order)
 {
-	int error = static_call(everybuddy_free_now)(zone->everybuddy->frames, smp_processor_id(), page_to_pfn(page),
-						     order);
+	struct everybuddy_zone *own = zone->everybuddy;
+	int error = static_call(everybuddy_free_now)(own->frames, smp_processor_id(), page_to_pfn(page), order);
 
 	if (unlikely(error))
 		return everybuddy_not_freed(page, order, error);
-	everybuddy_count(zone, 1l << order);
+	everybuddy_count(zone, own, 1l << order);
 	return true;
 }
 
@@ -180,6 +178,7 @@ void everybuddy_count_free(struct zone *zone);
 
 static inline bool everybuddy_enabled(void) { return false; }
 static inline void everybuddy_boot(void) { }
+static inline void everybuddy_set_scarce(void) { }
 static inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp, int migratetype) { return NULL; }
 static inline void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order) { }
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
