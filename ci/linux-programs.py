@@ -1,7 +1,7 @@
 """Times of whole programs in a user-mode Linux, from logs of its boots, as an aligned table: linux-programs.py ROWS LOG...
 
 ROWS is written: the same as JSON lines, in the format of all results. The systems are booted in turns, and speedups over
-Linux's own allocator are formed within turns. Fails if a program did not run or printed something else than in the other
+Linux's own allocator are formed within turns. Fails if a program did not run or printed something other than in the other
 boots, or if the kernel reported anything.
 """
 
@@ -37,7 +37,7 @@ for path in paths:
     for program, microseconds, printed in found:
         times.setdefault(program, {}).setdefault(known, {})[turn] = int(microseconds)
         if sums.setdefault(program, printed) != printed:
-            faults.append(f"{path}: {program} printed something else than in other boots")
+            faults.append(f"{path}: {program} printed something other than in other boots")
     booted = re.search(r"guest: Linux (\S+) with (\d+)", text)
     release, cpus = (booted[1], int(booted[2])) if booted else (release, cpus)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs programs, one instance for each CPU at the same time, and prints how long the slower one took and a checksum of
+# Runs programs, one instance for each CPU at the same time, and prints how long the slowest one took and a checksum of
 # what they printed. The list is that of a patch of 2007 for locks held while batches of pages are freed, as far as it does
 # not need a disk: `mab` does what its namesake, the Modified Andrew Benchmark, does before it compiles.
 cd /tmp || exit 1
@@ -12,7 +12,7 @@ mab() { # INSTANCE
     find "copy$1" -type f -print0 | sort -z | xargs -0 cat | cksum
 }
 
-# The files without it are all.
+# Lists the files without the text, which are all files.
 find_text() { { grep -rL "no file has this text" "copy$1" || [ $? = 1 ]; } | sort | cksum; }
 
 config() {

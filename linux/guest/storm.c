@@ -147,7 +147,7 @@ static int use_files(int worker, unsigned long mib)
 	return 0;
 }
 
-/* Files of 1 to 32 pages: as many as fit, of which at most two of five stay, and then replacements. */
+/* Files of 1 to 32 pages: as many as fit, then deletions until at most two fifths of the pages stay, then replacements. */
 static int age(int worker, unsigned long mib)
 {
 	unsigned long pages = (mib << 8) / WORKERS, files = pages / 16, used = 0, at, step;

@@ -27,7 +27,7 @@
 #include <linux/smp.h>
 #include <linux/vmstat.h>
 
-/* The most pages in a list of a CPU, unless an option says more. */
+/* The most pages in a list of a CPU. An option may permit more. */
 #define LIST_MAX 4096
 
 #define WHY_BYTES 512
@@ -356,7 +356,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 	struct page *spare;
 	int attempt;
 
-	/* A CPU that only allocates frees what it postponed here. */
+	/* A CPU that never frees would not reach its chores otherwise. */
 	if (this_cpu_read(everybuddy_has_chores)) {
 		preempt_disable();
 		everybuddy_do_chores();

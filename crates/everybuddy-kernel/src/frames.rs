@@ -316,7 +316,7 @@ extern "C" fn free<A: FrameAllocator<Machine>, const PART: bool>(
     }
 }
 
-/// Returns the error of a call with an order, or else a CPU, that no system has.
+/// Returns the error of a call whose order, or else whose CPU, does not exist.
 #[cold]
 #[inline(never)]
 fn impossible(order: u8) -> i32 {

@@ -190,8 +190,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Returns the place for a kind, to which a frame is freed.
     ///
     /// Most frees are of the same kind as the one before, so that place is used if the kind agrees. A processor then
-    /// need not wait for the kind, which it reads in the header of the frame's tree, before it reads the list. A pair
-    /// of hits took twice as long without this.
+    /// need not wait for the kind, which it reads in the header of the frame's tree, before it reads the list.
     #[inline(always)]
     pub(super) fn place_of_free(&self, kind: Kind) -> &Place<'m, P> {
         let last = self.last.get();
