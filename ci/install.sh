@@ -132,6 +132,8 @@ for tool in "$@"; do
         packages bc bc
         packages xz xz-utils
         packages patch patch
+        packages dbench dbench
+        packages sysbench sysbench
         [ -e /usr/include/gelf.h ] || packages libelf libelf-dev
         [ -e /usr/src/linux-source-6.12.tar.xz ] || packages linux-source linux-source-6.12
         packages /boot/vmlinuz-6.12 linux-headers-6.12-cloud-amd64 linux-image-6.12-cloud-amd64

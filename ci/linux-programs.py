@@ -13,7 +13,8 @@ import sys
 
 from linux_faults import aligned, found_in
 
-PROGRAMS = ["mab", "find_text", "config", "compile", "disassemble", "write_zeros", "fork_and_exec", "map_and_unmap"]
+PROGRAMS = ["mab", "find_text", "config", "compile", "disassemble", "write_zeros", "fork_and_exec", "map_and_unmap",
+            "write_memory", "serve_files"]
 # The 97.5th percentile of Student's distribution, by degrees of freedom.
 STUDENT = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201}
 

@@ -62,6 +62,7 @@ lacks() {
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
+        [ "$mode" != programs ] || for tool in dbench sysbench; do command -v $tool >/dev/null || echo $tool; done
         ;;
     esac
     [ -d "/usr/src/rustc-$(/usr/bin/rustc --version 2>/dev/null | cut -d' ' -f2)/library/core" ] || echo rust-web-src

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs programs, one instance for each CPU at the same time, and prints how long the slowest one took and a checksum of
-# what they printed. The list is that of a patch of 2007 for locks held while batches of pages are freed, as far as it does
-# not need a disk: `mab` does what its namesake, the Modified Andrew Benchmark, does before it compiles.
+# what they printed. From `mab` to `write_zeros`, they are programs with which Porter (2007) measured how long a lock is
+# held, as far as they do not need a disk; docs/experiments.md has that paper. `mab` does what its namesake, the Modified
+# Andrew Benchmark, does before it compiles. Then follow benchmarks that others use.
 cd /tmp || exit 1
 set -o pipefail
 source=/mnt
@@ -46,7 +47,9 @@ fork_and_exec() { ./storm exec 60; }
 
 map_and_unmap() { ./storm map 30; }
 
-for program in mab find_text config compile disassemble write_zeros fork_and_exec map_and_unmap; do
+write_memory() { sysbench memory --memory-block-size=32M --memory-total-size=4G run | grep -o 'transferred'; }
+
+for program in mab find_text config compile disassemble write_zeros fork_and_exec map_and_unmap write_memory; do
     begin=${EPOCHREALTIME/./}
     running=()
     for instance in $(seq "$(nproc)"); do
@@ -59,3 +62,9 @@ for program in mab find_text config compile disassemble write_zeros fork_and_exe
     [ -z "$failed" ] || { echo "FAILED: $program" && cat out*; }
     echo "program $program us=$((end - begin)) sum=$(cat out* | cksum | cut -d' ' -f1)"
 done
+
+# A file server's load, which is repeated until its time is over: the time that 1000 MB took.
+rm -rf copy* zeros*
+dbench -t 3 -c /usr/share/dbench/client.txt -D . "$(nproc)" >out 2>&1
+awk '/^Throughput/ { printf "program serve_files us=%d sum=0\n", 1e9 / $2; found = 1 } END { exit !found }' out ||
+    { echo "FAILED: serve_files" && cat out; }

@@ -12,7 +12,6 @@
 #define pr_fmt(text) "everybuddy: " text
 
 #include "everybuddy.h"
-#include "everybuddy_kernel.h"
 #include "everybuddy_test.h"
 
 #include <linux/debugfs.h>
@@ -49,7 +48,7 @@ struct spares {
 	unsigned int count[SPARE_ORDERS];
 };
 
-/* What a CPU does later, mostly after its next operation. */
+/* What a CPU does later, mostly after its next free. */
 struct chores {
 	local_t uncounted[MAX_NR_ZONES];
 	bool is_short; /* of spares */
@@ -177,16 +176,6 @@ void everybuddy_set_scarce(void)
 		zone->everybuddy->scarce = reserve + 3 * zone->_watermark[WMARK_HIGH] +
 					   (long)nr_cpu_ids * (LIST_MAX + EVERYBUDDY_UNCOUNTED);
 	}
-}
-
-s64 everybuddy_allocate_hinted(struct everybuddy_zone *own, unsigned int cpu, unsigned int order, u8 flags)
-{
-	struct everybuddy_origin origin = { current->pid, current->everybuddy_region, current->everybuddy_left };
-
-	/* An interrupt has another origin than the task that it interrupts. */
-	if (!in_task())
-		return static_call(everybuddy_allocate_now)(own->frames, cpu, order, flags);
-	return static_call(everybuddy_allocate_for_now)(own->frames, cpu, order, flags, &origin);
 }
 
 /* Adds what a CPU has not counted yet to the free pages of a zone. */

@@ -3,8 +3,7 @@
 #ifndef MM_EVERYBUDDY_H
 #define MM_EVERYBUDDY_H
 
-#include "everybuddy_kernel.h"
-
+#include <linux/everybuddy_kernel.h>
 #include <linux/gfp.h>
 #include <linux/jump_label.h>
 #include <linux/lockdep.h>
@@ -51,11 +50,10 @@ void everybuddy_drain_cpu(unsigned int cpu);
 /* Returns the lists of all CPUs to the zones. */
 void everybuddy_drain_all(void);
 
-/* The calls of the system that was chosen, as direct calls where the architecture can do that. */
+/* The operations of the chosen system, as direct calls on architectures that have them. */
 DECLARE_STATIC_CALL(everybuddy_allocate_now, everybuddy_allocate);
-DECLARE_STATIC_CALL(everybuddy_free_now, everybuddy_free_part);
-
 DECLARE_STATIC_CALL(everybuddy_allocate_for_now, everybuddy_allocate_for);
+DECLARE_STATIC_CALL(everybuddy_free_now, everybuddy_free_part);
 
 /* Whether the system reads hints. */
 DECLARE_STATIC_KEY_FALSE(everybuddy_hints_key);
@@ -70,10 +68,7 @@ DECLARE_STATIC_KEY_FALSE(everybuddy_hints_key);
 /* Whether this CPU has something to do after its next free. */
 DECLARE_PER_CPU(bool, everybuddy_has_chores);
 
-/* Tells the system what the page fault that runs knows, if that matters. */
-s64 everybuddy_allocate_hinted(struct everybuddy_zone *own, unsigned int cpu, unsigned int order, u8 flags);
-
-/* The rest of what follows, where the short way ends. */
+/* What the functions below leave to code that is not inline. */
 struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_t gfp, u8 flags, s64 frame);
 bool everybuddy_not_freed(struct page *page, unsigned int order, int error);
 void everybuddy_do_chores(void);
@@ -82,15 +77,18 @@ void everybuddy_count_now(struct zone *zone);
 /* The pages of a zone that are in lists of CPUs, or counted as free and allocated. */
 long everybuddy_unusable(struct zone *zone);
 
-static __always_inline bool everybuddy_is_scarce(struct zone *zone)
+/* Whether a zone with so many free pages may be below a watermark for someone. */
+static __always_inline bool everybuddy_is_scarce(struct zone *zone, long free)
 {
-	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= zone->everybuddy->scarce;
+	return free <= zone->everybuddy->scarce;
 }
 
-/* The free pages that only some CPUs can allocate; 0 while many others are free. Every request asks. */
+/* The free pages that only some CPUs can allocate; 0 while many others are free. */
 static __always_inline long everybuddy_buffered_pages(struct zone *zone)
 {
-	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_unusable(zone) : 0;
+	long free = atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]);
+
+	return unlikely(everybuddy_is_scarce(zone, free)) ? everybuddy_unusable(zone) : 0;
 }
 
 /*
@@ -117,8 +115,10 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 	unsigned int cpu = get_cpu();
 	s64 frame;
 
-	if (static_branch_unlikely(&everybuddy_hints_key) && current->everybuddy_left)
-		frame = everybuddy_allocate_hinted(own, cpu, order, flags);
+	/* An interrupt may take the hint of the task that it interrupts: a wrong hint costs little. */
+	if (static_branch_unlikely(&everybuddy_hints_key) && current->everybuddy_hint.left)
+		frame = static_call(everybuddy_allocate_for_now)(own->frames, cpu, order, flags,
+								 &current->everybuddy_hint);
 	else
 		frame = static_call(everybuddy_allocate_now)(own->frames, cpu, order, flags);
 	if (unlikely(frame < 0)) {
@@ -134,16 +134,18 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 static __always_inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address)
 {
 	/* A stack grows downwards: what follows is not known. */
-	if (static_branch_unlikely(&everybuddy_hints_key) && !(vma->vm_flags & VM_GROWSDOWN)) {
-		current->everybuddy_left = (vma->vm_end - address) >> PAGE_SHIFT;
-		current->everybuddy_region = vma->vm_start >> PAGE_SHIFT;
-	}
+	if (static_branch_unlikely(&everybuddy_hints_key) && !(vma->vm_flags & VM_GROWSDOWN))
+		current->everybuddy_hint = (struct everybuddy_hint){
+			.task = current->pid,
+			.region = vma->vm_start >> PAGE_SHIFT,
+			.left = (vma->vm_end - address) >> PAGE_SHIFT,
+		};
 }
 
 static __always_inline void everybuddy_end_fault(void)
 {
 	if (static_branch_unlikely(&everybuddy_hints_key))
-		current->everybuddy_left = 0;
+		current->everybuddy_hint.left = 0;
 }
 
 /* Frees pages, or postpones that and returns false. Preemption is disabled. */
@@ -184,6 +186,7 @@ static inline void everybuddy_free_pages(struct zone *zone, struct page *page, u
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }
 static inline long everybuddy_buffered_pages(struct zone *zone) { return 0; }
+static inline bool everybuddy_is_scarce(struct zone *zone, long free) { return true; }
 static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address) { }
 static inline void everybuddy_end_fault(void) { }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }

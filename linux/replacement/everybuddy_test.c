@@ -12,7 +12,6 @@
 
 #include "everybuddy.h"
 #include "everybuddy_clock.h"
-#include "everybuddy_kernel.h"
 #include "everybuddy_test.h"
 #include "internal.h"
 

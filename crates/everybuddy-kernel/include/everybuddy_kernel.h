@@ -40,8 +40,8 @@ typedef int64_t s64;
 #define EVERYBUDDY_MAX_RANGES 32
 #define EVERYBUDDY_ORDERS 19
 
-/* What a kernel knows about a request. Frames of the same origin are often requested one after the other. */
-struct everybuddy_origin {
+/* What a kernel knows about a request. Frames for the same task and mapping are often requested one after the other. */
+struct everybuddy_hint {
 	u32 task;
 	u32 region; /* the mapping that the frame is for */
 	u32 left; /* frames of that mapping from this one on */
@@ -50,7 +50,7 @@ struct everybuddy_origin {
 /* A system. It lives in the memory in which it was built, and starts with functions that are compiled for its kind. */
 struct everybuddy {
 	s64 (*allocate)(struct everybuddy *frames, u16 cpu, u8 order, u8 flags);
-	s64 (*allocate_for)(struct everybuddy *frames, u16 cpu, u8 order, u8 flags, const struct everybuddy_origin *origin);
+	s64 (*allocate_for)(struct everybuddy *frames, u16 cpu, u8 order, u8 flags, const struct everybuddy_hint *hint);
 	int (*free)(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
 	int (*free_part)(struct everybuddy *frames, u16 cpu, u64 frame, u8 order);
 };
@@ -102,9 +102,9 @@ static inline s64 everybuddy_allocate(struct everybuddy *frames, u16 cpu, u8 ord
 
 /* The same, for a system that reads hints: its state says so. */
 static inline s64 everybuddy_allocate_for(struct everybuddy *frames, u16 cpu, u8 order, u8 flags,
-					  const struct everybuddy_origin *origin)
+					  const struct everybuddy_hint *hint)
 {
-	return frames->allocate_for(frames, cpu, order, flags, origin);
+	return frames->allocate_for(frames, cpu, order, flags, hint);
 }
 
 /* Frees 2^order frames. Returns 0, or an error, which changes nothing. */

@@ -196,18 +196,6 @@ fn place<T>(memory: &'static mut [MaybeUninit<u8>], count: usize) -> Option<Plac
     (own.len() == count).then_some((own, rest))
 }
 
-/// What a kernel knows about a request: a [`Hint`].
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Origin {
-    /// The task.
-    pub task: u32,
-    /// The mapping that the frame is for.
-    pub region: u32,
-    /// The frames of that mapping from this one on.
-    pub left: u32,
-}
-
 /// Functions with the conventions of C; `struct everybuddy` of the header starts with them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -215,7 +203,7 @@ pub struct Operations {
     /// Allocates a block of 2^order frames. Returns the first frame, or an error as a negative number.
     pub allocate: extern "C" fn(&Frames, u16, u8, u8) -> i64,
     /// The same, for a system that reads hints.
-    pub allocate_for: extern "C" fn(&Frames, u16, u8, u8, &Origin) -> i64,
+    pub allocate_for: extern "C" fn(&Frames, u16, u8, u8, &Hint) -> i64,
     /// Frees a block of 2^order frames. Returns 0, or an error as a negative number; nothing changes then.
     pub free: extern "C" fn(&Frames, u16, u64, u8) -> i32,
     /// Frees 2^order frames that are a block, a part of one, or several. Returns 0, or an error as a negative number;
@@ -256,11 +244,9 @@ extern "C" fn allocate_for<A: FrameAllocator<Machine>>(
     cpu: u16,
     order: u8,
     flags: u8,
-    origin: &Origin,
+    hint: &Hint,
 ) -> i64 {
-    let Origin { task, region, left } = *origin;
-    let hint = Hint { task, region, left };
-    allocate_with::<A>(frames, cpu, order, flags, hint)
+    allocate_with::<A>(frames, cpu, order, flags, *hint)
 }
 
 #[inline(always)]

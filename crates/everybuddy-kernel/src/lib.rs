@@ -35,5 +35,5 @@ mod panic;
 mod tests;
 
 pub use calls::*;
-pub use frames::{Frames, Operations, Origin};
+pub use frames::{Frames, Operations};
 pub use gate::{Gate, Machine, PreemptionDisabled, SlowPaths};

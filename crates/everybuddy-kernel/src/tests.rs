@@ -10,7 +10,7 @@ use std::vec::Vec;
 use std::{format, thread, vec};
 
 use everybuddy::systems::ROWS;
-use everybuddy::{AllocateError, CpuId, FreeError, Order};
+use everybuddy::{AllocateError, CpuId, FreeError, Hint, Order};
 
 use crate::codes;
 use crate::*;
@@ -330,8 +330,8 @@ fn hints_reach_systems_that_read_them() {
         for region in 0..16 {
             for left in (1..=8).rev() {
                 let task = 7;
-                let origin = Origin { task, region, left };
-                taken.push((frames.operations.allocate_for)(frames, 0, 0, 0, &origin));
+                let hint = Hint { task, region, left };
+                taken.push((frames.operations.allocate_for)(frames, 0, 0, 0, &hint));
             }
         }
         assert!(taken.iter().all(|frame| *frame > 0), "{spec}");
@@ -344,12 +344,12 @@ fn hints_reach_systems_that_read_them() {
     let refills = |left| {
         let frames = built("spring+predict=region+batch=4", &RANGES, 0).expect("it is built");
         for _ in 0..64 {
-            let origin = Origin {
+            let hint = Hint {
                 task: 1,
                 region: 2,
                 left,
             };
-            let frame = (frames.operations.allocate_for)(frames, 0, 0, 0, &origin);
+            let frame = (frames.operations.allocate_for)(frames, 0, 0, 0, &hint);
             assert!(frame > 0);
         }
         everybuddy_state(frames, 0).refills
@@ -435,11 +435,11 @@ fn the_header_declares_what_the_functions_are() {
     }
     assert_eq!(constants, 2 + codes.matches(": i32 = ").count());
     // The fields of all structures, in their order.
-    let operations = include_str!("frames.rs");
+    let requests = include_str!("../../everybuddy/src/request.rs");
     for (c, rust, source) in [
         ("everybuddy_range", "Range", source),
         ("everybuddy_state", "State", source),
-        ("everybuddy_origin", "Origin", operations),
+        ("everybuddy_hint", "Hint", requests),
     ] {
         let of_c = between(header, &format!("struct {c} {{\n"), "};");
         let of_c = of_c.lines().map(|line| {

@@ -23,8 +23,9 @@ pub enum Size {
     Frames(Frames),
 }
 
-/// What the caller knows about a request or a free.
+/// What the caller knows about a request or a free. Its layout is that of C, in which kernels pass it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct Hint {
     /// The task, or [`Hint::UNKNOWN`].
     pub task: u32,

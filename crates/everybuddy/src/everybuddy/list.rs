@@ -192,6 +192,12 @@ impl<'m, P: Platform> Local<'m, P> {
             place.start_over();
             return false;
         };
+        // The last request took the frame from this very place, and needed it only briefly. If such a frame stayed in
+        // the list, each pair of calls would change its tree by two exchanges that other CPUs see. A frame of an own
+        // tree serves such pairs with less.
+        if entry.get() == frame {
+            return false;
+        }
         // Before the frame is returned: a CPU that sees it returned sees both.
         if !self.may_keep() {
             self.keeps.store(1, Ordering::Relaxed);

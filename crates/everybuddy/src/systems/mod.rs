@@ -219,13 +219,6 @@ pub fn build_as<'m, P: Platform, C: Compose<'m, P>>(
     Builder::new::<P, C>(spec, setup, memory)?.place()
 }
 
-/// What a system is built from.
-struct Parts<'m, 's> {
-    spec: &'s SystemSpec,
-    setup: &'s Setup<'s>,
-    memory: Memory<'m>,
-}
-
 /// Code that takes a system of any composition, which lives as long as its memory.
 pub trait OnSystem<'m, P: Platform> {
     /// What it returns.
@@ -236,7 +229,9 @@ pub trait OnSystem<'m, P: Platform> {
 }
 
 struct Build<'m, 's, V> {
-    parts: Parts<'m, 's>,
+    spec: &'s SystemSpec,
+    setup: &'s Setup<'s>,
+    memory: Memory<'m>,
     visitor: V,
 }
 
@@ -244,12 +239,8 @@ impl<'m, P: Platform, V: OnSystem<'m, P>> OnComposition<'m, P> for Build<'m, '_,
     type Output = V::Output;
 
     fn on<C: Compose<'m, P>>(self) -> Result<V::Output, BuildError> {
-        let Parts {
-            spec,
-            setup,
-            memory,
-        } = self.parts;
-        Ok(self.visitor.on(build_as::<P, C>(spec, setup, memory)?))
+        let system = build_as::<P, C>(self.spec, self.setup, self.memory)?;
+        Ok(self.visitor.on(system))
     }
 }
 
@@ -267,12 +258,13 @@ pub fn build_for<'m, P: Platform, V: OnSystem<'m, P>>(
     visitor: V,
 ) -> Result<V::Output, BuildError> {
     let composition = spec.parameters(setup)?.composition;
-    let parts = Parts {
+    let build = Build {
         spec,
         setup,
         memory,
+        visitor,
     };
-    on_composition(&composition, Build { parts, visitor })
+    on_composition(&composition, build)
 }
 
 /// Forgets the type of a system.
@@ -340,22 +332,17 @@ pub trait WithSystem<P: Platform> {
     fn call<A: FrameAllocator<P>>(self, name: &'static str, system: &A) -> Self::Output;
 }
 
-struct Visit<'m, 's, V> {
-    parts: Parts<'m, 's>,
+/// Passes a system on, with its name.
+struct Named<V> {
+    name: &'static str,
     visitor: V,
 }
 
-impl<'m, P: Platform, V: WithSystem<P>> OnComposition<'m, P> for Visit<'m, '_, V> {
+impl<'m, P: Platform, V: WithSystem<P>> OnSystem<'m, P> for Named<V> {
     type Output = V::Output;
 
-    fn on<C: Compose<'m, P>>(self) -> Result<V::Output, BuildError> {
-        let Parts {
-            spec,
-            setup,
-            memory,
-        } = self.parts;
-        let system = C::make(&mut Builder::new::<P, C>(spec, setup, memory)?)?;
-        Ok(self.visitor.call(spec.name(), &system))
+    fn on<A: FrameAllocator<P> + 'm>(self, system: &'m A) -> Self::Output {
+        self.visitor.call(self.name, system)
     }
 }
 
@@ -371,14 +358,8 @@ pub fn with_system<P: Platform, V: WithSystem<P>>(
     memory: &mut [MaybeUninit<u8>],
     visitor: V,
 ) -> Result<V::Output, BuildError> {
-    let composition = spec.parameters(setup)?.composition;
-    let memory = Memory::new(memory);
-    let parts = Parts {
-        spec,
-        setup,
-        memory,
-    };
-    on_composition(&composition, Visit { parts, visitor })
+    let name = spec.name();
+    build_for(spec, setup, Memory::new(memory), Named { name, visitor })
 }
 
 /// Builds a system by name in the given memory, and calls `visitor` once with it. O(frames) to build.

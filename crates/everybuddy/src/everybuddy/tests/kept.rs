@@ -69,6 +69,23 @@ fn a_kept_frame_is_free_and_is_taken_back_first() {
 }
 
 #[test]
+fn a_frame_that_returns_to_where_it_was_taken_from_is_not_kept() {
+    with_kept(Class::Movable, |system, _, one| {
+        let movable = Request::FRAME.with_class(Class::Movable);
+        assert_eq!(system.allocate(one, movable), Ok(Pfn(3)));
+        system.free(one, Release::frame(Pfn(3))).unwrap();
+        assert_eq!(inbox(system, 0), 1);
+        // The next pair uses a frame of an own tree.
+        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
+        system.free(one, Release::frame(Pfn(TREE + 1))).unwrap();
+        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
+        // Another frame takes the place in the list.
+        system.free(one, Release::frame(Pfn(5))).unwrap();
+        assert!(system.locals[1].entries().any(|entry| entry == 5));
+    });
+}
+
+#[test]
 fn a_frame_above_the_first_fit_point_is_not_kept() {
     with_kept(Class::Unmovable, |system, zero, one| {
         // CPU 0 allocated frame 127 last.
@@ -207,9 +224,10 @@ fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
         assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
         // The entry is worth nothing now.
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 1)));
-        system.free(one, Release::frame(Pfn(3))).unwrap();
+        system.free(one, Release::frame(Pfn(4))).unwrap();
+        let range = FrameRange::new(4, 1);
         assert_eq!(system.reserve(zero, range), Err(RegionError::Busy));
-        assert!(system.locals[1].entries().any(|entry| entry == 3));
+        assert!(system.locals[1].entries().any(|entry| entry == 4));
         system.park(one);
         assert_eq!(system.reserve(zero, range), Ok(()));
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 2)));
