@@ -42,16 +42,13 @@ build_kernel() { # VERSION FOLDER OBJECT CONFIGURATIONS TARGET [ARCHITECTURE]
     fi
 }
 
-# Copies stress-ng with its libraries to $work, if it is installed; `stress` says so.
-stress_ng() {
-    local program library
-    stress=
-    program=$(command -v stress-ng) || return 0
-    rm -rf "$work/stress-ng" "$work/lib"
+# Copies a program with its libraries to $work.
+copy_program() { # FILE
+    local library
+    rm -rf "$work/lib"
     mkdir "$work/lib"
-    cp "$program" "$work/stress-ng"
-    for library in $(ldd "$program" | grep -oE '/[^ ]+'); do cp "$library" "$work/lib/"; done
-    stress=yes
+    cp "$1" "$work/"
+    for library in $(ldd "$1" | grep -oE '/[^ ]+'); do cp "$library" "$work/lib/"; done
 }
 
 main_systems="off bs lbs-31 linux-6 lis-1 spring everybuddy"
@@ -162,7 +159,8 @@ fi
 if [ "$mode" = soak ]; then
     minutes=${2:-5}
     shift $(($# < 2 ? $# : 2))
-    stress_ng
+    stress=$(command -v stress-ng || true)
+    [ -z "$stress" ] || copy_program "$stress"
     logs=()
     running=()
     append="$common tsc=unstable page_poison=1 everybuddy="
@@ -179,6 +177,27 @@ if [ "$mode" = soak ]; then
     mkdir -p "$output"
     python3 ci/linux-soak.py "${logs[@]}" | tee "$output/soak.txt"
     echo "linux: soak passed in $SECONDS s"
+    exit
+fi
+
+# Single calls while files of the kernel's configuration program are compiled, as figures 1 and 12 of [iBuddy] have them.
+if [ "$mode" = latencies ]; then
+    mkdir -p "$output"
+    copy_program "$(gcc -print-prog-name=cc1)"
+    rm -rf "$work/sources"
+    mkdir "$work/sources"
+    tree=$work/linux-source-$version
+    for file in confdata expr menu symbol; do
+        gcc -E -I"$tree/scripts/include" -I"$tree/scripts/kconfig" "$tree/scripts/kconfig/$file.c" -o "$work/sources/$file.i"
+    done
+    logs=()
+    for system in $main_systems everybuddy+check=border; do
+        append="$common quiet init_on_alloc=0 everybuddy=$system"
+        boot "latencies-$system" 400 'cc1 lib sources' -smp 1 -icount shift=0,sleep=off <linux/guest/latencies
+        logs+=("$work/latencies-$system.log")
+    done
+    python3 ci/linux-latencies.py "$output/latencies.jsonl" "${logs[@]}" | tee "$output/latencies.txt"
+    echo "linux: latencies passed in $SECONDS s"
     exit
 fi
 

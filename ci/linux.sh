@@ -10,6 +10,8 @@
 #                                 one of SYSTEMS.md), runs checked loads until memory is exhausted, and prints a table; 15
 #                                 minutes, most of them to build the kernel at first
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
+#   ci/linux.sh latencies [FOLDER]
+#                                 instructions of single calls of that kernel while it compiles files, by system; 10 minutes
 #   ci/linux.sh soak [MINUTES [SYSTEM...]]
 #                                 the same kernel under load for 5 minutes, or as many as given, by default `spring` and
 #                                 `everybuddy` at the same time; with stress-ng if that is installed
@@ -36,7 +38,7 @@ configs=config
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths | times | programs) output=${2:-$output} ;; esac
+case $mode in module | paths | latencies | times | programs) output=${2:-$output} ;; esac
 # Sources of kernels, as Debian packs them.
 sources=/usr/src
 
@@ -58,7 +60,7 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | paths | times | programs | soak)
+    case $mode in replacement | paths | latencies | times | programs | soak)
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
@@ -69,7 +71,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | paths | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | paths | latencies | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -206,7 +208,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | paths | times | programs | soak)
+case $mode in replacement | paths | latencies | times | programs | soak)
     source ci/linux-replacement.sh
     exit
     ;;

@@ -16,6 +16,36 @@
 #include <linux/vmstat.h>
 #include <asm/local.h>
 
+/* What a call that is timed does. */
+enum everybuddy_call { EVERYBUDDY_ALLOCATION, EVERYBUDDY_FREE, EVERYBUDDY_CALLS };
+
+#ifdef CONFIG_EVERYBUDDY_TEST
+
+DECLARE_STATIC_KEY_FALSE(everybuddy_timing_key);
+
+void everybuddy_note_begin(void);
+void everybuddy_note_end(enum everybuddy_call call);
+
+/* Between these two, a test counts ticks if it was told to, whichever allocator there is. */
+static __always_inline void everybuddy_begin_call(void)
+{
+	if (static_branch_unlikely(&everybuddy_timing_key))
+		everybuddy_note_begin();
+}
+
+static __always_inline void everybuddy_end_call(enum everybuddy_call call)
+{
+	if (static_branch_unlikely(&everybuddy_timing_key))
+		everybuddy_note_end(call);
+}
+
+#else
+
+static inline void everybuddy_begin_call(void) { }
+static inline void everybuddy_end_call(enum everybuddy_call call) { }
+
+#endif
+
 #ifdef CONFIG_EVERYBUDDY
 
 /* What stands in the place of a zone's free lists. Without NUMA, a zone has one. */
