@@ -11,7 +11,8 @@
 #                                 minutes, most of them to build the kernel at first
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
 #   ci/linux.sh latencies [FOLDER]
-#                                 instructions of single calls of that kernel while it compiles files, by system; 10 minutes
+#                                 instructions of single calls while files are compiled, by system; 15 minutes, most of them to
+#                                 build a kernel with hooks for that
 #   ci/linux.sh soak [MINUTES [SYSTEM...]]
 #                                 the same kernel under load for 5 minutes, or as many as given, by default `spring` and
 #                                 `everybuddy` at the same time; with stress-ng if that is installed
@@ -29,6 +30,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mode=${1:-module}
+# The hooks of this kernel would lengthen the paths of the other one.
+[ "$mode" != latencies ] || EVERYBUDDY_CONFIG=timing
 version=${EVERYBUDDY_KERNEL:-6.12}
 work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
 [ "$version" = 6.12 ] || work=$work/$version

@@ -19,7 +19,7 @@
 /* What a call that is timed does. */
 enum everybuddy_call { EVERYBUDDY_ALLOCATION, EVERYBUDDY_FREE, EVERYBUDDY_CALLS };
 
-#ifdef CONFIG_EVERYBUDDY_TEST
+#ifdef CONFIG_EVERYBUDDY_TIMING
 
 DECLARE_STATIC_KEY_FALSE(everybuddy_timing_key);
 
