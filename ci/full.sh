@@ -20,6 +20,7 @@ linux           5 min   ci/linux.sh module
 boot            7 min   ci/boot.sh
 replacement    15 min   ci/linux.sh replacement
 times           6 min   ci/linux.sh times
+latencies      15 min   ci/linux.sh latencies
 whole-programs 20 min   ci/linux.sh programs
 soak           15 min   ci/linux.sh soak 10
 architectures  15 min   ci/architectures.sh
