@@ -67,6 +67,19 @@ pub(crate) const fn find(free: u64, frames: u32, order: Order) -> Option<u32> {
     }
 }
 
+/// Returns all set bits that start a block of set bits. The order is at most 6.
+#[inline(always)]
+pub(crate) const fn block_starts(free: u64, order: Order) -> u64 {
+    let index = if order.index() < 7 { order.index() } else { 6 };
+    // After each step, a set bit starts a run of `length` set bits.
+    let (mut runs, mut length, size) = (free, 1, 1 << index);
+    while length < size {
+        runs &= runs >> length;
+        length *= 2;
+    }
+    runs & STARTS[index]
+}
+
 /// Returns the smallest free block of at least an order, at most 6, and its order: the lowest block of that order whose
 /// buddy is not wholly free.
 #[inline]

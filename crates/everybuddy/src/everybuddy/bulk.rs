@@ -1,8 +1,9 @@
-//! Many single frames by one call.
+//! Many frames, or many blocks, by one call.
 //!
 //! # Purpose
 //!
-//! The frames of a word are taken or freed by one change of its planes, so a frame of a bulk costs a few instructions.
+//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words by one change of
+//! their tree's header. So a frame or a block of a bulk costs a few instructions.
 //!
 //! # Invariants
 //!
@@ -19,6 +20,7 @@ use crate::probe::{Event, Probe};
 use crate::request::{Flags, Release, Size};
 
 use super::OwnedTrees;
+use super::local::Local;
 use super::request::Wanted;
 use super::tree::Part;
 use super::word::Kind;
@@ -40,9 +42,26 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             order: Order::ZERO,
             kind: Kind::of(flags.class()),
         };
+        self.fill(cpu, local, wanted, flags, out, |rest| {
+            local.take_frames(&self.shared, wanted.kind, rest)
+        })
+    }
+
+    /// Allocates into `out` with `take`, which takes what the current tree has, and with single requests, which find
+    /// the next tree.
+    #[inline]
+    fn fill(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        wanted: Wanted,
+        flags: Flags,
+        out: &mut [Pfn],
+        mut take: impl FnMut(&mut [Pfn]) -> usize,
+    ) -> Result<usize, AllocateError> {
         let mut given = 0;
         while let Some(rest) = out.get_mut(given..) {
-            given += local.take_frames(&self.shared, wanted.kind, rest);
+            given += take(rest);
             let Some(place) = out.get_mut(given) else {
                 break;
             };
@@ -55,6 +74,28 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             given += 1;
         }
         Ok(given)
+    }
+
+    /// Allocates blocks of whole words, no larger than a tree, into `out`. Returns their number, as
+    /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
+    pub(super) fn allocate_blocks(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        flags: Flags,
+        out: &mut [Pfn],
+    ) -> Result<usize, AllocateError> {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(AllocateError::NoSuchCpu);
+        };
+        let wanted = Wanted {
+            frames: order.frames(),
+            order,
+            kind: Kind::of(flags.class()),
+        };
+        self.fill(cpu, local, wanted, flags, out, |rest| {
+            local.take_blocks(&self.shared, order, wanted.kind, rest)
+        })
     }
 
     /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Single frames of a word that are named one

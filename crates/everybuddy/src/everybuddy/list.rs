@@ -184,10 +184,13 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         };
         let place = self.place(part.header.kind_hint());
-        let length = place.length.get();
         if frame > place.point.get() || !part.is_allocated() {
             return false;
         }
+        if self.take_over(shared, &part) {
+            return self.free(shared, frame);
+        }
+        let length = place.length.get();
         let Some(entry) = place.list.get(length as usize) else {
             place.start_over();
             return false;
@@ -209,6 +212,17 @@ impl<'m, P: Platform> Local<'m, P> {
         entry.set(frame);
         place.length.set(length + 1);
         true
+    }
+
+    /// Becomes the owner of a tree that has none, if the CPU may own another one. This and further frees into the tree
+    /// then exchange nothing.
+    fn take_over(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
+        if !self.may_own_more() || !shared.claim(part.header, self.id) {
+            return false;
+        }
+        let tree = part.index / shared.trees.words_per_tree();
+        shared.mark(tree, part.header);
+        self.adopt_into_free(tree)
     }
 
     /// Notes that frames of a word, in a tree for a kind, were freed without entering the list. Whole words are not

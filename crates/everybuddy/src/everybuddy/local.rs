@@ -13,7 +13,7 @@
 //!    free below it.
 //! 3. Only the holder of the CPU's token touches the cells.
 
-use crate::bit_runs::WORD;
+use crate::bit_runs::{WORD, first};
 use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
@@ -291,9 +291,24 @@ impl<'m, P: Platform> Local<'m, P> {
         self.frees_into(&part.header.owner) && part.header.give(part.mask, part.word, part.frames)
     }
 
-    /// The hit of a request for a larger block, in the current tree.
+    /// The hit of a request for a block of several frames of a word, from the current tree.
     #[inline(always)]
-    pub(crate) fn hit_block(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
+    pub(crate) fn hit_block(
+        &self,
+        shared: &Shared<'_, P>,
+        order: Order,
+        kind: Kind,
+    ) -> Option<u32> {
+        let tree = self.place(kind).current.get();
+        let header = shared.trees.header(tree)?;
+        match self.owns(&header.owner) && header.kind() == kind {
+            true => shared.trees.take_block(tree, header, order),
+            false => None,
+        }
+    }
+
+    /// The hit of a request for a run, in the current tree.
+    pub(crate) fn hit_run(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
         let Wanted {
             frames,
             order,
@@ -320,13 +335,55 @@ impl<'m, P: Platform> Local<'m, P> {
         match self.owns(&header.owner) && header.kind() == kind {
             true => shared
                 .trees
-                .take_words(tree, header, order.frames() / WORD, order),
+                .take_words(tree, header, order),
             false => None,
         }
     }
 
-    /// The hit of a free of frames of one word, or of whole words of one tree, if the CPU owns the tree.
-    #[inline]
+    /// Takes blocks of whole words from the current tree for large blocks, lowest first, until `out` is full. Returns
+    /// their number.
+    pub(crate) fn take_blocks(
+        &self,
+        shared: &Shared<'_, P>,
+        order: Order,
+        kind: Kind,
+        out: &mut [Pfn],
+    ) -> usize {
+        let tree = self.place(kind).large.get();
+        match shared.trees.header(tree) {
+            Some(header) if self.owns(&header.owner) && header.kind() == kind => {
+                shared.trees.take_blocks(tree, header, order, out)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The hit of a free of a block that is no larger than a tree and starts at a multiple of its size, if the CPU
+    /// owns the tree.
+    #[inline(always)]
+    pub(crate) fn free_block(&self, shared: &Shared<'_, P>, start: u32, order: Order) -> bool {
+        let trees = &shared.trees;
+        let Some(header) = trees.header(trees.tree_of(start)) else {
+            return false;
+        };
+        if !self.frees_into(&header.owner) {
+            return false;
+        }
+        if is_large(order) {
+            return trees.give_words(header, start, order.frames() / WORD);
+        }
+        let Some(part) = trees.part(start) else {
+            return false;
+        };
+        let frames = order.frames();
+        let is_freed = header.give(part.mask, part.word, first(frames) << (start % WORD));
+        if is_freed {
+            self.pass_over(header.kind(), start, frames);
+        }
+        is_freed
+    }
+
+    /// The hit of a free of a run, of one word or of whole words of one tree, if the CPU owns the tree.
     pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
         let trees = &shared.trees;
         let Some(header) = trees.header(trees.tree_of(start)) else {
@@ -335,8 +392,9 @@ impl<'m, P: Platform> Local<'m, P> {
         if !self.frees_into(&header.owner) {
             return false;
         }
-        if frames >= WORD {
-            return trees.give_words(header, start, frames);
+        if (start | frames).is_multiple_of(WORD) {
+            return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
+                && trees.give_words(header, start, frames / WORD);
         }
         let Some(part) = trees.part_of_word(start, frames) else {
             return false;
@@ -428,8 +486,13 @@ impl<'m, P: Platform> Local<'m, P> {
         all.filter(|tree| *tree != NO_TREE)
     }
 
+    /// Returns `true` if a slot is free. In a shortage, trees are left to all CPUs.
+    pub(super) fn may_own_more(&self) -> bool {
+        (self.owned.get() as usize) < self.slots.len() && !self.fitting.is_on()
+    }
+
     /// Keeps a claimed tree if a slot is free.
-    fn adopt_into_free(&self, tree: u32) -> bool {
+    pub(super) fn adopt_into_free(&self, tree: u32) -> bool {
         let owned = self.owned.get();
         let Some(slot) = self.slots.get(owned as usize) else {
             return false;

@@ -78,6 +78,8 @@ pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
 
 /// The trees per CPU that there should be: then a CPU that does nothing withholds little.
 const TREES_PER_CPU: u32 = 8;
+/// The CPUs together own at most one of this number of trees.
+const OWNED_SHARE: u32 = 2;
 /// The most trees that a CPU owns at a time.
 const MAX_OWNED: u32 = 64;
 /// The most frames in the lists of a CPU: with its slots, they fit a page.
@@ -120,7 +122,7 @@ impl Geometry {
     /// Returns the most trees that a CPU owns at a time: together at most an eighth of all trees, but at least one of
     /// each kind.
     fn owned(&self) -> usize {
-        let share = self.trees() / (TREES_PER_CPU * u32::from(self.cpus));
+        let share = self.trees() / (OWNED_SHARE * u32::from(self.cpus));
         share.clamp(Kind::COUNT as u32, MAX_OWNED) as usize
     }
 
@@ -145,6 +147,8 @@ pub struct OwnedTrees<'m, P: Platform, const CHECK: bool = true> {
     mixed_lock: SpinLock<P>,
     span: Span,
     max_order: Order,
+    /// The largest order of which a block lies in one tree.
+    largest_hit: Order,
     metadata_bytes: usize,
 }
 
@@ -210,6 +214,9 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             mixed_lock: SpinLock::new(),
             span: geometry.span,
             max_order: geometry.max_order,
+            largest_hit: geometry
+                .max_order
+                .min(Order::saturating(geometry.tree().trailing_zeros())),
             metadata_bytes,
         };
         Ok(system)
@@ -257,13 +264,6 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             }),
             false => Err(self.too_large()),
         }
-    }
-
-    /// Returns `order` if its blocks are whole words of one tree, otherwise `None`.
-    #[inline(always)]
-    fn words_of_tree(&self, order: Order) -> Option<Order> {
-        let is_too_large = order > self.max_order || self.exceeds_tree(order);
-        (is_large(order) && !is_too_large).then_some(order)
     }
 
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
@@ -332,25 +332,41 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         size: Size,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
+        if let Size::Order(order) = size
+            && order <= self.largest_hit
+            && let Some(local) = self.local(cpu.id())
+        {
+            let kind = Kind::of(flags.class());
+            let start = match is_large(order) {
+                true => local.hit_words(&self.shared, order, kind),
+                false => local.hit_block(&self.shared, order, kind),
+            };
+            if let Some(start) = start {
+                return Ok(Pfn(start));
+            }
+        }
+        self.allocate_missed(cpu, size, flags)
+    }
+
+    /// Serves a request for several frames that did not hit, or for a run by count.
+    #[inline(never)]
+    fn allocate_missed(
+        &self,
+        cpu: &mut P::Cpu,
+        size: Size,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
-        let of_words = match size {
-            Size::Order(order) => self.words_of_tree(order),
-            Size::Frames(_) => None,
-        };
-        if let Some(order) = of_words
-            && let Some(start) = local.hit_words(&self.shared, order, Kind::of(flags.class()))
-        {
-            return Ok(Pfn(start));
-        }
         let wanted = self.wanted(size, flags)?;
         if wanted.frames == 1 {
             return self.allocate_frame(cpu, local, flags);
         }
-        let start = match of_words.is_some() || self.exceeds_tree(wanted.order) {
-            true => None,
-            false => local.hit_block(&self.shared, wanted),
+        let is_run = wanted.frames != wanted.order.frames();
+        let start = match is_run && wanted.order <= self.largest_hit {
+            true => local.hit_run(&self.shared, wanted),
+            false => None,
         };
         match start {
             Some(start) => Ok(Pfn(start)),
@@ -361,11 +377,27 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Frees what is not a frame of a tree of this CPU; in pieces, as above.
     #[inline(never)]
     fn free_further(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
+        // Frames of a tree beyond the span are holes, so they are no hit.
+        if let Size::Order(order) = size
+            && order <= self.largest_hit
+            && start.is_aligned(order)
+            && let Some(local) = self.local(cpu.id())
+            && local.free_block(&self.shared, start.0, order)
+        {
+            return Ok(());
+        }
+        self.free_missed(cpu, start, size)
+    }
+
+    /// Frees what was no hit.
+    #[inline(never)]
+    fn free_missed(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
+        let is_run = matches!(size, Size::Frames(_));
         let (start, frames) = self.named(start, size)?;
-        if local.free_run(&self.shared, start, frames) {
+        if is_run && local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
         let open = self.begin_free(local);
@@ -418,7 +450,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         self.free_further(cpu, release.start, release.size)
     }
 
-    /// Single frames are taken word by word. Larger blocks are allocated one by one.
+    /// Single frames are taken word by word, and blocks of whole words tree by tree. Others are allocated one by one.
     fn allocate_bulk(
         &self,
         cpu: &mut P::Cpu,
@@ -427,6 +459,9 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     ) -> Result<usize, AllocateError> {
         match request.size {
             Size::Order(Order::ZERO) => self.allocate_frames(cpu, request.flags, out),
+            Size::Order(order) if is_large(order) && order <= self.largest_hit => {
+                self.allocate_blocks(cpu, order, request.flags, out)
+            }
             _ => one_by_one(out, 0, || self.allocate(cpu, request)),
         }
     }

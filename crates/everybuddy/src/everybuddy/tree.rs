@@ -28,7 +28,7 @@
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
-use crate::bit_runs::{WORD, find, first};
+use crate::bit_runs::{WORD, block_starts, find, first};
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
@@ -308,11 +308,12 @@ impl<'m, P: Platform> Trees<'m, P> {
         }
         let words = frames.div_ceil(WORD);
         let rest = words * WORD - frames;
-        if rest == 0 {
-            return self.take_words(tree, header, words, order);
-        }
         let split = header.split.get();
         let at = find(!split & self.extent(), words, word_order(order))?;
+        if rest == 0 {
+            header.split.set(split | first(words) << at);
+            return Some((first_word + at) * WORD);
+        }
         let last = first_word + at + words - 1;
         // In this order: as in `Header::take`.
         self.words.get(last as usize)?.own.set(!first(WORD - rest));
@@ -321,20 +322,84 @@ impl<'m, P: Platform> Trees<'m, P> {
         Some((first_word + at) * WORD)
     }
 
-    /// Takes whole words of an own tree, at most as many as the tree has, starting at a multiple of 2^order frames.
-    /// Only the header is read and written.
-    #[inline]
-    pub(crate) fn take_words(
+    /// Takes a block of less than a word of an own tree, as [`take`](Self::take) does. What is inline is the case that
+    /// the first split word with a free frame has a block, and the case that there is no such word.
+    #[inline(always)]
+    pub(crate) fn take_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
+        let (any, split) = (header.any.get(), header.split.get());
+        let is_new = any == 0;
+        let candidates = if is_new { !split & self.extent() } else { any };
+        let mask = candidates & candidates.wrapping_neg();
+        let index = tree * self.words_per_tree() + candidates.trailing_zeros();
+        if candidates == 0 {
+            return None;
+        }
+        let word = self.words.get(index as usize)?;
+        let block = first(order.frames());
+        if is_new {
+            // In this order: as in `Header::take`.
+            word.own.set(!block);
+            header.split.set(split | mask);
+            header.has_free(mask);
+            return Some(index * WORD);
+        }
+        let free = word.free();
+        let starts = block_starts(free, order);
+        if starts == 0 {
+            return self.take_other_block(tree, header, order);
+        }
+        let at = starts.trailing_zeros();
+        word.own.set(word.own.get() & !(block << at));
+        if free == block << at {
+            header.any.set(any & !mask);
+        }
+        Some(index * WORD + at)
+    }
+
+    #[inline(never)]
+    fn take_other_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
+        self.take(tree, header, order.frames(), order)
+    }
+
+    /// Takes a block of whole words of an own tree, at most as large as the tree. Only the header is read and written.
+    #[inline(always)]
+    pub(crate) fn take_words(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
+        let order = word_order(order);
+        let split = header.split.get();
+        let starts = block_starts(!split & self.extent(), order);
+        if starts == 0 {
+            return None;
+        }
+        let at = starts.trailing_zeros();
+        header.split.set(split | first(order.frames()) << at);
+        Some((tree * self.words_per_tree() + at) * WORD)
+    }
+
+    /// Takes blocks of whole words of an own tree, at most as large as the tree, until `out` is full, lowest first.
+    /// Returns their number.
+    pub(crate) fn take_blocks(
         &self,
         tree: u32,
         header: &Header<P>,
-        words: u32,
         order: Order,
-    ) -> Option<u32> {
+        out: &mut [Pfn],
+    ) -> usize {
+        let order = word_order(order);
+        let (words, first_word) = (order.frames(), tree * self.words_per_tree());
         let split = header.split.get();
-        let at = find(!split & self.extent(), words, word_order(order))?;
-        header.split.set(split | first(words) << at);
-        Some((tree * self.words_per_tree() + at) * WORD)
+        let mut starts = block_starts(!split & self.extent(), order);
+        let (mut taken, mut given) = (0, 0);
+        for (place, at) in out.iter_mut().zip(core::iter::from_fn(|| {
+            let at = starts.trailing_zeros();
+            starts &= starts.wrapping_sub(1);
+            (at < u64::BITS).then_some(at)
+        })) {
+            *place = Pfn((first_word + at) * WORD);
+            taken |= first(words) << at;
+            given += 1;
+        }
+        header.split.set(split | taken);
+        given
     }
 
     /// Takes frames of a split word of an own tree, as `take` does.
@@ -431,13 +496,10 @@ impl<'m, P: Platform> Trees<'m, P> {
     }
 
     /// Frees a run of whole words of an own tree by their bits in the header, if these show that all of their frames
-    /// are allocated. Otherwise their planes must be read.
-    #[inline]
-    pub(crate) fn give_words(&self, header: &Header<P>, start: u32, frames: u32) -> bool {
-        let (at, length) = ((start / WORD) & self.last_word, frames / WORD);
-        if !(start | frames).is_multiple_of(WORD) || at + length > self.words_per_tree() {
-            return false;
-        }
+    /// are allocated. Otherwise their planes must be read. The run starts at a word and ends in the tree.
+    #[inline(always)]
+    pub(crate) fn give_words(&self, header: &Header<P>, start: u32, length: u32) -> bool {
+        let at = (start / WORD) & self.last_word;
         let words = first(length) << at;
         let split = header.split.get();
         // Relaxed: a bit of the inbox that comes later belongs to a free of the same frames, which is misuse.
@@ -460,7 +522,8 @@ impl<'m, P: Platform> Trees<'m, P> {
 
     /// Frees a run in an own tree, if all of its frames are allocated.
     pub(crate) fn give(&self, header: &Header<P>, start: u32, frames: u32) -> bool {
-        if self.give_words(header, start, frames) {
+        let is_of_words = (start | frames).is_multiple_of(WORD);
+        if is_of_words && self.give_words(header, start, frames / WORD) {
             return true;
         }
         let is_allocated = |part: &Part<'_, P>| {
