@@ -109,6 +109,9 @@ impl<'m, P: Platform> Local<'m, P> {
                 None => place.start_over(),
             }
         }
+        if part.header.is_whole(part.mask) {
+            self.release_emptied(shared, frame, part.header);
+        }
         true
     }
 
@@ -118,7 +121,7 @@ impl<'m, P: Platform> Local<'m, P> {
         shared
             .trees
             .part(frame)
-            .is_some_and(|part| self.give(&part))
+            .is_some_and(|part| self.give(shared, &part))
     }
 
     /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying
@@ -221,8 +224,10 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         let tree = part.index / shared.trees.words_per_tree();
+        // Searches pass over marked trees: the mark of its last owner must not stay.
         shared.mark(tree, part.header);
-        self.adopt_into_free(tree)
+        self.slots.insert(tree);
+        true
     }
 
     /// Notes that frames of a word, in a tree for a kind, were freed without entering the list. Whole words are not

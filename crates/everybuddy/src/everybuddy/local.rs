@@ -21,6 +21,7 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
 use super::request::{Wanted, is_large};
+use super::slots::Slots;
 use super::tree::Part;
 use super::word::{Header, Kind};
 
@@ -59,8 +60,11 @@ pub(super) struct Place<'m, P: Platform> {
     /// The frames of parts of words that were freed below that place without entering the list, since it was last 0.
     pub(super) passed: P::Cell<u32>,
     pub(super) list: &'m [P::Cell<u32>],
-    /// The own tree from which the CPU allocates small blocks, or [`NO_TREE`].
+    /// The own tree from which the CPU allocates single frames, or [`NO_TREE`].
     pub(super) current: P::Cell<u32>,
+    /// The own tree from which it allocates small blocks of several frames, or [`NO_TREE`]. Low trees have single frames
+    /// long before they have such blocks again.
+    pub(super) blocks: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
     pub(super) large: P::Cell<u32>,
 }
@@ -74,13 +78,19 @@ impl<'m, P: Platform> Place<'m, P> {
             passed: zero(),
             list,
             current: P::Cell::new(NO_TREE),
+            blocks: P::Cell::new(NO_TREE),
             large: P::Cell::new(NO_TREE),
         }
     }
 
+    /// Returns the cells with the trees from which the CPU allocates.
+    fn trees(&self) -> [&P::Cell<u32>; 3] {
+        [&self.current, &self.blocks, &self.large]
+    }
+
     /// Forgets the trees for which `is_lost` is true.
     fn forget(&self, is_lost: impl Fn(u32) -> bool) {
-        for tree in [&self.current, &self.large] {
+        for tree in self.trees() {
             if is_lost(tree.get()) {
                 tree.set(NO_TREE);
             }
@@ -94,15 +104,23 @@ impl<'m, P: Platform> Place<'m, P> {
     pub(super) fn start_over(&self) {
         self.point.set(0);
         self.passed.set(0);
+        self.leave();
+    }
+
+    /// Lets the next small request search by address.
+    #[inline(always)]
+    fn leave(&self) {
         self.current.set(NO_TREE);
+        self.blocks.set(NO_TREE);
     }
 
     /// Returns the cell with the tree from which the CPU allocates blocks of an order.
     #[inline(always)]
     fn tree_for(&self, order: Order) -> &P::Cell<u32> {
-        match is_large(order) {
-            true => &self.large,
-            false => &self.current,
+        match order {
+            Order::ZERO => &self.current,
+            order if is_large(order) => &self.large,
+            _ => &self.blocks,
         }
     }
 }
@@ -118,11 +136,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(super) places: [Place<'m, P>; Kind::COUNT],
     /// The kind of the last free into a list.
     last: P::Cell<u32>,
-    slots: &'m [P::Cell<u32>],
-    /// The number of slots in use.
-    owned: P::Cell<u32>,
-    /// The slot whose tree is released next.
-    oldest: P::Cell<u32>,
+    pub(super) slots: Slots<'m, P>,
     /// 1 if the lists may have frames that the CPU keeps. Other CPUs read it.
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it, and how often in a row.
@@ -161,9 +175,7 @@ impl<'m, P: Platform> Local<'m, P> {
             free_identity: P::AtomicU32::new(CLOSED),
             places: [first, second].map(Place::new),
             last: zero(),
-            slots,
-            owned: zero(),
-            oldest: zero(),
+            slots: Slots::new(slots),
             keeps: P::AtomicU32::new(0),
             freed: zero(),
             times: zero(),
@@ -242,7 +254,7 @@ impl<'m, P: Platform> Local<'m, P> {
         if !wanted.is_large() && !self.fitting.is_on() {
             self.fitting.begin();
             for place in &self.places {
-                place.current.set(NO_TREE);
+                place.leave();
             }
         }
     }
@@ -287,8 +299,27 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// The hit of a free of frames of a word, if all of them are allocated.
-    pub(crate) fn give(&self, part: &Part<'_, P>) -> bool {
-        self.frees_into(&part.header.owner) && part.header.give(part.mask, part.word, part.frames)
+    #[inline(always)]
+    pub(crate) fn give(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
+        let is_freed = self.frees_into(&part.header.owner)
+            && part.header.give(part.mask, part.word, part.frames);
+        if is_freed && part.header.is_whole(part.mask) {
+            self.release_emptied(shared, part.index * WORD, part.header);
+        }
+        is_freed
+    }
+
+    /// Releases the own tree of a frame, if few words of it are in use and the CPU does not allocate there. So a CPU
+    /// that calls no more withholds little memory.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn release_emptied(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
+        let tree = shared.trees.tree_of(frame);
+        if !shared.trees.is_nearly_whole(header) || self.current_trees().any(|own| own == tree) {
+            return;
+        }
+        // A tree that was claimed for one operation has no slot.
+        self.release_own(shared, tree);
     }
 
     /// The hit of a request for a block of several frames of a word, from the current tree.
@@ -299,7 +330,7 @@ impl<'m, P: Platform> Local<'m, P> {
         order: Order,
         kind: Kind,
     ) -> Option<u32> {
-        let tree = self.place(kind).current.get();
+        let tree = self.place(kind).blocks.get();
         let header = shared.trees.header(tree)?;
         match self.owns(&header.owner) && header.kind() == kind {
             true => shared.trees.take_block(tree, header, order),
@@ -370,7 +401,11 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         if is_large(order) {
-            return trees.give_words(header, start, order.frames() / WORD);
+            let is_freed = trees.give_words(header, start, order.frames() / WORD);
+            if is_freed {
+                self.release_emptied(shared, start, header);
+            }
+            return is_freed;
         }
         let Some(part) = trees.part(start) else {
             return false;
@@ -379,6 +414,9 @@ impl<'m, P: Platform> Local<'m, P> {
         let is_freed = header.give(part.mask, part.word, first(frames) << (start % WORD));
         if is_freed {
             self.pass_over(header.kind(), start, frames);
+            if header.is_whole(part.mask) {
+                self.release_emptied(shared, start, header);
+            }
         }
         is_freed
     }
@@ -416,13 +454,12 @@ impl<'m, P: Platform> Local<'m, P> {
             }
         }
         let place = self.place(wanted.kind);
-        if wanted.is_large() {
-            place.large.set(tree);
-            return;
+        let is_by_fit = self.fitting.is_on() && !wanted.is_large();
+        let cell = place.tree_for(wanted.order);
+        cell.set(if is_by_fit { NO_TREE } else { tree });
+        if wanted.frames == 1 {
+            place.point.set(frame);
         }
-        let is_by_fit = self.fitting.is_on();
-        place.current.set(if is_by_fit { NO_TREE } else { tree });
-        place.point.set(frame);
     }
 
     /// Returns the next trees of the CPU's window that lie below `own`, one of its own trees. If `own` is in another
@@ -443,138 +480,110 @@ impl<'m, P: Platform> Local<'m, P> {
         })
     }
 
-    /// Returns the lowest own tree of a scope that is not below `from` and may have a block.
-    pub(crate) fn next_own(
+    /// Returns the own trees of a scope that may have a block, lowest first.
+    pub(crate) fn own_serving<'s>(
         &self,
-        shared: &Shared<'_, P>,
-        from: u32,
+        shared: &Shared<'s, P>,
         wanted: Wanted,
         scope: Scope,
-    ) -> Option<u32> {
+    ) -> impl Iterator<Item = (u32, &'s Header<P>)> {
         let trees = &shared.trees;
-        let of_other_size = |tree| {
+        let is_of_other_size = move |tree| {
             let mut places = self.places.iter();
             places.any(|place| match wanted.is_large() {
-                true => place.current.get() == tree,
+                true => place.current.get() == tree || place.blocks.get() == tree,
                 false => place.large.get() == tree,
             })
         };
-        let is_in_scope = |tree, header| match scope {
-            Scope::Meant => trees.suits(header, wanted.kind) && !of_other_size(tree),
+        let is_in_scope = move |tree, header| match scope {
+            Scope::Meant => trees.suits(header, wanted.kind) && !is_of_other_size(tree),
             Scope::Kind => trees.suits(header, wanted.kind),
             Scope::All => true,
         };
-        let may_serve = |tree: &u32| {
-            let header = trees.header(*tree).filter(|_| *tree >= from);
-            header.is_some_and(|header| {
-                trees.may_serve(header, wanted.frames, wanted.order) && is_in_scope(*tree, header)
-            })
-        };
-        self.own_trees().filter(may_serve).min()
+        self.own_trees().filter_map(move |tree| {
+            let header = trees.header(tree)?;
+            let may_serve = trees.may_serve(header, wanted.frames, wanted.order);
+            (may_serve && is_in_scope(tree, header)).then_some((tree, header))
+        })
     }
 
-    /// Returns the own trees.
-    pub(crate) fn own_trees(&self) -> impl Iterator<Item = u32> {
-        let slots = self.slots.iter().take(self.owned.get() as usize);
-        slots.map(P::Cell::get)
+    /// Returns the own trees, lowest first.
+    pub(crate) fn own_trees(&self) -> impl DoubleEndedIterator<Item = u32> {
+        self.slots.iter()
     }
 
-    /// Returns the trees from which the CPU allocates. One of them can be named twice.
+    /// Returns the trees from which the CPU allocates. One of them can be named several times.
     pub(crate) fn current_trees(&self) -> impl Iterator<Item = u32> {
-        let trees = |place: &Place<'m, P>| [place.current.get(), place.large.get()];
-        let all = self.places.iter().flat_map(trees);
+        let all = self.places.iter().flat_map(Place::trees).map(P::Cell::get);
         all.filter(|tree| *tree != NO_TREE)
     }
 
     /// Returns `true` if a slot is free. In a shortage, trees are left to all CPUs.
     pub(super) fn may_own_more(&self) -> bool {
-        (self.owned.get() as usize) < self.slots.len() && !self.fitting.is_on()
+        !self.slots.is_full() && !self.fitting.is_on()
     }
 
-    /// Keeps a claimed tree if a slot is free.
-    pub(super) fn adopt_into_free(&self, tree: u32) -> bool {
-        let owned = self.owned.get();
-        let Some(slot) = self.slots.get(owned as usize) else {
-            return false;
-        };
-        slot.set(tree);
-        self.owned.set(owned + 1);
-        true
-    }
-
-    /// Keeps a claimed tree for small blocks of a kind. If all slots are in use, the tree that was claimed first is
-    /// released, but not the one from which the CPU allocates small blocks of another kind.
+    /// Keeps a claimed tree for small blocks of a kind. If all slots are in use, another tree is released, but not the
+    /// one from which the CPU allocates small blocks of another kind.
     pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, kind: Kind) {
-        if self.adopt_into_free(tree) {
-            return;
+        if self.slots.is_full() {
+            let others = self.places.iter().zip(Kind::ALL);
+            let others = others.filter(|(_, other)| *other != kind);
+            let is_in_use = |tree| others.clone().any(|(place, _)| place.current.get() == tree);
+            if let Some(old) = self.slots.advance(is_in_use) {
+                self.release_own(shared, old);
+            }
         }
-        let others = self.places.iter().zip(Kind::ALL);
-        let others = others.filter(|(_, other)| *other != kind);
-        let is_in_use = |tree| others.clone().any(|(place, _)| place.current.get() == tree);
-        let after = |slot: u32| match slot as usize + 1 >= self.slots.len() {
-            true => 0,
-            false => slot + 1,
-        };
-        let oldest = self.oldest.get();
-        let slot = match self.slots.get(oldest as usize) {
-            Some(old) if is_in_use(old.get()) => after(oldest),
-            _ => oldest,
-        };
-        self.oldest.set(after(slot));
-        self.exchange(shared, slot, tree);
+        self.slots.insert(tree);
     }
 
-    /// Keeps a tree that was claimed for a large block. If all slots are in use, one of the last slots is used, so that
-    /// large blocks take at most one tree away from smaller ones, and none from which the CPU allocates. If there are
-    /// only slots for such trees, the tree is released.
+    /// Keeps a claimed tree for large blocks. If all slots are in use, the highest tree is released from which the CPU
+    /// allocates no smaller ones: large blocks take at most one tree away from smaller ones. If there are only slots
+    /// for such trees, the claimed tree is released.
     pub(crate) fn adopt_large(
         &self,
         shared: &Shared<'_, P>,
         tree: u32,
         header: &Header<P>,
     ) -> bool {
-        if self.adopt_into_free(tree) {
-            return true;
-        }
-        let is_in_use = |tree| self.places.iter().any(|place| place.current.get() == tree);
-        match self.slots.iter().rposition(|slot| !is_in_use(slot.get())) {
-            Some(slot) if self.slots.len() > Kind::COUNT => {
-                self.exchange(shared, slot as u32, tree);
-                true
-            }
-            _ => {
+        if self.slots.is_full() {
+            let is_in_use = |tree| self.places.iter().any(|place| place.current.get() == tree);
+            let old = match self.slots.capacity() > Kind::COUNT {
+                true => self.own_trees().rfind(|own| !is_in_use(*own)),
+                false => None,
+            };
+            let Some(old) = old else {
                 shared.release(tree, header);
-                false
-            }
+                return false;
+            };
+            self.release_own(shared, old);
         }
+        self.slots.insert(tree);
+        true
     }
 
-    /// Puts a tree into a slot, and releases the one that was there.
-    fn exchange(&self, shared: &Shared<'_, P>, slot: u32, tree: u32) {
-        let Some(slot) = self.slots.get(slot as usize) else {
+    /// Releases an own tree.
+    fn release_own(&self, shared: &Shared<'_, P>, tree: u32) {
+        if !self.slots.remove(tree) {
             return;
-        };
-        let old = slot.get();
-        slot.set(tree);
-        for place in &self.places {
-            place.forget(|own| own == old);
         }
-        if let Some(header) = shared.trees.header(old) {
-            shared.release(old, header);
+        for place in &self.places {
+            place.forget(|own| own == tree);
+        }
+        if let Some(header) = shared.trees.header(tree) {
+            shared.release(tree, header);
         }
     }
 
     /// Releases all trees, and announces all frames that the CPU keeps.
     pub(crate) fn release_all(&self, shared: &Shared<'_, P>) {
         self.announce_all(shared);
-        for slot in self.slots.iter().take(self.owned.get() as usize) {
-            let tree = slot.get();
+        for tree in self.own_trees() {
             if let Some(header) = shared.trees.header(tree) {
                 shared.release(tree, header);
             }
         }
-        self.owned.set(0);
-        self.oldest.set(0);
+        self.slots.clear();
         for place in &self.places {
             place.forget(|_| true);
         }

@@ -18,7 +18,8 @@
 //! | `word` | the planes of a word, and the header of a tree |
 //! | `tree` | trees, and what the owner of a tree does with its words |
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
-//! | `local` | what a CPU keeps: which trees it owns, and where it allocates |
+//! | `local` | what a CPU keeps, and where it allocates |
+//! | `slots` | which trees it owns |
 //! | `list` | the frames that it freed last; the hits |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
@@ -43,6 +44,7 @@ mod local;
 mod range;
 mod refused;
 mod request;
+mod slots;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -78,8 +80,8 @@ pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
 
 /// The trees per CPU that there should be: then a CPU that does nothing withholds little.
 const TREES_PER_CPU: u32 = 8;
-/// The CPUs together own at most one of this number of trees.
-const OWNED_SHARE: u32 = 2;
+/// The CPUs together own all trees but one of this number: nested requests find frames in trees without an owner only.
+const UNOWNED_SHARE: u32 = 8;
 /// The most trees that a CPU owns at a time.
 const MAX_OWNED: u32 = 64;
 /// The most frames in the lists of a CPU: with its slots, they fit a page.
@@ -119,10 +121,10 @@ impl Geometry {
         self.trees() as usize * (self.tree() / WORD) as usize
     }
 
-    /// Returns the most trees that a CPU owns at a time: together at most an eighth of all trees, but at least one of
-    /// each kind.
+    /// Returns the most trees that a CPU owns at a time, at least one of each kind.
     fn owned(&self) -> usize {
-        let share = self.trees() / (OWNED_SHARE * u32::from(self.cpus));
+        let shared = self.trees() - self.trees() / UNOWNED_SHARE;
+        let share = shared / u32::from(self.cpus);
         share.clamp(Kind::COUNT as u32, MAX_OWNED) as usize
     }
 

@@ -133,7 +133,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if wanted.is_large() || self.exceeds_tree(wanted.order) {
             return None;
         }
-        let own = local.next_own(&self.shared, 0, wanted, Scope::Meant)?;
+        let (own, _) = local.own_serving(&self.shared, wanted, Scope::Meant).next()?;
         let tree =
             self.shared
                 .search_below(local.id, wanted, local.look_below(&self.shared, own))?;
@@ -146,17 +146,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if self.exceeds_tree(wanted.order) {
             return None;
         }
-        let mut from = 0;
-        while let Some(tree) = local.next_own(&self.shared, from, wanted, scope) {
-            if let Some(header) = self.shared.trees.header(tree)
-                && let Some(start) = self.shared.take(tree, header, wanted)
-            {
-                local.moved(tree, header, wanted, start);
-                return Some(start);
-            }
-            from = tree + 1;
-        }
-        None
+        let mut own = local.own_serving(&self.shared, wanted, scope);
+        own.find_map(|(tree, header)| {
+            let start = self.shared.take(tree, header, wanted)?;
+            local.moved(tree, header, wanted, start);
+            Some(start)
+        })
     }
 
     /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. Otherwise returns whether a

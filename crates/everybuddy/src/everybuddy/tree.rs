@@ -51,6 +51,8 @@ pub(crate) struct Trees<'m, P: Platform> {
 
 /// A tree is partly free if one word of this number has a free frame.
 const FEW: u32 = 4;
+/// A tree is nearly whole if less than one word of this number is in use.
+const NEARLY: u32 = 8;
 
 /// How much of a tree is free, which decides which tree a CPU claims for small requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -460,7 +462,7 @@ impl<'m, P: Platform> Trees<'m, P> {
         let whole = !header.split.peek() & self.extent();
         frames < WORD && header.any.peek() != 0 && header.candidates(frames) != 0
             || header.inbox.load(Ordering::Relaxed) != 0
-            || find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
+            || whole != 0 && find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
     }
 
     /// Returns `true` if a tree is filled like this. A hint, as [`may_serve`](Self::may_serve).
@@ -483,6 +485,12 @@ impl<'m, P: Platform> Trees<'m, P> {
     pub(crate) fn is_half_whole(&self, header: &Header<P>) -> bool {
         let split = header.split.get() & self.extent();
         split.count_ones() * 2 <= self.words_per_tree()
+    }
+
+    /// Returns `true` if few words of an own tree are not wholly free.
+    pub(crate) fn is_nearly_whole(&self, header: &Header<P>) -> bool {
+        let split = header.split.get() & self.extent();
+        split.count_ones() * NEARLY < self.words_per_tree()
     }
 
     /// Returns `true` if all frames of an own tree are free.

@@ -254,6 +254,12 @@ impl<P: Platform> Header<P> {
         true
     }
 
+    /// Returns `true` if a word is not split: all of its frames are free.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self, mask: u64) -> bool {
+        self.split.get() & mask == 0
+    }
+
     /// Writes the plane of the owner after frames became free.
     #[inline(always)]
     pub(crate) fn merge(&self, mask: u64, word: &Word<P>, own: u64, foreign: u64) {

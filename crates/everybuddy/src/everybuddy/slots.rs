@@ -1,0 +1,99 @@
+//! The trees that a CPU owns.
+//!
+//! # Purpose
+//!
+//! The trees are sorted, so that a search by address ends at the first one that serves. A tree is added or removed when
+//! it is claimed or released, which is far rarer than a search.
+//!
+//! # Invariants
+//!
+//! The first `count` slots name different trees, in ascending order. Only the holder of the CPU's token touches them.
+
+use crate::platform::{Platform, SharedCell};
+
+/// The own trees of a CPU, lowest first.
+pub(crate) struct Slots<'m, P: Platform> {
+    slots: &'m [P::Cell<u32>],
+    count: P::Cell<u32>,
+    /// Where the next tree is released if all slots are in use.
+    next: P::Cell<u32>,
+}
+
+impl<'m, P: Platform> Slots<'m, P> {
+    /// Creates slots without trees.
+    pub(super) fn new(slots: &'m [P::Cell<u32>]) -> Self {
+        Self {
+            slots,
+            count: P::Cell::new(0),
+            next: P::Cell::new(0),
+        }
+    }
+
+    /// Returns the number of slots.
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Returns `true` if all slots are in use.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.count.get() as usize >= self.slots.len()
+    }
+
+    /// Returns the trees, lowest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = u32> {
+        let used = self.slots.get(..self.count.get() as usize);
+        used.unwrap_or_default().iter().map(P::Cell::get)
+    }
+
+    /// Adds a tree. Does nothing if all slots are in use.
+    pub(super) fn insert(&self, tree: u32) {
+        if self.is_full() {
+            return;
+        }
+        let count = self.count.get();
+        self.count.set(count + 1);
+        let mut moved = tree;
+        for slot in self.slots.iter().take(count as usize) {
+            let own = slot.get();
+            if own > moved {
+                slot.set(moved);
+                moved = own;
+            }
+        }
+        if let Some(last) = self.slots.get(count as usize) {
+            last.set(moved);
+        }
+    }
+
+    /// Removes a tree. Returns `true` if it was there.
+    pub(super) fn remove(&self, tree: u32) -> bool {
+        let Some(index) = self.iter().position(|own| own == tree) else {
+            return false;
+        };
+        let from = self.slots.iter().skip(index);
+        for (slot, next) in from.zip(self.slots.iter().skip(index + 1)) {
+            slot.set(next.get());
+        }
+        self.count.set(self.count.get() - 1);
+        true
+    }
+
+    /// Returns the tree to release, and moves on: each call returns the next higher tree that is not in use.
+    pub(super) fn advance(&self, is_in_use: impl Fn(u32) -> bool) -> Option<u32> {
+        let next = self.next.get();
+        let (above, below) = (
+            self.iter().filter(|tree| *tree >= next),
+            self.iter().filter(|tree| *tree < next),
+        );
+        let tree = above.chain(below).find(|tree| !is_in_use(*tree))?;
+        self.next.set(tree + 1);
+        Some(tree)
+    }
+
+    /// Removes all trees.
+    pub(super) fn clear(&self) {
+        self.count.set(0);
+        self.next.set(0);
+    }
+}
