@@ -12,13 +12,15 @@
 //!    none is *kept*: it is returned in the planes, and only this list knows.
 //! 3. With `check=border`, a listed frame is allocated in the planes instead, whatever its tree. It is checked when it
 //!    leaves the list for its tree.
-//! 4. The CPU announces the frames that others cannot find before it acknowledges a request of another CPU, and before
+//! 4. The frames that the CPU returned to the word `pending` are kept, too, and in no list.
+//! 5. The CPU announces the frames that others cannot find before it acknowledges a request of another CPU, and before
 //!    it parks. While there may be such frames, `keeps` is 1.
 
+use crate::bit_runs::WORD;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
-use super::local::{CLOSED, Local, Place};
+use super::local::{CLOSED, Local, NO_WORD, Place};
 use super::tree::Part;
 use super::word::Kind;
 
@@ -82,6 +84,7 @@ impl<'m, P: Platform> Local<'m, P> {
             }
         }
         if self.places.iter().all(|place| place.length.get() == 0) {
+            self.announce_pending(shared);
             self.keeps_nothing();
         }
         None
@@ -273,8 +276,58 @@ impl<'m, P: Platform> Local<'m, P> {
                 }
             }
         }
+        any |= self.announce_pending(shared);
         self.keeps_nothing();
         any
+    }
+
+    /// Returns a frame to a tree of another CPU, and keeps it until the CPU returns a frame of another word. A CPU that
+    /// frees what another one allocated then writes the header of the tree, which that CPU uses, once for a word.
+    /// Returns `false` if the frame is not allocated.
+    pub(super) fn return_later(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
+        if !part.is_allocated() {
+            return false;
+        }
+        if self.pending.get() != part.index {
+            self.announce_pending(shared);
+            self.pending.set(part.index);
+        }
+        // As in `keep_below`.
+        if !self.may_keep() {
+            self.keeps.store(1, Ordering::Relaxed);
+        }
+        part.header.note_kept();
+        part.word.post(part.frames)
+    }
+
+    /// The same for another frame of that word, without a look at the header of its tree.
+    #[inline(always)]
+    pub(super) fn return_further(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+        let index = frame / WORD;
+        // Relaxed: a hint, as in `owns`.
+        if self.pending.get() != index || self.free_identity.load(Ordering::Relaxed) == CLOSED {
+            return false;
+        }
+        let is_above = |place: &Place<'m, P>| frame > place.point.get();
+        match shared.trees.words.get(index as usize) {
+            Some(word) if self.places.iter().all(is_above) => {
+                word.post_further(1 << (frame % WORD))
+            }
+            _ => false,
+        }
+    }
+
+    /// Announces the frames of the word that is pending. Returns `true` if there was one.
+    fn announce_pending(&self, shared: &Shared<'_, P>) -> bool {
+        let index = self.pending.get();
+        self.pending.set(NO_WORD);
+        match shared.trees.part(index.wrapping_mul(WORD)) {
+            Some(part) if index != NO_WORD => {
+                let frames = u64::MAX;
+                self.announce(shared, &Part { frames, ..part })
+            }
+            _ => false,
+        }
     }
 
     /// Notes that the lists have no frame that the CPU keeps.

@@ -33,6 +33,9 @@ pub(crate) const NESTED: u32 = u32::MAX - 1;
 /// Means that there is no tree. No memory has this many.
 const NO_TREE: u32 = u32::MAX;
 
+/// Means that there is no word. No memory has this many.
+pub(super) const NO_WORD: u32 = u32::MAX;
+
 /// The most trees at which a request looks before it uses an own tree.
 const LOOKS: u32 = 16;
 
@@ -142,6 +145,8 @@ pub(crate) struct Local<'m, P: Platform> {
     /// The tree into which the CPU freed last without owning it, and how often in a row.
     freed: P::Cell<u32>,
     times: P::Cell<u32>,
+    /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
+    pub(super) pending: P::Cell<u32>,
     /// `true` if listed frames are allocated in the planes, and are checked when they leave the list.
     pub(crate) border: bool,
     /// A frame that was not allocated when it left the list, plus one; 0 if there was none.
@@ -179,6 +184,7 @@ impl<'m, P: Platform> Local<'m, P> {
             keeps: P::AtomicU32::new(0),
             freed: zero(),
             times: zero(),
+            pending: P::Cell::new(NO_WORD),
             border,
             misused: P::AtomicU32::new(0),
             id: cpu + 1,
@@ -364,9 +370,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let tree = self.place(kind).large.get();
         let header = shared.trees.header(tree)?;
         match self.owns(&header.owner) && header.kind() == kind {
-            true => shared
-                .trees
-                .take_words(tree, header, order),
+            true => shared.trees.take_words(tree, header, order),
             false => None,
         }
     }

@@ -384,9 +384,15 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             && order <= self.largest_hit
             && start.is_aligned(order)
             && let Some(local) = self.local(cpu.id())
-            && local.free_block(&self.shared, start.0, order)
         {
-            return Ok(());
+            if order == Order::ZERO {
+                if local.return_further(&self.shared, start.0) {
+                    cpu.probe().record(Event::Bypass(order));
+                    return Ok(());
+                }
+            } else if local.free_block(&self.shared, start.0, order) {
+                return Ok(());
+            }
         }
         self.free_missed(cpu, start, size)
     }

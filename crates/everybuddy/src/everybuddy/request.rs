@@ -133,7 +133,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if wanted.is_large() || self.exceeds_tree(wanted.order) {
             return None;
         }
-        let (own, _) = local.own_serving(&self.shared, wanted, Scope::Meant).next()?;
+        let (own, _) = local
+            .own_serving(&self.shared, wanted, Scope::Meant)
+            .next()?;
         let tree =
             self.shared
                 .search_below(local.id, wanted, local.look_below(&self.shared, own))?;
@@ -284,6 +286,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return header.give(part.mask, word, part.frames);
         }
         if !self.shared.claim(header, local.id) {
+            // A CPU that another one asked must not keep frames.
+            if open && part.frames.is_power_of_two() {
+                return local.return_later(&self.shared, part);
+            }
             let is_posted = part.is_allocated() && word.post(part.frames);
             if is_posted {
                 self.shared.tell(tree, header, part.mask);

@@ -259,7 +259,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let frame = part.index * WORD + bit;
             let mut locals = self.locals.iter();
             let keeps = locals.any(|local| {
-                CHECK && local.may_keep() && local.entries().any(|entry| entry == frame)
+                let is_listed = || CHECK && local.entries().any(|entry| entry == frame);
+                local.may_keep() && (local.pending.peek() == frame / WORD || is_listed())
             });
             keeps && header.kept.load(Ordering::Relaxed) != 0
         };

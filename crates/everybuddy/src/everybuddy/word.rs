@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! Those of [`tree`](super::tree). Of the methods, `post`, `take_back`, `has_foreign`, `is_for` and `note_kept` are for
+//! Those of [`tree`](super::tree). Of the methods, `post`, `post_further`, `take_back`, `has_foreign`, `is_for` and `note_kept` are for
 //! every CPU, the others for the owner of the tree.
 
 use crate::arena::zero_cells;
@@ -95,6 +95,21 @@ impl<P: Platform> Word<P> {
             }
         }
         false
+    }
+
+    /// The same, if the foreign plane has other bits already: then the word is split.
+    #[inline(always)]
+    pub(crate) fn post_further(&self, bits: u64) -> bool {
+        let seen = self.foreign.load(Ordering::Relaxed);
+        // A look at the plane of the owner is a hint, as in `is_allocated`.
+        if seen == 0 || (self.own.peek() | seen) & bits != 0 {
+            return false;
+        }
+        // As in `post`.
+        let exchanged =
+            self.foreign
+                .compare_exchange(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed);
+        exchanged.is_ok()
     }
 
     /// Removes bits of the foreign plane, if all of them are set there: the frames are allocated again. Lock-free.

@@ -1,7 +1,7 @@
 //! Frames that a CPU freed in a tree that it does not own, and keeps.
 
 use super::*;
-use crate::platform::NativeCpu;
+use crate::platform::{NativeCpu, SharedCell};
 use crate::request::Flags;
 
 /// The frames of a tree here.
@@ -33,6 +33,14 @@ fn with_kept(
 fn inbox(system: &OwnedTrees<'_, Native>, tree: usize) -> u64 {
     let header = &system.shared.trees.headers[tree];
     header.inbox.load(crate::platform::Ordering::Relaxed)
+}
+
+/// Returns `true` if a CPU has returned a frame to another CPU's tree, and not announced that yet.
+fn is_pending(system: &OwnedTrees<'_, Native>, cpu: usize, frame: u32) -> bool {
+    let local = &system.locals[cpu];
+    let is_listed = local.entries().any(|entry| entry == frame);
+    let part = system.shared.trees.part(frame).unwrap();
+    !is_listed && local.pending.get() == frame / WORD && part.word.has_foreign(part.frames)
 }
 
 /// Allocates until a request fails, and returns the number of frames and the error.
@@ -74,7 +82,7 @@ fn a_frame_that_returns_to_where_it_was_taken_from_is_not_kept() {
         let movable = Request::FRAME.with_class(Class::Movable);
         assert_eq!(system.allocate(one, movable), Ok(Pfn(3)));
         system.free(one, Release::frame(Pfn(3))).unwrap();
-        assert_eq!(inbox(system, 0), 1);
+        assert!(is_pending(system, 1, 3));
         // The next pair uses a frame of an own tree.
         assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
         system.free(one, Release::frame(Pfn(TREE + 1))).unwrap();
@@ -90,8 +98,7 @@ fn a_frame_above_the_first_fit_point_is_not_kept() {
     with_kept(Class::Unmovable, |system, zero, one| {
         // CPU 0 allocated frame 127 last.
         system.free(zero, Release::frame(Pfn(TREE))).unwrap();
-        assert!(!system.locals[0].entries().any(|entry| entry == TREE));
-        assert_eq!(inbox(system, 1), 1);
+        assert!(is_pending(system, 0, TREE));
         system.drain(one);
     });
 }
@@ -108,8 +115,7 @@ fn the_first_fit_point_is_that_of_the_frames_kind() {
         // CPU 1 has allocated no movable frame.
         assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
         system.free(&mut one, Release::frame(Pfn(5))).unwrap();
-        assert!(!system.locals[1].entries().any(|entry| entry == 5));
-        assert_eq!(inbox(system, 0), 1);
+        assert!(is_pending(system, 1, 5));
     });
 }
 
@@ -294,4 +300,39 @@ fn random_operations_of_running_cpus_agree_with_a_naive_model() {
             assert_eq!(given, (left, AllocateError::Exhausted));
         });
     }
+}
+
+#[test]
+fn returned_frames_of_a_word_are_announced_together() {
+    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        for _ in 0..TREE {
+            system.allocate(&mut zero, Request::FRAME).unwrap();
+        }
+        // CPU 1 allocates nothing, so it keeps nothing in a list.
+        for frame in 0..5 {
+            system.free(&mut one, Release::frame(Pfn(frame))).unwrap();
+            assert!(is_pending(system, 1, frame));
+            let again = system.free(&mut one, Release::frame(Pfn(frame)));
+            assert_eq!(again, Err(FreeError::NotAllocated));
+            assert_eq!(inbox(system, 0), 0);
+            system.check(&mut zero).unwrap();
+        }
+        // A frame of another word.
+        system.free(&mut one, Release::frame(Pfn(WORD))).unwrap();
+        assert_eq!(inbox(system, 0), 1);
+        assert!(is_pending(system, 1, WORD));
+        for frame in 5..8 {
+            system.free(&mut one, Release::frame(Pfn(frame))).unwrap();
+        }
+        assert_eq!(inbox(system, 0), 3);
+        // CPU 0 needs more than its own trees have, and asks CPU 1 for what it keeps.
+        let (given, error) = exhaust(system, &mut zero, Flags::NO_WAIT);
+        assert_eq!((given, error), (3 * TREE + 9, AllocateError::Busy));
+        system.free(&mut one, Release::frame(Pfn(9))).unwrap();
+        system.park(&mut one);
+        let (given, error) = exhaust(system, &mut zero, Flags::NONE);
+        assert_eq!((given, error), (1, AllocateError::Exhausted));
+    });
 }

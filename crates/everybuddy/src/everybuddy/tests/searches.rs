@@ -105,18 +105,17 @@ fn windows_cover_all_groups_once() {
 }
 
 #[test]
-fn the_tree_that_was_claimed_first_is_released_first() {
-    with_system((1 << 18, 0), 1, (None, 10), |system| {
-        let set = NativeCpus::new(1);
+fn the_next_higher_tree_is_released_first() {
+    // 64 trees for seven CPUs, each of which owns at most eight.
+    with_system((1 << 18, 0), 7, (None, 10), |system| {
+        let set = NativeCpus::new(7);
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
         let local = system.local(CpuId(0)).unwrap();
         for tree in 0..20u32 {
             for _ in 0..4096 {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
-            let mut owned: Vec<u32> = local.own_trees().collect();
-            owned.sort_unstable();
-            assert!(owned.into_iter().eq(tree.saturating_sub(7)..tree + 1));
+            assert!(local.own_trees().eq(tree.saturating_sub(7)..tree + 1));
         }
     });
 }
@@ -162,9 +161,9 @@ fn large_blocks_have_a_tree_of_their_own() {
 
 #[test]
 fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
-    // 64 trees for one CPU, which owns at most eight.
-    with_system((1 << 18, 0), 1, (None, 10), |system| {
-        let set = NativeCpus::new(1);
+    // 64 trees for seven CPUs, each of which owns at most eight.
+    with_system((1 << 18, 0), 7, (None, 10), |system| {
+        let set = NativeCpus::new(7);
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
         let tree = Order::TEN.frames() * 4;
         let frames: Vec<Pfn> = (0..8 * tree)
