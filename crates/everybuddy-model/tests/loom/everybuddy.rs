@@ -118,6 +118,43 @@ fn a_frame_comes_back_into_a_word_that_is_collected() {
     });
 }
 
+/// A CPU returns two frames of a word one after the other, and keeps both until it is asked or parks. Meanwhile the
+/// owner of the tree wants a frame, and collects what a third CPU returned there.
+#[test]
+fn frames_of_a_word_come_back_one_after_the_other() {
+    for third in [false, true] {
+        run(4, 3, bound(&[1, 2]), move |machine| {
+            let held = machine.on(0, |w| {
+                let held = [(); 4].map(|()| w.allocate(0));
+                for (block, to) in held.iter().zip([0, 1, 1, 2]) {
+                    if to != 0 {
+                        w.hand(*block, to);
+                    }
+                }
+                held
+            });
+            if !third {
+                machine.on(2, |w| free_and_park(w, held[3]));
+            }
+            machine.at_once(&[
+                &|w: &mut Cpu<'_>| {
+                    w.try_churn(0);
+                    free_and_park(w, held[0]);
+                },
+                &|w: &mut Cpu<'_>| {
+                    w.free(held[1]);
+                    free_and_park(w, held[2]);
+                },
+                &|w: &mut Cpu<'_>| {
+                    if third {
+                        free_and_park(w, held[3]);
+                    }
+                },
+            ]);
+        });
+    }
+}
+
 #[test]
 fn two_cpus_claim_two_trees() {
     run(65, 2, bound(&[2, 3]), |machine| {
@@ -330,7 +367,8 @@ fn an_old_entry_names_a_frame_that_comes_back() {
     let preemptions = Some(bound(&[2, 3]));
     exhaust::<Plain>(CHECKED, 65, 3, preemptions, |machine| {
         let [first, third] = with_kept_frame(machine, 2);
-        machine.on(2, |w| w.free(third));
+        // It announces the frame.
+        machine.on(2, |w| free_and_park(w, third));
         // CPU 0 collects both frames.
         let held = machine.on(0, |w| {
             let held = [(); 2].map(|()| w.allocate(0));
