@@ -270,9 +270,10 @@ impl<P: Platform> Shared<'_, P> {
                 let Some(header) = self.trees.header(tree) else {
                     break;
                 };
-                let is_unowned = self.is_unowned(header);
-                // While another CPU changes the tree, its masks are only a hint.
-                elsewhere |= !is_unowned && self.is_of_another(header, id);
+                if !self.is_unowned(header) {
+                    elsewhere |= self.is_of_another(header, id);
+                    continue;
+                }
                 // A request that must not wait is refused after the last pass: it passes over no tree by mistake there.
                 let is_last = any && matches!(fill, Fill::Any);
                 let may_serve = is_last && self.trees.must_be_claimed(header, wanted.frames)
@@ -283,7 +284,7 @@ impl<P: Platform> Shared<'_, P> {
                 {
                     continue;
                 }
-                if !is_unowned || !self.claim(header, id) {
+                if !self.claim(header, id) {
                     elsewhere |= self.is_of_another(header, id);
                     continue;
                 }

@@ -113,7 +113,7 @@ impl<'m, P: Platform> Local<'m, P> {
             }
         }
         if part.header.is_whole(part.mask) {
-            self.release_emptied(shared, frame, part.header);
+            self.became_whole(shared, frame, part.header);
         }
         true
     }
@@ -229,7 +229,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let tree = part.index / shared.trees.words_per_tree();
         // Searches pass over marked trees: the mark of its last owner must not stay.
         shared.mark(tree, part.header);
-        self.slots.insert(tree);
+        self.insert(tree);
         true
     }
 

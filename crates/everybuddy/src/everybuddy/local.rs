@@ -33,6 +33,9 @@ pub(crate) const NESTED: u32 = u32::MAX - 1;
 /// Means that there is no tree. No memory has this many.
 const NO_TREE: u32 = u32::MAX;
 
+/// Means that own trees may have blocks of any order.
+const NOTHING_KNOWN: u32 = u32::MAX;
+
 /// Means that there is no word. No memory has this many.
 pub(super) const NO_WORD: u32 = u32::MAX;
 
@@ -70,6 +73,8 @@ pub(super) struct Place<'m, P: Platform> {
     pub(super) blocks: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
     pub(super) large: P::Cell<u32>,
+    /// No own tree had a block of this order when a request for a large block searched them, or [`NOTHING_KNOWN`].
+    lacks: P::Cell<u32>,
 }
 
 impl<'m, P: Platform> Place<'m, P> {
@@ -83,6 +88,7 @@ impl<'m, P: Platform> Place<'m, P> {
             current: P::Cell::new(NO_TREE),
             blocks: P::Cell::new(NO_TREE),
             large: P::Cell::new(NO_TREE),
+            lacks: P::Cell::new(NOTHING_KNOWN),
         }
     }
 
@@ -310,22 +316,31 @@ impl<'m, P: Platform> Local<'m, P> {
         let is_freed = self.frees_into(&part.header.owner)
             && part.header.give(part.mask, part.word, part.frames);
         if is_freed && part.header.is_whole(part.mask) {
-            self.release_emptied(shared, part.index * WORD, part.header);
+            self.became_whole(shared, part.index * WORD, part.header);
         }
         is_freed
     }
 
-    /// Releases the own tree of a frame, if few words of it are in use and the CPU does not allocate there. So a CPU
-    /// that calls no more withholds little memory.
+    /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
+    /// not allocate there, so that a CPU that calls no more withholds little memory.
+    #[inline]
+    pub(super) fn became_whole(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
+        let tree = shared.trees.tree_of(frame);
+        let place = self.place(header.kind());
+        place.lacks.set(NOTHING_KNOWN);
+        if place.trees().iter().all(|own| own.get() != tree) && shared.trees.is_nearly_whole(header)
+        {
+            self.release_emptied(shared, tree);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn release_emptied(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
-        let tree = shared.trees.tree_of(frame);
-        if !shared.trees.is_nearly_whole(header) || self.current_trees().any(|own| own == tree) {
-            return;
-        }
+    fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32) {
         // A tree that was claimed for one operation has no slot.
-        self.release_own(shared, tree);
+        if self.current_trees().all(|own| own != tree) {
+            self.release_own(shared, tree);
+        }
     }
 
     /// The hit of a request for a block of several frames of a word, from the current tree.
@@ -407,7 +422,7 @@ impl<'m, P: Platform> Local<'m, P> {
         if is_large(order) {
             let is_freed = trees.give_words(header, start, order.frames() / WORD);
             if is_freed {
-                self.release_emptied(shared, start, header);
+                self.became_whole(shared, start, header);
             }
             return is_freed;
         }
@@ -419,7 +434,7 @@ impl<'m, P: Platform> Local<'m, P> {
         if is_freed {
             self.pass_over(header.kind(), start, frames);
             if header.is_whole(part.mask) {
-                self.release_emptied(shared, start, header);
+                self.became_whole(shared, start, header);
             }
         }
         is_freed
@@ -484,6 +499,27 @@ impl<'m, P: Platform> Local<'m, P> {
         })
     }
 
+    /// Returns `true` if the own trees were searched in vain for a large block like `wanted`, and no frame of them was
+    /// freed since, except by other CPUs. It is worth no second look before other trees are searched.
+    pub(crate) fn lacks(&self, wanted: Wanted) -> bool {
+        wanted.is_large() && wanted.order.index() as u32 >= self.place(wanted.kind).lacks.get()
+    }
+
+    /// Notes that the own trees have no large block like `wanted`.
+    pub(crate) fn note_lack(&self, wanted: Wanted) {
+        if wanted.is_large() {
+            self.place(wanted.kind).lacks.set(wanted.order.index() as u32);
+        }
+    }
+
+    /// Adds a claimed tree to the own ones.
+    pub(super) fn insert(&self, tree: u32) {
+        self.slots.insert(tree);
+        for place in &self.places {
+            place.lacks.set(NOTHING_KNOWN);
+        }
+    }
+
     /// Returns the own trees of a scope that may have a block, lowest first.
     pub(crate) fn own_serving<'s>(
         &self,
@@ -538,7 +574,7 @@ impl<'m, P: Platform> Local<'m, P> {
                 self.release_own(shared, old);
             }
         }
-        self.slots.insert(tree);
+        self.insert(tree);
     }
 
     /// Keeps a claimed tree for large blocks. If all slots are in use, the highest tree is released from which the CPU

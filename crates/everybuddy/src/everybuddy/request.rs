@@ -145,15 +145,20 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
 
     /// Finds a block in the CPU's own trees of a scope.
     fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, scope: Scope) -> Option<u32> {
-        if self.exceeds_tree(wanted.order) {
+        let is_first = matches!(scope, Scope::Meant);
+        if self.exceeds_tree(wanted.order) || is_first && local.lacks(wanted) {
             return None;
         }
         let mut own = local.own_serving(&self.shared, wanted, scope);
-        own.find_map(|(tree, header)| {
+        let found = own.find_map(|(tree, header)| {
             let start = self.shared.take(tree, header, wanted)?;
             local.moved(tree, header, wanted, start);
             Some(start)
-        })
+        });
+        if is_first && found.is_none() {
+            local.note_lack(wanted);
+        }
+        found
     }
 
     /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. Otherwise returns whether a
