@@ -376,7 +376,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 		if (spare)
 			return spare;
 	}
-	if (order < READ_ONCE(own->refused))
+	if (order && order < READ_ONCE(own->refused))
 		WRITE_ONCE(own->refused, order);
 	return NULL;
 }
@@ -404,21 +404,18 @@ static struct everybuddy_state state_of(const struct zone *zone)
 	return state;
 }
 
-bool everybuddy_has_block(struct zone *zone, unsigned int order)
+/* Looks whether a block is free, after a request of that order failed. */
+bool everybuddy_search_block(struct zone *zone, unsigned int order)
 {
-	struct everybuddy_zone *own = zone->everybuddy;
-	struct everybuddy_state state;
+	struct everybuddy_state state = state_of(zone);
 	int at;
 
-	if (likely(order < READ_ONCE(own->refused)))
-		return true;
-	state = state_of(zone);
 	/* Inside an operation nothing is known. */
 	if (!state.metadata_bytes)
 		return true;
 	for (at = state.max_order; at >= (int)order; at--) {
 		if (state.free_blocks[at]) {
-			WRITE_ONCE(own->refused, at + 1);
+			WRITE_ONCE(zone->everybuddy->refused, at + 1);
 			return true;
 		}
 	}

@@ -55,7 +55,7 @@ struct everybuddy_zone {
 	long scarce;
 	/* The change of the number of free pages that a CPU has not added to the zone's counter. */
 	local_t __percpu *uncounted;
-	/* From this order on, a request has failed since a block was last seen. */
+	/* From this order on, which is at least 1, a request has failed since a block was last seen. */
 	unsigned int refused;
 	bool has_services;
 };
@@ -200,8 +200,13 @@ static __always_inline void everybuddy_free_pages(struct zone *zone, struct page
 	preempt_enable();
 }
 
-/* Whether a block of 2^order pages is free. */
-bool everybuddy_has_block(struct zone *zone, unsigned int order);
+bool everybuddy_search_block(struct zone *zone, unsigned int order);
+
+/* Whether a block of 2^order pages is free. Single pages count as free. */
+static __always_inline bool everybuddy_has_block(struct zone *zone, unsigned int order)
+{
+	return likely(order < READ_ONCE(zone->everybuddy->refused)) || everybuddy_search_block(zone, order);
+}
 
 /* Writes the numbers of free blocks into zone->free_area, if there is a system. */
 void everybuddy_count_free(struct zone *zone);
