@@ -33,8 +33,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Closes the gate, and returns the token of the CPU, which [`leave`](Self::leave) takes back. Returns `None` if the
-    /// caller interrupted an operation of this CPU.
+    /// Closes the gate, and returns the token of the CPU, which [`leave`](Self::leave) takes back. Returns `None` if
+    /// the caller interrupted an operation of this CPU.
     ///
     /// The caller runs on this CPU, with preemption disabled.
     #[inline(always)]
@@ -58,8 +58,8 @@ impl Gate {
         self.is_closed.store(false, Ordering::Relaxed);
     }
 
-    /// Runs an operation between [`enter`](Self::enter) and [`leave`](Self::leave). Returns `None` without running it if
-    /// the gate is closed.
+    /// Runs an operation between [`enter`](Self::enter) and [`leave`](Self::leave). Returns `None` without running it
+    /// if the gate is closed.
     #[inline]
     pub fn pass<R>(
         &'static self,
