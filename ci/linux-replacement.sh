@@ -201,6 +201,20 @@ if [ "$mode" = latencies ]; then
     exit
 fi
 
+# What hints gain: the same loads with and without them, on one CPU, so that nothing else differs.
+if [ "$mode" = hints ]; then
+    mkdir -p "$output"
+    logs=()
+    for system in spring spring-unhinted; do
+        append="$common quiet init_on_alloc=0 everybuddy=${system/%-unhinted/ everybuddy_hints=off}"
+        boot "hints-$system" 400 storm -smp 1 -icount shift=0,sleep=off <linux/guest/hints
+        logs+=("$work/hints-$system.log")
+    done
+    python3 ci/linux-hints.py "$output/hints.jsonl" "${logs[@]}" | tee "$output/hints.txt"
+    echo "linux: hints passed in $SECONDS s"
+    exit
+fi
+
 # Three times, because most boots must have the same numbers. Zeroing and poisoning of pages would hide the rest.
 mkdir -p "$output"
 logs=()

@@ -13,6 +13,7 @@
 #   ci/linux.sh latencies [FOLDER]
 #                                 instructions of single calls while files are compiled, by system; 15 minutes, most of them to
 #                                 build a kernel with hooks for that
+#   ci/linux.sh hints [FOLDER]    refills and drains of the lists of `spring`, with hints and without them
 #   ci/linux.sh soak [MINUTES [SYSTEM...]]
 #                                 the same kernel under load for 5 minutes, or as many as given, by default `spring` and
 #                                 `everybuddy` at the same time; with stress-ng if that is installed
@@ -41,7 +42,7 @@ configs=config
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths | latencies | times | programs) output=${2:-$output} ;; esac
+case $mode in module | paths | latencies | hints | times | programs) output=${2:-$output} ;; esac
 # Sources of kernels, as Debian packs them.
 sources=/usr/src
 
@@ -63,7 +64,7 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | paths | latencies | times | programs | soak)
+    case $mode in replacement | paths | latencies | hints | times | programs | soak)
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
@@ -74,7 +75,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | paths | latencies | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | paths | latencies | hints | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -211,7 +212,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | paths | latencies | times | programs | soak)
+case $mode in replacement | paths | latencies | hints | times | programs | soak)
     source ci/linux-replacement.sh
     exit
     ;;

@@ -69,6 +69,16 @@ static int __init parse_system(char *text)
 }
 early_param("everybuddy", parse_system);
 
+/* A system that reads hints gets none, so that a comparison shows what they gain. */
+static bool ignores_hints __ro_after_init;
+
+static int __init parse_hints(char *text)
+{
+	ignores_hints = text && !strcmp(text, "off");
+	return 0;
+}
+early_param("everybuddy_hints", parse_hints);
+
 void everybuddy_panic(const char *message)
 {
 	pr_emerg("%s\n", message);
@@ -117,8 +127,19 @@ static bool __init build(struct zone *zone, char *why)
 	state = everybuddy_state(own->frames, 0);
 	own->refused = NR_PAGE_ORDERS;
 	own->has_services = state.services;
-	/* Everything is allocated, in large blocks; memblock and others free parts of them. */
+	/*
+	 * Everything is allocated, in large blocks; memblock and others free parts of them. At first only the blocks that
+	 * there are, so that no request is refused: a system may treat memory as short after that.
+	 */
 	for (order = state.max_order; order >= 0; order--) {
+		u64 left = everybuddy_state(own->frames, 0).free_blocks[order];
+
+		while (left-- && everybuddy_allocate(own->frames, 0, order, EVERYBUDDY_NO_WAIT) >= 0)
+			;
+		everybuddy_drain(own->frames, 0);
+	}
+	state = everybuddy_state(own->frames, 0);
+	for (order = state.max_order; state.free && order >= 0; order--) {
 		while (everybuddy_allocate(own->frames, 0, order, EVERYBUDDY_NO_WAIT) >= 0)
 			;
 		everybuddy_drain(own->frames, 0);
@@ -155,7 +176,7 @@ void __init everybuddy_boot(void)
 	static_call_update(everybuddy_allocate_now, first->allocate);
 	static_call_update(everybuddy_allocate_for_now, first->allocate_for);
 	static_call_update(everybuddy_free_now, first->free_part);
-	if (everybuddy_state(first, 0).hints)
+	if (everybuddy_state(first, 0).hints && !ignores_hints)
 		static_branch_enable(&everybuddy_hints_key);
 	static_branch_enable(&everybuddy_key);
 }
@@ -376,7 +397,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 		if (spare)
 			return spare;
 	}
-	if (order < READ_ONCE(own->refused))
+	if (order && order < READ_ONCE(own->refused))
 		WRITE_ONCE(own->refused, order);
 	return NULL;
 }
@@ -404,21 +425,18 @@ static struct everybuddy_state state_of(const struct zone *zone)
 	return state;
 }
 
-bool everybuddy_has_block(struct zone *zone, unsigned int order)
+/* Looks whether a block is free, after a request of that order failed. */
+bool everybuddy_search_block(struct zone *zone, unsigned int order)
 {
-	struct everybuddy_zone *own = zone->everybuddy;
-	struct everybuddy_state state;
+	struct everybuddy_state state = state_of(zone);
 	int at;
 
-	if (likely(order < READ_ONCE(own->refused)))
-		return true;
-	state = state_of(zone);
 	/* Inside an operation nothing is known. */
 	if (!state.metadata_bytes)
 		return true;
 	for (at = state.max_order; at >= (int)order; at--) {
 		if (state.free_blocks[at]) {
-			WRITE_ONCE(own->refused, at + 1);
+			WRITE_ONCE(zone->everybuddy->refused, at + 1);
 			return true;
 		}
 	}
@@ -499,6 +517,7 @@ static int statistics_show(struct seq_file *file, void *unused)
 		return 0;
 	}
 	seq_printf(file, "system %s\n", system_spec);
+	seq_printf(file, "hints %s\n", static_branch_unlikely(&everybuddy_hints_key) ? "on" : "off");
 	for_each_populated_zone(zone) {
 		struct everybuddy_state state = state_of(zone);
 

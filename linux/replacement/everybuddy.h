@@ -55,7 +55,7 @@ struct everybuddy_zone {
 	long scarce;
 	/* The change of the number of free pages that a CPU has not added to the zone's counter. */
 	local_t __percpu *uncounted;
-	/* From this order on, a request has failed since a block was last seen. */
+	/* From this order on, which is at least 1, a request has failed since a block was last seen. */
 	unsigned int refused;
 	bool has_services;
 };
@@ -107,18 +107,16 @@ void everybuddy_count_now(struct zone *zone);
 /* The pages of a zone that are in lists of CPUs, or counted as free and allocated. */
 long everybuddy_unusable(struct zone *zone);
 
-/* Whether a zone with so many free pages may be below a watermark for someone. */
-static __always_inline bool everybuddy_is_scarce(struct zone *zone, long free)
+/* Whether a zone has so few free pages that it may be below a watermark for someone. */
+static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 {
-	return free <= zone->everybuddy->scarce;
+	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= zone->everybuddy->scarce;
 }
 
 /* The free pages that only some CPUs can allocate; 0 while many others are free. */
 static __always_inline long everybuddy_buffered_pages(struct zone *zone)
 {
-	long free = atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]);
-
-	return unlikely(everybuddy_is_scarce(zone, free)) ? everybuddy_unusable(zone) : 0;
+	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_unusable(zone) : 0;
 }
 
 /*
@@ -143,6 +141,7 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 	u8 flags = EVERYBUDDY_NO_WAIT | migratetype << EVERYBUDDY_CLASS_SHIFT;
 	struct everybuddy_zone *own = zone->everybuddy;
 	unsigned int cpu = get_cpu();
+	struct page *page;
 	s64 frame;
 
 	/* An interrupt may take the hint of the task that it interrupts: a wrong hint costs little. */
@@ -157,7 +156,11 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 	}
 	everybuddy_count(zone, own, -1l << order);
 	put_cpu();
-	return pfn_to_page(frame);
+	page = pfn_to_page(frame);
+	/* So that callers need not compare it. */
+	if (!page)
+		__builtin_unreachable();
+	return page;
 }
 
 /* Between these two, most requests of this task are for a page of a mapping. */
@@ -200,8 +203,13 @@ static __always_inline void everybuddy_free_pages(struct zone *zone, struct page
 	preempt_enable();
 }
 
-/* Whether a block of 2^order pages is free. */
-bool everybuddy_has_block(struct zone *zone, unsigned int order);
+bool everybuddy_search_block(struct zone *zone, unsigned int order);
+
+/* Whether a block of 2^order pages is free. Single pages count as free. */
+static __always_inline bool everybuddy_has_block(struct zone *zone, unsigned int order)
+{
+	return likely(order < READ_ONCE(zone->everybuddy->refused)) || everybuddy_search_block(zone, order);
+}
 
 /* Writes the numbers of free blocks into zone->free_area, if there is a system. */
 void everybuddy_count_free(struct zone *zone);
@@ -216,7 +224,7 @@ static inline void everybuddy_free_pages(struct zone *zone, struct page *page, u
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }
 static inline long everybuddy_buffered_pages(struct zone *zone) { return 0; }
-static inline bool everybuddy_is_scarce(struct zone *zone, long free) { return true; }
+static inline bool everybuddy_is_scarce(struct zone *zone) { return true; }
 static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address) { }
 static inline void everybuddy_end_fault(void) { }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }

@@ -261,14 +261,16 @@ fn allocate_with<A: FrameAllocator<Machine>>(
         return impossible(order).into();
     };
     let flags = Flags::from_bits(flags);
-    let allocate = |token: &mut PreemptionDisabled| {
-        let request = Request::order(order).with_flags(flags);
-        system_of::<A>(frames).allocate(token, request.with_hint(hint))
+    // No closure: the compiler would not inline it, and would pass what it needs in memory.
+    let Some(mut token) = gate.enter(CpuId(cpu)) else {
+        return allocate_nested(frames, gate, CpuId(cpu), order, flags);
     };
-    match gate.pass(CpuId(cpu), allocate) {
-        Some(Ok(pfn)) => frames.physical(pfn),
-        Some(Err(error)) => refused(error),
-        None => allocate_nested(frames, gate, CpuId(cpu), order, flags),
+    let request = Request::order(order).with_flags(flags).with_hint(hint);
+    let allocated = system_of::<A>(frames).allocate(&mut token, request);
+    gate.leave(token);
+    match allocated {
+        Ok(pfn) => frames.physical(pfn),
+        Err(error) => refused(error),
     }
 }
 
@@ -285,12 +287,13 @@ extern "C" fn free<A: FrameAllocator<Machine>, const PART: bool>(
     let Some(start) = frames.pfn(frame) else {
         return misused(gate, FreeError::Foreign);
     };
-    let free = |token: &mut PreemptionDisabled| {
-        let block = Release::block(Block::new(start, order));
-        system_of::<A>(frames).free(token, block)
-    };
-    let freed = match gate.pass(CpuId(cpu), free) {
-        Some(freed) => freed,
+    let freed = match gate.enter(CpuId(cpu)) {
+        Some(mut token) => {
+            let block = Release::block(Block::new(start, order));
+            let freed = system_of::<A>(frames).free(&mut token, block);
+            gate.leave(token);
+            freed
+        }
         None => free_nested(frames, gate, CpuId(cpu), start, order),
     };
     match freed {

@@ -33,28 +33,42 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Runs an operation as the CPU, and keeps the gate closed meanwhile. Returns `None` without running it if the
-    /// caller interrupted an operation of this CPU.
+    /// Closes the gate, and returns the token of the CPU, which [`leave`](Self::leave) takes back. Returns `None` if
+    /// the caller interrupted an operation of this CPU.
     ///
     /// The caller runs on this CPU, with preemption disabled.
     #[inline(always)]
-    pub fn pass<R>(
-        &'static self,
-        cpu: CpuId,
-        operation: impl FnOnce(&mut PreemptionDisabled) -> R,
-    ) -> Option<R> {
+    pub fn enter(&'static self, cpu: CpuId) -> Option<PreemptionDisabled> {
         if self.is_closed.load(Ordering::Relaxed) {
             return None;
         }
         self.is_closed.store(true, Ordering::Relaxed);
         // An interrupt handler on this CPU sees all stores in the order of the program, if the compiler keeps it.
         compiler_fence(Ordering::SeqCst);
-        let result = operation(&mut PreemptionDisabled {
+        Some(PreemptionDisabled {
             cpu,
             paths: SlowPaths(Some(self)),
-        });
+        })
+    }
+
+    /// Opens the gate.
+    #[inline(always)]
+    pub fn leave(&self, _: PreemptionDisabled) {
         compiler_fence(Ordering::SeqCst);
         self.is_closed.store(false, Ordering::Relaxed);
+    }
+
+    /// Runs an operation between [`enter`](Self::enter) and [`leave`](Self::leave). Returns `None` without running it
+    /// if the gate is closed.
+    #[inline]
+    pub fn pass<R>(
+        &'static self,
+        cpu: CpuId,
+        operation: impl FnOnce(&mut PreemptionDisabled) -> R,
+    ) -> Option<R> {
+        let mut token = self.enter(cpu)?;
+        let result = operation(&mut token);
+        self.leave(token);
         Some(result)
     }
 }
