@@ -360,42 +360,9 @@ fn two_frames(w: &mut Cpu<'_>) {
     }
 }
 
-/// The list of CPU 1 names a frame that another CPU has allocated since. It is freed while CPU 1 takes it back, and CPU
-/// 1 sees what its last holder did. With `check=border`, no other CPU allocates a listed frame.
+/// A CPU allocates and parks, and keeps a frame, while the owner of that frame's tree wants two frames.
 #[test]
-fn an_old_entry_names_a_frame_that_comes_back() {
-    let preemptions = Some(bound(&[2, 3]));
-    exhaust::<Plain>(CHECKED, 65, 3, preemptions, |machine| {
-        let [first, third] = with_kept_frame(machine, 2);
-        // It announces the frame.
-        machine.on(2, |w| free_and_park(w, third));
-        // CPU 0 collects both frames.
-        let held = machine.on(0, |w| {
-            let held = [(); 2].map(|()| w.allocate(0));
-            let (own, other) = match held[0].start < held[1].start {
-                true => (held[1], held[0]),
-                false => (held[0], held[1]),
-            };
-            w.hand(other, 2);
-            w.free(own);
-            w.free(first);
-            other
-        });
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| w.park(),
-            &|w: &mut Cpu<'_>| {
-                w.churn(0);
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| free_and_park(w, held),
-        ]);
-        unreserve(machine);
-    });
-}
-
-/// A CPU takes a frame back that it keeps, while the owner of its tree wants two frames.
-#[test]
-fn a_kept_frame_is_wanted_while_it_is_taken_back() {
+fn a_kept_frame_is_wanted_while_its_cpu_allocates() {
     run(65, 2, bound(&[2, 3]), |machine| {
         let [first, third] = with_kept_frame(machine, 0);
         machine.at_once(&[
@@ -463,9 +430,9 @@ fn a_kept_frame_is_collected_with_its_neighbour() {
     });
 }
 
-/// A kept frame is reserved while its CPU takes it back, or frees it again.
+/// A kept frame is reserved while its CPU allocates, and announces it.
 #[test]
-fn a_kept_frame_is_reserved_while_it_is_taken_back() {
+fn a_kept_frame_is_reserved_while_its_cpu_allocates() {
     run(65, 2, bound(&[2, 3]), |machine| {
         let [first, third] = with_kept_frame(machine, 0);
         machine.at_once(&[

@@ -8,11 +8,11 @@
 //!
 //! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. So the list takes no frame that a
 //!    search by address would not soon have found, and high addresses empty.
-//! 2. A frame of an own tree is free in the planes, and its entry is a hint. A frame of a tree of another CPU or of
-//!    none is *kept*: it is returned in the planes, and only this list knows.
-//! 3. With `check=border`, a listed frame is allocated in the planes instead, whatever its tree. It is checked when it
-//!    leaves the list for its tree.
-//! 4. The frames that the CPU returned to the word `pending` are kept, too, and in no list.
+//! 2. A frame of an own tree is free in the planes, and its entry is a hint. Other frames enter no list.
+//! 3. With `check=border`, a listed frame is allocated in the planes instead, and its tree is the CPU's own or had no
+//!    owner. It is checked when it leaves the list for its tree.
+//! 4. The frames that the CPU returned to the word `pending` of another CPU's tree are *kept*: they are returned in the
+//!    planes, and only this CPU knows.
 //! 5. The CPU announces the frames that others cannot find before it acknowledges a request of another CPU, and before
 //!    it parks. While there may be such frames, `keeps` is 1.
 
@@ -35,10 +35,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let part = shared.trees.part(frame)?;
         // The tree may be for another kind now.
         let is_meant = self.owns(&part.header.owner) && part.header.kind() == kind;
-        match is_meant && part.header.take(part.mask, part.word, part.frames) {
-            true => Some(frame),
-            false => self.take_back(shared, kind, frame),
-        }
+        (is_meant && part.header.take(part.mask, part.word, part.frames)).then_some(frame)
     }
 
     /// The same with `check=border`: the planes say already that the frame is allocated.
@@ -52,24 +49,6 @@ impl<'m, P: Platform> Local<'m, P> {
         }
         place.length.set(left);
         Some(frame)
-    }
-
-    /// Takes a frame of the list that this CPU returned to a tree of another CPU or of none. The entry has been removed
-    /// from the list, and is there again if the CPU must not hit.
-    #[inline(never)]
-    fn take_back(&self, shared: &Shared<'_, P>, kind: Kind, frame: u32) -> Option<u32> {
-        if self.is_closed() {
-            // The next slow operation announces what the list keeps.
-            let place = self.place(kind);
-            place.length.set(place.length.get() + 1);
-            return None;
-        }
-        let part = shared.trees.part(frame)?;
-        if !part.header.is_for(kind) {
-            self.announce(shared, &part);
-            return None;
-        }
-        part.word.take_back(part.frames).then_some(frame)
     }
 
     /// Takes a frame of the list, whatever the list's last entries are worth.
@@ -127,9 +106,9 @@ impl<'m, P: Platform> Local<'m, P> {
             .is_some_and(|part| self.give(shared, &part))
     }
 
-    /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying
-    /// that it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the first-fit
-    /// point, which is in memory. Returns `false` if the frame does not enter the list.
+    /// The hit of a free with `check=border`: puts a frame into the list, unless another CPU owns its tree. The planes
+    /// keep saying that it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the
+    /// first-fit point, which is in memory. Returns `false` if the frame does not enter the list.
     #[inline(always)]
     pub(crate) fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
@@ -138,6 +117,11 @@ impl<'m, P: Platform> Local<'m, P> {
         let place = self.place_of_free(header.kind_hint());
         // Relaxed: a hint, as in `owns`.
         if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED {
+            return false;
+        }
+        // What stays in lists of CPUs that do not own its tree would keep memory scattered. Relaxed: a hint, too.
+        let owner = header.owner.load(Ordering::Relaxed);
+        if owner != self.id && owner != 0 {
             return false;
         }
         let length = place.length.get();
@@ -173,64 +157,35 @@ impl<'m, P: Platform> Local<'m, P> {
         is_freed
     }
 
-    /// Frees a frame of a tree that the CPU does not own, and keeps it: it is returned, which only this CPU knows, and
-    /// the CPU can take it back. As in [`free`](Self::free), only a frame at or below the first-fit point is kept.
+    /// Frees a frame of a tree without owner as its owner, if the CPU may own another tree and the frame lies at or below
+    /// the first-fit point. Further frees into the tree then hit.
     #[inline(always)]
-    pub(crate) fn keep(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+    pub(crate) fn free_and_own(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         // A CPU that only frees has a first-fit point of 0. This test avoids the call.
         let is_below = |place: &Place<'m, P>| frame <= place.point.get();
-        self.places.iter().any(is_below) && self.keep_below(shared, frame)
+        self.places.iter().any(is_below) && self.take_over(shared, frame)
     }
 
     #[inline(never)]
-    fn keep_below(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
+    fn take_over(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         // Relaxed: a hint, as in `owns`.
         let is_closed = self.free_identity.load(Ordering::Relaxed) == CLOSED;
         let Some(part) = shared.trees.part(frame).filter(|_| !is_closed) else {
             return false;
         };
         let place = self.place(part.header.kind_hint());
-        if frame > place.point.get() || !part.is_allocated() {
+        if frame > place.point.get()
+            || !part.is_allocated()
+            || !self.may_own_more()
+            || !shared.claim(part.header, self.id)
+        {
             return false;
         }
-        if self.take_over(shared, &part) {
-            return self.free(shared, frame);
-        }
-        let length = place.length.get();
-        let Some(entry) = place.list.get(length as usize) else {
-            place.start_over();
-            return false;
-        };
-        // The last request took the frame from this very place, and needed it only briefly. If such a frame stayed in
-        // the list, each pair of calls would change its tree by two exchanges that other CPUs see. A frame of an own
-        // tree serves such pairs with less.
-        if entry.get() == frame {
-            return false;
-        }
-        // Before the frame is returned: a CPU that sees it returned sees both.
-        if !self.may_keep() {
-            self.keeps.store(1, Ordering::Relaxed);
-        }
-        part.header.note_kept();
-        if !part.word.post(part.frames) {
-            return false;
-        }
-        entry.set(frame);
-        place.length.set(length + 1);
-        true
-    }
-
-    /// Becomes the owner of a tree that has none, if the CPU may own another one. This and further frees into the tree
-    /// then exchange nothing.
-    fn take_over(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
-        if !self.may_own_more() || !shared.claim(part.header, self.id) {
-            return false;
-        }
-        let tree = part.index / shared.trees.words_per_tree();
+        let tree = shared.trees.tree_of(frame);
         // Searches pass over marked trees: the mark of its last owner must not stay.
         shared.mark(tree, part.header);
         self.insert(tree);
-        true
+        self.free(shared, frame)
     }
 
     /// Notes that frames of a word, in a tree for a kind, were freed without entering the list. Whole words are not
@@ -261,19 +216,15 @@ impl<'m, P: Platform> Local<'m, P> {
     /// lists. Returns `true` if there was such a frame.
     pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
         let mut any = false;
-        let may_keep = self.may_keep();
+        let is_kept = self.border && self.may_keep();
         for place in &self.places {
             let length = place.length.get();
             place.length.set(0);
-            if !may_keep {
+            if !is_kept {
                 continue;
             }
             for entry in place.list.iter().take(length as usize) {
-                if self.border {
-                    any |= self.unlist(shared, entry.get());
-                } else if let Some(part) = shared.trees.part(entry.get()) {
-                    any |= self.announce(shared, &part);
-                }
+                any |= self.unlist(shared, entry.get());
             }
         }
         any |= self.announce_pending(shared);
@@ -292,7 +243,7 @@ impl<'m, P: Platform> Local<'m, P> {
             self.announce_pending(shared);
             self.pending.set(part.index);
         }
-        // As in `keep_below`.
+        // Before the frame is returned: a CPU that sees it returned sees both.
         if !self.may_keep() {
             self.keeps.store(1, Ordering::Relaxed);
         }

@@ -508,7 +508,9 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Notes that the own trees have no large block like `wanted`.
     pub(crate) fn note_lack(&self, wanted: Wanted) {
         if wanted.is_large() {
-            self.place(wanted.kind).lacks.set(wanted.order.index() as u32);
+            self.place(wanted.kind)
+                .lacks
+                .set(wanted.order.index() as u32);
         }
     }
 

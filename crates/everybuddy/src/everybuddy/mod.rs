@@ -81,7 +81,7 @@ pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
 /// The trees per CPU that there should be: then a CPU that does nothing withholds little.
 const TREES_PER_CPU: u32 = 8;
 /// The CPUs together own all trees but one of this number: nested requests find frames in trees without an owner only.
-const UNOWNED_SHARE: u32 = 8;
+const UNOWNED_SHARE: u32 = 16;
 /// The most trees that a CPU owns at a time.
 const MAX_OWNED: u32 = 64;
 /// The most frames in the lists of a CPU: with its slots, they fit a page.
@@ -320,7 +320,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     #[inline(always)]
     fn free_frame(&self, local: &Local<'m, P>, frame: u32) -> bool {
         match CHECK {
-            true => local.free(&self.shared, frame) || local.keep(&self.shared, frame),
+            true => local.free(&self.shared, frame) || local.free_and_own(&self.shared, frame),
             false => local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame),
         }
     }

@@ -258,10 +258,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let is_kept = |bit| {
             let frame = part.index * WORD + bit;
             let mut locals = self.locals.iter();
-            let keeps = locals.any(|local| {
-                let is_listed = || CHECK && local.entries().any(|entry| entry == frame);
-                local.may_keep() && (local.pending.peek() == frame / WORD || is_listed())
-            });
+            let keeps =
+                locals.any(|local| local.may_keep() && local.pending.peek() == frame / WORD);
             keeps && header.kept.load(Ordering::Relaxed) != 0
         };
         let returned = foreign & !own;

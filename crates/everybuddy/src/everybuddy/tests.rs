@@ -470,8 +470,8 @@ fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
         let geometry = geometry(frames, cpus);
         (geometry.tree(), geometry.trees(), geometry.owned())
     };
-    assert_eq!(sizes(1 << 24, 64), (4096, 4096, 56));
-    assert_eq!(sizes(1 << 18, 2), (4096, 64, 28));
+    assert_eq!(sizes(1 << 24, 64), (4096, 4096, 60));
+    assert_eq!(sizes(1 << 18, 2), (4096, 64, 30));
     assert_eq!(sizes(1 << 16, 8), (1024, 64, 7));
     assert_eq!(sizes(100, 4), (64, 2, 2));
 }

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! Those of [`tree`](super::tree). Of the methods, `post`, `post_further`, `take_back`, `has_foreign`, `is_for` and `note_kept` are for
+//! Those of [`tree`](super::tree). Of the methods, `post`, `post_further`, `has_foreign`, `is_for` and `note_kept` are for
 //! every CPU, the others for the owner of the tree.
 
 use crate::arena::zero_cells;
@@ -110,24 +110,6 @@ impl<P: Platform> Word<P> {
             self.foreign
                 .compare_exchange(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed);
         exchanged.is_ok()
-    }
-
-    /// Removes bits of the foreign plane, if all of them are set there: the frames are allocated again. Lock-free.
-    pub(crate) fn take_back(&self, bits: u64) -> bool {
-        let mut seen = self.foreign.load(Ordering::Relaxed);
-        while seen & bits == bits {
-            // Acquire: pairs with the release in `post`: what the last holder did is seen.
-            match self.foreign.compare_exchange(
-                seen,
-                seen & !bits,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
     }
 
     /// Returns `true` if one of these frames is returned or absent. A hint while other CPUs work.

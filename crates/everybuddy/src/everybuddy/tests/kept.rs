@@ -1,4 +1,4 @@
-//! Frames that a CPU freed in a tree that it does not own, and keeps.
+//! Frames that a CPU returned to the tree of another one, and has not announced yet.
 
 use super::*;
 use crate::platform::{NativeCpu, SharedCell};
@@ -22,7 +22,7 @@ fn with_kept(
         }
         assert_eq!(system.allocate(&mut one, request), Ok(Pfn(TREE)));
         system.free(&mut one, Release::frame(Pfn(3))).unwrap();
-        assert!(system.locals[1].entries().any(|entry| entry == 3));
+        assert!(is_pending(system, 1, 3));
         assert_eq!(inbox(system, 0), 0);
         system.check(&mut zero).unwrap();
         body(system, &mut zero, &mut one);
@@ -60,7 +60,7 @@ fn exhaust(
 }
 
 #[test]
-fn a_kept_frame_is_free_and_is_taken_back_first() {
+fn a_kept_frame_is_free_and_is_not_the_cpus_own() {
     with_kept(Class::Movable, |system, zero, one| {
         assert!(matches!(
             system.frame_state(Pfn(3)),
@@ -71,51 +71,7 @@ fn a_kept_frame_is_free_and_is_taken_back_first() {
             assert_eq!(again, Err(FreeError::NotAllocated));
         }
         let movable = Request::FRAME.with_class(Class::Movable);
-        assert_eq!(system.allocate(one, movable), Ok(Pfn(3)));
         assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
-    });
-}
-
-#[test]
-fn a_frame_that_returns_to_where_it_was_taken_from_is_not_kept() {
-    with_kept(Class::Movable, |system, _, one| {
-        let movable = Request::FRAME.with_class(Class::Movable);
-        assert_eq!(system.allocate(one, movable), Ok(Pfn(3)));
-        system.free(one, Release::frame(Pfn(3))).unwrap();
-        assert!(is_pending(system, 1, 3));
-        // The next pair uses a frame of an own tree.
-        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
-        system.free(one, Release::frame(Pfn(TREE + 1))).unwrap();
-        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
-        // Another frame takes the place in the list.
-        system.free(one, Release::frame(Pfn(5))).unwrap();
-        assert!(system.locals[1].entries().any(|entry| entry == 5));
-    });
-}
-
-#[test]
-fn a_frame_above_the_first_fit_point_is_not_kept() {
-    with_kept(Class::Unmovable, |system, zero, one| {
-        // CPU 0 allocated frame 127 last.
-        system.free(zero, Release::frame(Pfn(TREE))).unwrap();
-        assert!(is_pending(system, 0, TREE));
-        system.drain(one);
-    });
-}
-
-#[test]
-fn the_first_fit_point_is_that_of_the_frames_kind() {
-    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
-        let movable = Request::FRAME.with_class(Class::Movable);
-        for frame in 0..6 {
-            assert_eq!(system.allocate(&mut zero, movable), Ok(Pfn(frame)));
-        }
-        // CPU 1 has allocated no movable frame.
-        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
-        system.free(&mut one, Release::frame(Pfn(5))).unwrap();
-        assert!(is_pending(system, 1, 5));
     });
 }
 
@@ -157,7 +113,7 @@ fn a_cpu_is_not_busy_because_of_what_it_keeps_itself() {
 }
 
 #[test]
-fn a_list_that_only_this_cpu_keeps_makes_others_busy() {
+fn a_frame_that_only_this_cpu_keeps_makes_others_busy() {
     with_kept(Class::Unmovable, |system, zero, one| {
         let (given, _) = exhaust(system, zero, Flags::NO_WAIT);
         assert_eq!(given, 2 * TREE);
@@ -166,27 +122,18 @@ fn a_list_that_only_this_cpu_keeps_makes_others_busy() {
         let mut out = [Pfn(0); TREE as usize];
         let given = system.allocate_bulk(one, Request::FRAME, &mut out);
         assert_eq!(given, Ok(TREE as usize));
-        system.free(one, Release::frame(Pfn(5))).unwrap();
-        assert!(system.locals[1].entries().any(|entry| entry == 5));
+        // CPU 0 owns two trees.
+        let frame = 2 * TREE + 5;
+        system.free(one, Release::frame(Pfn(frame))).unwrap();
+        assert!(is_pending(system, 1, frame));
         let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
+        // With the frame of another word, frame 3 was announced.
+        assert_eq!(system.allocate(zero, hasty), Ok(Pfn(3)));
         assert_eq!(system.allocate(zero, hasty), Err(AllocateError::Busy));
         let nested = system.allocate_nested(CpuId(0), Request::FRAME);
         assert_eq!(nested, Err(AllocateError::Busy));
         system.drain(one);
         assert!(system.allocate(zero, hasty).is_ok());
-    });
-}
-
-#[test]
-fn a_frame_whose_tree_is_for_another_kind_is_announced() {
-    with_kept(Class::Movable, |system, zero, one| {
-        // The tree is for frames that stay from now on, as if it had been whole meanwhile.
-        system.shared.trees.headers[0].dedicate(Kind::Staying);
-        let movable = Request::FRAME.with_class(Class::Movable);
-        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
-        assert_eq!(inbox(system, 0), 1);
-        // CPU 0 collects it.
-        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(3)));
     });
 }
 
@@ -202,7 +149,7 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
         );
         assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
         system.free(&mut one, Release::frame(Pfn(20))).unwrap();
-        assert!(system.locals[1].entries().any(|entry| entry == 20));
+        assert!(is_pending(system, 1, 20));
         let block = Release::block(crate::Block {
             start: Pfn(0),
             order,
@@ -228,12 +175,11 @@ fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
     with_kept(Class::Unmovable, |system, zero, one| {
         let range = FrameRange::new(3, 1);
         assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
-        // The entry is worth nothing now.
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 1)));
         system.free(one, Release::frame(Pfn(4))).unwrap();
         let range = FrameRange::new(4, 1);
         assert_eq!(system.reserve(zero, range), Err(RegionError::Busy));
-        assert!(system.locals[1].entries().any(|entry| entry == 4));
+        assert!(system.locals[1].own_trees().any(|own| own == 0));
         system.park(one);
         assert_eq!(system.reserve(zero, range), Ok(()));
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 2)));
@@ -249,7 +195,7 @@ fn an_old_entry_does_not_make_a_cpu_forget_what_it_keeps() {
         assert_eq!(system.allocate_bulk(one, Request::FRAME, &mut out), Ok(1));
         assert_eq!(out, [Pfn(TREE)]);
         system.free(zero, Release::frame(Pfn(TREE))).unwrap();
-        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE)));
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 1)));
         assert!(system.locals[1].may_keep());
         system.check(zero).unwrap();
         system.park(one);
@@ -310,7 +256,6 @@ fn returned_frames_of_a_word_are_announced_together() {
         for _ in 0..TREE {
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }
-        // CPU 1 allocates nothing, so it keeps nothing in a list.
         for frame in 0..5 {
             system.free(&mut one, Release::frame(Pfn(frame))).unwrap();
             assert!(is_pending(system, 1, frame));
