@@ -9,8 +9,8 @@
 //! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. So the list takes no frame that a
 //!    search by address would not soon have found, and high addresses empty.
 //! 2. A frame of an own tree is free in the planes, and its entry is a hint. Other frames enter no list.
-//! 3. With `check=border`, a listed frame is allocated in the planes instead, and its tree is the CPU's own or had no
-//!    owner. It is checked when it leaves the list for its tree.
+//! 3. With `check=border`, a listed frame is allocated in the planes instead, whatever its tree. It is checked when it
+//!    leaves the list for its tree.
 //! 4. The frames that the CPU returned to the word `pending` of another CPU's tree are *kept*: they are returned in the
 //!    planes, and only this CPU knows.
 //! 5. The CPU announces the frames that others cannot find before it acknowledges a request of another CPU, and before
@@ -106,9 +106,9 @@ impl<'m, P: Platform> Local<'m, P> {
             .is_some_and(|part| self.give(shared, &part))
     }
 
-    /// The hit of a free with `check=border`: puts a frame into the list, unless another CPU owns its tree. The planes
-    /// keep saying that it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the
-    /// first-fit point, which is in memory. Returns `false` if the frame does not enter the list.
+    /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying
+    /// that it is allocated, and are not read. As in [`free`](Self::free), the frame lies at or below the first-fit
+    /// point, which is in memory. Returns `false` if the frame does not enter the list.
     #[inline(always)]
     pub(crate) fn list(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
@@ -117,11 +117,6 @@ impl<'m, P: Platform> Local<'m, P> {
         let place = self.place_of_free(header.kind_hint());
         // Relaxed: a hint, as in `owns`.
         if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED {
-            return false;
-        }
-        // What stays in lists of CPUs that do not own its tree would keep memory scattered. Relaxed: a hint, too.
-        let owner = header.owner.load(Ordering::Relaxed);
-        if owner != self.id && owner != 0 {
             return false;
         }
         let length = place.length.get();
