@@ -338,7 +338,7 @@ impl<'m, P: Platform> Local<'m, P> {
     #[inline(never)]
     fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32) {
         // A tree that was claimed for one operation has no slot.
-        if self.current_trees().all(|own| own != tree) {
+        if !self.slots.are_few() && self.current_trees().all(|own| own != tree) {
             self.release_own(shared, tree);
         }
     }

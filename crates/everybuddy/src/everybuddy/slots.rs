@@ -11,6 +11,9 @@
 
 use crate::platform::{Platform, SharedCell};
 
+/// The number of own trees that a CPU keeps in any case.
+const FEW: usize = 4;
+
 /// The own trees of a CPU, lowest first.
 pub(crate) struct Slots<'m, P: Platform> {
     slots: &'m [P::Cell<u32>],
@@ -32,6 +35,12 @@ impl<'m, P: Platform> Slots<'m, P> {
     /// Returns the number of slots.
     pub(super) fn capacity(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Returns `true` if the CPU owns so few trees that it may keep those that it does not use: otherwise CPUs would
+    /// exchange trees whenever a burst ends.
+    pub(super) fn are_few(&self) -> bool {
+        self.count.get() as usize <= (self.slots.len() / 8).max(FEW)
     }
 
     /// Returns `true` if all slots are in use.

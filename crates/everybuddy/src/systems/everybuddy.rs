@@ -49,8 +49,8 @@ impl System for Everybuddy {
             otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. Single \
             frames that a CPU frees in one word of another CPU's tree are announced to that CPU together, when the CPU \
             frees a frame of another word, needs frames, parks, or is asked. A CPU that neither calls nor parks, and \
-            whose token the platform cannot lend, keeps its trees, at most its share of memory, but none of which less \
-            than an eighth is in use, unless it allocated there last. With `check=border`, it also keeps up to 896 \
+            whose token the platform cannot lend, keeps its trees, at most its share of memory, but only few of which less \
+            than an eighth is in use. With `check=border`, it also keeps up to 896 \
             frames in lists. A request that finds nothing then fails as busy, and so do all removals and reservations of frames, which need empty lists. \
             The frames of owned trees and the kept frames count as free. If two CPUs free \
             the same frame simultaneously, or if a frame is freed again while the owner of its tree \

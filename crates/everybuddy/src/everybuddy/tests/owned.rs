@@ -203,3 +203,13 @@ fn a_bulk_of_large_blocks_is_what_single_requests_are() {
         assert_eq!(outcomes[0], outcomes[1], "{order:?}");
     }
 }
+
+#[test]
+fn few_trees_are_kept_when_they_are_whole() {
+    with_six_trees(|system, cpu| {
+        for frame in (0..6 * TREE).rev() {
+            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+        }
+        assert_eq!(system.locals[0].own_trees().count(), 4);
+    });
+}
