@@ -152,8 +152,8 @@ impl<'m, P: Platform> Local<'m, P> {
         is_freed
     }
 
-    /// Frees a frame of a tree without owner as its owner, if the CPU may own another tree and the frame lies at or below
-    /// the first-fit point. Further frees into the tree then hit.
+    /// Frees a frame of a tree without owner as its owner, if the CPU may own another tree and the frame lies at or
+    /// below the first-fit point. Further frees into the tree then hit.
     #[inline(always)]
     pub(crate) fn free_and_own(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         // A CPU that only frees has a first-fit point of 0. This test avoids the call.

@@ -68,8 +68,8 @@ pub(super) struct Place<'m, P: Platform> {
     pub(super) list: &'m [P::Cell<u32>],
     /// The own tree from which the CPU allocates single frames, or [`NO_TREE`].
     pub(super) current: P::Cell<u32>,
-    /// The own tree from which it allocates small blocks of several frames, or [`NO_TREE`]. Low trees have single frames
-    /// long before they have such blocks again.
+    /// The own tree from which it allocates small blocks of several frames, or [`NO_TREE`]. Low trees have single
+    /// frames long before they have such blocks again.
     pub(super) blocks: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
     pub(super) large: P::Cell<u32>,

@@ -379,7 +379,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Frees what is not a frame of a tree of this CPU; in pieces, as above.
     #[inline(never)]
     fn free_further(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
-        // Frames of a tree beyond the span are holes, so they are no hit.
+        // Frames of a tree beyond the span are holes, so this is not a hit.
         if let Size::Order(order) = size
             && order <= self.largest_hit
             && start.is_aligned(order)
@@ -397,7 +397,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         self.free_missed(cpu, start, size)
     }
 
-    /// Frees what was no hit.
+    /// Frees what did not hit.
     #[inline(never)]
     fn free_missed(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
         let Some(local) = self.local(cpu.id()) else {

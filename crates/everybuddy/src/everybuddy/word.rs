@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! Those of [`tree`](super::tree). Of the methods, `post`, `post_further`, `has_foreign`, `is_for` and `note_kept` are for
-//! every CPU, the others for the owner of the tree.
+//! Those of [`tree`](super::tree). Of the methods, `post`, `post_further`, `has_foreign`, `is_for` and `note_kept` are
+//! for every CPU, the others for the owner of the tree.
 
 use crate::arena::zero_cells;
 use crate::frame::Order;
@@ -105,10 +105,11 @@ impl<P: Platform> Word<P> {
         if seen == 0 || (self.own.peek() | seen) & bits != 0 {
             return false;
         }
-        // As in `post`.
+        let all = seen | bits;
+        // Release and acquire: pairs with `collect`, as in `post`.
         let exchanged =
             self.foreign
-                .compare_exchange(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed);
+                .compare_exchange(seen, all, Ordering::AcqRel, Ordering::Relaxed);
         exchanged.is_ok()
     }
 

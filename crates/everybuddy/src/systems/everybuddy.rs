@@ -24,8 +24,8 @@ impl System for Everybuddy {
         source: "none",
         faithful: "It follows no paper. Two bits per frame distinguish free, allocated, returned and absent \
             frames. A tree is up to 4,096 frames with a header of masks, and a CPU that owns it changes it by \
-            plain reads and writes. A CPU owns the trees that it uses, at most its share of memory; one exchange claims a \
-            tree without an owner. \
+            plain reads and writes. A CPU owns the trees that it uses, at most its share of memory; one exchange claims \
+            a tree without an owner. \
             A tree that is not whole is for requests of the class movable or for those of the other classes, and \
             serves the others only if no tree of theirs and no whole tree can be claimed. A frame of a tree with \
             another owner is freed by one exchange of a word, and the owner collects it later. Frames that a CPU \
@@ -48,10 +48,11 @@ impl System for Everybuddy {
             that would need another entry is refused. A nested request uses only trees without an owner and \
             otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. Single \
             frames that a CPU frees in one word of another CPU's tree are announced to that CPU together, when the CPU \
-            frees a frame of another word, needs frames, parks, or is asked. A CPU that neither calls nor parks, and \
-            whose token the platform cannot lend, keeps its trees, at most its share of memory, but only few of which less \
-            than an eighth is in use. With `check=border`, it also keeps up to 896 \
-            frames in lists. A request that finds nothing then fails as busy, and so do all removals and reservations of frames, which need empty lists. \
+            frees a frame of another word, needs frames, parks, or is asked. A CPU that neither calls nor parks, \
+            and whose token the platform cannot lend, keeps its trees, at most its share of memory, but only few of \
+            which less than an eighth is in use. With `check=border`, it also keeps up to 896 frames in lists. A \
+            request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
+            need empty lists. \
             The frames of owned trees and the kept frames count as free. If two CPUs free \
             the same frame simultaneously, or if a frame is freed again while the owner of its tree \
             collects it, which is misuse, both frees may succeed; the frame may then be lost, or be \

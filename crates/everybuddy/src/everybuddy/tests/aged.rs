@@ -10,7 +10,8 @@ const TREES: u32 = 64;
 /// The entries of a CPU's list of each kind.
 const LIST: u32 = MAX_LIST / 2;
 
-/// Calls `body` with a CPU that has allocated the first `used` frames. Each of seven CPUs owns at most eight of 64 trees.
+/// Calls `body` with a CPU that has allocated the first `used` frames. Each of seven CPUs owns at most eight of 64
+/// trees.
 fn with_used<const CHECK: bool>(
     used: u32,
     body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
