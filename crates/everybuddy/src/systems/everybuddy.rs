@@ -24,8 +24,8 @@ impl System for Everybuddy {
         source: "none",
         faithful: "It follows no paper. Two bits per frame distinguish free, allocated, returned and absent \
             frames. A tree is up to 4,096 frames with a header of masks, and a CPU that owns it changes it by \
-            plain reads and writes. A CPU owns the trees that it uses, at most its share of memory; one exchange claims \
-            a tree without an owner. \
+            plain reads and writes. A CPU owns the trees that it uses, at most its share of memory; one exchange \
+            claims a tree without an owner. \
             A tree that is not whole is for requests of the class movable or for those of the other classes, and \
             serves the others only if no tree of theirs and no whole tree can be claimed. A frame of a tree with \
             another owner is freed by one exchange of a word, and the owner collects it later. Frames that a CPU \
