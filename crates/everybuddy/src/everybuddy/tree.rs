@@ -18,7 +18,7 @@
 //!
 //! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
-//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps in its list,
+//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps,
 //!    and `kept` is 1 if a CPU keeps one.
 //! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `fresh`, `failed`, `marked` and
 //!    `kind`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
@@ -543,7 +543,7 @@ impl<'m, P: Platform> Trees<'m, P> {
                 .all(|part| part.header.give(part.mask, part.word, part.frames))
     }
 
-    /// Moves the returned frames of an own tree to the owner's plane, but not those that CPUs keep in their lists.
+    /// Moves the returned frames of an own tree to the owner's plane, but not those that CPUs keep.
     pub(crate) fn collect(&self, tree: u32, header: &Header<P>) {
         // Release: pairs with the acquire in `post`. Acquire: pairs with the releases of `tell`: the posts are seen.
         let mut words = header.inbox.swap(0, Ordering::AcqRel);

@@ -50,8 +50,8 @@ zero_cells! {
         failed: Cell<u16>,
         /// What the frames of the tree are for, as a number of [`Kind`], unless all of them are free.
         kind: Cell<u32>,
-        /// 1 if CPUs may keep returned frames of the tree in their lists: then the inbox does not name all words that
-        /// have returned frames.
+        /// 1 if CPUs may keep returned frames of the tree, not announced yet: then the inbox does not name all words
+        /// that have returned frames.
         kept: Word<u32>,
     }
 }
