@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words by one change of
-//! their tree's header. So a frame or a block of a bulk costs a few instructions.
+//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words are taken by one
+//! change of their tree's header. So such a frame or block costs a few instructions.
 //!
 //! # Invariants
 //!

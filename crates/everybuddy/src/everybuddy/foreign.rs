@@ -3,13 +3,14 @@
 //! # Purpose
 //!
 //! One exchange claims a tree that has no owner. A free into a tree that another CPU owns takes one exchange on the
-//! word, and one on the tree's inbox if the inbox does not name the word yet. A free never waits.
+//! word. Another one names the word in the tree's inbox, for several frames together if they were freed one by one. A
+//! free never waits.
 //!
 //! # Invariants
 //!
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.
 //! 2. A tree with a free frame that no CPU keeps is not marked as spent, except while a CPU changes the tree. A request
-//!    that found nothing in the other trees therefore searches all trees before it fails as exhausted.
+//!    that found nothing in trees without a mark therefore searches all trees before it fails as exhausted.
 
 use core::ops::Range;
 

@@ -73,7 +73,7 @@ pub(super) struct Place<'m, P: Platform> {
     pub(super) blocks: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
     pub(super) large: P::Cell<u32>,
-    /// No own tree had a block of this order when a request for a large block searched them, or [`NOTHING_KNOWN`].
+    /// The order of the last large block for which the own trees were searched in vain, or [`NOTHING_KNOWN`].
     lacks: P::Cell<u32>,
 }
 
@@ -106,9 +106,9 @@ impl<'m, P: Platform> Place<'m, P> {
         }
     }
 
-    /// Lets the CPU allocate from low addresses again, when it has used up the list. More frames are free below the
-    /// first-fit point than the list can name, or others than it names. If the point stayed where it is, a CPU whose
-    /// list serves all its requests would never allocate by address again.
+    /// Lets the CPU allocate from low addresses again, when it has used up the list. Below the first-fit point, frames
+    /// are free that the list does not name. If the point stayed where it is, a CPU whose list serves all its requests
+    /// would never allocate by address again.
     #[inline(always)]
     pub(super) fn start_over(&self) {
         self.point.set(0);
@@ -137,16 +137,17 @@ impl<'m, P: Platform> Place<'m, P> {
 /// The state of a CPU.
 #[repr(C, align(64))]
 pub(crate) struct Local<'m, P: Platform> {
-    /// The owner of this CPU's trees, or [`CLOSED`] while the CPU may not hit.
+    /// The same as `id`, or [`CLOSED`] while the CPU may not hit.
     pub(crate) identity: P::AtomicU32,
-    /// The same for frees, which also may not hit while a refusal is remembered.
+    /// The same for frees, which may not hit while a refusal is remembered, either.
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
     pub(super) places: [Place<'m, P>; Kind::COUNT],
     /// The kind of the last free into a list.
     last: P::Cell<u32>,
     pub(super) slots: Slots<'m, P>,
-    /// 1 if the lists may have frames that the CPU keeps. Other CPUs read it.
+    /// 1 if the CPU may keep frames: those of the word `pending` or, with `border`, those in its lists. Other CPUs read
+    /// it.
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it, and how often in a row.
     freed: P::Cell<u32>,
@@ -157,7 +158,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) border: bool,
     /// A frame that was not allocated when it left the list, plus one; 0 if there was none.
     pub(super) misused: P::AtomicU32,
-    /// The owner of this CPU's trees.
+    /// The number of this CPU as the owner of trees.
     pub(crate) id: u32,
     /// The window where this CPU begins to search.
     pub(crate) home: u32,

@@ -10,7 +10,7 @@
 //!
 //! # Source
 //!
-//! None. The planes and trees resemble those of \[LLFree\], the protocol between CPUs is that of the per-CPU lists.
+//! None. The trees resemble those of \[LLFree\], and the protocol between CPUs is that of the per-CPU lists.
 //! docs/everybuddy.md has the design and the alternatives.
 //!
 //! | file | contents |
@@ -78,9 +78,9 @@ pub(crate) const SMALLEST_TREE: u32 = WORD;
 /// The frames of the largest tree: 16 MiB.
 pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
 
-/// The trees per CPU that there should be: then a CPU that does nothing withholds little.
+/// The trees for each CPU that there should be: trees are smaller if there would be fewer.
 const TREES_PER_CPU: u32 = 8;
-/// The CPUs together own all trees but one of this number: nested requests find frames in trees without an owner only.
+/// One tree in this number is left without an owner, for nested requests, which find frames in such trees only.
 const UNOWNED_SHARE: u32 = 16;
 /// The most trees that a CPU owns at a time.
 const MAX_OWNED: u32 = 64;

@@ -2,9 +2,16 @@
 //!
 //! # Purpose
 //!
-//! A request looks in these places, from the cheapest to the most certain: the CPU's own trees for its kind, lowest
-//! address first; trees for its kind that no CPU owns, window by window; the same in trees for the other kind; trees
-//! that no CPU owns after all CPUs released theirs; and finally all trees together, while this CPU owns all of them.
+//! A request looks in these places, from the cheapest to the most certain:
+//!
+//! 1. the CPU's list, for a single frame;
+//! 2. in a shortage, the smallest block that suffices, of [some trees](super::fitting);
+//! 3. trees without an owner that are partly free and lie below the CPU's own ones, for small blocks;
+//! 4. the CPU's own trees for its kind, lowest address first;
+//! 5. trees for its kind that no CPU owns, window by window;
+//! 6. the CPU's own trees for other sizes and for the other kind, then trees for the other kind that no CPU owns;
+//! 7. trees that no CPU owns after all CPUs released theirs;
+//! 8. all trees together, while this CPU owns all of them.
 //!
 //! # Invariants
 //!
@@ -37,7 +44,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Returns `true` if it comes from another tree of the CPU than single frames.
+    /// Returns `true` if it is served by the CPU's tree for large blocks.
     pub(super) fn is_large(self) -> bool {
         is_large(self.order)
     }
@@ -277,7 +284,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
     }
 
-    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or into its other plane.
+    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or in the foreign plane.
     pub(super) fn free_in_word(
         &self,
         local: &Local<'_, P>,
@@ -341,7 +348,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Frees a run of one tree, if all of its frames are allocated: as the tree's owner, as its owner for this moment,
-    /// or into its other plane. Returns `false` if one of them is not allocated, or if another CPU frees one
+    /// or in the foreign plane. Returns `false` if one of them is not allocated, or if another CPU frees one
     /// simultaneously.
     fn free_in_tree(
         &self,

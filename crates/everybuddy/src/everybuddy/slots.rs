@@ -11,14 +11,14 @@
 
 use crate::platform::{Platform, SharedCell};
 
-/// The number of own trees that a CPU keeps in any case.
+/// The number of own trees that a CPU keeps even if it does not use them.
 const FEW: usize = 4;
 
 /// The own trees of a CPU, lowest first.
 pub(crate) struct Slots<'m, P: Platform> {
     slots: &'m [P::Cell<u32>],
     count: P::Cell<u32>,
-    /// Where the next tree is released if all slots are in use.
+    /// If all slots are in use, the first tree from this number on is released next.
     next: P::Cell<u32>,
 }
 
