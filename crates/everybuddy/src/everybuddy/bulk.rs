@@ -152,8 +152,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return 0;
         };
         let part = Part { frames, ..part };
-        if local.give(&self.shared, &part) {
-            local.pass_over(part.header.kind(), release.start.0, count as u32);
+        if local.give(&self.shared, &part, release.start.0, count as u32) {
             return count;
         }
         let open = self.begin_free(local);

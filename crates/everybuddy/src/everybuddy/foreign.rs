@@ -14,6 +14,7 @@
 
 use core::ops::Range;
 
+use crate::bit_runs;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::local::NESTED;
@@ -202,11 +203,18 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
     ///
-    /// The search begins with the window `home`. In each window, a small request prefers trees that can serve further
-    /// requests, since a claim costs as much as many hits. A large one takes the lowest tree that has the block.
+    /// The search begins with the window `home`, of which it passes over the trees below `first`. In each window, a
+    /// small request prefers trees that can serve further requests, since a claim costs as much as many hits. A large
+    /// one takes the lowest tree that has the block.
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
-    pub(crate) fn search(&self, id: u32, home: u32, wanted: Wanted, any: bool) -> Found {
+    pub(crate) fn search(
+        &self,
+        id: u32,
+        (home, first): (u32, u32),
+        wanted: Wanted,
+        any: bool,
+    ) -> Found {
         let fills = match wanted.is_large() {
             true => Fill::LARGE,
             false => Fill::SMALL,
@@ -216,7 +224,8 @@ impl<P: Platform> Shared<'_, P> {
             let mut is_busy = false;
             for fill in fills {
                 let groups = self.windows.groups(window);
-                match self.search_window(id, groups, wanted, (*fill, any)) {
+                let first = if window == home { first } else { 0 };
+                match self.search_window(id, (groups, first), wanted, (*fill, any)) {
                     Found::Nothing(busy) => is_busy = busy,
                     found => return found,
                 }
@@ -257,14 +266,15 @@ impl<P: Platform> Shared<'_, P> {
     fn search_window(
         &self,
         id: u32,
-        groups: Range<u32>,
+        (groups, first): (Range<u32>, u32),
         wanted: Wanted,
         (fill, any): (Fill, bool),
     ) -> Found {
         let mut elsewhere = false;
-        for group in groups {
+        for group in groups.start.max(first / GROUP)..groups.end {
             let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
-            let mut candidates = !marks.unwrap_or(u64::MAX);
+            let below = bit_runs::first(first.saturating_sub(group * GROUP));
+            let mut candidates = !(marks.unwrap_or(u64::MAX) | below);
             while candidates != 0 {
                 let tree = group * GROUP + candidates.trailing_zeros();
                 candidates &= candidates - 1;

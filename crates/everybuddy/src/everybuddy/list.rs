@@ -104,7 +104,7 @@ impl<'m, P: Platform> Local<'m, P> {
         shared
             .trees
             .part(frame)
-            .is_some_and(|part| self.give(shared, &part))
+            .is_some_and(|part| self.give(shared, &part, frame, 1))
     }
 
     /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying

@@ -334,20 +334,45 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         size: Size,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
-        if let Size::Order(order) = size
-            && order <= self.largest_hit
-            && let Some(local) = self.local(cpu.id())
-        {
-            let kind = Kind::of(flags.class());
-            let start = match is_large(order) {
-                true => local.hit_words(&self.shared, order, kind),
-                false => local.hit_block(&self.shared, order, kind),
-            };
-            if let Some(start) = start {
-                return Ok(Pfn(start));
-            }
+        match size {
+            Size::Order(order) if is_large(order) => self.allocate_words(cpu, order, flags),
+            Size::Order(order) => self.allocate_block(cpu, order, flags),
+            Size::Frames(_) => self.allocate_missed(cpu, size, flags),
         }
-        self.allocate_missed(cpu, size, flags)
+    }
+
+    /// Serves a request for a block of whole words. Apart from smaller blocks, so that a hit saves few registers.
+    #[inline(never)]
+    fn allocate_words(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
+        if order <= self.largest_hit
+            && let Some(local) = self.local(cpu.id())
+            && let Some(start) = local.hit_words(&self.shared, order, Kind::of(flags.class()))
+        {
+            return Ok(Pfn(start));
+        }
+        self.allocate_missed(cpu, Size::Order(order), flags)
+    }
+
+    /// Serves a request for a block of less than a word.
+    #[inline(never)]
+    fn allocate_block(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
+        if order <= self.largest_hit
+            && let Some(local) = self.local(cpu.id())
+            && let Some(start) = local.hit_block(&self.shared, order, Kind::of(flags.class()))
+        {
+            return Ok(Pfn(start));
+        }
+        self.allocate_missed(cpu, Size::Order(order), flags)
     }
 
     /// Serves a request for several frames that did not hit, or for a run by count.
@@ -379,22 +404,56 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Frees what is not a frame of a tree of this CPU; in pieces, as above.
     #[inline(never)]
     fn free_further(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
-        // Frames of a tree beyond the span are holes, so this is not a hit.
-        if let Size::Order(order) = size
-            && order <= self.largest_hit
+        match size {
+            Size::Order(order) if is_large(order) => self.free_words_of_tree(cpu, start, order),
+            Size::Order(Order::ZERO) => self.return_frame(cpu, start),
+            Size::Order(order) => self.free_block(cpu, start, order),
+            Size::Frames(_) => self.free_missed(cpu, start, size),
+        }
+    }
+
+    /// Frees a frame that is not a hit.
+    #[inline(always)]
+    fn return_frame(&self, cpu: &mut P::Cpu, start: Pfn) -> Result<(), FreeError> {
+        if let Some(local) = self.local(cpu.id())
+            && local.return_further(&self.shared, start.0)
+        {
+            cpu.probe().record(Event::Bypass(Order::ZERO));
+            return Ok(());
+        }
+        self.free_missed(cpu, start, Size::Order(Order::ZERO))
+    }
+
+    /// Frees a block of whole words. Apart from smaller blocks, as above. Frames of a tree beyond the span are holes, so
+    /// they are no hit.
+    #[inline(never)]
+    fn free_words_of_tree(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        if order <= self.largest_hit
             && start.is_aligned(order)
             && let Some(local) = self.local(cpu.id())
+            && local.free_words(&self.shared, start.0, order.frames() / WORD)
         {
-            if order == Order::ZERO {
-                if local.return_further(&self.shared, start.0) {
-                    cpu.probe().record(Event::Bypass(order));
-                    return Ok(());
-                }
-            } else if local.free_block(&self.shared, start.0, order) {
-                return Ok(());
-            }
+            return Ok(());
         }
-        self.free_missed(cpu, start, size)
+        self.free_missed(cpu, start, Size::Order(order))
+    }
+
+    /// Frees a block of less than a word.
+    #[inline(never)]
+    fn free_block(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) -> Result<(), FreeError> {
+        if order <= self.largest_hit
+            && start.is_aligned(order)
+            && let Some(local) = self.local(cpu.id())
+            && local.free_block(&self.shared, start.0, order)
+        {
+            return Ok(());
+        }
+        self.free_missed(cpu, start, Size::Order(order))
     }
 
     /// Frees what did not hit.

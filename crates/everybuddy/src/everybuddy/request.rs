@@ -19,6 +19,8 @@
 //! all trees and all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. Other
 //! requests fail as busy if another CPU had a tree or may have kept a frame, and their search is not atomic.
 
+use core::iter;
+
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
 use crate::platform::{CpuToken, Ordering, Platform};
@@ -86,8 +88,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let found = self.find_smallest(cpu, local, wanted);
         let found = found
             .or_else(|| self.find_listed(local, wanted))
-            .or_else(|| self.find_below(local, wanted));
-        let found = match found.or_else(|| self.find_in_own(local, wanted, Scope::Meant)) {
+            .or_else(|| self.find_by_address(local, wanted));
+        let found = match found {
             Some(start) => Ok(start),
             None => {
                 cpu.probe().record(Event::Bypass(wanted.order));
@@ -134,38 +136,50 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
     }
 
-    /// Finds a block in a tree without an owner that is partly free and lies below the own tree that would serve the
-    /// request. A CPU that preferred its own trees could have high ones for ever, since it frees into them, too.
-    fn find_below(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
-        if wanted.is_large() || self.exceeds_tree(wanted.order) {
+    /// Finds a block in the CPU's own trees that are meant for it. Small ones may be in a lower tree without an owner
+    /// that is partly free: a CPU that preferred its own trees could have high ones for ever, since it frees into them,
+    /// too.
+    fn find_by_address(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
+        if self.exceeds_tree(wanted.order) || local.lacks(wanted) {
             return None;
         }
-        let (own, _) = local
-            .own_serving(&self.shared, wanted, Scope::Meant)
-            .next()?;
-        let tree =
-            self.shared
-                .search_below(local.id, wanted, local.look_below(&self.shared, own))?;
-        let (tree, start) = tree;
-        Some(self.keep_found(local, tree, wanted, start))
+        let mut own = local.own_serving(&self.shared, wanted, Scope::Meant);
+        let Some(first) = own.next() else {
+            local.note_lack(wanted);
+            return None;
+        };
+        if !wanted.is_large() {
+            let below = local.look_below(&self.shared, first.0);
+            if let Some((tree, start)) = self.shared.search_below(local.id, wanted, below) {
+                return Some(self.keep_found(local, tree, wanted, start));
+            }
+        }
+        let found = self.take_of_own(local, wanted, iter::once(first).chain(own));
+        if found.is_none() {
+            local.note_lack(wanted);
+        }
+        found
     }
 
     /// Finds a block in the CPU's own trees of a scope.
     fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, scope: Scope) -> Option<u32> {
-        let is_first = matches!(scope, Scope::Meant);
-        if self.exceeds_tree(wanted.order) || is_first && local.lacks(wanted) {
-            return None;
-        }
-        let mut own = local.own_serving(&self.shared, wanted, scope);
-        let found = own.find_map(|(tree, header)| {
+        let own = local.own_serving(&self.shared, wanted, scope);
+        self.take_of_own(local, wanted, own)
+    }
+
+    /// Takes a block of the first own tree that has one.
+    fn take_of_own<'h>(
+        &self,
+        local: &Local<'_, P>,
+        wanted: Wanted,
+        mut own: impl Iterator<Item = (u32, &'h Header<P>)>,
+    ) -> Option<u32> {
+        let (tree, header, start) = own.find_map(|(tree, header)| {
             let start = self.shared.take(tree, header, wanted)?;
-            local.moved(tree, header, wanted, start);
-            Some(start)
-        });
-        if is_first && found.is_none() {
-            local.note_lack(wanted);
-        }
-        found
+            Some((tree, header, start))
+        })?;
+        local.moved(tree, header, wanted, start);
+        Some(start)
     }
 
     /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. Otherwise returns whether a
@@ -178,7 +192,18 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 Found::Nothing(elsewhere) => Err(elsewhere),
             };
         }
-        let busy = match self.shared.search(local.id, local.home, wanted, false) {
+        let search = |first, any| {
+            self.shared
+                .search(local.id, (local.home, first), wanted, any)
+        };
+        let found = match local.search_start(wanted) {
+            0 => search(0, false),
+            first => match search(first, false) {
+                Found::Nothing(_) => search(0, false),
+                found => found,
+            },
+        };
+        let busy = match found {
             Found::Taken(tree, start) => return Ok(self.keep_found(local, tree, wanted, start)),
             Found::Nothing(busy) => busy,
         };
@@ -187,7 +212,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 return Ok(start);
             }
         }
-        match self.shared.search(local.id, local.home, wanted, true) {
+        match search(0, true) {
             Found::Taken(tree, start) => Ok(self.keep_found(local, tree, wanted, start)),
             Found::Nothing(still) => Err(busy || still),
         }
@@ -203,7 +228,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> u32 {
         if let Some(header) = self.shared.trees.header(tree) {
             let is_kept = match wanted.is_large() {
-                true => local.adopt_large(&self.shared, tree, header),
+                true => local.adopt_large(&self.shared, tree, header, wanted),
                 false => {
                     local.adopt(&self.shared, tree, wanted.kind);
                     true
@@ -264,8 +289,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let is_kept = self.may_be_kept(None);
         let found = match exceeds_tree {
             true => self.shared.take_trees(NESTED, wanted, 0),
-            false => match self.shared.search(NESTED, home, wanted, false) {
-                Found::Nothing(busy) => match self.shared.search(NESTED, home, wanted, true) {
+            false => match self.shared.search(NESTED, (home, 0), wanted, false) {
+                Found::Nothing(busy) => match self.shared.search(NESTED, (home, 0), wanted, true) {
                     Found::Nothing(still) => Found::Nothing(busy || still),
                     found => found,
                 },

@@ -28,7 +28,7 @@
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
-use crate::bit_runs::{WORD, block_starts, find, first};
+use crate::bit_runs::{WORD, block, block_starts, find, first};
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
@@ -337,7 +337,7 @@ impl<'m, P: Platform> Trees<'m, P> {
             return None;
         }
         let word = self.words.get(index as usize)?;
-        let block = first(order.frames());
+        let block = block(order);
         if is_new {
             // In this order: as in `Header::take`.
             word.own.set(!block);
@@ -373,7 +373,7 @@ impl<'m, P: Platform> Trees<'m, P> {
             return None;
         }
         let at = starts.trailing_zeros();
-        header.split.set(split | first(order.frames()) << at);
+        header.split.set(split | block(order) << at);
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 
@@ -463,6 +463,13 @@ impl<'m, P: Platform> Trees<'m, P> {
         frames < WORD && header.any.peek() != 0 && header.candidates(frames) != 0
             || header.inbox.load(Ordering::Relaxed) != 0
             || whole != 0 && find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
+    }
+
+    /// Returns `true` if a tree may have a free frame. A hint, as [`may_serve`](Self::may_serve), which costs more.
+    #[inline(always)]
+    pub(crate) fn may_have_any(&self, header: &Header<P>) -> bool {
+        let whole = !header.split.peek() & self.extent();
+        header.any.peek() | header.inbox.load(Ordering::Relaxed) | whole != 0
     }
 
     /// Returns `true` if a tree is filled like this. A hint, as [`may_serve`](Self::may_serve).
