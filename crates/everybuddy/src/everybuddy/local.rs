@@ -345,7 +345,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
     /// not allocate there, so that a CPU that calls no more withholds little memory.
-    #[inline]
+    #[inline(never)]
     pub(super) fn became_whole(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
         let tree = shared.trees.tree_of(frame);
         let place = self.place(header.kind());

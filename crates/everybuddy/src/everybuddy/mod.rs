@@ -320,7 +320,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     #[inline(always)]
     fn free_frame(&self, local: &Local<'m, P>, frame: u32) -> bool {
         match CHECK {
-            true => local.free(&self.shared, frame) || local.free_and_own(&self.shared, frame),
+            true => local.free(&self.shared, frame),
             false => local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame),
         }
     }
@@ -415,11 +415,14 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Frees a frame that is not a hit.
     #[inline(always)]
     fn return_frame(&self, cpu: &mut P::Cpu, start: Pfn) -> Result<(), FreeError> {
-        if let Some(local) = self.local(cpu.id())
-            && local.return_further(&self.shared, start.0)
-        {
-            cpu.probe().record(Event::Bypass(Order::ZERO));
-            return Ok(());
+        if let Some(local) = self.local(cpu.id()) {
+            if CHECK && local.free_and_own(&self.shared, start.0) {
+                return Ok(());
+            }
+            if local.return_further(&self.shared, start.0) {
+                cpu.probe().record(Event::Bypass(Order::ZERO));
+                return Ok(());
+            }
         }
         self.free_missed(cpu, start, Size::Order(Order::ZERO))
     }
