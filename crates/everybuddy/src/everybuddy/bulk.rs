@@ -153,7 +153,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         };
         let part = Part { frames, ..part };
         if local.give(&self.shared, &part) {
-            local.pass_over(part.header.kind(), release.start.0, count as u32);
+            // A hint: if the tree became whole, the CPU may have released it.
+            local.pass_over(part.header.kind_hint(), release.start.0, count as u32);
             return count;
         }
         let open = self.begin_free(local);
