@@ -97,7 +97,17 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// The same with `check=border`, for a frame that enters no list.
+    /// Frees frames of a word of an own tree, if all of them are allocated.
+    #[inline(always)]
+    pub(super) fn give_own(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
+        let is_freed = part.header.give(part.mask, part.word, part.frames);
+        if is_freed && part.header.is_whole(part.mask) {
+            self.became_whole(shared, part.index * WORD, part.header);
+        }
+        is_freed
+    }
+
+    /// The hit of a free with `check=border`, for a frame that enters no list.
     #[inline(always)]
     pub(crate) fn free_unlisted(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         shared
@@ -177,8 +187,8 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         let tree = shared.trees.tree_of(frame);
-        // Searches pass over marked trees: the mark of its last owner must not stay.
-        shared.mark(tree, part.header);
+        // Searches pass over marked trees: the mark of its last owner must not stay. The tree is still spent here.
+        shared.unmark_own(tree, part.header);
         self.insert(tree);
         self.free(shared, frame)
     }

@@ -313,12 +313,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// The hit of a free of frames of a word, if all of them are allocated.
     #[inline(always)]
     pub(crate) fn give(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
-        let is_freed = self.frees_into(&part.header.owner)
-            && part.header.give(part.mask, part.word, part.frames);
-        if is_freed && part.header.is_whole(part.mask) {
-            self.became_whole(shared, part.index * WORD, part.header);
-        }
-        is_freed
+        self.frees_into(&part.header.owner) && self.give_own(shared, part)
     }
 
     /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
@@ -450,8 +445,12 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         if (start | frames).is_multiple_of(WORD) {
-            return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
+            let is_freed = trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
                 && trees.give_words(header, start, frames / WORD);
+            if is_freed {
+                self.became_whole(shared, start, header);
+            }
+            return is_freed;
         }
         let Some(part) = trees.part_of_word(start, frames) else {
             return false;
@@ -459,6 +458,9 @@ impl<'m, P: Platform> Local<'m, P> {
         let is_freed = header.give(part.mask, part.word, part.frames);
         if is_freed {
             self.pass_over(header.kind(), start, frames);
+            if header.is_whole(part.mask) {
+                self.became_whole(shared, start, header);
+            }
         }
         is_freed
     }
