@@ -122,3 +122,26 @@ fn a_cpu_that_keeps_frames_notices_a_request_when_it_returns_another_one() {
         system.park(zero);
     });
 }
+
+#[test]
+fn a_free_into_a_pending_word_that_is_whole_again_is_refused() {
+    with_two_cpus(|system, zero, one| {
+        for frame in [3, 4] {
+            system.free(one, Release::frame(Pfn(frame))).unwrap();
+        }
+        for frame in (0..WORD).filter(|frame| !(3..5).contains(frame)) {
+            system.free(zero, Release::frame(Pfn(frame))).unwrap();
+        }
+        // CPU 0 takes what CPU 1 keeps, and frees it.
+        let range = FrameRange::new(3, 2);
+        assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
+        system.free(zero, Release::frames(Pfn(3), 2)).unwrap();
+        assert!(system.shared.trees.part(3).unwrap().header.is_whole(1));
+        assert_eq!(system.locals[1].pending.get(), 0);
+        for frame in [3, 5] {
+            let again = system.free(one, Release::frame(Pfn(frame)));
+            assert_eq!(again, Err(FreeError::NotAllocated));
+            system.check(zero).unwrap();
+        }
+    });
+}

@@ -281,23 +281,3 @@ fn returned_frames_of_a_word_are_announced_together() {
         assert_eq!((given, error), (1, AllocateError::Exhausted));
     });
 }
-
-#[test]
-fn a_free_into_a_pending_word_that_is_whole_again_is_refused() {
-    with_kept(Class::Unmovable, |system, zero, one| {
-        for frame in (0..WORD).filter(|frame| *frame != 3) {
-            system.free(zero, Release::frame(Pfn(frame))).unwrap();
-        }
-        // CPU 0 takes what CPU 1 keeps, and frees it.
-        let range = FrameRange::new(3, 1);
-        assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
-        system.free(zero, Release::frame(Pfn(3))).unwrap();
-        assert!(system.shared.trees.part(3).unwrap().header.is_whole(1));
-        assert_eq!(system.locals[1].pending.get(), 0);
-        for frame in [3, 4] {
-            let again = system.free(one, Release::frame(Pfn(frame)));
-            assert_eq!(again, Err(FreeError::NotAllocated));
-            system.check(zero).unwrap();
-        }
-    });
-}

@@ -284,21 +284,35 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
     }
 }
 
+/// The bits of the largest tree's words fill a mask, so a run that is longer than its tree cannot be seen there.
 #[test]
 fn a_run_of_several_trees_is_freed_or_nothing_is() {
-    with_six_trees(|system, cpu| {
-        let run = Release::frames(Pfn(TREE + WORD), 3 * TREE);
-        system.free(cpu, Release::frame(Pfn(3 * TREE + 7))).unwrap();
-        let before = system.check(cpu).unwrap();
-        assert_eq!(system.free(cpu, run), Err(FreeError::NotAllocated));
-        assert_eq!(system.check(cpu).unwrap(), before);
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(3 * TREE + 7)));
-        system.free(cpu, run).unwrap();
-        assert_eq!(
-            system.check(cpu).unwrap().free,
-            before.free - 1 + 3 * u64::from(TREE)
-        );
-    });
+    for tree in [1024, 4096] {
+        with_system((6 * tree, 0), 1, (Some(tree), 12), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            for _ in 0..5 * tree {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            for start in [0, tree, tree + WORD] {
+                let run = Release::frames(Pfn(start), 2 * tree + WORD);
+                let last = Pfn(start + 2 * tree + 7);
+                assert!((0..5).all(|tree| owns(system, tree)));
+                system.free(&mut cpu, Release::frame(last)).unwrap();
+                let before = system.check(&mut cpu).unwrap();
+                let refused = system.free(&mut cpu, run);
+                assert_eq!(refused, Err(FreeError::NotAllocated));
+                assert_eq!(system.check(&mut cpu).unwrap(), before);
+                assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(last));
+                system.free(&mut cpu, run).unwrap();
+                let freed = u64::from(2 * tree + WORD) - 1;
+                assert_eq!(system.check(&mut cpu).unwrap().free, before.free + freed);
+                for _ in 0..=freed {
+                    system.allocate(&mut cpu, Request::FRAME).unwrap();
+                }
+            }
+        });
+    }
 }
 
 #[test]
