@@ -121,16 +121,13 @@ impl<P: Platform> Shared<'_, P> {
     /// Updates the mark of an own tree: it is set if the tree has nothing to allocate.
     #[inline]
     pub(crate) fn mark(&self, tree: u32, header: &Header<P>) {
+        if !self.trees.is_spent(header) {
+            self.unmark_own(tree, header);
+            return;
+        }
         let Some((word, bit)) = self.spent_bit(tree) else {
             return;
         };
-        if !self.trees.is_spent(header) {
-            if header.marked.get() != 0 {
-                unmark(word, bit);
-                header.marked.set(0);
-            }
-            return;
-        }
         // Relaxed: only the owner sets the bit.
         let is_marked = word.load(Ordering::Relaxed) & bit != 0;
         if is_marked || header.inbox.load(Ordering::Relaxed) != 0 {
@@ -148,6 +145,17 @@ impl<P: Platform> Shared<'_, P> {
         // An addition reads the latest value. Relaxed: the exchange above orders it.
         if header.inbox.fetch_add(0, Ordering::Relaxed) != 0 {
             unmark(word, bit);
+        }
+    }
+
+    /// Removes the mark of an own tree.
+    #[inline]
+    pub(crate) fn unmark_own(&self, tree: u32, header: &Header<P>) {
+        if header.marked.get() != 0
+            && let Some((word, bit)) = self.spent_bit(tree)
+        {
+            unmark(word, bit);
+            header.marked.set(0);
         }
     }
 

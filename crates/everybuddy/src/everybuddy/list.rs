@@ -98,7 +98,7 @@ impl<'m, P: Platform> Local<'m, P> {
         true
     }
 
-    /// The same with `check=border`, for a frame that enters no list.
+    /// The hit of a free with `check=border`, for a frame that enters no list.
     #[inline(always)]
     pub(crate) fn free_unlisted(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         shared
@@ -178,24 +178,10 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         }
         let tree = shared.trees.tree_of(frame);
-        // Searches pass over marked trees: the mark of its last owner must not stay.
-        shared.mark(tree, part.header);
+        // Searches pass over marked trees: the mark of its last owner must not stay. The tree is still spent here.
+        shared.unmark_own(tree, part.header);
         self.insert(tree);
         self.free(shared, frame)
-    }
-
-    /// Notes that frames of a word, in a tree for a kind, were freed without entering the list. Whole words are not
-    /// noted: they are parts of large blocks already.
-    #[inline(always)]
-    pub(crate) fn pass_over(&self, kind: Kind, start: u32, frames: u32) {
-        let place = self.place(kind);
-        if start < place.point.get() {
-            let passed = place.passed.get() + frames;
-            place.passed.set(passed);
-            if passed as usize >= place.list.len() {
-                place.start_over();
-            }
-        }
     }
 
     /// Tells the owner of a frame's tree that the frame is returned. Does nothing and returns `false` unless it is.

@@ -13,7 +13,6 @@
 //!    free below it.
 //! 3. Only the holder of the CPU's token touches the cells.
 
-use crate::bit_runs::{WORD, block};
 use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
@@ -22,7 +21,6 @@ use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
 use super::request::{Wanted, is_large};
 use super::slots::Slots;
-use super::tree::Part;
 use super::word::{Header, Kind};
 
 /// The identity of a CPU that may not hit. No tree has this owner.
@@ -41,9 +39,6 @@ pub(super) const NO_WORD: u32 = u32::MAX;
 
 /// The most trees at which a request looks before it uses an own tree.
 const LOOKS: u32 = 16;
-
-/// The number of frees into one tree in a row after which the CPU keeps the tree.
-const FREES: u32 = 4;
 
 /// Which own trees a search considers.
 #[derive(Clone, Copy)]
@@ -130,7 +125,7 @@ impl<'m, P: Platform> Place<'m, P> {
 
     /// Notes that trees may have large blocks that they had not before.
     #[inline(always)]
-    fn has_more(&self) {
+    pub(super) fn has_more(&self) {
         self.lacks.set(NOTHING_KNOWN);
         self.searched.set(0);
     }
@@ -162,8 +157,8 @@ pub(crate) struct Local<'m, P: Platform> {
     /// it.
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it, and how often in a row.
-    freed: P::Cell<u32>,
-    times: P::Cell<u32>,
+    pub(super) freed: P::Cell<u32>,
+    pub(super) times: P::Cell<u32>,
     /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,
     /// `true` if listed frames are allocated in the planes, and are checked when they leave the list.
@@ -323,48 +318,6 @@ impl<'m, P: Platform> Local<'m, P> {
         taken
     }
 
-    /// The hit of a free of a run of a word that enters no list, if all of its frames are allocated.
-    #[inline(always)]
-    pub(crate) fn give(
-        &self,
-        shared: &Shared<'_, P>,
-        part: &Part<'_, P>,
-        start: u32,
-        frames: u32,
-    ) -> bool {
-        let header = part.header;
-        if !self.frees_into(&header.owner) || !header.give(part.mask, part.word, part.frames) {
-            return false;
-        }
-        self.pass_over(header.kind(), start, frames);
-        if header.is_whole(part.mask) {
-            self.became_whole(shared, start, header);
-        }
-        true
-    }
-
-    /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
-    /// not allocate there, so that a CPU that calls no more withholds little memory.
-    #[inline(never)]
-    pub(super) fn became_whole(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
-        let tree = shared.trees.tree_of(frame);
-        let place = self.place(header.kind());
-        place.has_more();
-        // The test that costs least comes first.
-        if place.large.get() != tree && shared.trees.is_nearly_whole(header) {
-            self.release_emptied(shared, tree);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32) {
-        // A tree that was claimed for one operation has no slot.
-        if !self.slots.are_few() && self.current_trees().all(|own| own != tree) {
-            self.release_own(shared, tree);
-        }
-    }
-
     /// The hit of a request for a block of several frames of a word, from the current tree.
     #[inline(always)]
     pub(crate) fn hit_block(
@@ -428,45 +381,6 @@ impl<'m, P: Platform> Local<'m, P> {
             }
             _ => 0,
         }
-    }
-
-    /// The hit of a free of a block of less than a word that starts at a multiple of its size, if the CPU owns the
-    /// tree.
-    #[inline(always)]
-    pub(crate) fn free_block(&self, shared: &Shared<'_, P>, start: u32, order: Order) -> bool {
-        let frames = order.frames();
-        shared.trees.part(start).is_some_and(|part| {
-            let part = Part {
-                frames: block(order) << (start % WORD),
-                ..part
-            };
-            self.give(shared, &part, start, frames)
-        })
-    }
-
-    /// The hit of a free of whole words of one tree, if the CPU owns the tree.
-    #[inline(always)]
-    pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u32) -> bool {
-        let trees = &shared.trees;
-        let Some(header) = trees.header(trees.tree_of(start)) else {
-            return false;
-        };
-        let is_freed = self.frees_into(&header.owner) && trees.give_words(header, start, words);
-        if is_freed {
-            self.became_whole(shared, start, header);
-        }
-        is_freed
-    }
-
-    /// The hit of a free of a run, of one word or of whole words of one tree, if the CPU owns the tree.
-    pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
-        let trees = &shared.trees;
-        if (start | frames).is_multiple_of(WORD) {
-            return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
-                && self.free_words(shared, start, frames / WORD);
-        }
-        let part = trees.part_of_word(start, frames);
-        part.is_some_and(|part| self.give(shared, &part, start, frames))
     }
 
     /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are
@@ -630,7 +544,7 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Releases an own tree.
-    fn release_own(&self, shared: &Shared<'_, P>, tree: u32) {
+    pub(super) fn release_own(&self, shared: &Shared<'_, P>, tree: u32) {
         if !self.slots.remove(tree) {
             return;
         }
@@ -655,17 +569,5 @@ impl<'m, P: Platform> Local<'m, P> {
             place.forget(|_| true);
             place.has_more();
         }
-    }
-
-    /// Counts a free into a tree that this CPU does not own. Returns `true` after several in a row.
-    pub(crate) fn frees_repeatedly(&self, tree: u32) -> bool {
-        let times = match self.freed.get() == tree {
-            true => self.times.get() + 1,
-            false => 1,
-        };
-        let is_enough = times >= FREES;
-        self.freed.set(tree);
-        self.times.set(if is_enough { 0 } else { times });
-        is_enough
     }
 }

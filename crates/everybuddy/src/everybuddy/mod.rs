@@ -21,6 +21,7 @@
 //! | `local` | what a CPU keeps, and where it allocates |
 //! | `slots` | which trees it owns |
 //! | `list` | the frames that it freed last; the hits |
+//! | `free` | frees into own trees that enter no list |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
@@ -31,7 +32,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Those of the files above.
+//! 1. Those of the files in the table.
 //! 2. At every moment, each frame is in exactly one state, which the two planes and the header of its tree determine.
 //! 3. A free waits for no other CPU.
 
@@ -39,6 +40,7 @@ mod bulk;
 mod drain;
 mod fitting;
 mod foreign;
+mod free;
 mod list;
 mod local;
 mod range;

@@ -320,7 +320,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let tree = part.index / self.shared.trees.words_per_tree();
         // Relaxed: only this CPU makes itself an owner.
         if header.owner.load(Ordering::Relaxed) == local.id {
-            return header.give(part.mask, word, part.frames);
+            return local.give_own(&self.shared, part);
         }
         if !self.shared.claim(header, local.id) {
             // A CPU that another one asked must not keep frames.
@@ -388,7 +388,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         };
         // Relaxed: only this CPU makes itself an owner.
         if header.owner.load(Ordering::Relaxed) == local.id {
-            return self.shared.trees.give(header, from, length);
+            let is_freed = self.shared.trees.give(header, from, length);
+            if is_freed {
+                local.became_whole(&self.shared, from, header);
+            }
+            return is_freed;
         }
         if !self.shared.claim(header, local.id) {
             return self.check_allocated(from, length).is_ok() && self.shared.post(from, length);

@@ -11,6 +11,7 @@ use crate::probe::NoProbe;
 use crate::request::Class;
 
 mod aged;
+mod asked;
 mod border;
 mod bulk;
 mod fitting;

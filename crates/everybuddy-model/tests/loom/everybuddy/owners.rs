@@ -13,8 +13,8 @@
 //!
 //! As in the other models of `everybuddy`.
 
-use everybuddy::Platform;
 use everybuddy::platform::{AtomicWord, Ordering};
+use everybuddy::{Block, Class, Order, Pfn, Platform, Release, Request};
 use everybuddy_model::{Loom, bound};
 
 use super::run;
@@ -85,6 +85,40 @@ fn two_cpus_exclude_a_third() {
             };
             machine.at_once(&[&both, &both]);
             machine.settle();
+        });
+    });
+}
+
+/// A bulk frees the last frames of a tree, and its CPU releases the tree. Another CPU claims it for frames of another
+/// kind, while the bulk goes on.
+#[test]
+fn a_tree_that_a_bulk_emptied_is_claimed() {
+    // CPU 0 owns its share, five of ten trees. If it owned fewer, it would keep them.
+    run(640, 2, bound(&[1, 2]), |machine| {
+        let word = Order::new(6).expect("an order");
+        let held = machine.on(0, |w| {
+            let held = [(); 5].map(|()| w.allocate_untracked(Request::order(word)));
+            w.free_untracked(Release::frames(held[0], 62));
+            held
+        });
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                let both = [62, 63].map(|frame| Release::frame(Pfn(held[0].0 + frame)));
+                let (system, cpu) = w.raw();
+                assert_eq!(system.free_bulk(cpu, &both), Ok(()));
+            },
+            &|w: &mut Cpu<'_>| {
+                let request = Request::FRAME.with_class(Class::Movable);
+                let frame = w.allocate_untracked(request);
+                w.free_untracked(Release::frame(frame));
+                w.park();
+            },
+        ]);
+        machine.on(0, |w| {
+            for start in &held[1..] {
+                w.free_untracked(Release::block(Block::new(*start, word)));
+            }
+            w.park();
         });
     });
 }

@@ -49,6 +49,31 @@ fn the_smallest_block_is_taken_wherever_it_lies() {
     });
 }
 
+/// A request that may not wait releases no tree when it is refused.
+#[test]
+fn a_cpu_has_no_current_tree_in_a_shortage() {
+    with_system((4 * 256, 0), 1, (Some(256), 6), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        for _ in 0..4 * 256 {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        for (start, frames) in [(768, 2), (838, 1)] {
+            let run = Release::frames(Pfn(start), frames);
+            system.free(&mut cpu, run).unwrap();
+        }
+        let hasty = Request::order(order(5)).with_flags(Flags::NO_WAIT);
+        let refused = system.allocate(&mut cpu, hasty);
+        assert_eq!(refused, Err(AllocateError::Exhausted));
+        assert!(system.locals[0].own_trees().any(|own| own == 3));
+        // Address would choose the pair.
+        for expected in [838, 768] {
+            let frame = system.allocate(&mut cpu, Request::FRAME);
+            assert_eq!(frame, Ok(Pfn(expected)));
+        }
+    });
+}
+
 #[test]
 fn address_decides_again_after_a_tree_with_room_was_seen() {
     // By fit, the first frame would be 70.

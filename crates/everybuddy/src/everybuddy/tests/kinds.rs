@@ -312,3 +312,34 @@ fn two_kinds_do_not_take_each_others_current_tree_away() {
         }
     });
 }
+
+/// A block of a tree of the other kind is the last resort. The CPU does not go on there when other trees are whole
+/// again.
+#[test]
+fn larger_blocks_use_no_tree_of_the_other_kind_further_when_others_are_whole() {
+    for (frames, by_bulk) in [(2, false), (64, false), (3, false), (65, false), (64, true)] {
+        with_eight_trees(|system, cpu| {
+            for _ in 0..8 * TREE {
+                system.allocate(cpu, frame_of(Class::Movable)).unwrap();
+            }
+            // Less than half of the tree is whole: it keeps its kind.
+            let order = Order::covering(frames).unwrap();
+            let first = Release::frames(Pfn(0), 4 * WORD);
+            system.free(cpu, first).unwrap();
+            let request = match frames.is_power_of_two() {
+                true => Request::order(order),
+                false => Request::frames(frames),
+            };
+            let request = request.with_flags(Flags::NO_WAIT);
+            assert_eq!(system.allocate(cpu, request), Ok(Pfn(0)));
+            let others = Release::frames(Pfn(TREE), 7 * TREE);
+            system.free(cpu, others).unwrap();
+            let mut out = [Pfn(0)];
+            let next = match by_bulk {
+                true => system.allocate_bulk(cpu, request, &mut out).map(|_| out[0]),
+                false => system.allocate(cpu, request),
+            };
+            assert_ne!(next.unwrap().0 / TREE, 0, "{frames} frames");
+        });
+    }
+}

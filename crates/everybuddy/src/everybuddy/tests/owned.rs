@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::slots::Slots;
 use super::*;
-use crate::platform::{NativeCpu, SharedCell};
+use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
+use crate::request::Flags;
 
 /// The frames of a tree here: 16 words.
 const TREE: u32 = 1024;
@@ -122,13 +123,32 @@ fn no_tree_is_taken_over_in_a_shortage_or_if_all_slots_are_in_use() {
 fn a_tree_of_which_few_words_are_in_use_is_released() {
     // 2 of 16 words are an eighth.
     let in_use = 2 * WORD;
-    for by in [1, 8, WORD] {
+    type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32, u32);
+    let as_block: Free = |system, cpu, start, by| {
+        let block = crate::Block::new(Pfn(start), Order::covering(by).unwrap());
+        system.free(cpu, Release::block(block)).unwrap();
+    };
+    let as_run: Free = |system, cpu, start, by| {
+        let run = Release::frames(Pfn(start), by);
+        system.free(cpu, run).unwrap();
+    };
+    let as_bulk: Free = |system, cpu, start, by| {
+        let frames = (start..start + by).map(|frame| Release::frame(Pfn(frame)));
+        system.free_bulk(cpu, &frames.collect::<Vec<_>>()).unwrap();
+    };
+    let ways = [
+        (1, as_block),
+        (8, as_block),
+        (WORD, as_block),
+        (8, as_run),
+        (WORD, as_run),
+        (8, as_bulk),
+    ];
+    for (by, free) in ways {
         with_six_trees(|system, cpu| {
             for start in (TREE..2 * TREE).step_by(by as usize) {
                 assert_eq!(owns(system, 1), start <= 2 * TREE - in_use + WORD - by);
-                let block = Order::covering(by).unwrap();
-                let block = Release::block(crate::Block::new(Pfn(start), block));
-                system.free(cpu, block).unwrap();
+                free(system, cpu, start, by);
                 system.check(cpu).unwrap();
                 if start + by == 2 * TREE - WORD {
                     break;
@@ -212,4 +232,187 @@ fn few_trees_are_kept_when_they_are_whole() {
         }
         assert_eq!(system.locals[0].own_trees().count(), 4);
     });
+}
+
+/// Another CPU's request that must not wait passes over marked trees, and would fail as exhausted.
+#[test]
+fn a_tree_that_was_taken_over_is_not_passed_over() {
+    with_system((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        for _ in 0..8 * TREE - 1 {
+            system.allocate(&mut zero, Request::FRAME).unwrap();
+        }
+        system.drain(&mut zero);
+        let last = system.allocate(&mut one, Request::FRAME).unwrap();
+        assert_eq!(last, Pfn(8 * TREE - 1));
+        system.drain(&mut one);
+        system.free(&mut one, Release::frame(Pfn(3))).unwrap();
+        assert!(system.locals[1].own_trees().any(|own| own == 0));
+        let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
+        assert_eq!(system.allocate(&mut zero, hasty), Err(AllocateError::Busy));
+        let nested = system.allocate_nested(CpuId(0), Request::FRAME);
+        assert_eq!(nested, Err(AllocateError::Busy));
+        system.check(&mut zero).unwrap();
+    });
+}
+
+/// By count, and while a refusal is remembered, so that the free does not hit.
+#[test]
+fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
+    for (is_closed, frames) in [(false, 64), (false, 128), (true, 64), (true, 128)] {
+        with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            for _ in 0..2 * TREE {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            // No own tree had a block when the last of these trees was claimed.
+            let word = Request::order(Order::new(6).unwrap());
+            for start in (2 * TREE..4 * TREE).step_by(WORD as usize) {
+                assert_eq!(system.allocate(&mut cpu, word), Ok(Pfn(start)));
+            }
+            if is_closed {
+                let identity = &system.locals[0].free_identity;
+                identity.store(local::CLOSED, Ordering::Relaxed);
+            }
+            let freed = Release::frames(Pfn(2 * WORD), frames);
+            system.free(&mut cpu, freed).unwrap();
+            assert_eq!(system.allocate(&mut cpu, word), Ok(Pfn(2 * WORD)));
+            system.check(&mut cpu).unwrap();
+        });
+    }
+}
+
+/// The bits of the largest tree's words fill a mask, so a run that is longer than its tree cannot be seen there.
+#[test]
+fn a_run_of_several_trees_is_freed_or_nothing_is() {
+    for tree in [1024, 4096] {
+        with_system((6 * tree, 0), 1, (Some(tree), 12), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            for _ in 0..5 * tree {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            for start in [0, tree, tree + WORD] {
+                let run = Release::frames(Pfn(start), 2 * tree + WORD);
+                let last = Pfn(start + 2 * tree + 7);
+                assert!((0..5).all(|tree| owns(system, tree)));
+                system.free(&mut cpu, Release::frame(last)).unwrap();
+                let before = system.check(&mut cpu).unwrap();
+                let refused = system.free(&mut cpu, run);
+                assert_eq!(refused, Err(FreeError::NotAllocated));
+                assert_eq!(system.check(&mut cpu).unwrap(), before);
+                assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(last));
+                system.free(&mut cpu, run).unwrap();
+                let freed = u64::from(2 * tree + WORD) - 1;
+                assert_eq!(system.check(&mut cpu).unwrap().free, before.free + freed);
+                for _ in 0..=freed {
+                    system.allocate(&mut cpu, Request::FRAME).unwrap();
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn an_eighth_of_the_slots_keep_whole_trees() {
+    with_system((64 * TREE, 0), 1, (Some(TREE), 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        for _ in 0..20 * TREE {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        for frame in (0..20 * TREE).rev() {
+            system.free(&mut cpu, Release::frame(Pfn(frame))).unwrap();
+        }
+        // Of 60 slots.
+        assert_eq!(system.locals[0].own_trees().count(), 7);
+    });
+}
+
+#[test]
+fn a_tree_is_taken_over_below_the_point_of_its_kind_and_for_an_allocated_frame() {
+    with_six_trees(|system, cpu| {
+        let local = &system.locals[0];
+        system.free(cpu, Release::frames(Pfn(0), 2 * TREE)).unwrap();
+        system.drain(cpu);
+        // Staying frames come from tree 0, and its point is there. The point of movable ones is above.
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(0)));
+        let movable = Request::FRAME.with_class(Class::Movable);
+        assert_eq!(system.allocate(cpu, movable), Ok(Pfn(TREE)));
+        local.place(Kind::Movable).point.set(8 * TREE);
+        let before: Vec<u32> = local.own_trees().collect();
+        system.free(cpu, Release::frame(Pfn(3 * TREE))).unwrap();
+        assert!(local.own_trees().eq(before.iter().copied()));
+        local.place(Kind::Staying).point.set(8 * TREE);
+        for (frame, error) in [
+            (3 * TREE, FreeError::NotAllocated),
+            (6 * TREE, FreeError::NotAllocated),
+        ] {
+            assert_eq!(system.free(cpu, Release::frame(Pfn(frame))), Err(error));
+            assert!(local.own_trees().eq(before.iter().copied()));
+        }
+        system.free(cpu, Release::frame(Pfn(3 * TREE + 1))).unwrap();
+        assert!(owns(system, 3));
+    });
+}
+
+#[test]
+fn a_frame_at_the_first_fit_point_enters_the_list() {
+    with_six_trees(|system, cpu| {
+        let mut last = [Pfn(0)];
+        for by_bulk in [false, true] {
+            match by_bulk {
+                true => assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut last), Ok(1)),
+                false => last = [system.allocate(cpu, Request::FRAME).unwrap()],
+            }
+            for frame in [Pfn(5 * TREE), last[0]] {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(last[0]));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(5 * TREE)));
+        }
+    });
+}
+
+/// However frames are freed below the first-fit point without entering the list: it returns to 0 when they are as many
+/// as the list holds.
+#[test]
+fn frees_that_enter_no_list_move_the_first_fit_point() {
+    type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32);
+    let ways: [Free; 3] = [
+        |system, cpu, start| {
+            let block = crate::Block::new(Pfn(start), Order::new(5).unwrap());
+            system.free(cpu, Release::block(block)).unwrap();
+        },
+        |system, cpu, start| {
+            let run = Release::frames(Pfn(start), 32);
+            system.free(cpu, run).unwrap();
+        },
+        |system, cpu, start| {
+            let frames = (start..start + 32).map(|frame| Release::frame(Pfn(frame)));
+            let frames: Vec<_> = frames.collect();
+            system.free_bulk(cpu, &frames).unwrap();
+        },
+    ];
+    for free in ways {
+        for is_own in [true, false] {
+            with_six_trees(|system, cpu| {
+                let place = system.locals[0].place(Kind::Staying);
+                if !is_own {
+                    system.drain(cpu);
+                }
+                let last = system.allocate(cpu, Request::FRAME).unwrap();
+                assert_eq!(place.point.get(), last.0);
+                let blocks = place.list.len().div_ceil(32) as u32;
+                for block in 0..blocks {
+                    assert_eq!(place.point.get(), last.0);
+                    // In another tree each time, so that the CPU does not become its owner.
+                    free(system, cpu, block % 5 * TREE + block / 5 * WORD);
+                }
+                assert_eq!(place.point.get(), 0);
+            });
+        }
+    }
 }

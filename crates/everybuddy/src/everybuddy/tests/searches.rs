@@ -178,6 +178,8 @@ fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
                 .unwrap();
         }
         assert_eq!(small(), 7);
+        // Not the one from which the CPU allocates single frames, although it is the highest.
+        assert!(local.own_trees().any(|own| own == 7));
         // A small request does not use the tree of the large ones while another one serves it.
         for frame in &frames[..2] {
             system.free(&mut cpu, Release::frame(*frame)).unwrap();
@@ -187,5 +189,48 @@ fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
             assert!(frame.0 < tree, "{frame:?}");
         }
         system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
+fn few_lower_trees_of_the_window_are_looked_at_in_turn() {
+    // Nine groups and four windows: CPU 8 begins with groups 2 and 3.
+    with_groups((9 * GROUP_FRAMES, 32), |system, _| {
+        let local = system.local(CpuId(8)).unwrap();
+        let [first, end] = [2, 4].map(|group| group * foreign::GROUP);
+        let look = |own| -> Vec<u32> { local.look_below(&system.shared, own).collect() };
+        // An own tree of another window is above all of them.
+        for own in [0, end + 5] {
+            let all: Vec<u32> = (0..8).flat_map(|_| look(own)).collect();
+            assert_eq!(all.len(), 128);
+            let all: std::collections::BTreeSet<u32> = all.into_iter().collect();
+            assert!(all.into_iter().eq(first..end), "{own}");
+        }
+        assert!(look(first + 3).into_iter().eq(first..first + 3));
+        assert!(look(first).is_empty());
+    });
+}
+
+#[test]
+fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
+    with_system((8 * WORD, 0), 2, (Some(WORD), 7), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let block = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
+        for start in [0, 128, 256, 384] {
+            assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(start)));
+        }
+        let freed = Release::frames(Pfn(128), 128);
+        system.free_nested(CpuId(1), freed).unwrap();
+        assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(128)));
+        system.free(&mut zero, freed).unwrap();
+        let frame = system.allocate(&mut one, Request::FRAME).unwrap();
+        system.free(&mut one, Release::frame(frame)).unwrap();
+        assert_eq!(system.allocate(&mut zero, block), Err(AllocateError::Busy));
+        let nested = system.allocate_nested(CpuId(0), block);
+        assert_eq!(nested, Err(AllocateError::Busy));
+        system.park(&mut one);
+        assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(128)));
+        system.check(&mut zero).unwrap();
     });
 }

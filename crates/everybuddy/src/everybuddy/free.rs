@@ -1,0 +1,143 @@
+//! Frees into own trees that enter no list.
+//!
+//! # Purpose
+//!
+//! A block or a run of an own tree is freed by plain writes: by one change of its word, or of the tree's header if it
+//! consists of whole words. A tree that such frees empty is released.
+//!
+//! # Invariants
+//!
+//! 1. Each free that makes a word whole is noted, whatever its way: the own trees may have large blocks then.
+//! 2. Parts of words below the first-fit point that enter no list are counted, so that the point returns to them.
+
+use crate::bit_runs::{WORD, block};
+use crate::frame::Order;
+use crate::platform::{Platform, SharedCell};
+
+use super::foreign::Shared;
+use super::local::Local;
+use super::tree::Part;
+use super::word::{Header, Kind};
+
+/// The number of frees into one tree in a row after which the CPU keeps the tree.
+const FREES: u32 = 4;
+
+impl<P: Platform> Local<'_, P> {
+    /// The hit of a free of a run of a word that enters no list, if all of its frames are allocated.
+    #[inline(always)]
+    pub(crate) fn give(
+        &self,
+        shared: &Shared<'_, P>,
+        part: &Part<'_, P>,
+        start: u32,
+        frames: u32,
+    ) -> bool {
+        if !self.frees_into(&part.header.owner) {
+            return false;
+        }
+        // Before the free, which may release the tree.
+        let kind = part.header.kind();
+        let is_freed = self.give_own(shared, part);
+        if is_freed {
+            self.pass_over(kind, start, frames);
+        }
+        is_freed
+    }
+
+    /// Frees frames of a word of an own tree, if all of them are allocated.
+    #[inline(always)]
+    pub(super) fn give_own(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
+        let is_freed = part.header.give(part.mask, part.word, part.frames);
+        if is_freed && part.header.is_whole(part.mask) {
+            self.became_whole(shared, part.index * WORD, part.header);
+        }
+        is_freed
+    }
+
+    /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
+    /// not allocate there, so that a CPU that calls no more withholds little memory.
+    #[inline(never)]
+    pub(super) fn became_whole(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
+        let tree = shared.trees.tree_of(frame);
+        let place = self.place(header.kind());
+        place.has_more();
+        // The test that costs least comes first.
+        if place.large.get() != tree && shared.trees.is_nearly_whole(header) {
+            self.release_emptied(shared, tree);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32) {
+        // A tree that was claimed for one operation has no slot.
+        if !self.slots.are_few() && self.current_trees().all(|own| own != tree) {
+            self.release_own(shared, tree);
+        }
+    }
+
+    /// The hit of a free of a block of less than a word that starts at a multiple of its size, if the CPU owns the
+    /// tree.
+    #[inline(always)]
+    pub(crate) fn free_block(&self, shared: &Shared<'_, P>, start: u32, order: Order) -> bool {
+        let frames = order.frames();
+        shared.trees.part(start).is_some_and(|part| {
+            let part = Part {
+                frames: block(order) << (start % WORD),
+                ..part
+            };
+            self.give(shared, &part, start, frames)
+        })
+    }
+
+    /// The hit of a free of whole words of one tree, if the CPU owns the tree.
+    #[inline(always)]
+    pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u32) -> bool {
+        let trees = &shared.trees;
+        let Some(header) = trees.header(trees.tree_of(start)) else {
+            return false;
+        };
+        let is_freed = self.frees_into(&header.owner) && trees.give_words(header, start, words);
+        if is_freed {
+            self.became_whole(shared, start, header);
+        }
+        is_freed
+    }
+
+    /// The hit of a free of a run, of one word or of whole words of one tree, if the CPU owns the tree.
+    pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
+        let trees = &shared.trees;
+        if (start | frames).is_multiple_of(WORD) {
+            return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
+                && self.free_words(shared, start, frames / WORD);
+        }
+        let part = trees.part_of_word(start, frames);
+        part.is_some_and(|part| self.give(shared, &part, start, frames))
+    }
+
+    /// Notes that frames of a word, in a tree for a kind, were freed without entering the list. Whole words are not
+    /// noted: they are parts of large blocks already.
+    #[inline(always)]
+    pub(crate) fn pass_over(&self, kind: Kind, start: u32, frames: u32) {
+        let place = self.place(kind);
+        if start < place.point.get() {
+            let passed = place.passed.get() + frames;
+            place.passed.set(passed);
+            if passed as usize >= place.list.len() {
+                place.start_over();
+            }
+        }
+    }
+
+    /// Counts a free into a tree that this CPU does not own. Returns `true` after several in a row.
+    pub(crate) fn frees_repeatedly(&self, tree: u32) -> bool {
+        let times = match self.freed.get() == tree {
+            true => self.times.get() + 1,
+            false => 1,
+        };
+        let is_enough = times >= FREES;
+        self.freed.set(tree);
+        self.times.set(if is_enough { 0 } else { times });
+        is_enough
+    }
+}
