@@ -230,13 +230,28 @@ fn system_of<A: FrameAllocator<Machine>>(frames: &Frames) -> &A {
     unsafe { &*core::ptr::from_ref(frames.system()).cast::<A>() }
 }
 
+/// Blocks of several frames have a function of their own: one function for all would save more registers for each hit
+/// of a single frame.
 extern "C" fn allocate<A: FrameAllocator<Machine>>(
     frames: &Frames,
     cpu: u16,
     order: u8,
     flags: u8,
 ) -> i64 {
-    allocate_with::<A>(frames, cpu, order, flags, Hint::NONE)
+    match order {
+        0 => allocate_with::<A, false>(frames, cpu, 0, flags, Hint::NONE),
+        _ => allocate_block::<A>(frames, cpu, order, flags),
+    }
+}
+
+#[inline(never)]
+extern "C" fn allocate_block<A: FrameAllocator<Machine>>(
+    frames: &Frames,
+    cpu: u16,
+    order: u8,
+    flags: u8,
+) -> i64 {
+    allocate_with::<A, true>(frames, cpu, order, flags, Hint::NONE)
 }
 
 extern "C" fn allocate_for<A: FrameAllocator<Machine>>(
@@ -246,11 +261,12 @@ extern "C" fn allocate_for<A: FrameAllocator<Machine>>(
     flags: u8,
     hint: &Hint,
 ) -> i64 {
-    allocate_with::<A>(frames, cpu, order, flags, *hint)
+    allocate_with::<A, false>(frames, cpu, order, flags, *hint)
 }
 
+/// `BLOCK`: the request is for several frames.
 #[inline(always)]
-fn allocate_with<A: FrameAllocator<Machine>>(
+fn allocate_with<A: FrameAllocator<Machine>, const BLOCK: bool>(
     frames: &Frames,
     cpu: u16,
     order: u8,
@@ -266,7 +282,10 @@ fn allocate_with<A: FrameAllocator<Machine>>(
         return allocate_nested(frames, gate, CpuId(cpu), order, flags);
     };
     let request = Request::order(order).with_flags(flags).with_hint(hint);
-    let allocated = system_of::<A>(frames).allocate(&mut token, request);
+    let allocated = match BLOCK {
+        true => system_of::<A>(frames).allocate_block(&mut token, request),
+        false => system_of::<A>(frames).allocate(&mut token, request),
+    };
     gate.leave(token);
     match allocated {
         Ok(pfn) => frames.physical(pfn),
@@ -274,8 +293,31 @@ fn allocate_with<A: FrameAllocator<Machine>>(
     }
 }
 
-/// `PART`: what is not a block is freed frame by frame.
+/// `PART`: what is not a block is freed frame by frame. As with [`allocate`], blocks have a function of their own.
 extern "C" fn free<A: FrameAllocator<Machine>, const PART: bool>(
+    frames: &Frames,
+    cpu: u16,
+    frame: u64,
+    order: u8,
+) -> i32 {
+    match order {
+        0 => free_with::<A, PART, false>(frames, cpu, frame, 0),
+        _ => free_block::<A, PART>(frames, cpu, frame, order),
+    }
+}
+
+#[inline(never)]
+extern "C" fn free_block<A: FrameAllocator<Machine>, const PART: bool>(
+    frames: &Frames,
+    cpu: u16,
+    frame: u64,
+    order: u8,
+) -> i32 {
+    free_with::<A, PART, true>(frames, cpu, frame, order)
+}
+
+#[inline(always)]
+fn free_with<A: FrameAllocator<Machine>, const PART: bool, const BLOCK: bool>(
     frames: &Frames,
     cpu: u16,
     frame: u64,
@@ -290,7 +332,10 @@ extern "C" fn free<A: FrameAllocator<Machine>, const PART: bool>(
     let freed = match gate.enter(CpuId(cpu)) {
         Some(mut token) => {
             let block = Release::block(Block::new(start, order));
-            let freed = system_of::<A>(frames).free(&mut token, block);
+            let freed = match BLOCK {
+                true => system_of::<A>(frames).free_block(&mut token, block),
+                false => system_of::<A>(frames).free(&mut token, block),
+            };
             gate.leave(token);
             freed
         }

@@ -334,6 +334,17 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         size: Size,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
+        self.allocate_several(cpu, size, flags)
+    }
+
+    /// The same, inline.
+    #[inline(always)]
+    fn allocate_several(
+        &self,
+        cpu: &mut P::Cpu,
+        size: Size,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
         if let Size::Order(order) = size
             && order <= self.largest_hit
             && let Some(local) = self.local(cpu.id())
@@ -379,6 +390,12 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Frees what is not a frame of a tree of this CPU; in pieces, as above.
     #[inline(never)]
     fn free_further(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
+        self.free_several(cpu, start, size)
+    }
+
+    /// The same, inline.
+    #[inline(always)]
+    fn free_several(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
         // Frames of a tree beyond the span are holes, so this is not a hit.
         if let Size::Order(order) = size
             && order <= self.largest_hit
@@ -456,6 +473,16 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
             return Ok(());
         }
         self.free_further(cpu, release.start, release.size)
+    }
+
+    #[inline(always)]
+    fn allocate_block(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        self.allocate_several(cpu, request.size, request.flags)
+    }
+
+    #[inline(always)]
+    fn free_block(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        self.free_several(cpu, release.start, release.size)
     }
 
     /// Single frames are taken word by word, and blocks of whole words tree by tree. Others are allocated one by one.
