@@ -292,7 +292,7 @@ static void fill_spares(struct chores *own)
 
 			if (frame < 0)
 				return;
-			everybuddy_count(zone, zone->everybuddy, -1l << order);
+			everybuddy_count(zone, zone->everybuddy, order, false);
 			page = pfn_to_page(frame);
 			local_irq_save(flags);
 			if (own->spares.count[order] < SPARES) {
@@ -387,7 +387,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 		/* Not to wait for a CPU that is not in the kernel. */
 		frame = everybuddy_allocate(own->frames, get_cpu(), order, flags);
 		if (frame >= 0)
-			everybuddy_count(zone, own, -1l << order);
+			everybuddy_count(zone, own, order, false);
 		put_cpu();
 		if (frame >= 0)
 			return pfn_to_page(frame);

@@ -93,7 +93,8 @@ DECLARE_STATIC_KEY_FALSE(everybuddy_hints_key);
 #define EVERYBUDDY_CLASS_SHIFT 1
 
 /* The largest change, in free pages, that a CPU may keep to itself before it changes the zone's counter. */
-#define EVERYBUDDY_UNCOUNTED 32
+#define EVERYBUDDY_UNCOUNTED_ORDER 5
+#define EVERYBUDDY_UNCOUNTED (1 << EVERYBUDDY_UNCOUNTED_ORDER)
 
 /* Whether this CPU has something to do after its next free. */
 DECLARE_PER_CPU(bool, everybuddy_has_chores);
@@ -120,18 +121,29 @@ static __always_inline long everybuddy_buffered_pages(struct zone *zone)
 }
 
 /*
- * Adds a change of the number of free pages to what this CPU has not counted, which is little. Preemption is disabled.
- * Interrupts may arrive, and call this, too.
+ * Counts 2^order pages that this CPU has allocated or freed: few of them later, together with others. Preemption is
+ * disabled. Interrupts may arrive, and call this, too.
  */
-static __always_inline void everybuddy_count(struct zone *zone, struct everybuddy_zone *own, long change)
+static __always_inline void everybuddy_count(struct zone *zone, struct everybuddy_zone *own, unsigned int order,
+					     bool is_free)
 {
+	long change = is_free ? 1l << order : -1l << order;
 	unsigned long uncounted;
+	local_t *here;
 
 	lockdep_assert_preemption_disabled();
-	uncounted = local_add_return(change, this_cpu_ptr(own->uncounted));
+	here = this_cpu_ptr(own->uncounted);
+	uncounted = local_add_return(change, here);
 	/* One comparison for both signs. */
-	if (unlikely(uncounted + EVERYBUDDY_UNCOUNTED > 2 * EVERYBUDDY_UNCOUNTED))
+	if (unlikely(uncounted + EVERYBUDDY_UNCOUNTED > 2 * EVERYBUDDY_UNCOUNTED)) {
+		if (order > EVERYBUDDY_UNCOUNTED_ORDER) {
+			/* A large block would be counted now in any case, which is shorter without the rest. */
+			local_sub(change, here);
+			zone_page_state_add(change, zone, NR_FREE_PAGES);
+			return;
+		}
 		everybuddy_count_now(zone);
+	}
 }
 
 /* Allocates 2^order pages of a zone, or returns NULL. Drains all CPUs first if the caller may wait. */
@@ -154,7 +166,7 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 		put_cpu();
 		return everybuddy_alloc_slowly(zone, order, gfp, flags, frame);
 	}
-	everybuddy_count(zone, own, -1l << order);
+	everybuddy_count(zone, own, order, false);
 	put_cpu();
 	page = pfn_to_page(frame);
 	/* So that callers need not compare it. */
@@ -189,7 +201,7 @@ static __always_inline bool everybuddy_free_here(struct zone *zone, struct page 
 
 	if (unlikely(error))
 		return everybuddy_not_freed(page, order, error);
-	everybuddy_count(zone, own, 1l << order);
+	everybuddy_count(zone, own, order, true);
 	return true;
 }
 

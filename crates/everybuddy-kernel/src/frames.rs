@@ -230,7 +230,22 @@ fn system_of<A: FrameAllocator<Machine>>(frames: &Frames) -> &A {
     unsafe { &*core::ptr::from_ref(frames.system()).cast::<A>() }
 }
 
+/// Blocks of several frames have a function of their own: one function for all would save more registers for each hit
+/// of a single frame.
 extern "C" fn allocate<A: FrameAllocator<Machine>>(
+    frames: &Frames,
+    cpu: u16,
+    order: u8,
+    flags: u8,
+) -> i64 {
+    match order {
+        0 => allocate_with::<A>(frames, cpu, 0, flags, Hint::NONE),
+        _ => allocate_block::<A>(frames, cpu, order, flags),
+    }
+}
+
+#[inline(never)]
+extern "C" fn allocate_block<A: FrameAllocator<Machine>>(
     frames: &Frames,
     cpu: u16,
     order: u8,
@@ -274,8 +289,31 @@ fn allocate_with<A: FrameAllocator<Machine>>(
     }
 }
 
-/// `PART`: what is not a block is freed frame by frame.
+/// `PART`: what is not a block is freed frame by frame. As with [`allocate`], blocks have a function of their own.
 extern "C" fn free<A: FrameAllocator<Machine>, const PART: bool>(
+    frames: &Frames,
+    cpu: u16,
+    frame: u64,
+    order: u8,
+) -> i32 {
+    match order {
+        0 => free_with::<A, PART>(frames, cpu, frame, 0),
+        _ => free_block::<A, PART>(frames, cpu, frame, order),
+    }
+}
+
+#[inline(never)]
+extern "C" fn free_block<A: FrameAllocator<Machine>, const PART: bool>(
+    frames: &Frames,
+    cpu: u16,
+    frame: u64,
+    order: u8,
+) -> i32 {
+    free_with::<A, PART>(frames, cpu, frame, order)
+}
+
+#[inline(always)]
+fn free_with<A: FrameAllocator<Machine>, const PART: bool>(
     frames: &Frames,
     cpu: u16,
     frame: u64,

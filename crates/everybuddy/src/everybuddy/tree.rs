@@ -308,6 +308,19 @@ impl<'m, P: Platform> Trees<'m, P> {
                 }
             }
         }
+        self.take_of_whole(tree, header, frames, order)
+    }
+
+    /// The same, of words that are not split.
+    #[inline]
+    fn take_of_whole(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
+        let first_word = tree * self.words_per_tree();
         let words = frames.div_ceil(WORD);
         let rest = words * WORD - frames;
         let split = header.split.get();
@@ -325,12 +338,19 @@ impl<'m, P: Platform> Trees<'m, P> {
     }
 
     /// Takes a block of less than a word of an own tree, as [`take`](Self::take) does. What is inline is the case that
-    /// the first split word with a free frame has a block, and the case that there is no such word.
+    /// the first split word that may have a block has one, and the case that there is no such word. A word that was
+    /// searched in vain is not looked at again: otherwise one full of holes at the begin of a tree would lengthen each
+    /// request.
     #[inline(always)]
     pub(crate) fn take_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
-        let (any, split) = (header.any.get(), header.split.get());
-        let is_new = any == 0;
-        let candidates = if is_new { !split & self.extent() } else { any };
+        let split = header.split.get();
+        let serving = header.serving(order);
+        let is_new = serving == 0;
+        let candidates = if is_new {
+            !split & self.extent()
+        } else {
+            serving
+        };
         let mask = candidates & candidates.wrapping_neg();
         let index = tree * self.words_per_tree() + candidates.trailing_zeros();
         if candidates == 0 {
@@ -353,14 +373,15 @@ impl<'m, P: Platform> Trees<'m, P> {
         let at = starts.trailing_zeros();
         word.own.set(word.own.get() & !(block << at));
         if free == block << at {
-            header.any.set(any & !mask);
+            header.any.set(header.any.get() & !mask);
         }
         Some(index * WORD + at)
     }
 
     #[inline(never)]
     fn take_other_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
-        self.take(tree, header, order.frames(), order)
+        let found = self.take_of_others(tree, header, order.frames(), order);
+        found.or_else(|| self.take_of_whole(tree, header, order.frames(), order))
     }
 
     /// Takes a block of whole words of an own tree, at most as large as the tree. Only the header is read and written.

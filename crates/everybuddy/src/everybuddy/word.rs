@@ -196,6 +196,17 @@ impl<P: Platform> Header<P> {
         }
     }
 
+    /// The same for a block of several frames, by the owner of the tree.
+    #[inline(always)]
+    pub(crate) fn serving(&self, order: Order) -> u64 {
+        let any = self.any.get();
+        // One comparison: 0 becomes the largest number, which no order reaches.
+        match u32::from(self.failed.get()).wrapping_sub(1) < order.index() as u32 {
+            true => any & self.fresh.get(),
+            false => any,
+        }
+    }
+
     /// Notes that some words of an own tree have no free block of an order. The header remembers one order: the one for
     /// which more words are known.
     pub(crate) fn note_failed(&self, order: Order, words: u64) {
