@@ -283,7 +283,7 @@ fn allocate_with<A: FrameAllocator<Machine>, const BLOCK: bool>(
     };
     let request = Request::order(order).with_flags(flags).with_hint(hint);
     let allocated = match BLOCK {
-        true => system_of::<A>(frames).allocate_block(&mut token, request),
+        true => system_of::<A>(frames).allocate_several(&mut token, request),
         false => system_of::<A>(frames).allocate(&mut token, request),
     };
     gate.leave(token);
@@ -333,7 +333,7 @@ fn free_with<A: FrameAllocator<Machine>, const PART: bool, const BLOCK: bool>(
         Some(mut token) => {
             let block = Release::block(Block::new(start, order));
             let freed = match BLOCK {
-                true => system_of::<A>(frames).free_block(&mut token, block),
+                true => system_of::<A>(frames).free_several(&mut token, block),
                 false => system_of::<A>(frames).free(&mut token, block),
             };
             gate.leave(token);

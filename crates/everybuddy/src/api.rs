@@ -113,14 +113,14 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// frames. A system may inline there what `allocate` calls, so that hits of single frames stay short.
     #[doc(hidden)]
     #[inline(always)]
-    fn allocate_block(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
         self.allocate(cpu, request)
     }
 
     /// The same as [`free`](Self::free), for the same callers.
     #[doc(hidden)]
     #[inline(always)]
-    fn free_block(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+    fn free_several(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         self.free(cpu, release)
     }
 

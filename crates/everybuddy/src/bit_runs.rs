@@ -35,6 +35,13 @@ pub(crate) const fn first(frames: u32) -> u64 {
     }
 }
 
+/// Returns the bits of the first block of an order, at most 6.
+#[inline(always)]
+pub(crate) const fn block(order: Order) -> u64 {
+    let index = if order.index() < 7 { order.index() } else { 6 };
+    u64::MAX >> (WORD - (1 << index))
+}
+
 /// Returns the bits of the part of a run that lies in a word: the run starts at `offset` and has `frames` frames, both
 /// counted from the start of word 0.
 #[inline(always)]

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words by one change of
-//! their tree's header. So a frame or a block of a bulk costs a few instructions.
+//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words are taken by one
+//! change of their tree's header. So such a frame or block costs a few instructions.
 //!
 //! # Invariants
 //!
@@ -152,8 +152,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return 0;
         };
         let part = Part { frames, ..part };
-        if local.give(&self.shared, &part) {
-            local.pass_over(part.header.kind(), release.start.0, count as u32);
+        if local.give(&self.shared, &part, release.start.0, count as u32) {
             return count;
         }
         let open = self.begin_free(local);

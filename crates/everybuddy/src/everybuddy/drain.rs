@@ -65,7 +65,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let mut seen = CpuState(local.state.load(Ordering::Relaxed));
         while seen.state() != CpuState::RUNNING {
             let running = CpuState::new(seen.epoch(), CpuState::RUNNING);
-            // Acquire: pairs with the exchange in `drain_others` that acknowledges for a parked CPU: this CPU then sees
+            // Acquire: pairs with the exchange in `keeps_none` that acknowledges for a parked CPU: this CPU then sees
             // the request. Release: pairs with the load there.
             let swapped = local.state.compare_exchange(
                 seen.0,
@@ -87,7 +87,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             // Acquire: pairs with the exchanges that count requests.
             let open = self.requests.count.load(Ordering::Acquire) == 0;
             let identity = if open { local.id } else { CLOSED };
-            // Acquire: pairs with the exchange in `drain_others`. A CPU begins its epoch before it takes identities
+            // Acquire: pairs with the exchange in `close`. A CPU begins its epoch before it takes identities
             // away. If it did so before this exchange, the load below sees that epoch. If it does so afterwards, the
             // identity stays closed, and the next operation gets here again.
             local.identity.swap(identity, Ordering::AcqRel);
@@ -112,7 +112,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Announces that the CPU owned no tree in this epoch.
     fn acknowledge(&self, local: &Local<'_, P>, epoch: u32) {
         let state = CpuState::new(epoch, CpuState::RUNNING);
-        // Release: pairs with the acquire in `drain_others`: the released trees are seen.
+        // Release: pairs with the acquire in `keeps_none`: the released trees are seen.
         local.state.store(state.0, Ordering::Release);
         P::wake(&local.state);
     }
@@ -223,7 +223,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         local.close();
         local.release_all(&self.shared);
         let parked = CpuState::new(seen.epoch(), CpuState::PARKED);
-        // Release: pairs with the acquires in `drain_others`: the released trees are seen.
+        // Release: pairs with the acquires in `keeps_none`: the released trees are seen.
         local.state.store(parked.0, Ordering::Release);
         P::wake(&local.state);
     }

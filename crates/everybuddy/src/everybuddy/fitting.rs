@@ -25,7 +25,7 @@ use super::request::Wanted;
 use super::tree::Trees;
 use super::word::Header;
 
-/// The trees, besides its own, at which a request looks.
+/// The number of trees at which a request looks besides the CPU's own ones. It passes over those with an owner.
 const LOOKS: u32 = 64;
 /// After this many searches in vain in a row, the next request looks at own trees only, then the next two, four, and so
 /// on.

@@ -3,16 +3,18 @@
 //! # Purpose
 //!
 //! One exchange claims a tree that has no owner. A free into a tree that another CPU owns takes one exchange on the
-//! word, and one on the tree's inbox if the inbox does not name the word yet. A free never waits.
+//! word. Another one names the word in the tree's inbox, for several frames together if they were freed one by one. A
+//! free never waits.
 //!
 //! # Invariants
 //!
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.
 //! 2. A tree with a free frame that no CPU keeps is not marked as spent, except while a CPU changes the tree. A request
-//!    that found nothing in the other trees therefore searches all trees before it fails as exhausted.
+//!    that found nothing in trees without a mark therefore searches all trees before it fails as exhausted.
 
 use core::ops::Range;
 
+use crate::bit_runs;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::local::NESTED;
@@ -201,11 +203,18 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
     ///
-    /// The search begins with the window `home`. In each window, a small request prefers trees that can serve further
-    /// requests, since a claim costs as much as many hits. A large one takes the lowest tree that has the block.
+    /// The search begins with the window `home`, of which it passes over the trees below `first`. In each window, a
+    /// small request prefers trees that can serve further requests, since a claim costs as much as many hits. A large
+    /// one takes the lowest tree that has the block.
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
-    pub(crate) fn search(&self, id: u32, home: u32, wanted: Wanted, any: bool) -> Found {
+    pub(crate) fn search(
+        &self,
+        id: u32,
+        (home, first): (u32, u32),
+        wanted: Wanted,
+        any: bool,
+    ) -> Found {
         let fills = match wanted.is_large() {
             true => Fill::LARGE,
             false => Fill::SMALL,
@@ -215,7 +224,8 @@ impl<P: Platform> Shared<'_, P> {
             let mut is_busy = false;
             for fill in fills {
                 let groups = self.windows.groups(window);
-                match self.search_window(id, groups, wanted, (*fill, any)) {
+                let first = if window == home { first } else { 0 };
+                match self.search_window(id, (groups, first), wanted, (*fill, any)) {
                     Found::Nothing(busy) => is_busy = busy,
                     found => return found,
                 }
@@ -256,14 +266,15 @@ impl<P: Platform> Shared<'_, P> {
     fn search_window(
         &self,
         id: u32,
-        groups: Range<u32>,
+        (groups, first): (Range<u32>, u32),
         wanted: Wanted,
         (fill, any): (Fill, bool),
     ) -> Found {
         let mut elsewhere = false;
-        for group in groups {
+        for group in groups.start.max(first / GROUP)..groups.end {
             let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
-            let mut candidates = !marks.unwrap_or(u64::MAX);
+            let below = bit_runs::first(first.saturating_sub(group * GROUP));
+            let mut candidates = !(marks.unwrap_or(u64::MAX) | below);
             while candidates != 0 {
                 let tree = group * GROUP + candidates.trailing_zeros();
                 candidates &= candidates - 1;

@@ -8,7 +8,7 @@
 //!
 //! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. So the list takes no frame that a
 //!    search by address would not soon have found, and high addresses empty.
-//! 2. A frame of an own tree is free in the planes, and its entry is a hint. Other frames enter no list.
+//! 2. Only frames of own trees enter a list. They are free in the planes, and an entry is a hint.
 //! 3. With `check=border`, a listed frame is allocated in the planes instead, whatever its tree. It is checked when it
 //!    leaves the list for its tree.
 //! 4. The frames that the CPU returned to the word `pending` of another CPU's tree are *kept*: they are returned in the
@@ -51,7 +51,8 @@ impl<'m, P: Platform> Local<'m, P> {
         Some(frame)
     }
 
-    /// Takes a frame of the list, whatever the list's last entries are worth.
+    /// Takes a frame of the list, and drops entries that are no longer free. If the lists are empty, announces the
+    /// frames that the CPU keeps.
     pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
         while self.place(kind).length.get() > 0 && !self.is_closed() {
             let frame = match self.border {
@@ -103,7 +104,7 @@ impl<'m, P: Platform> Local<'m, P> {
         shared
             .trees
             .part(frame)
-            .is_some_and(|part| self.give(shared, &part))
+            .is_some_and(|part| self.give(shared, &part, frame, 1))
     }
 
     /// The hit of a free with `check=border`: puts a frame into the list, whatever its tree. The planes keep saying
@@ -276,7 +277,7 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Notes that the lists have no frame that the CPU keeps.
+    /// Notes that the CPU keeps no frame.
     fn keeps_nothing(&self) {
         if self.may_keep() {
             // Release: pairs with the acquire in `may_keep`: a CPU that reads this finds what was announced.

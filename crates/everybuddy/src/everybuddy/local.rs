@@ -13,7 +13,7 @@
 //!    free below it.
 //! 3. Only the holder of the CPU's token touches the cells.
 
-use crate::bit_runs::{WORD, first};
+use crate::bit_runs::{WORD, block};
 use crate::cache_padded::CachePadded;
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
@@ -73,8 +73,12 @@ pub(super) struct Place<'m, P: Platform> {
     pub(super) blocks: P::Cell<u32>,
     /// The own tree from which it allocates large ones, or [`NO_TREE`].
     pub(super) large: P::Cell<u32>,
-    /// No own tree had a block of this order when a request for a large block searched them, or [`NOTHING_KNOWN`].
+    /// No own tree but `large` had a block of this order when a request for a large block searched them, or
+    /// [`NOTHING_KNOWN`].
     lacks: P::Cell<u32>,
+    /// No tree of the CPU's window below this one had a large block when a request searched them. What other CPUs free
+    /// there is found when the trees above are used up.
+    searched: P::Cell<u32>,
 }
 
 impl<'m, P: Platform> Place<'m, P> {
@@ -89,6 +93,7 @@ impl<'m, P: Platform> Place<'m, P> {
             blocks: P::Cell::new(NO_TREE),
             large: P::Cell::new(NO_TREE),
             lacks: P::Cell::new(NOTHING_KNOWN),
+            searched: zero(),
         }
     }
 
@@ -106,9 +111,9 @@ impl<'m, P: Platform> Place<'m, P> {
         }
     }
 
-    /// Lets the CPU allocate from low addresses again, when it has used up the list. More frames are free below the
-    /// first-fit point than the list can name, or others than it names. If the point stayed where it is, a CPU whose
-    /// list serves all its requests would never allocate by address again.
+    /// Lets the CPU allocate from low addresses again, when it has used up the list. Below the first-fit point, frames
+    /// are free that the list does not name. If the point stayed where it is, a CPU whose list serves all its requests
+    /// would never allocate by address again.
     #[inline(always)]
     pub(super) fn start_over(&self) {
         self.point.set(0);
@@ -121,6 +126,13 @@ impl<'m, P: Platform> Place<'m, P> {
     fn leave(&self) {
         self.current.set(NO_TREE);
         self.blocks.set(NO_TREE);
+    }
+
+    /// Notes that trees may have large blocks that they had not before.
+    #[inline(always)]
+    fn has_more(&self) {
+        self.lacks.set(NOTHING_KNOWN);
+        self.searched.set(0);
     }
 
     /// Returns the cell with the tree from which the CPU allocates blocks of an order.
@@ -137,16 +149,17 @@ impl<'m, P: Platform> Place<'m, P> {
 /// The state of a CPU.
 #[repr(C, align(64))]
 pub(crate) struct Local<'m, P: Platform> {
-    /// The owner of this CPU's trees, or [`CLOSED`] while the CPU may not hit.
+    /// The same as `id`, or [`CLOSED`] while the CPU may not hit.
     pub(crate) identity: P::AtomicU32,
-    /// The same for frees, which also may not hit while a refusal is remembered.
+    /// The same for frees, which may not hit while a refusal is remembered, either.
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
     pub(super) places: [Place<'m, P>; Kind::COUNT],
     /// The kind of the last free into a list.
     last: P::Cell<u32>,
     pub(super) slots: Slots<'m, P>,
-    /// 1 if the lists may have frames that the CPU keeps. Other CPUs read it.
+    /// 1 if the CPU may keep frames: those of the word `pending` or, with `border`, those in its lists. Other CPUs read
+    /// it.
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it, and how often in a row.
     freed: P::Cell<u32>,
@@ -157,7 +170,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) border: bool,
     /// A frame that was not allocated when it left the list, plus one; 0 if there was none.
     pub(super) misused: P::AtomicU32,
-    /// The owner of this CPU's trees.
+    /// The number of this CPU as the owner of trees.
     pub(crate) id: u32,
     /// The window where this CPU begins to search.
     pub(crate) home: u32,
@@ -310,15 +323,24 @@ impl<'m, P: Platform> Local<'m, P> {
         taken
     }
 
-    /// The hit of a free of frames of a word, if all of them are allocated.
+    /// The hit of a free of a run of a word that enters no list, if all of its frames are allocated.
     #[inline(always)]
-    pub(crate) fn give(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
-        let is_freed = self.frees_into(&part.header.owner)
-            && part.header.give(part.mask, part.word, part.frames);
-        if is_freed && part.header.is_whole(part.mask) {
-            self.became_whole(shared, part.index * WORD, part.header);
+    pub(crate) fn give(
+        &self,
+        shared: &Shared<'_, P>,
+        part: &Part<'_, P>,
+        start: u32,
+        frames: u32,
+    ) -> bool {
+        let header = part.header;
+        if !self.frees_into(&header.owner) || !header.give(part.mask, part.word, part.frames) {
+            return false;
         }
-        is_freed
+        self.pass_over(header.kind(), start, frames);
+        if header.is_whole(part.mask) {
+            self.became_whole(shared, start, header);
+        }
+        true
     }
 
     /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
@@ -327,9 +349,9 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(super) fn became_whole(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
         let tree = shared.trees.tree_of(frame);
         let place = self.place(header.kind());
-        place.lacks.set(NOTHING_KNOWN);
-        if place.trees().iter().all(|own| own.get() != tree) && shared.trees.is_nearly_whole(header)
-        {
+        place.has_more();
+        // The test that costs least comes first.
+        if place.large.get() != tree && shared.trees.is_nearly_whole(header) {
             self.release_emptied(shared, tree);
         }
     }
@@ -408,34 +430,30 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// The hit of a free of a block that is no larger than a tree and starts at a multiple of its size, if the CPU
-    /// owns the tree.
+    /// The hit of a free of a block of less than a word that starts at a multiple of its size, if the CPU owns the
+    /// tree.
     #[inline(always)]
     pub(crate) fn free_block(&self, shared: &Shared<'_, P>, start: u32, order: Order) -> bool {
+        let frames = order.frames();
+        shared.trees.part(start).is_some_and(|part| {
+            let part = Part {
+                frames: block(order) << (start % WORD),
+                ..part
+            };
+            self.give(shared, &part, start, frames)
+        })
+    }
+
+    /// The hit of a free of whole words of one tree, if the CPU owns the tree.
+    #[inline(always)]
+    pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u32) -> bool {
         let trees = &shared.trees;
         let Some(header) = trees.header(trees.tree_of(start)) else {
             return false;
         };
-        if !self.frees_into(&header.owner) {
-            return false;
-        }
-        if is_large(order) {
-            let is_freed = trees.give_words(header, start, order.frames() / WORD);
-            if is_freed {
-                self.became_whole(shared, start, header);
-            }
-            return is_freed;
-        }
-        let Some(part) = trees.part(start) else {
-            return false;
-        };
-        let frames = order.frames();
-        let is_freed = header.give(part.mask, part.word, first(frames) << (start % WORD));
+        let is_freed = self.frees_into(&header.owner) && trees.give_words(header, start, words);
         if is_freed {
-            self.pass_over(header.kind(), start, frames);
-            if header.is_whole(part.mask) {
-                self.became_whole(shared, start, header);
-            }
+            self.became_whole(shared, start, header);
         }
         is_freed
     }
@@ -443,24 +461,12 @@ impl<'m, P: Platform> Local<'m, P> {
     /// The hit of a free of a run, of one word or of whole words of one tree, if the CPU owns the tree.
     pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
         let trees = &shared.trees;
-        let Some(header) = trees.header(trees.tree_of(start)) else {
-            return false;
-        };
-        if !self.frees_into(&header.owner) {
-            return false;
-        }
         if (start | frames).is_multiple_of(WORD) {
             return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
-                && trees.give_words(header, start, frames / WORD);
+                && self.free_words(shared, start, frames / WORD);
         }
-        let Some(part) = trees.part_of_word(start, frames) else {
-            return false;
-        };
-        let is_freed = header.give(part.mask, part.word, part.frames);
-        if is_freed {
-            self.pass_over(header.kind(), start, frames);
-        }
-        is_freed
+        let part = trees.part_of_word(start, frames);
+        part.is_some_and(|part| self.give(shared, &part, start, frames))
     }
 
     /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are
@@ -517,8 +523,14 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Adds a claimed tree to the own ones.
     pub(super) fn insert(&self, tree: u32) {
         self.slots.insert(tree);
-        for place in &self.places {
-            place.lacks.set(NOTHING_KNOWN);
+        self.places.iter().for_each(Place::has_more);
+    }
+
+    /// Returns the tree at which a search of the CPU's window begins.
+    pub(crate) fn search_start(&self, wanted: Wanted) -> u32 {
+        match wanted.is_large() {
+            true => self.place(wanted.kind).searched.get(),
+            false => 0,
         }
     }
 
@@ -542,11 +554,15 @@ impl<'m, P: Platform> Local<'m, P> {
             Scope::Kind => trees.suits(header, wanted.kind),
             Scope::All => true,
         };
-        self.own_trees().filter_map(move |tree| {
+        let has_any = move |tree| {
             let header = trees.header(tree)?;
-            let may_serve = trees.may_serve(header, wanted.frames, wanted.order);
-            (may_serve && is_in_scope(tree, header)).then_some((tree, header))
-        })
+            trees.may_have_any(header).then_some((tree, header))
+        };
+        self.own_trees()
+            .filter_map(has_any)
+            .filter(move |(tree, header)| {
+                trees.may_serve(header, wanted.frames, wanted.order) && is_in_scope(*tree, header)
+            })
     }
 
     /// Returns the own trees, lowest first.
@@ -566,7 +582,7 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Keeps a claimed tree for small blocks of a kind. If all slots are in use, another tree is released, but not the
-    /// one from which the CPU allocates small blocks of another kind.
+    /// one from which the CPU allocates single frames of another kind.
     pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, kind: Kind) {
         if self.slots.is_full() {
             let others = self.places.iter().zip(Kind::ALL);
@@ -579,18 +595,23 @@ impl<'m, P: Platform> Local<'m, P> {
         self.insert(tree);
     }
 
-    /// Keeps a claimed tree for large blocks. If all slots are in use, the highest tree is released from which the CPU
-    /// allocates no smaller ones: large blocks take at most one tree away from smaller ones. If there are only slots
-    /// for such trees, the claimed tree is released.
+    /// Keeps a claimed tree for large blocks. If all slots are in use, the tree is released from which the CPU
+    /// allocated large ones before, or the highest one: large blocks take at most one tree away from smaller ones. The
+    /// trees from which the CPU allocates single frames stay. If it has slots for no others, the claimed tree is
+    /// released.
     pub(crate) fn adopt_large(
         &self,
         shared: &Shared<'_, P>,
         tree: u32,
         header: &Header<P>,
+        wanted: Wanted,
     ) -> bool {
+        let place = self.place(wanted.kind);
         if self.slots.is_full() {
             let is_in_use = |tree| self.places.iter().any(|place| place.current.get() == tree);
+            let last = place.large.get();
             let old = match self.slots.capacity() > Kind::COUNT {
+                true if last != NO_TREE && !is_in_use(last) => Some(last),
                 true => self.own_trees().rfind(|own| !is_in_use(*own)),
                 false => None,
             };
@@ -601,6 +622,10 @@ impl<'m, P: Platform> Local<'m, P> {
             self.release_own(shared, old);
         }
         self.slots.insert(tree);
+        // The tree from which the CPU allocated large blocks before may have smaller ones.
+        let lacks = place.lacks.get().max(wanted.order.index() as u32);
+        place.lacks.set(lacks);
+        place.searched.set(tree + 1);
         true
     }
 
@@ -628,6 +653,7 @@ impl<'m, P: Platform> Local<'m, P> {
         self.slots.clear();
         for place in &self.places {
             place.forget(|_| true);
+            place.has_more();
         }
     }
 

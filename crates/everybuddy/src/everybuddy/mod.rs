@@ -10,7 +10,7 @@
 //!
 //! # Source
 //!
-//! None. The planes and trees resemble those of \[LLFree\], the protocol between CPUs is that of the per-CPU lists.
+//! None. The trees resemble those of \[LLFree\], and the protocol between CPUs is that of the per-CPU lists.
 //! docs/everybuddy.md has the design and the alternatives.
 //!
 //! | file | contents |
@@ -78,9 +78,9 @@ pub(crate) const SMALLEST_TREE: u32 = WORD;
 /// The frames of the largest tree: 16 MiB.
 pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
 
-/// The trees per CPU that there should be: then a CPU that does nothing withholds little.
+/// The trees for each CPU that there should be: trees are smaller if there would be fewer.
 const TREES_PER_CPU: u32 = 8;
-/// The CPUs together own all trees but one of this number: nested requests find frames in trees without an owner only.
+/// One tree in this number is left without an owner, for nested requests, which find frames in such trees only.
 const UNOWNED_SHARE: u32 = 16;
 /// The most trees that a CPU owns at a time.
 const MAX_OWNED: u32 = 64;
@@ -334,31 +334,45 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         size: Size,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
-        self.allocate_several(cpu, size, flags)
+        match size {
+            Size::Order(order) if is_large(order) => self.allocate_words(cpu, order, flags),
+            Size::Order(order) => self.allocate_block(cpu, order, flags),
+            Size::Frames(_) => self.allocate_missed(cpu, size, flags),
+        }
     }
 
-    /// The same, inline.
-    #[inline(always)]
-    fn allocate_several(
+    /// Serves a request for a block of whole words. Apart from smaller blocks, so that a hit saves few registers.
+    #[inline(never)]
+    fn allocate_words(
         &self,
         cpu: &mut P::Cpu,
-        size: Size,
+        order: Order,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
-        if let Size::Order(order) = size
-            && order <= self.largest_hit
+        if order <= self.largest_hit
             && let Some(local) = self.local(cpu.id())
+            && let Some(start) = local.hit_words(&self.shared, order, Kind::of(flags.class()))
         {
-            let kind = Kind::of(flags.class());
-            let start = match is_large(order) {
-                true => local.hit_words(&self.shared, order, kind),
-                false => local.hit_block(&self.shared, order, kind),
-            };
-            if let Some(start) = start {
-                return Ok(Pfn(start));
-            }
+            return Ok(Pfn(start));
         }
-        self.allocate_missed(cpu, size, flags)
+        self.allocate_missed(cpu, Size::Order(order), flags)
+    }
+
+    /// Serves a request for a block of less than a word.
+    #[inline(never)]
+    fn allocate_block(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
+        if order <= self.largest_hit
+            && let Some(local) = self.local(cpu.id())
+            && let Some(start) = local.hit_block(&self.shared, order, Kind::of(flags.class()))
+        {
+            return Ok(Pfn(start));
+        }
+        self.allocate_missed(cpu, Size::Order(order), flags)
     }
 
     /// Serves a request for several frames that did not hit, or for a run by count.
@@ -390,28 +404,56 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Frees what is not a frame of a tree of this CPU; in pieces, as above.
     #[inline(never)]
     fn free_further(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
-        self.free_several(cpu, start, size)
+        match size {
+            Size::Order(order) if is_large(order) => self.free_words_of_tree(cpu, start, order),
+            Size::Order(Order::ZERO) => self.return_frame(cpu, start),
+            Size::Order(order) => self.free_block(cpu, start, order),
+            Size::Frames(_) => self.free_missed(cpu, start, size),
+        }
     }
 
-    /// The same, inline.
+    /// Frees a frame that is not a hit.
     #[inline(always)]
-    fn free_several(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
-        // Frames of a tree beyond the span are holes, so this is not a hit.
-        if let Size::Order(order) = size
-            && order <= self.largest_hit
+    fn return_frame(&self, cpu: &mut P::Cpu, start: Pfn) -> Result<(), FreeError> {
+        if let Some(local) = self.local(cpu.id())
+            && local.return_further(&self.shared, start.0)
+        {
+            cpu.probe().record(Event::Bypass(Order::ZERO));
+            return Ok(());
+        }
+        self.free_missed(cpu, start, Size::Order(Order::ZERO))
+    }
+
+    /// Frees a block of whole words. Apart from smaller blocks, as above. Frames of a tree beyond the span are holes, so
+    /// they are no hit.
+    #[inline(never)]
+    fn free_words_of_tree(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        if order <= self.largest_hit
             && start.is_aligned(order)
             && let Some(local) = self.local(cpu.id())
+            && local.free_words(&self.shared, start.0, order.frames() / WORD)
         {
-            if order == Order::ZERO {
-                if local.return_further(&self.shared, start.0) {
-                    cpu.probe().record(Event::Bypass(order));
-                    return Ok(());
-                }
-            } else if local.free_block(&self.shared, start.0, order) {
-                return Ok(());
-            }
+            return Ok(());
         }
-        self.free_missed(cpu, start, size)
+        self.free_missed(cpu, start, Size::Order(order))
+    }
+
+    /// Frees a block of less than a word.
+    #[inline(never)]
+    fn free_block(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) -> Result<(), FreeError> {
+        if order <= self.largest_hit
+            && start.is_aligned(order)
+            && let Some(local) = self.local(cpu.id())
+            && local.free_block(&self.shared, start.0, order)
+        {
+            return Ok(());
+        }
+        self.free_missed(cpu, start, Size::Order(order))
     }
 
     /// Frees what did not hit.
@@ -476,13 +518,40 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     }
 
     #[inline(always)]
-    fn allocate_block(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
-        self.allocate_several(cpu, request.size, request.flags)
+    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        if let Size::Order(order) = request.size
+            && order <= self.largest_hit
+            && let Some(local) = self.local(cpu.id())
+        {
+            let kind = Kind::of(request.flags.class());
+            let start = match is_large(order) {
+                true => local.hit_words(&self.shared, order, kind),
+                false => local.hit_block(&self.shared, order, kind),
+            };
+            if let Some(start) = start {
+                return Ok(Pfn(start));
+            }
+        }
+        self.allocate_missed(cpu, request.size, request.flags)
     }
 
     #[inline(always)]
-    fn free_block(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        self.free_several(cpu, release.start, release.size)
+    fn free_several(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        let start = release.start;
+        if let Size::Order(order) = release.size
+            && order <= self.largest_hit
+            && start.is_aligned(order)
+            && let Some(local) = self.local(cpu.id())
+        {
+            let is_freed = match is_large(order) {
+                true => local.free_words(&self.shared, start.0, order.frames() / WORD),
+                false => local.free_block(&self.shared, start.0, order),
+            };
+            if is_freed {
+                return Ok(());
+            }
+        }
+        self.free_missed(cpu, start, release.size)
     }
 
     /// Single frames are taken word by word, and blocks of whole words tree by tree. Others are allocated one by one.

@@ -48,7 +48,7 @@ enum Ask {
     Never,
     /// If one of them owns a tree that is needed.
     IfOwned,
-    /// Always, so that no list has a frame meanwhile.
+    /// Always, so that all lists are empty meanwhile.
     Always,
 }
 
@@ -167,7 +167,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<(), RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
-        // Lists must not name absent frames: there the bit of a returned frame has another meaning.
+        // With `check=border`, the planes call the frames in lists allocated.
         self.with_trees(local, run, Ask::Always, || {
             self.check_free(run)?;
             self.mixed_lock.lock();

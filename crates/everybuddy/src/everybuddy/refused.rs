@@ -29,7 +29,7 @@ use super::OwnedTrees;
 use super::local::{CLOSED, Local};
 
 /// The bits with the order of the smallest block that was refused, plus one; 0 if none is remembered. The other bits
-/// count frees that had to ask.
+/// count calls of [`forget`](Refused::forget).
 const ORDER: u64 = 0xff;
 
 /// The memory of refusals.
@@ -60,13 +60,13 @@ impl<P: Platform> Refused<P> {
         covers(self.0.load(Ordering::Relaxed)) && covers(self.0.fetch_add(0, Ordering::Relaxed))
     }
 
-    /// Returns the number of frees that asked, to be called before a request asks other CPUs for their trees.
+    /// Returns the number of calls of [`forget`](Self::forget). A request reads it before it asks other CPUs.
     pub(super) fn moment(&self) -> u64 {
         // Relaxed: the exchanges that begin the request release this load.
         self.0.load(Ordering::Relaxed) / (ORDER + 1)
     }
 
-    /// Remembers that no block of an order is free, unless a free asked since `moment`.
+    /// Remembers that no block of an order is free, unless [`forget`](Self::forget) was called since `moment`.
     pub(super) fn remember(&self, moment: u64, order: Order) {
         let code = u64::from(order.get()) + 1;
         let mut seen = self.0.load(Ordering::Relaxed);

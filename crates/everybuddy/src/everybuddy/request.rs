@@ -2,15 +2,24 @@
 //!
 //! # Purpose
 //!
-//! A request looks in these places, from the cheapest to the most certain: the CPU's own trees for its kind, lowest
-//! address first; trees for its kind that no CPU owns, window by window; the same in trees for the other kind; trees
-//! that no CPU owns after all CPUs released theirs; and finally all trees together, while this CPU owns all of them.
+//! A request looks in these places, from the cheapest to the most certain:
+//!
+//! 1. the CPU's list, for a single frame;
+//! 2. in a shortage, the smallest block that suffices, of [some trees](super::fitting);
+//! 3. trees without an owner that are partly free and lie below the CPU's own ones, for small blocks;
+//! 4. the CPU's own trees for its kind, lowest address first;
+//! 5. trees for its kind that no CPU owns, window by window;
+//! 6. the CPU's own trees for other sizes and for the other kind, then trees for the other kind that no CPU owns;
+//! 7. trees that no CPU owns after all CPUs released theirs;
+//! 8. all trees together, while this CPU owns all of them.
 //!
 //! # Invariants
 //!
 //! A request that may wait is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns
 //! all trees and all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. Other
 //! requests fail as busy if another CPU had a tree or may have kept a frame, and their search is not atomic.
+
+use core::iter;
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
@@ -37,7 +46,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Returns `true` if it comes from another tree of the CPU than single frames.
+    /// Returns `true` if it is served by the CPU's tree for large blocks.
     pub(super) fn is_large(self) -> bool {
         is_large(self.order)
     }
@@ -79,8 +88,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let found = self.find_smallest(cpu, local, wanted);
         let found = found
             .or_else(|| self.find_listed(local, wanted))
-            .or_else(|| self.find_below(local, wanted));
-        let found = match found.or_else(|| self.find_in_own(local, wanted, Scope::Meant)) {
+            .or_else(|| self.find_by_address(local, wanted));
+        let found = match found {
             Some(start) => Ok(start),
             None => {
                 cpu.probe().record(Event::Bypass(wanted.order));
@@ -127,38 +136,50 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
     }
 
-    /// Finds a block in a tree without an owner that is partly free and lies below the own tree that would serve the
-    /// request. A CPU that preferred its own trees could have high ones for ever, since it frees into them, too.
-    fn find_below(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
-        if wanted.is_large() || self.exceeds_tree(wanted.order) {
+    /// Finds a block in the CPU's own trees that are meant for it. Small ones may be in a lower tree without an owner
+    /// that is partly free: a CPU that preferred its own trees could have high ones for ever, since it frees into them,
+    /// too.
+    fn find_by_address(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
+        if self.exceeds_tree(wanted.order) || local.lacks(wanted) {
             return None;
         }
-        let (own, _) = local
-            .own_serving(&self.shared, wanted, Scope::Meant)
-            .next()?;
-        let tree =
-            self.shared
-                .search_below(local.id, wanted, local.look_below(&self.shared, own))?;
-        let (tree, start) = tree;
-        Some(self.keep_found(local, tree, wanted, start))
+        let mut own = local.own_serving(&self.shared, wanted, Scope::Meant);
+        let Some(first) = own.next() else {
+            local.note_lack(wanted);
+            return None;
+        };
+        if !wanted.is_large() {
+            let below = local.look_below(&self.shared, first.0);
+            if let Some((tree, start)) = self.shared.search_below(local.id, wanted, below) {
+                return Some(self.keep_found(local, tree, wanted, start));
+            }
+        }
+        let found = self.take_of_own(local, wanted, iter::once(first).chain(own));
+        if found.is_none() {
+            local.note_lack(wanted);
+        }
+        found
     }
 
     /// Finds a block in the CPU's own trees of a scope.
     fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, scope: Scope) -> Option<u32> {
-        let is_first = matches!(scope, Scope::Meant);
-        if self.exceeds_tree(wanted.order) || is_first && local.lacks(wanted) {
-            return None;
-        }
-        let mut own = local.own_serving(&self.shared, wanted, scope);
-        let found = own.find_map(|(tree, header)| {
+        let own = local.own_serving(&self.shared, wanted, scope);
+        self.take_of_own(local, wanted, own)
+    }
+
+    /// Takes a block of the first own tree that has one.
+    fn take_of_own<'h>(
+        &self,
+        local: &Local<'_, P>,
+        wanted: Wanted,
+        mut own: impl Iterator<Item = (u32, &'h Header<P>)>,
+    ) -> Option<u32> {
+        let (tree, header, start) = own.find_map(|(tree, header)| {
             let start = self.shared.take(tree, header, wanted)?;
-            local.moved(tree, header, wanted, start);
-            Some(start)
-        });
-        if is_first && found.is_none() {
-            local.note_lack(wanted);
-        }
-        found
+            Some((tree, header, start))
+        })?;
+        local.moved(tree, header, wanted, start);
+        Some(start)
     }
 
     /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. Otherwise returns whether a
@@ -171,7 +192,18 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 Found::Nothing(elsewhere) => Err(elsewhere),
             };
         }
-        let busy = match self.shared.search(local.id, local.home, wanted, false) {
+        let search = |first, any| {
+            self.shared
+                .search(local.id, (local.home, first), wanted, any)
+        };
+        let found = match local.search_start(wanted) {
+            0 => search(0, false),
+            first => match search(first, false) {
+                Found::Nothing(_) => search(0, false),
+                found => found,
+            },
+        };
+        let busy = match found {
             Found::Taken(tree, start) => return Ok(self.keep_found(local, tree, wanted, start)),
             Found::Nothing(busy) => busy,
         };
@@ -180,7 +212,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 return Ok(start);
             }
         }
-        match self.shared.search(local.id, local.home, wanted, true) {
+        match search(0, true) {
             Found::Taken(tree, start) => Ok(self.keep_found(local, tree, wanted, start)),
             Found::Nothing(still) => Err(busy || still),
         }
@@ -196,7 +228,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> u32 {
         if let Some(header) = self.shared.trees.header(tree) {
             let is_kept = match wanted.is_large() {
-                true => local.adopt_large(&self.shared, tree, header),
+                true => local.adopt_large(&self.shared, tree, header, wanted),
                 false => {
                     local.adopt(&self.shared, tree, wanted.kind);
                     true
@@ -257,8 +289,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let is_kept = self.may_be_kept(None);
         let found = match exceeds_tree {
             true => self.shared.take_trees(NESTED, wanted, 0),
-            false => match self.shared.search(NESTED, home, wanted, false) {
-                Found::Nothing(busy) => match self.shared.search(NESTED, home, wanted, true) {
+            false => match self.shared.search(NESTED, (home, 0), wanted, false) {
+                Found::Nothing(busy) => match self.shared.search(NESTED, (home, 0), wanted, true) {
                     Found::Nothing(still) => Found::Nothing(busy || still),
                     found => found,
                 },
@@ -277,7 +309,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
     }
 
-    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or into its other plane.
+    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or in the foreign plane.
     pub(super) fn free_in_word(
         &self,
         local: &Local<'_, P>,
@@ -341,7 +373,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Frees a run of one tree, if all of its frames are allocated: as the tree's owner, as its owner for this moment,
-    /// or into its other plane. Returns `false` if one of them is not allocated, or if another CPU frees one
+    /// or in the foreign plane. Returns `false` if one of them is not allocated, or if another CPU frees one
     /// simultaneously.
     fn free_in_tree(
         &self,

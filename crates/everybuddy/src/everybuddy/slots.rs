@@ -11,14 +11,14 @@
 
 use crate::platform::{Platform, SharedCell};
 
-/// The number of own trees that a CPU keeps in any case.
+/// The number of own trees that a CPU keeps even if it does not use them.
 const FEW: usize = 4;
 
 /// The own trees of a CPU, lowest first.
 pub(crate) struct Slots<'m, P: Platform> {
     slots: &'m [P::Cell<u32>],
     count: P::Cell<u32>,
-    /// Where the next tree is released if all slots are in use.
+    /// If all slots are in use, the first tree from this number on is released next.
     next: P::Cell<u32>,
 }
 
@@ -62,29 +62,36 @@ impl<'m, P: Platform> Slots<'m, P> {
         }
         let count = self.count.get();
         self.count.set(count + 1);
-        let mut moved = tree;
-        for slot in self.slots.iter().take(count as usize) {
-            let own = slot.get();
-            if own > moved {
-                slot.set(moved);
-                moved = own;
-            }
+        // From the end: a CPU that allocates by address adds trees that lie above its other ones.
+        let mut at = count as usize;
+        while let Some(below) = at.checked_sub(1).and_then(|below| self.slots.get(below))
+            && below.get() > tree
+        {
+            self.set(at, below.get());
+            at -= 1;
         }
-        if let Some(last) = self.slots.get(count as usize) {
-            last.set(moved);
+        self.set(at, tree);
+    }
+
+    #[inline]
+    fn set(&self, at: usize, tree: u32) {
+        if let Some(slot) = self.slots.get(at) {
+            slot.set(tree);
         }
     }
 
     /// Removes a tree. Returns `true` if it was there.
     pub(super) fn remove(&self, tree: u32) -> bool {
-        let Some(index) = self.iter().position(|own| own == tree) else {
+        let count = self.count.get() as usize;
+        let slots = self.slots.get(..count).unwrap_or_default();
+        let Some(index) = slots.iter().position(|own| own.get() == tree) else {
             return false;
         };
-        let from = self.slots.iter().skip(index);
-        for (slot, next) in from.zip(self.slots.iter().skip(index + 1)) {
+        let from = slots.iter().skip(index);
+        for (slot, next) in from.zip(slots.iter().skip(index + 1)) {
             slot.set(next.get());
         }
-        self.count.set(self.count.get() - 1);
+        self.count.set(count as u32 - 1);
         true
     }
 

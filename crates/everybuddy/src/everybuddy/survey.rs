@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! No list of free blocks exists, so they are counted from the planes whenever they are asked for. A returned frame is
-//! free, although only the owner of its tree can allocate it, or the CPU that keeps it. The frames of a tree that a CPU
+//! free, although it cannot be allocated before the owner of its tree collects it. The frames of a tree that a CPU
 //! owns are free, too: the CPU releases the tree when another one asks.
 //!
 //! # Invariants

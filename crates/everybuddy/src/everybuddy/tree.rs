@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! One CPU at a time owns a tree. It changes the tree by plain reads and writes, and a search for a block of up to 64
-//! frames is arithmetic on one word. A block of 64 frames or more is found by arithmetic on the header alone.
+//! One CPU at a time owns a tree. It changes the tree by plain reads and writes. A search for a block of less than 64
+//! frames is arithmetic on one word after another, and one for 64 frames or more is arithmetic on the header alone.
 //!
 //! # Invariants
 //!
@@ -28,7 +28,7 @@
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
-use crate::bit_runs::{WORD, block_starts, find, first};
+use crate::bit_runs::{WORD, block, block_starts, find, first};
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
@@ -43,15 +43,15 @@ pub(crate) const WORD_ORDER: u32 = WORD.trailing_zeros();
 pub(crate) struct Trees<'m, P: Platform> {
     pub(crate) headers: &'m [Header<P>],
     pub(crate) words: &'m [Word<P>],
-    /// The frames of a tree, as a power of two: 6 to 12.
+    /// The base-2 logarithm of the frames of a tree: 6 to 12.
     pub(crate) shift: u32,
-    /// The words of a tree, less one. It follows from `shift`, and a hit needs both.
+    /// The words of a tree, minus one. It follows from `shift`, and a hit needs both.
     last_word: u32,
 }
 
-/// A tree is partly free if one word of this number has a free frame.
+/// A tree is partly free if at least one word in this number has a free frame.
 const FEW: u32 = 4;
-/// A tree is nearly whole if less than one word of this number is in use.
+/// A tree is nearly whole if less than one word in this number is in use.
 const NEARLY: u32 = 8;
 
 /// How much of a tree is free, which decides which tree a CPU claims for small requests.
@@ -59,7 +59,7 @@ const NEARLY: u32 = 8;
 pub(crate) enum Fill {
     /// Several split words have free frames: the tree is in use already, and serves more than a few requests.
     Partly,
-    /// A word is wholly free.
+    /// At least one word is wholly free.
     Whole,
     /// Any.
     Any,
@@ -357,7 +357,7 @@ impl<'m, P: Platform> Trees<'m, P> {
             return None;
         }
         let word = self.words.get(index as usize)?;
-        let block = first(order.frames());
+        let block = block(order);
         if is_new {
             // In this order: as in `Header::take`.
             word.own.set(!block);
@@ -394,7 +394,7 @@ impl<'m, P: Platform> Trees<'m, P> {
             return None;
         }
         let at = starts.trailing_zeros();
-        header.split.set(split | first(order.frames()) << at);
+        header.split.set(split | block(order) << at);
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 
@@ -486,6 +486,13 @@ impl<'m, P: Platform> Trees<'m, P> {
             || whole != 0 && find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
     }
 
+    /// Returns `true` if a tree may have a free frame. A hint, as [`may_serve`](Self::may_serve), which costs more.
+    #[inline(always)]
+    pub(crate) fn may_have_any(&self, header: &Header<P>) -> bool {
+        let whole = !header.split.peek() & self.extent();
+        header.any.peek() | header.inbox.load(Ordering::Relaxed) | whole != 0
+    }
+
     /// Returns `true` if a tree is filled like this. A hint, as [`may_serve`](Self::may_serve).
     pub(crate) fn is_filled(&self, header: &Header<P>, fill: Fill) -> bool {
         let any = header.any.peek() | header.inbox.load(Ordering::Relaxed);
@@ -564,7 +571,7 @@ impl<'m, P: Platform> Trees<'m, P> {
                 .all(|part| part.header.give(part.mask, part.word, part.frames))
     }
 
-    /// Moves the returned frames of an own tree to the owner's plane, but not those that CPUs keep.
+    /// Moves the returned frames of an own tree to the owner's plane, in the words that the inbox names.
     pub(crate) fn collect(&self, tree: u32, header: &Header<P>) {
         // Release: pairs with the acquire in `post`. Acquire: pairs with the releases of `tell`: the posts are seen.
         let mut words = header.inbox.swap(0, Ordering::AcqRel);

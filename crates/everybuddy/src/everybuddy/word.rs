@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! Those of [`tree`](super::tree). Of the methods, `post`, `post_further`, `has_foreign`, `is_for` and `note_kept` are
-//! for every CPU, the others for the owner of the tree.
+//! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further`, `has_foreign` and `note_kept`, and those
+//! methods that return hints: `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the tree's owner.
 
 use crate::arena::zero_cells;
 use crate::frame::Order;

@@ -36,8 +36,8 @@ impl System for Everybuddy {
             at most 32 frames was refused, blocks of up to 32 frames are parts of the smallest free block that \
             suffices, until a tree is seen in which every word has a free frame or an eighth of the words are wholly \
             free. A request that finds nothing asks all CPUs to release their trees. A request that may wait is \
-            refused only after a search in which its CPU owned all trees, and so are requests for as many frames or \
-            more until something is freed.",
+            refused only after a search in which its CPU owned all trees. Until something is freed, requests for as \
+            many frames or more are then refused without a search.",
         deviates: "The order of an allocation is not recorded, as in `llfree`: a free with a wrong order frees exactly \
             the frames that it names, unless one of them is not allocated. An exact request takes the frames that it \
             needs and no others. A block that is larger than a tree consists of whole trees. Small requests claim a \
@@ -47,17 +47,17 @@ impl System for Everybuddy {
             A word with both holes and reserved frames has an entry in a table of 256; if the table is full, a range \
             that would need another entry is refused. A nested request uses only trees without an owner and \
             otherwise fails as busy; a nested free never waits. A parked CPU owns nothing. Single \
-            frames that a CPU frees in one word of another CPU's tree are announced to that CPU together, when the CPU \
-            frees a frame of another word, needs frames, parks, or is asked. A CPU that neither calls nor parks, \
-            and whose token the platform cannot lend, keeps its trees, at most its share of memory, but only few of \
-            which less than an eighth is in use. With `check=border`, it also keeps up to 896 frames in lists. A \
-            request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
-            need empty lists. \
+            frames that a CPU frees in one word of another CPU's tree are announced to the tree's owner together, when \
+            the CPU that freed them returns a frame of another word, needs frames, parks, or is asked. A CPU that \
+            neither calls nor parks, and whose token the platform cannot lend, keeps its trees, at most its share of \
+            memory, but only few of which less than an eighth is in use. With `check=border`, it also keeps up to 896 \
+            frames in lists. A request that finds nothing then fails as busy, and so do all removals and reservations \
+            of frames, which need empty lists. \
             The frames of owned trees and the kept frames count as free. If two CPUs free \
             the same frame simultaneously, or if a frame is freed again while the owner of its tree \
             collects it, which is misuse, both frees may succeed; the frame may then be lost, or be \
-            given twice. With `check=border`, listed frames are allocated in the planes, and a free that enters the \
-            list is not checked: a frame that was freed twice, or a free frame, hole or reserved frame at or below \
+            allocated twice. With `check=border`, listed frames are allocated in the planes, and a free that enters \
+            the list is not checked: a frame that was freed twice, or a free frame, hole or reserved frame at or below \
             that place, may be given to a request, whatever the kind of its tree is by then. If it leaves the list \
             for its tree instead, and is not allocated then, it is dropped, and `check` reports it from then on. If \
             it has been allocated again meanwhile, it is freed although it is held, and nothing reports that.",
