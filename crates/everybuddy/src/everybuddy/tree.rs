@@ -338,9 +338,7 @@ impl<'m, P: Platform> Trees<'m, P> {
     }
 
     /// Takes a block of less than a word of an own tree, as [`take`](Self::take) does. What is inline is the case that
-    /// the first split word that may have a block has one, and the case that there is no such word. A word that was
-    /// searched in vain is not looked at again: otherwise one full of holes at the begin of a tree would lengthen each
-    /// request.
+    /// the first split word that may have a block has one. Words that were searched in vain are not looked at again.
     #[inline(always)]
     pub(crate) fn take_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
         let split = header.split.get();
