@@ -1,4 +1,4 @@
-//! Frees into own trees that enter no list.
+//! Frees that enter no list.
 //!
 //! # Purpose
 //!
@@ -11,11 +11,16 @@
 //! 2. Parts of words below the first-fit point that enter no list are counted, so that the point returns to them.
 
 use crate::bit_runs::{WORD, block};
-use crate::frame::Order;
-use crate::platform::{Platform, SharedCell};
+use crate::error::FreeError;
+use crate::frame::{Order, Pfn};
+use crate::platform::{CpuToken, Platform, SharedCell};
+use crate::probe::{Event, Probe};
+use crate::request::Size;
 
+use super::OwnedTrees;
 use super::foreign::Shared;
 use super::local::Local;
+use super::request::is_large;
 use super::tree::Part;
 use super::word::{Header, Kind};
 
@@ -139,5 +144,100 @@ impl<P: Platform> Local<'_, P> {
         self.freed.set(tree);
         self.times.set(if is_enough { 0 } else { times });
         is_enough
+    }
+}
+
+impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+    /// Frees what is not a frame of a tree of this CPU; the request in pieces, so that a hit
+    /// does not write it to memory.
+    #[inline(never)]
+    pub(super) fn free_further(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        size: Size,
+    ) -> Result<(), FreeError> {
+        match size {
+            Size::Order(order) if is_large(order) => self.free_words_of_tree(cpu, start, order),
+            Size::Order(Order::ZERO) => self.return_frame(cpu, start),
+            Size::Order(order) => self.free_block(cpu, start, order),
+            Size::Frames(_) => self.free_missed(cpu, start, size),
+        }
+    }
+
+    /// Frees a frame that is not a hit.
+    #[inline(always)]
+    fn return_frame(&self, cpu: &mut P::Cpu, start: Pfn) -> Result<(), FreeError> {
+        if let Some(local) = self.local(cpu.id()) {
+            if CHECK && local.free_and_own(&self.shared, start.0) {
+                return Ok(());
+            }
+            if local.return_further(&self.shared, start.0) {
+                cpu.probe().record(Event::Bypass(Order::ZERO));
+                return Ok(());
+            }
+        }
+        self.free_missed(cpu, start, Size::Order(Order::ZERO))
+    }
+
+    /// Frees a block of whole words, with few registers. Frames of a tree beyond the span are holes, so that a free of
+    /// them does not hit.
+    #[inline(never)]
+    fn free_words_of_tree(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        if order <= self.largest_hit
+            && start.is_aligned(order)
+            && let Some(local) = self.local(cpu.id())
+            && local.free_words(&self.shared, start.0, order.frames() / WORD)
+        {
+            return Ok(());
+        }
+        self.free_missed(cpu, start, Size::Order(order))
+    }
+
+    /// Frees a block of less than a word.
+    #[inline(never)]
+    fn free_block(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) -> Result<(), FreeError> {
+        if order <= self.largest_hit
+            && start.is_aligned(order)
+            && let Some(local) = self.local(cpu.id())
+            && local.free_block(&self.shared, start.0, order)
+        {
+            return Ok(());
+        }
+        self.free_missed(cpu, start, Size::Order(order))
+    }
+
+    /// Frees what did not hit.
+    #[inline(never)]
+    fn free_missed(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(FreeError::NoSuchCpu);
+        };
+        let is_run = matches!(size, Size::Frames(_));
+        let (start, frames) = self.named(start, size)?;
+        if is_run && local.free_run(&self.shared, start, frames) {
+            return Ok(());
+        }
+        let open = self.begin_free(local);
+        let freed = match self.shared.trees.part_of_word(start, frames) {
+            Some(part) if self.free_in_word(local, open, &part) => Ok(()),
+            Some(_) => Err(self.diagnose(start, frames)),
+            None => self.free_words(local, open, start, frames),
+        };
+        if freed.is_ok() {
+            if frames < WORD
+                && let Some(part) = self.shared.trees.part_of_word(start, frames)
+            {
+                local.pass_over(part.header.kind_hint(), start, frames);
+            }
+            let order = Order::covering(frames).unwrap_or(self.max_order);
+            cpu.probe().record(Event::Bypass(order));
+        }
+        freed
     }
 }

@@ -490,7 +490,7 @@ impl<'m, P: Platform> Local<'m, P> {
         all.filter(|tree| *tree != NO_TREE)
     }
 
-    /// Returns `true` if a slot is free. In a shortage, trees are left to all CPUs.
+    /// Returns `true` if a free may take a tree over: a slot is free, and there is no shortage.
     pub(super) fn may_own_more(&self) -> bool {
         !self.slots.is_full() && !self.fitting.is_on()
     }

@@ -21,7 +21,7 @@
 //! | `local` | what a CPU keeps, and where it allocates |
 //! | `slots` | which trees it owns |
 //! | `list` | the frames that it freed last; the hits |
-//! | `free` | frees into own trees that enter no list |
+//! | `free` | frees that enter no list |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
@@ -63,7 +63,6 @@ use crate::frame::{Order, Pfn};
 use crate::free_bits::FreeBits;
 use crate::lock::{RawLock, SpinLock};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
-use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
@@ -125,7 +124,7 @@ impl Geometry {
 
     /// Returns the most trees that a CPU owns at a time, at least one of each kind.
     fn owned(&self) -> usize {
-        let shared = self.trees() - self.trees() / UNOWNED_SHARE;
+        let shared = self.trees() - self.trees().div_ceil(UNOWNED_SHARE);
         let share = shared / u32::from(self.cpus);
         share.clamp(Kind::COUNT as u32, MAX_OWNED) as usize
     }
@@ -401,93 +400,6 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             Some(start) => Ok(Pfn(start)),
             None => self.allocate_slow(cpu, local, wanted, flags).map(Pfn),
         }
-    }
-
-    /// Frees what is not a frame of a tree of this CPU; in pieces, as above.
-    #[inline(never)]
-    fn free_further(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
-        match size {
-            Size::Order(order) if is_large(order) => self.free_words_of_tree(cpu, start, order),
-            Size::Order(Order::ZERO) => self.return_frame(cpu, start),
-            Size::Order(order) => self.free_block(cpu, start, order),
-            Size::Frames(_) => self.free_missed(cpu, start, size),
-        }
-    }
-
-    /// Frees a frame that is not a hit.
-    #[inline(always)]
-    fn return_frame(&self, cpu: &mut P::Cpu, start: Pfn) -> Result<(), FreeError> {
-        if let Some(local) = self.local(cpu.id()) {
-            if CHECK && local.free_and_own(&self.shared, start.0) {
-                return Ok(());
-            }
-            if local.return_further(&self.shared, start.0) {
-                cpu.probe().record(Event::Bypass(Order::ZERO));
-                return Ok(());
-            }
-        }
-        self.free_missed(cpu, start, Size::Order(Order::ZERO))
-    }
-
-    /// Frees a block of whole words. Apart from smaller blocks, as above. Frames of a tree beyond the span are holes, so
-    /// they are no hit.
-    #[inline(never)]
-    fn free_words_of_tree(
-        &self,
-        cpu: &mut P::Cpu,
-        start: Pfn,
-        order: Order,
-    ) -> Result<(), FreeError> {
-        if order <= self.largest_hit
-            && start.is_aligned(order)
-            && let Some(local) = self.local(cpu.id())
-            && local.free_words(&self.shared, start.0, order.frames() / WORD)
-        {
-            return Ok(());
-        }
-        self.free_missed(cpu, start, Size::Order(order))
-    }
-
-    /// Frees a block of less than a word.
-    #[inline(never)]
-    fn free_block(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) -> Result<(), FreeError> {
-        if order <= self.largest_hit
-            && start.is_aligned(order)
-            && let Some(local) = self.local(cpu.id())
-            && local.free_block(&self.shared, start.0, order)
-        {
-            return Ok(());
-        }
-        self.free_missed(cpu, start, Size::Order(order))
-    }
-
-    /// Frees what did not hit.
-    #[inline(never)]
-    fn free_missed(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return Err(FreeError::NoSuchCpu);
-        };
-        let is_run = matches!(size, Size::Frames(_));
-        let (start, frames) = self.named(start, size)?;
-        if is_run && local.free_run(&self.shared, start, frames) {
-            return Ok(());
-        }
-        let open = self.begin_free(local);
-        let freed = match self.shared.trees.part_of_word(start, frames) {
-            Some(part) if self.free_in_word(local, open, &part) => Ok(()),
-            Some(_) => Err(self.diagnose(start, frames)),
-            None => self.free_words(local, open, start, frames),
-        };
-        if freed.is_ok() {
-            if frames < WORD
-                && let Some(part) = self.shared.trees.part_of_word(start, frames)
-            {
-                local.pass_over(part.header.kind_hint(), start, frames);
-            }
-            let order = Order::covering(frames).unwrap_or(self.max_order);
-            cpu.probe().record(Event::Bypass(order));
-        }
-        freed
     }
 }
 
