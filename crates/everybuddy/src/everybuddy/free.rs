@@ -180,10 +180,27 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         self.free_missed(cpu, start, Size::Order(Order::ZERO))
     }
 
-    /// Frees a block of whole words, with few registers. Frames of a tree beyond the span are holes, so that a free of
-    /// them does not hit.
+    /// Frees a block of whole words. Apart from smaller blocks, so that a hit saves few registers.
     #[inline(never)]
     fn free_words_of_tree(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        self.free_order::<true>(cpu, start, order)
+    }
+
+    /// Frees a block of less than a word.
+    #[inline(never)]
+    fn free_block(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) -> Result<(), FreeError> {
+        self.free_order::<false>(cpu, start, order)
+    }
+
+    /// Frees a block of several frames. `LARGE`: it consists of whole words. Frames of a tree beyond the span are holes,
+    /// so that a free of them does not hit.
+    #[inline(always)]
+    pub(super) fn free_order<const LARGE: bool>(
         &self,
         cpu: &mut P::Cpu,
         start: Pfn,
@@ -192,22 +209,14 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if order <= self.largest_hit
             && start.is_aligned(order)
             && let Some(local) = self.local(cpu.id())
-            && local.free_words(&self.shared, start.0, order.frames() / WORD)
         {
-            return Ok(());
-        }
-        self.free_missed(cpu, start, Size::Order(order))
-    }
-
-    /// Frees a block of less than a word.
-    #[inline(never)]
-    fn free_block(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) -> Result<(), FreeError> {
-        if order <= self.largest_hit
-            && start.is_aligned(order)
-            && let Some(local) = self.local(cpu.id())
-            && local.free_block(&self.shared, start.0, order)
-        {
-            return Ok(());
+            let is_freed = match LARGE {
+                true => local.free_words(&self.shared, start.0, order.frames() / WORD),
+                false => local.free_block(&self.shared, start.0, order),
+            };
+            if is_freed {
+                return Ok(());
+            }
         }
         self.free_missed(cpu, start, Size::Order(order))
     }

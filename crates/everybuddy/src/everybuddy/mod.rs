@@ -350,13 +350,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         order: Order,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
-        if order <= self.largest_hit
-            && let Some(local) = self.local(cpu.id())
-            && let Some(start) = local.hit_words(&self.shared, order, Kind::of(flags.class()))
-        {
-            return Ok(Pfn(start));
-        }
-        self.allocate_missed(cpu, Size::Order(order), flags)
+        self.allocate_order::<true>(cpu, order, flags)
     }
 
     /// Serves a request for a block of less than a word.
@@ -367,11 +361,28 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         order: Order,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
+        self.allocate_order::<false>(cpu, order, flags)
+    }
+
+    /// Serves a request for a block of several frames. `LARGE`: it consists of whole words.
+    #[inline(always)]
+    fn allocate_order<const LARGE: bool>(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        flags: Flags,
+    ) -> Result<Pfn, AllocateError> {
         if order <= self.largest_hit
             && let Some(local) = self.local(cpu.id())
-            && let Some(start) = local.hit_block(&self.shared, order, Kind::of(flags.class()))
         {
-            return Ok(Pfn(start));
+            let kind = Kind::of(flags.class());
+            let start = match LARGE {
+                true => local.hit_words(&self.shared, order, kind),
+                false => local.hit_block(&self.shared, order, kind),
+            };
+            if let Some(start) = start {
+                return Ok(Pfn(start));
+            }
         }
         self.allocate_missed(cpu, Size::Order(order), flags)
     }
@@ -432,6 +443,32 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
             return Ok(());
         }
         self.free_further(cpu, release.start, release.size)
+    }
+
+    #[inline(always)]
+    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+        match request.size {
+            Size::Order(order) if is_large(order) => {
+                self.allocate_order::<true>(cpu, order, request.flags)
+            }
+            Size::Order(order) if order > Order::ZERO => {
+                self.allocate_order::<false>(cpu, order, request.flags)
+            }
+            _ => self.allocate(cpu, request),
+        }
+    }
+
+    #[inline(always)]
+    fn free_several(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        match release.size {
+            Size::Order(order) if is_large(order) => {
+                self.free_order::<true>(cpu, release.start, order)
+            }
+            Size::Order(order) if order > Order::ZERO => {
+                self.free_order::<false>(cpu, release.start, order)
+            }
+            _ => self.free(cpu, release),
+        }
     }
 
     /// Single frames are taken word by word, and blocks of whole words tree by tree. Others are allocated one by one.
