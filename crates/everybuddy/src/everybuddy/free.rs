@@ -66,8 +66,8 @@ impl<P: Platform> Local<'_, P> {
         let tree = shared.trees.tree_of(frame);
         let place = self.place(header.kind());
         place.has_more();
-        // The test that costs least comes first.
-        if place.large.get() != tree && shared.trees.is_nearly_whole(header) {
+        if place.trees().iter().all(|own| own.get() != tree) && shared.trees.is_nearly_whole(header)
+        {
             self.release_emptied(shared, tree);
         }
     }
