@@ -206,7 +206,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         start: Pfn,
         order: Order,
     ) -> Result<(), FreeError> {
-        if order <= self.largest_hit
+        // A word lies in one tree.
+        let is_of_tree = !LARGE || order <= self.largest_hit;
+        if is_of_tree
             && start.is_aligned(order)
             && let Some(local) = self.local(cpu.id())
         {
