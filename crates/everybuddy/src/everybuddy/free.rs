@@ -61,22 +61,24 @@ impl<P: Platform> Local<'_, P> {
 
     /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
     /// not allocate there, so that a CPU that calls no more withholds little memory.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn became_whole(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
         let tree = shared.trees.tree_of(frame);
         let place = self.place(header.kind());
         place.has_more();
-        if place.trees().iter().all(|own| own.get() != tree) && shared.trees.is_nearly_whole(header)
-        {
-            self.release_emptied(shared, tree);
+        // A frame that is allocated and freed in turn can make its word whole each time.
+        if place.current.get() != tree && place.large.get() != tree {
+            self.release_emptied(shared, tree, header);
         }
     }
 
-    #[cold]
     #[inline(never)]
-    fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32) {
+    fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
         // A tree that was claimed for one operation has no slot.
-        if !self.slots.are_few() && self.current_trees().all(|own| own != tree) {
+        if shared.trees.is_nearly_whole(header)
+            && !self.slots.are_few()
+            && self.current_trees().all(|own| own != tree)
+        {
             self.release_own(shared, tree);
         }
     }

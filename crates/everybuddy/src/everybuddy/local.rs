@@ -93,7 +93,7 @@ impl<'m, P: Platform> Place<'m, P> {
     }
 
     /// Returns the cells with the trees from which the CPU allocates.
-    pub(super) fn trees(&self) -> [&P::Cell<u32>; 3] {
+    fn trees(&self) -> [&P::Cell<u32>; 3] {
         [&self.current, &self.blocks, &self.large]
     }
 
