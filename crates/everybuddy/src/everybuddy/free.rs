@@ -199,8 +199,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         self.free_order::<false>(cpu, start, order)
     }
 
-    /// Frees a block of several frames. `LARGE`: it consists of whole words. Frames of a tree beyond the span are holes,
-    /// so that a free of them does not hit.
+    /// Frees a block of several frames. `LARGE`: it consists of whole words. Frames of a tree beyond the span are
+    /// holes, so that a free of them does not hit.
     #[inline(always)]
     pub(super) fn free_order<const LARGE: bool>(
         &self,
