@@ -227,7 +227,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
 
     /// Frees what did not hit.
     #[inline(never)]
-    fn free_missed(&self, cpu: &mut P::Cpu, start: Pfn, size: Size) -> Result<(), FreeError> {
+    pub(super) fn free_missed(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Pfn,
+        size: Size,
+    ) -> Result<(), FreeError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };

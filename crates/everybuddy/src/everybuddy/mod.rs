@@ -451,10 +451,9 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
             Size::Order(order) if is_large(order) => {
                 self.allocate_order::<true>(cpu, order, request.flags)
             }
-            Size::Order(order) if order > Order::ZERO => {
-                self.allocate_order::<false>(cpu, order, request.flags)
-            }
-            _ => self.allocate(cpu, request),
+            // Single frames, too: these callers have another function for them.
+            Size::Order(order) => self.allocate_order::<false>(cpu, order, request.flags),
+            Size::Frames(_) => self.allocate_missed(cpu, request.size, request.flags),
         }
     }
 
@@ -464,10 +463,8 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
             Size::Order(order) if is_large(order) => {
                 self.free_order::<true>(cpu, release.start, order)
             }
-            Size::Order(order) if order > Order::ZERO => {
-                self.free_order::<false>(cpu, release.start, order)
-            }
-            _ => self.free(cpu, release),
+            Size::Order(order) => self.free_order::<false>(cpu, release.start, order),
+            Size::Frames(_) => self.free_missed(cpu, release.start, release.size),
         }
     }
 

@@ -156,8 +156,11 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
                         crate::request::Flags::NONE
                     }
                 };
-                self.system
-                    .allocate(&mut self.cpus[cpu], request.with_flags(flags))
+                let (cpu, request) = (&mut self.cpus[cpu], request.with_flags(flags));
+                match random.below(4) {
+                    0 => self.system.allocate_several(cpu, request),
+                    _ => self.system.allocate(cpu, request),
+                }
             }
         };
         self.allocated(frames, result);
@@ -178,6 +181,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         let request = request.with_flags(flags);
         let result = match random.below(20) {
             0 => self.system.allocate_nested(CpuId(cpu as u16), request),
+            1 => self.system.allocate_several(&mut self.cpus[cpu], request),
             _ => self.system.allocate(&mut self.cpus[cpu], request),
         };
         self.allocated(frames, result);
@@ -214,6 +218,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         let cpu = random.below(self.cpus.len() as u32) as usize;
         let freed = match random.below(4) {
             0 => self.system.free_nested(CpuId(cpu as u16), release),
+            1 => self.system.free_several(&mut self.cpus[cpu], release),
             _ => self.system.free(&mut self.cpus[cpu], release),
         };
         assert_eq!(freed, Ok(()));
