@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Each free that makes a word whole is noted, whatever its way: the own trees may have large blocks then.
+//! 1. Each free of this CPU that makes a word of an own tree whole is noted: the tree may have large blocks then.
+//!    Frames that other CPUs returned are collected without a note.
 //! 2. Parts of words below the first-fit point that enter no list are counted, so that the point returns to them.
 
 use crate::bit_runs::{WORD, block};
@@ -150,8 +151,8 @@ impl<P: Platform> Local<'_, P> {
 }
 
 impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
-    /// Frees what is not a frame of a tree of this CPU; the request in pieces, so that a hit
-    /// does not write it to memory.
+    /// Frees what is not a frame of an own tree. The request is passed in pieces, so that a hit does not write it to
+    /// memory for a call that it does not make.
     #[inline(never)]
     pub(super) fn free_further(
         &self,
@@ -160,9 +161,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         size: Size,
     ) -> Result<(), FreeError> {
         match size {
-            Size::Order(order) if is_large(order) => self.free_words_of_tree(cpu, start, order),
+            Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
             Size::Order(Order::ZERO) => self.return_frame(cpu, start),
-            Size::Order(order) => self.free_block(cpu, start, order),
+            Size::Order(order) => self.free_apart::<false>(cpu, start, order),
             Size::Frames(_) => self.free_missed(cpu, start, size),
         }
     }
@@ -182,21 +183,15 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         self.free_missed(cpu, start, Size::Order(Order::ZERO))
     }
 
-    /// Frees a block of whole words. Apart from smaller blocks, so that a hit saves few registers.
+    /// Frees a block. Large and small blocks have different functions, so that a hit saves few registers.
     #[inline(never)]
-    fn free_words_of_tree(
+    fn free_apart<const LARGE: bool>(
         &self,
         cpu: &mut P::Cpu,
         start: Pfn,
         order: Order,
     ) -> Result<(), FreeError> {
-        self.free_order::<true>(cpu, start, order)
-    }
-
-    /// Frees a block of less than a word.
-    #[inline(never)]
-    fn free_block(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_order::<false>(cpu, start, order)
+        self.free_order::<LARGE>(cpu, start, order)
     }
 
     /// Frees a block of several frames. `LARGE`: it consists of whole words. Frames of a tree beyond the span are

@@ -71,8 +71,8 @@ pub(super) struct Place<'m, P: Platform> {
     /// No own tree but `large` had a block of this order when a request for a large block searched them, or
     /// [`NOTHING_KNOWN`].
     lacks: P::Cell<u32>,
-    /// No tree of the CPU's window below this one had a large block when a request searched them. What other CPUs free
-    /// there is found when the trees above are used up.
+    /// No tree of the CPU's window below this one had a block of the order `lacks` when a request searched them. What
+    /// other CPUs free there is found when the trees above are used up.
     searched: P::Cell<u32>,
 }
 
@@ -123,7 +123,8 @@ impl<'m, P: Platform> Place<'m, P> {
         self.blocks.set(NO_TREE);
     }
 
-    /// Notes that trees may have large blocks that they had not before.
+    /// Notes that trees of this kind may have large blocks that they had not before. So may trees of the other kind if
+    /// a tree is wholly free now. Requests of that kind find it when they search trees of both.
     #[inline(always)]
     pub(super) fn has_more(&self) {
         self.lacks.set(NOTHING_KNOWN);
@@ -428,9 +429,10 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Notes that the own trees have no large block like `wanted`.
     pub(crate) fn note_lack(&self, wanted: Wanted) {
         if wanted.is_large() {
-            self.place(wanted.kind)
-                .lacks
-                .set(wanted.order.index() as u32);
+            let place = self.place(wanted.kind);
+            place.lacks.set(wanted.order.index() as u32);
+            // Trees without larger blocks may have some of this order.
+            place.searched.set(0);
         }
     }
 
@@ -442,7 +444,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Returns the tree at which a search of the CPU's window begins.
     pub(crate) fn search_start(&self, wanted: Wanted) -> u32 {
-        match wanted.is_large() {
+        match self.lacks(wanted) {
             true => self.place(wanted.kind).searched.get(),
             false => 0,
         }
@@ -490,7 +492,7 @@ impl<'m, P: Platform> Local<'m, P> {
         all.filter(|tree| *tree != NO_TREE)
     }
 
-    /// Returns `true` if a free may take a tree over: a slot is free, and there is no shortage.
+    /// Returns `true` if a free may take a tree over: the CPU has an unused slot and is not in a shortage.
     pub(super) fn may_own_more(&self) -> bool {
         !self.slots.is_full() && !self.fitting.is_on()
     }

@@ -336,32 +336,21 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
         match size {
-            Size::Order(order) if is_large(order) => self.allocate_words(cpu, order, flags),
-            Size::Order(order) => self.allocate_block(cpu, order, flags),
+            Size::Order(order) if is_large(order) => self.allocate_apart::<true>(cpu, order, flags),
+            Size::Order(order) => self.allocate_apart::<false>(cpu, order, flags),
             Size::Frames(_) => self.allocate_missed(cpu, size, flags),
         }
     }
 
-    /// Serves a request for a block of whole words. Apart from smaller blocks, so that a hit saves few registers.
+    /// The same for a block. Large and small blocks have different functions, so that a hit saves few registers.
     #[inline(never)]
-    fn allocate_words(
+    fn allocate_apart<const LARGE: bool>(
         &self,
         cpu: &mut P::Cpu,
         order: Order,
         flags: Flags,
     ) -> Result<Pfn, AllocateError> {
-        self.allocate_order::<true>(cpu, order, flags)
-    }
-
-    /// Serves a request for a block of less than a word.
-    #[inline(never)]
-    fn allocate_block(
-        &self,
-        cpu: &mut P::Cpu,
-        order: Order,
-        flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
-        self.allocate_order::<false>(cpu, order, flags)
+        self.allocate_order::<LARGE>(cpu, order, flags)
     }
 
     /// Serves a request for a block of several frames. `LARGE`: it consists of whole words.

@@ -234,3 +234,17 @@ fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
         system.check(&mut zero).unwrap();
     });
 }
+
+#[test]
+fn a_smaller_block_is_found_below_trees_that_larger_ones_have_used() {
+    const TREE: u32 = 4 * WORD;
+    with_system((8 * TREE, 0), 1, (Some(TREE), 8), |system| {
+        let cpu = &mut NativeCpus::new(1).claim::<NoProbe>(CpuId(0)).unwrap();
+        system.allocate_at(cpu, FrameRange::new(0, 64)).unwrap();
+        let block = |order| Request::order(Order::new(order).unwrap());
+        let large = [(); 3].map(|()| system.allocate(cpu, block(8)).unwrap());
+        assert_eq!(large, [TREE, 2 * TREE, 3 * TREE].map(Pfn));
+        assert_eq!(system.allocate(cpu, block(6)), Ok(Pfn(64)));
+        assert_eq!(system.allocate(cpu, block(8)), Ok(Pfn(4 * TREE)));
+    });
+}
