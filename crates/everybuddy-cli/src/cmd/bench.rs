@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
-    /// Select systems: NAME or NAME+key=value..., see `everybuddy systems` [default: all]
+    /// Select systems: NAME or NAME+key=value..., see `everybuddy systems`, or a peer or `floor` [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 
@@ -301,10 +301,21 @@ fn count(
 
 fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     let loaded = ContenderSpec::load(&arguments.peer)?;
-    let published = match arguments.peers {
+    let mut published = match arguments.peers {
         true => ContenderSpec::peers()?,
         false => Vec::new(),
     };
+    // A peer can be selected by its name, too.
+    let mut systems = arguments.systems.clone();
+    if let Some(texts) = &mut systems {
+        let mut known = ContenderSpec::floors().to_vec();
+        known.extend(ContenderSpec::peers().unwrap_or_default());
+        known.retain(|peer| texts.contains(&peer.name()));
+        texts.retain(|text| known.iter().all(|peer| peer.name() != *text));
+        known.retain(|peer| published.iter().all(|other| other.name() != peer.name()));
+        published.extend(known);
+    }
+    let has_peers = !published.is_empty();
     // The floor first, then our systems, then third-party allocators.
     let (floors, others): (Vec<_>, Vec<_>) =
         published.into_iter().partition(ContenderSpec::is_floor);
@@ -313,7 +324,8 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
         // What a call through the table of functions costs is part of every loaded contender's time.
         false => ContenderSpec::floors().to_vec(),
     };
-    let systems = match &arguments.systems {
+    let systems = match &systems {
+        Some(texts) if texts.is_empty() && has_peers => Vec::new(),
         Some(texts) => choice::parse(texts)?,
         None => choice::timed(),
     };

@@ -123,6 +123,22 @@ fn rows_are_whole_and_tables_fit() {
 }
 
 #[test]
+fn a_contender_that_is_no_system_is_selected_by_its_name() {
+    let chosen = ["--workloads", "hot:order0", "--threads", "1"];
+    let systems = |names: &str| {
+        let run = [&SHORT[..], &chosen, &["--systems", names, "--json", "-"]].concat();
+        let run = everybuddy(&run);
+        assert_eq!(run.code, 0, "{}", run.err);
+        let rows = run.out.lines();
+        let rows = rows.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        rows.map(|row| row["system"].as_str().unwrap().to_string())
+            .collect::<BTreeSet<_>>()
+    };
+    assert!(systems("bs,floor").into_iter().eq(["bs", "floor"]));
+    assert!(systems("floor").into_iter().eq(["floor"]));
+}
+
+#[test]
 fn refusals_are_shares_of_the_requests_of_their_order() {
     // Blocks of 2 to 16 frames, in memory of which single frames occupy most.
     let full = [

@@ -22,6 +22,7 @@ use crate::probe::{Event, Probe};
 use super::OwnedTrees;
 use super::local::Local;
 use super::request::Wanted;
+use super::slots::MANY;
 use super::tree::Trees;
 use super::word::Header;
 
@@ -224,7 +225,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
 
     /// Returns where the smallest block is that suffices: in an own tree, or in one of some trees without owner.
     fn smallest_of_some(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<Best> {
-        let own = self.smallest_of(local.own_trees(), true, wanted);
+        let own = local.slots.search_order(local.fitting.next.get());
+        let own = self.smallest_of(own.take(MANY), true, wanted);
         let is_exact = |best: &Best| best.size == wanted.order;
         if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.fitting.may_look() {
             return own;

@@ -474,7 +474,13 @@ impl<'m, P: Platform> Local<'m, P> {
             let header = trees.header(tree)?;
             trees.may_have_any(header).then_some((tree, header))
         };
-        self.own_trees()
+        // Free frames below the first-fit point are in the list, or few.
+        let first = match wanted.frames {
+            1 => trees.tree_of(self.place(wanted.kind).point.get()),
+            _ => 0,
+        };
+        self.slots
+            .search_order(first)
             .filter_map(has_any)
             .filter(move |(tree, header)| {
                 trees.may_serve(header, wanted.frames, wanted.order) && is_in_scope(*tree, header)

@@ -83,9 +83,9 @@ pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
 const TREES_PER_CPU: u32 = 8;
 /// One tree in this number is left without an owner, for nested requests, which find frames in such trees only.
 const UNOWNED_SHARE: u32 = 16;
-/// The most trees that a CPU owns at a time.
-const MAX_OWNED: u32 = 64;
-/// The most frames in the lists of a CPU: with its slots, they fit a page.
+/// The most trees that a CPU owns at a time: 64 GiB.
+const MAX_OWNED: u32 = 4096;
+/// The most frames in the lists of a CPU: they fit a page, with 64 slots for trees and more.
 const MAX_LIST: u32 = 896;
 /// The most words with both holes and reserved frames.
 const MAX_MIXED: u32 = 256;

@@ -9,10 +9,16 @@
 //!
 //! The first `count` slots name different trees, in ascending order. Only the holder of the CPU's token touches them.
 
+use core::ops::RangeInclusive;
+
 use crate::platform::{Platform, SharedCell};
 
-/// The number of own trees that a CPU keeps even if it does not use them.
-const FEW: usize = 4;
+/// The number of own trees that a CPU keeps even if it does not use them: the smallest, and the largest, if it has many
+/// slots.
+const FEW: RangeInclusive<usize> = 4..=8;
+
+/// The most own trees at which each search may look.
+pub(super) const MANY: usize = 64;
 
 /// The own trees of a CPU, lowest first.
 pub(crate) struct Slots<'m, P: Platform> {
@@ -40,7 +46,7 @@ impl<'m, P: Platform> Slots<'m, P> {
     /// Returns `true` if the CPU owns so few trees that it may keep those that it does not use: otherwise CPUs would
     /// exchange trees whenever a burst ends.
     pub(super) fn are_few(&self) -> bool {
-        self.count.get() as usize <= (self.slots.len() / 8).max(FEW)
+        self.count.get() as usize <= (self.slots.len() / 8).clamp(*FEW.start(), *FEW.end())
     }
 
     /// Returns `true` if all slots are in use.
@@ -51,8 +57,29 @@ impl<'m, P: Platform> Slots<'m, P> {
 
     /// Returns the trees, lowest first.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = u32> {
+        self.used().iter().map(P::Cell::get)
+    }
+
+    /// Returns the trees in the order in which a search looks at them: lowest first, or from `first` on if they are many
+    /// and the search can begin there.
+    pub(super) fn search_order(&self, first: u32) -> impl Iterator<Item = u32> {
+        self.from(match self.used().len() > MANY {
+            true => first,
+            false => 0,
+        })
+    }
+
+    /// Returns the trees from `first` on, lowest first, and then those below it.
+    fn from(&self, first: u32) -> impl Iterator<Item = u32> {
+        let used = self.used();
+        let (below, above) = used.split_at(used.partition_point(|own| own.get() < first));
+        above.iter().chain(below).map(P::Cell::get)
+    }
+
+    #[inline]
+    fn used(&self) -> &'m [P::Cell<u32>] {
         let used = self.slots.get(..self.count.get() as usize);
-        used.unwrap_or_default().iter().map(P::Cell::get)
+        used.unwrap_or_default()
     }
 
     /// Adds a tree. Does nothing if all slots are in use.
@@ -82,27 +109,21 @@ impl<'m, P: Platform> Slots<'m, P> {
 
     /// Removes a tree. Returns `true` if it was there.
     pub(super) fn remove(&self, tree: u32) -> bool {
-        let count = self.count.get() as usize;
-        let slots = self.slots.get(..count).unwrap_or_default();
-        let Some(index) = slots.iter().position(|own| own.get() == tree) else {
+        let slots = self.used();
+        let Ok(index) = slots.binary_search_by_key(&tree, P::Cell::get) else {
             return false;
         };
         let from = slots.iter().skip(index);
         for (slot, next) in from.zip(slots.iter().skip(index + 1)) {
             slot.set(next.get());
         }
-        self.count.set(count as u32 - 1);
+        self.count.set(slots.len() as u32 - 1);
         true
     }
 
     /// Returns the tree to release, and moves on: each call returns the next higher tree that is not in use.
     pub(super) fn advance(&self, is_in_use: impl Fn(u32) -> bool) -> Option<u32> {
-        let next = self.next.get();
-        let (above, below) = (
-            self.iter().filter(|tree| *tree >= next),
-            self.iter().filter(|tree| *tree < next),
-        );
-        let tree = above.chain(below).find(|tree| !is_in_use(*tree))?;
+        let tree = self.from(self.next.get()).find(|tree| !is_in_use(*tree))?;
         self.next.set(tree + 1);
         Some(tree)
     }

@@ -57,6 +57,8 @@ fn slots_are_a_sorted_set() {
         assert!(slots.iter().eq(model.iter().copied()), "step {step}");
         assert_eq!(slots.is_full(), model.len() == 8);
     }
+    // Few trees: lowest first.
+    assert!(slots.search_order(10).eq(model.iter().copied()));
     // It goes round, lowest first.
     slots.clear();
     for tree in [7, 3, 5] {
@@ -184,7 +186,7 @@ fn blocks_of_several_frames_do_not_move_the_first_fit_point() {
         }
         let two = Request::order(Order::new(1).unwrap());
         assert_eq!(system.allocate(cpu, two), Ok(Pfn(6 * TREE)));
-        let point = system.locals[0].place(Kind::Movable).point.get();
+        let point = system.locals[0].place(Kind::Staying).point.get();
         assert!(point < 6 * TREE, "{point}");
         assert_eq!(system.allocate(cpu, two), Ok(Pfn(6 * TREE + 2)));
         let single = system.allocate(cpu, Request::FRAME).unwrap();
@@ -316,19 +318,55 @@ fn a_run_of_several_trees_is_freed_or_nothing_is() {
 }
 
 #[test]
-fn an_eighth_of_the_slots_keep_whole_trees() {
-    with_system((64 * TREE, 0), 1, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
-        for _ in 0..20 * TREE {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
-        for frame in (0..20 * TREE).rev() {
-            system.free(&mut cpu, Release::frame(Pfn(frame))).unwrap();
-        }
-        // Of 60 slots.
-        assert_eq!(system.locals[0].own_trees().count(), 7);
-    });
+fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
+    for (trees, first) in [(64, 5), (65, 40), (150, 40)] {
+        with_system((160 * WORD, 0), 1, (Some(WORD), 10), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            for _ in 0..trees * WORD {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            let local = &system.locals[0];
+            assert_eq!(local.own_trees().count() as u32, trees);
+            // Blocks enter no list.
+            let order = Order::new(1).unwrap();
+            for tree in [5, 40] {
+                let block = crate::Block::new(Pfn(tree * WORD), order);
+                system.free(&mut cpu, Release::block(block)).unwrap();
+            }
+            let place = local.place(Kind::Staying);
+            place.start_over();
+            place.point.set(30 * WORD);
+            let next = system.allocate(&mut cpu, Request::FRAME);
+            assert_eq!(next, Ok(Pfn(first * WORD)), "{trees}");
+            // A block is searched from the first tree on, and a frame, too, after the point has returned.
+            place.start_over();
+            let pair = system.allocate(&mut cpu, Request::order(order));
+            let whole = if first == 5 { 40 } else { 5 };
+            assert_eq!(pair, Ok(Pfn(whole * WORD)));
+            let next = system.allocate(&mut cpu, Request::FRAME);
+            assert_eq!(next, Ok(Pfn(first * WORD + 1)));
+            system.check(&mut cpu).unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_eighth_of_the_slots_but_at_most_eight_keep_whole_trees() {
+    // Of 60 and 120 slots.
+    for (trees, kept) in [(64, 7), (128, 8)] {
+        with_system((trees * TREE, 0), 1, (Some(TREE), 10), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            for _ in 0..20 * TREE {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            for frame in (0..20 * TREE).rev() {
+                system.free(&mut cpu, Release::frame(Pfn(frame))).unwrap();
+            }
+            assert_eq!(system.locals[0].own_trees().count(), kept);
+        });
+    }
 }
 
 #[test]
