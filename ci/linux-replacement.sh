@@ -63,7 +63,7 @@ in_turns() { # KIND TREE TURNS MEMORY SYSTEMS [OPTIONS]
         for system in "${order[@]}"; do
             log=$tree-$kind-$turn-$system.log
             # -R: random addresses could leave a gap in the kernel's memory.
-            timeout 120 setarch "$(uname -m)" -R "$tree/linux" mem="$memory" initrd="$work/root-$kind.cpio" con=null \
+            timeout 300 setarch "$(uname -m)" -R "$tree/linux" mem="$memory" initrd="$work/root-$kind.cpio" con=null \
                 con0=fd:0,fd:1 everybuddy="${system/#again/off}" "$@" </dev/null >"$log" 2>&1 || true
             logs+=("$log")
         done

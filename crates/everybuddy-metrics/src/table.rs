@@ -287,7 +287,7 @@ pub(crate) const OWN: &[Metric] = &[
         definition: "Blocks of an order (9: 2 MiB, 10: 4 MiB, and the system's largest) that could be allocated \
                      without touching any list. `mean`, `min` and `max` are over about 200 samples at equal \
                      distances in the calls, `value` is one sample, after `@` its position. `bench`: blocks that \
-                     the system still gives at the end, while everything else is held.",
+                     the system still gives at the end, while everything else is held; the median over the rounds.",
         counted: None,
     },
     Metric {

@@ -310,10 +310,14 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     if let Some(texts) = &mut systems {
         let mut known = ContenderSpec::floors().to_vec();
         known.extend(ContenderSpec::peers().unwrap_or_default());
-        known.retain(|peer| texts.contains(&peer.name()));
-        texts.retain(|text| known.iter().all(|peer| peer.name() != *text));
-        known.retain(|peer| published.iter().all(|other| other.name() != peer.name()));
-        published.extend(known);
+        for peer in known {
+            let name = peer.name();
+            let is_new = published.iter().all(|other| other.name() != name);
+            if is_new && texts.contains(&name) {
+                published.push(peer);
+            }
+        }
+        texts.retain(|text| published.iter().all(|peer| peer.name() != *text));
     }
     let has_peers = !published.is_empty();
     // The floor first, then our systems, then third-party allocators.

@@ -96,18 +96,9 @@ impl BenchPlan {
         self.variants.iter().flat_map(of).collect()
     }
 
-    fn rounds_of(&self, variant: &Variant) -> u32 {
-        if variant.counts_large_blocks {
-            1
-        } else {
-            self.rounds
-        }
-    }
-
     /// Returns the number of visits.
     pub fn visits(&self) -> u64 {
-        let rounds = |cell: &(&Variant, u16)| u64::from(self.rounds_of(cell.0));
-        self.cells().iter().map(rounds).sum::<u64>() * self.contenders.len() as u64
+        u64::from(self.rounds) * (self.cells().len() * self.contenders.len()) as u64
     }
 
     fn setting(&self, threads: u16) -> Setting {
@@ -135,9 +126,6 @@ pub fn measure(
     let mut results = Results::new(plan, &cells);
     for round in 0..plan.rounds {
         for (index, (variant, threads)) in cells.iter().enumerate() {
-            if round >= plan.rounds_of(variant) {
-                continue;
-            }
             for turn in 0..plan.contenders.len() {
                 let who = (turn + round as usize) % plan.contenders.len();
                 let visit = Visit {

@@ -10,6 +10,8 @@
 //! The result of a round is the median of its valid sections. A cell without valid sections is marked, and falls back
 //! on the median of the disturbed sections.
 
+use std::collections::BTreeMap;
+
 use everybuddy_workload::{Part, Variant};
 
 use super::visit::Visited;
@@ -59,8 +61,8 @@ pub struct Cell {
     pub operations: f64,
     /// The requests, and those that failed.
     pub refusals: Refusals,
-    /// Blocks of large orders that could still be allocated at the end.
-    pub large_blocks: Vec<(u8, u64)>,
+    /// By order, the large blocks that could still be allocated at the end of each round.
+    pub large_blocks: BTreeMap<u8, Vec<f64>>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
@@ -72,7 +74,12 @@ impl Cell {
         self.dropped += visited.disturbed.len() as u64;
         self.operations = visited.operations;
         self.refusals.join(&visited.refusals);
-        self.large_blocks = visited.large_blocks;
+        for (order, blocks) in visited.large_blocks {
+            self.large_blocks
+                .entry(order)
+                .or_default()
+                .push(blocks as f64);
+        }
         self.metadata_bytes = visited.metadata_bytes;
         for part in [Part::Pair, Part::Allocate, Part::Free, Part::Operation] {
             let of = |times: &[(Part, f64)]| -> Vec<f64> {

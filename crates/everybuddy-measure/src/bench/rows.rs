@@ -76,7 +76,8 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
         push("allocate", order, metric, statistic, value);
     }
     for (order, blocks) in &cell.large_blocks {
-        push("all", Some(*order), "free_blocks", "value", *blocks as f64);
+        let blocks = median(blocks.clone());
+        push("all", Some(*order), "free_blocks", "value", blocks);
     }
     if let Some(bytes) = cell.metadata_bytes {
         let value = bytes as f64 / f64::from(results.plan.frames);
