@@ -4,11 +4,12 @@
 //! `EVERYBUDDY_SYSTEMS` names the systems, separated by commas (default: all rows, and [`VARIANTS`]).
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use everybuddy::platform::NativeCpus;
+use everybuddy::platform::{CpuToken, NativeCpus};
 use everybuddy::systems::ROWS;
 use everybuddy::{
-    AllocateError, FrameRange, Frames, Order, Pfn, Progress, Release, Request, Setup, Size,
+    AllocateError, Counts, FrameRange, Frames, Order, Pfn, Progress, Release, Request, Setup, Size,
 };
 use everybuddy_suite::{System, claim, on};
 use everybuddy_workload::{Churn, Mix, Step, Workload};
@@ -49,11 +50,12 @@ fn frames_of(size: Size) -> u32 {
     }
 }
 
-/// Runs `operations` on two threads and returns the number of failed requests.
-fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
+/// Runs `operations` on two threads. Returns the number of failed requests, and what the system did.
+fn stress(name: &str, operations: u64, system: &System<'_>) -> (u64, Counts) {
     let shadow = Shadow((0..FRAMES / 64).map(|_| AtomicU64::new(0)).collect());
     let cpus = NativeCpus::new(THREADS);
     let refused = AtomicU64::new(0);
+    let counts = Mutex::new(Counts::default());
     let services = system.services();
     let working = AtomicU16::new(THREADS);
     let service_cpus = NativeCpus::new(THREADS + services.len() as u16);
@@ -73,7 +75,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
         }
         for id in 0..THREADS {
             let working = &working;
-            let (shadow, cpus, refused) = (&shadow, &cpus, &refused);
+            let (shadow, cpus, refused, counts) = (&shadow, &cpus, &refused, &counts);
             scope.spawn(move || {
                 let mut cpu = claim(cpus, id);
                 // Slots for about twice the memory, so that some requests fail.
@@ -125,6 +127,9 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
                         .unwrap();
                 }
                 system.park(&mut cpu);
+                let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                all.add(&cpu.probe().counts);
+                drop(all);
                 cpus.release(cpu);
                 working.fetch_sub(1, Ordering::Relaxed);
             });
@@ -140,7 +145,8 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> u64 {
     );
     let blocks = system.snapshot(&mut cpu).available_blocks(Order::TEN);
     assert_eq!(blocks, u64::from(FRAMES / 1024), "{name}: all is coalesced");
-    refused.into_inner()
+    let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (refused.into_inner(), counts)
 }
 
 /// Combinations that the rows do not cover: locks on the lists, other zone layers, locks that are released within a
@@ -189,10 +195,16 @@ fn nothing_is_lost_and_nothing_is_given_twice() {
     let setup = Setup::new(&ranges, THREADS);
     for text in systems() {
         let start = std::time::Instant::now();
-        let refused = on(&text, &setup, |system| stress(&text, operations, system));
+        let (refused, counts) = on(&text, &setup, |system| stress(&text, operations, system));
+        let bypasses = counts.bypasses_order0 + counts.bypasses_larger;
         println!(
-            "{text}: {operations} operations, {refused} refused, {:.1?}",
+            "{text}: {operations} operations, {bypasses} of them beyond what the CPU has, {} after all CPUs were asked for \
+             what they keep, {refused} refused, {:.1?}",
+            counts.reclaims,
             start.elapsed()
         );
+        if operations >= 1_000_000 && text.starts_with("everybuddy") {
+            assert!(bypasses > 0 && counts.reclaims > 0, "{counts:?}");
+        }
     }
 }
