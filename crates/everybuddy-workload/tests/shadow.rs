@@ -198,8 +198,8 @@ fn nothing_is_lost_and_nothing_is_given_twice() {
         let (refused, counts) = on(&text, &setup, |system| stress(&text, operations, system));
         let bypasses = counts.bypasses_order0 + counts.bypasses_larger;
         println!(
-            "{text}: {operations} operations, {bypasses} of them beyond what the CPU has, {} after all CPUs were asked for \
-             what they keep, {refused} refused, {:.1?}",
+            "{text}: {operations} operations, {bypasses} of them beyond what the CPU has, {} after all CPUs were \
+             asked for what they keep, {refused} refused, {:.1?}",
             counts.reclaims,
             start.elapsed()
         );

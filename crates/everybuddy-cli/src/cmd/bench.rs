@@ -44,7 +44,7 @@ type Judged = (Vec<Row>, Result<(), Error>);
     after_help = "\
 Examples:
   everybuddy bench
-        all systems on all workloads, on 1 and 2 threads: takes about 90 seconds
+        all systems on all workloads, on 1 and 2 threads: takes 10 to 20 minutes
   everybuddy bench --workloads hot,steady:90 --systems bs,lbs-31,linux-6
         three systems on all variants of hot and one variant of steady
   everybuddy bench --workloads steady --baseline lbs-31

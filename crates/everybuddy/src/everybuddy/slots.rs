@@ -60,8 +60,8 @@ impl<'m, P: Platform> Slots<'m, P> {
         self.used().iter().map(P::Cell::get)
     }
 
-    /// Returns the trees in the order in which a search looks at them: lowest first, or from `first` on if they are many
-    /// and the search can begin there.
+    /// Returns the trees in the order in which a search looks at them: lowest first, or from `first` on if they are
+    /// many and the search can begin there.
     pub(super) fn search_order(&self, first: u32) -> impl Iterator<Item = u32> {
         self.from(match self.used().len() > MANY {
             true => first,
