@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
-    /// Select systems: NAME or NAME+key=value..., see `everybuddy systems`, or a peer or `floor` [default: all]
+    /// Select systems, NAME or NAME+key=value..., or peers like `floor` [default: all systems]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
 
