@@ -352,6 +352,27 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
 }
 
 #[test]
+fn a_request_by_fit_looks_at_few_of_many_own_trees() {
+    with_system((160 * WORD, 0), 1, (Some(WORD), 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        for _ in 0..150 * WORD {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        let [two, four] = [1, 2].map(|order| Order::new(order).unwrap());
+        for (tree, order) in [(5, four), (100, two)] {
+            let block = crate::Block::new(Pfn(tree * WORD), order);
+            system.free(&mut cpu, Release::block(block)).unwrap();
+        }
+        system.locals[0].fitting.begin();
+        // The block that fits exactly lies beyond 64 own trees.
+        let start = system.allocate(&mut cpu, Request::order(two));
+        assert_eq!(start, Ok(Pfn(5 * WORD)));
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+#[test]
 fn an_eighth_of_the_slots_but_at_most_eight_keep_whole_trees() {
     // Of 60 and 120 slots.
     for (trees, kept) in [(64, 7), (128, 8)] {
