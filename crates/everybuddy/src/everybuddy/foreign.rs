@@ -216,6 +216,8 @@ impl<P: Platform> Shared<'_, P> {
     /// one takes the lowest tree that has the block.
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
+    ///
+    /// A small request leaves trees to the CPUs that kept them, as long as others with the same fill level serve.
     pub(crate) fn search(
         &self,
         id: u32,
@@ -243,7 +245,8 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
-    /// Takes a block of the first of some trees that has no owner and is partly free. The tree stays claimed by `id`.
+    /// Takes a block of the first of some trees that has no owner, is partly free, and was not kept by another CPU. The
+    /// tree stays claimed by `id`.
     pub(crate) fn search_below(
         &self,
         id: u32,
@@ -256,7 +259,8 @@ impl<P: Platform> Shared<'_, P> {
             let may_serve = self.is_unowned(header)
                 && self.trees.is_filled(header, Fill::Partly)
                 && self.trees.may_serve(header, wanted.frames, wanted.order)
-                && suits();
+                && suits()
+                && !header.is_left(id);
             if !may_serve || !self.claim(header, id) {
                 return None;
             }
@@ -279,6 +283,7 @@ impl<P: Platform> Shared<'_, P> {
         (fill, any): (Fill, bool),
     ) -> Found {
         let mut elsewhere = false;
+        let mut left = None;
         for group in groups.start.max(first / GROUP)..groups.end {
             let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
             let below = bit_runs::first(first.saturating_sub(group * GROUP));
@@ -303,20 +308,43 @@ impl<P: Platform> Shared<'_, P> {
                 {
                     continue;
                 }
-                if !self.claim(header, id) {
-                    elsewhere |= self.is_of_another(header, id);
+                if fill != Fill::Any && header.is_left(id) {
+                    left = left.or(Some((tree, header)));
                     continue;
                 }
-                // Another CPU may have claimed the tree meanwhile, and changed its kind.
-                if (any || self.trees.suits(header, wanted.kind))
-                    && let Some(start) = self.take(tree, header, wanted)
-                {
-                    return Found::Taken(tree, start);
+                match self.take_unowned(id, (tree, header), wanted, any) {
+                    Found::Nothing(busy) => elsewhere |= busy,
+                    found => return found,
                 }
-                self.release(tree, header);
             }
         }
-        Found::Nothing(elsewhere)
+        // The last pass looks at those of which only the first one is tried here.
+        let found = left.map(|left| self.take_unowned(id, left, wanted, any));
+        match found {
+            Some(found @ Found::Taken(..)) => found,
+            _ => Found::Nothing(elsewhere),
+        }
+    }
+
+    /// Claims a tree and takes a block of it.
+    fn take_unowned(
+        &self,
+        id: u32,
+        (tree, header): (u32, &Header<P>),
+        wanted: Wanted,
+        any: bool,
+    ) -> Found {
+        if !self.claim(header, id) {
+            return Found::Nothing(self.is_of_another(header, id));
+        }
+        // Another CPU may have claimed the tree meanwhile, and changed its kind.
+        if (any || self.trees.suits(header, wanted.kind))
+            && let Some(start) = self.take(tree, header, wanted)
+        {
+            return Found::Taken(tree, start);
+        }
+        self.release(tree, header);
+        Found::Nothing(false)
     }
 
     /// Returns `true` unless this CPU owns a tree. The nested requests of all CPUs share one number.

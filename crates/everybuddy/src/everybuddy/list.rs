@@ -180,7 +180,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let tree = shared.trees.tree_of(frame);
         // Searches pass over marked trees: the mark of its last owner must not stay. The tree is still spent here.
         shared.unmark_own(tree, part.header);
-        self.insert(tree);
+        self.insert(tree, part.header);
         self.free(shared, frame)
     }
 

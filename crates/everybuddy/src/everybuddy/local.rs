@@ -437,9 +437,18 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Adds a claimed tree to the own ones.
-    pub(super) fn insert(&self, tree: u32) {
+    pub(super) fn insert(&self, tree: u32, header: &Header<P>) {
+        self.note_keeper(header);
         self.slots.insert(tree);
         self.places.iter().for_each(Place::has_more);
+    }
+
+    /// Notes that this CPU keeps a tree. With `check=border`, frees into a tree do not ask for its owner, so nothing is
+    /// gained if the tree is left to this CPU.
+    fn note_keeper(&self, header: &Header<P>) {
+        if !self.border {
+            header.keep(self.id);
+        }
     }
 
     /// Returns the tree at which a search of the CPU's window begins.
@@ -505,7 +514,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Keeps a claimed tree for small blocks of a kind. If all slots are in use, another tree is released, but not the
     /// one from which the CPU allocates single frames of another kind.
-    pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, kind: Kind) {
+    pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>, kind: Kind) {
         if self.slots.is_full() {
             let others = self.places.iter().zip(Kind::ALL);
             let others = others.filter(|(_, other)| *other != kind);
@@ -514,7 +523,7 @@ impl<'m, P: Platform> Local<'m, P> {
                 self.release_own(shared, old);
             }
         }
-        self.insert(tree);
+        self.insert(tree, header);
     }
 
     /// Keeps a claimed tree for large blocks. If all slots are in use, the tree is released from which the CPU
@@ -543,6 +552,7 @@ impl<'m, P: Platform> Local<'m, P> {
             };
             self.release_own(shared, old);
         }
+        self.note_keeper(header);
         self.slots.insert(tree);
         // The tree from which the CPU allocated large blocks before may have smaller ones.
         let lacks = place.lacks.get().max(wanted.order.index() as u32);

@@ -230,7 +230,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let is_kept = match wanted.is_large() {
                 true => local.adopt_large(&self.shared, tree, header, wanted),
                 false => {
-                    local.adopt(&self.shared, tree, wanted.kind);
+                    local.adopt(&self.shared, tree, header, wanted.kind);
                     true
                 }
             };
@@ -287,10 +287,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
         let exceeds_tree = self.exceeds_tree(wanted.order);
         let is_kept = self.may_be_kept(None);
+        let search = |any| self.shared.search(NESTED, (home, 0), wanted, any);
         let found = match exceeds_tree {
             true => self.shared.take_trees(NESTED, wanted, 0),
-            false => match self.shared.search(NESTED, (home, 0), wanted, false) {
-                Found::Nothing(busy) => match self.shared.search(NESTED, (home, 0), wanted, true) {
+            false => match search(false) {
+                Found::Nothing(busy) => match search(true) {
                     Found::Nothing(still) => Found::Nothing(busy || still),
                     found => found,
                 },
@@ -343,7 +344,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if may && local.frees_repeatedly(tree) {
             // Searches pass over marked trees: the mark of its last owner must not stay.
             self.shared.mark(tree, header);
-            local.adopt(&self.shared, tree, header.kind());
+            local.adopt(&self.shared, tree, header, header.kind());
         } else {
             self.shared.release(tree, header);
         }

@@ -20,8 +20,8 @@
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
 //!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps,
 //!    and `kept` is 1 if a CPU keeps one.
-//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `fresh`, `failed`, `marked` and
-//!    `kind`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
+//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `fresh`, `failed`, `marked`, `kind`
+//!    and `last`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
 //!    Zeros everywhere mean: all frames are free, and no CPU owns the tree.
 //! 5. A word of `any` that is not in `fresh` has no free block of the order `failed`, unless that is 0.
 //!

@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further`, `has_foreign` and `note_kept`, and those
-//! methods that return hints: `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the tree's owner.
+//! methods that return hints: `free_hint`, `kind_hint`, `is_for`, `is_left` and `candidates`. The others are for the tree's owner.
 
 use crate::arena::zero_cells;
 use crate::frame::Order;
@@ -49,7 +49,9 @@ zero_cells! {
         /// The words of `any` that are not in `fresh` have no free block of this order; 0 if nothing is known.
         failed: Cell<u16>,
         /// What the frames of the tree are for, as a number of [`Kind`], unless all of them are free.
-        kind: Cell<u32>,
+        kind: Cell<u16>,
+        /// The CPU that kept the tree last, as the number of an owner; 0 if none did.
+        last: Cell<u16>,
         /// 1 if CPUs may keep returned frames of the tree, not announced yet: then the inbox does not name all words
         /// that have returned frames.
         kept: Word<u32>,
@@ -146,7 +148,7 @@ impl<P: Platform> Header<P> {
 
     /// Returns `true` if the tree is for a kind. A hint, unless the CPU owns the tree.
     pub(crate) fn is_for(&self, kind: Kind) -> bool {
-        self.kind.peek() == kind as u32
+        self.kind.peek() == kind as u16
     }
 
     /// Returns what the tree is for. A hint, unless the CPU owns the tree.
@@ -160,7 +162,19 @@ impl<P: Platform> Header<P> {
 
     /// Says what an own tree is for from now on.
     pub(crate) fn dedicate(&self, kind: Kind) {
-        self.kind.set(kind as u32);
+        self.kind.set(kind as u16);
+    }
+
+    /// Notes which CPU keeps the tree.
+    pub(crate) fn keep(&self, id: u32) {
+        self.last.set(id as u16);
+    }
+
+    /// Returns `true` if a tree without an owner is left to the CPU that kept it last, another one than `id`. That CPU
+    /// is likely to free frames there, which costs less in an own tree. A wholly free tree is left to no CPU. A hint.
+    pub(crate) fn is_left(&self, id: u32) -> bool {
+        let last = u32::from(self.last.peek());
+        last != 0 && last != id && self.split.peek() != 0
     }
 
     /// Notes that a CPU may keep returned frames of the tree.
@@ -289,7 +303,7 @@ impl<P: Platform> Header<P> {
 /// Frames that stay are kept apart from frames that can be moved. The latter are most of the memory of many machines,
 /// and moving them frees large blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u16)]
 pub(crate) enum Kind {
     /// Frames that stay: of all classes except `Movable`.
     Staying = 0,

@@ -475,3 +475,76 @@ fn frees_that_enter_no_list_move_the_first_fit_point() {
         }
     }
 }
+
+/// Calls `body` with the second of two CPUs that are parked. The first one allocated trees 0 and 1, and then freed every
+/// eighth frame of tree 0; the second one allocated trees 2 and 3, and then freed every eighth frame of both.
+fn with_two_parked<const CHECK: bool>(
+    body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
+) {
+    with_checks::<CHECK>((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
+        let set = NativeCpus::new(2);
+        let mut cpus = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        for (cpu, frames) in cpus.iter_mut().zip([0..2 * TREE, 2 * TREE..4 * TREE]) {
+            for frame in frames {
+                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+            }
+        }
+        for (cpu, frames) in cpus.iter_mut().zip([0..TREE, 2 * TREE..4 * TREE]) {
+            for frame in frames.step_by(8) {
+                system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+            }
+            system.park(cpu);
+        }
+        body(system, &mut cpus[1]);
+        system.check(&mut cpus[1]).unwrap();
+    });
+}
+
+#[test]
+fn a_tree_is_left_to_the_cpu_that_kept_it_last() {
+    with_two_parked::<true>(|system, cpu| {
+        let mut next = || system.allocate(cpu, Request::FRAME).unwrap().0 / TREE;
+        // Then those of other CPUs, before a whole tree.
+        for tree in [2, 3, 0] {
+            for _ in 0..TREE / 8 {
+                assert_eq!(next(), tree);
+            }
+        }
+        assert_eq!(next(), 4);
+    });
+    // Frees do not ask for an owner there.
+    with_two_parked::<false>(|system, cpu| {
+        let frame = system.allocate(cpu, Request::FRAME).unwrap();
+        assert_eq!(frame.0 / TREE, 0);
+    });
+}
+
+#[test]
+fn a_lower_tree_is_left_to_the_cpu_that_kept_it_last() {
+    with_two_parked::<true>(|system, cpu| {
+        // The first free unparks the CPU, and the second one takes tree 3 over.
+        for frame in [1, 2] {
+            let frame = Release::frame(Pfn(3 * TREE + frame));
+            system.free(cpu, frame).unwrap();
+        }
+        assert!(system.locals[1].own_trees().eq([3]));
+        let mut next = || system.allocate(cpu, Request::FRAME).unwrap();
+        assert_eq!(next(), Pfn(3 * TREE + 2), "it was freed last");
+        // Below tree 3, all of tree 1 is allocated.
+        assert_eq!(next(), Pfn(2 * TREE));
+    });
+}
+
+#[test]
+fn a_wholly_free_tree_is_left_to_no_cpu() {
+    with_system((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
+        let set = NativeCpus::new(2);
+        for cpu in [0, 1] {
+            let mut cpu = set.claim::<NoProbe>(CpuId(cpu)).unwrap();
+            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+            assert_eq!(frame, Pfn(0));
+            system.free(&mut cpu, Release::frame(frame)).unwrap();
+            system.park(&mut cpu);
+        }
+    });
+}
