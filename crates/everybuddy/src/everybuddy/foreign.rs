@@ -64,6 +64,10 @@ impl Windows {
 
     /// Returns the groups of a window. All windows have equally many, or one more.
     pub(crate) fn groups(self, window: u32) -> Range<u32> {
+        if self.count == 1 {
+            // Without a division: each search asks.
+            return 0..self.groups;
+        }
         let start =
             |window| (u64::from(window) * u64::from(self.groups) / u64::from(self.count)) as u32;
         start(window)..start(window + 1)
