@@ -8,7 +8,8 @@
 //! # Invariants
 //!
 //! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further`, `has_foreign` and `note_kept`, and those
-//! methods that return hints: `free_hint`, `kind_hint`, `is_for`, `is_left` and `candidates`. The others are for the tree's owner.
+//! methods that return hints: `free_hint`, `kind_hint`, `is_for`, `is_left` and `candidates`. The others are for the
+//! tree's owner.
 
 use crate::arena::zero_cells;
 use crate::frame::Order;

@@ -476,8 +476,8 @@ fn frees_that_enter_no_list_move_the_first_fit_point() {
     }
 }
 
-/// Calls `body` with the second of two CPUs that are parked. The first one allocated trees 0 and 1, and then freed every
-/// eighth frame of tree 0; the second one allocated trees 2 and 3, and then freed every eighth frame of both.
+/// Calls `body` with the second of two CPUs that are parked. The first one allocated trees 0 and 1, and then freed
+/// every eighth frame of tree 0; the second one allocated trees 2 and 3, and then freed every eighth frame of both.
 fn with_two_parked<const CHECK: bool>(
     body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
 ) {
