@@ -3,11 +3,13 @@
 //! # Purpose
 //!
 //! By address, a request for a frame takes a part of whatever block lies first. In memory that is nearly full, this
-//! leaves no block of more than a few frames. After a small request was refused, a CPU therefore takes the smallest
-//! free block that suffices, as a standard buddy system does: of its own trees, or of trees that no CPU owns.
+//! leaves no block of more than a few frames. Once all free frames are scattered, they become blocks again only by
+//! chance. In a shortage, a CPU therefore takes the smallest free block that suffices, as a standard buddy system does:
+//! of its own trees, or of trees that no CPU owns.
 //!
-//! Otherwise address decides, since it makes words and larger blocks whole again. A CPU returns to it when it sees a
-//! tree that has room.
+//! Otherwise address decides, since it makes words and larger blocks whole again. A CPU looks at one more tree with each
+//! small request that does not hit. A shortage begins when there was little room in the trees of about the last round,
+//! or when a small request is refused. It ends when there is twice as much room.
 //!
 //! # Invariants
 //!
@@ -30,28 +32,36 @@ use super::word::Header;
 const LOOKS: u32 = 64;
 /// After this many searches in vain in a row, the next request looks at own trees only, then the next two, four, and so
 /// on.
-const PATIENCE: u32 = 8;
+const PATIENCE: u16 = 8;
 /// The most requests, as a power of two, that do not look at trees of others.
-const MAX_PAUSE: u32 = 10;
+const MAX_PAUSE: u16 = 10;
+
+/// A shortage begins where the room is less than one frame of this number. It ends where it is twice as much.
+const SHORT: u32 = 64;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
-    /// 1 after a small request was refused, until a tree has room.
-    is_on: P::Cell<u32>,
     /// The tree at which the CPU looks next.
     next: P::Cell<u32>,
+    /// The room in all trees, in frames: an estimate from the trees at which the CPU looked. Each look adds the room of
+    /// a tree, and removes its share of the old estimate.
+    room: P::Cell<u32>,
+    /// 1 in a shortage.
+    is_on: P::Cell<u16>,
     /// How many searches in a row found only blocks that must be split, at most `PATIENCE + MAX_PAUSE`.
-    in_vain: P::Cell<u32>,
+    in_vain: P::Cell<u16>,
     /// The number of requests that look at own trees only.
-    pause: P::Cell<u32>,
+    pause: P::Cell<u16>,
 }
 
 impl<P: Platform> Fitting<P> {
     /// Creates the state of a CPU that chooses by address.
-    pub(super) fn new(first_tree: u32) -> Self {
+    pub(super) fn new(first_tree: u32, frames: u32) -> Self {
         Self {
-            is_on: P::Cell::new(0),
             next: P::Cell::new(first_tree),
+            // All frames are free.
+            room: P::Cell::new(frames),
+            is_on: P::Cell::new(0),
             in_vain: P::Cell::new(0),
             pause: P::Cell::new(0),
         }
@@ -65,24 +75,37 @@ impl<P: Platform> Fitting<P> {
 
     pub(super) fn begin(&self) {
         self.is_on.set(1);
+        self.room.set(0);
         self.in_vain.set(0);
         self.pause.set(0);
     }
 
-    fn end(&self) {
-        self.is_on.set(0);
+    /// Looks at the next tree. Returns `true` if a shortage begins there.
+    fn look(&self, trees: &Trees<'_, P>) -> bool {
+        let (tree, count) = (self.next.get(), trees.count());
+        self.next.set(if tree + 1 < count { tree + 1 } else { 0 });
+        let Some(header) = trees.header(tree) else {
+            return false;
+        };
+        let old = self.room.get();
+        let room = (old - old / count).saturating_add(trees.room(header));
+        self.room.set(room);
+        let least = (count << trees.shift) / SHORT;
+        if self.is_on() && room >= 2 * least {
+            self.is_on.set(0);
+        }
+        !self.is_on() && room < least
     }
 
-    /// Returns the tree at which to look, and sets the next one.
-    fn advance(&self, trees: u32) -> u32 {
-        let tree = self.next.get();
-        self.next.set(if tree + 1 < trees { tree + 1 } else { 0 });
-        tree
+    /// Sets the tree at which the CPU looks next. For tests.
+    #[cfg(test)]
+    pub(super) fn look_from(&self, tree: u32) {
+        self.next.set(tree);
     }
 
     /// Returns the number of requests that look at own trees only. For tests.
     #[cfg(test)]
-    pub(super) fn paused(&self) -> u32 {
+    pub(super) fn paused(&self) -> u16 {
         self.pause.get()
     }
 
@@ -101,7 +124,7 @@ impl<P: Platform> Fitting<P> {
             false => (self.in_vain.get() + 1).min(PATIENCE + MAX_PAUSE),
         };
         self.in_vain.set(in_vain);
-        self.pause.set((1 << in_vain) >> PATIENCE);
+        self.pause.set(((1_u32 << in_vain) >> PATIENCE) as u16);
     }
 }
 
@@ -114,14 +137,17 @@ impl Wanted {
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns `true` if every word of a tree has a free frame, or if an eighth of the words are wholly free: the
-    /// others may be parts of large blocks, or holes. A hint. If fewer words with a free frame sufficed, nearly full
-    /// memory would often seem to have room.
-    fn has_room(&self, header: &Header<P>) -> bool {
+    /// Returns the room of a tree, in frames: those of its wholly free words, and two for each word if every word has a
+    /// free frame. Such a tree is not full, although its free frames are scattered. A hint. If fewer words with a free
+    /// frame counted, nearly full memory would seem to have room.
+    fn room(&self, header: &Header<P>) -> u32 {
         let whole = !header.split.peek() & self.extent();
-        let some = (whole | header.any.peek()) & self.extent();
-        let words = self.words_per_tree();
-        whole.count_ones() * 8 >= words || some.count_ones() == words
+        let some = whole | header.any.peek() & self.extent();
+        let scattered = match some == self.extent() {
+            true => 2 * self.words_per_tree(),
+            false => 0,
+        };
+        whole.count_ones() * WORD + scattered
     }
 
     /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its
@@ -176,7 +202,13 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         local: &Local<'_, P>,
         wanted: Wanted,
     ) -> Option<u32> {
-        match local.fitting.is_on() && !wanted.is_large() {
+        if wanted.is_large() {
+            return None;
+        }
+        if local.fitting.look(&self.shared.trees) {
+            local.choose_by_fit();
+        }
+        match local.fitting.is_on() {
             true => self.take_smallest(cpu, local, wanted),
             false => None,
         }
@@ -188,12 +220,6 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             && let Some(frame) = local.pop(&self.shared, wanted.kind)
         {
             return Some(frame);
-        }
-        let seen = local.fitting.advance(self.shared.trees.count());
-        let header = self.shared.trees.header(seen)?;
-        if self.shared.trees.has_room(header) {
-            local.fitting.end();
-            return None;
         }
         if !wanted.is_part_of_word() {
             return None;

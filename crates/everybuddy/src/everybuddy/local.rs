@@ -183,7 +183,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Creates the state of a CPU that owns nothing and is parked.
     pub(crate) fn new(
         cpu: u32,
-        (home, first_tree): (u32, u32),
+        (home, first_tree, frames): (u32, u32, u32),
         list: &'m [P::Cell<u32>],
         slots: &'m [P::Cell<u32>],
         border: bool,
@@ -206,7 +206,7 @@ impl<'m, P: Platform> Local<'m, P> {
             home,
             nested_frees: P::AtomicU32::new(0),
             below: zero(),
-            fitting: Fitting::new(first_tree),
+            fitting: Fitting::new(first_tree, frames),
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }
@@ -269,14 +269,18 @@ impl<'m, P: Platform> Local<'m, P> {
         self.identity.load(Ordering::Relaxed) == CLOSED
     }
 
-    /// Notes that a request was refused. If it was for a small block, small blocks are chosen by fit from now on, and
-    /// no hit takes them by address.
+    /// Notes that a request was refused.
     pub(crate) fn fell_short(&self, wanted: Wanted) {
         if !wanted.is_large() && !self.fitting.is_on() {
-            self.fitting.begin();
-            for place in &self.places {
-                place.leave();
-            }
+            self.choose_by_fit();
+        }
+    }
+
+    /// Begins a shortage: small blocks are chosen by fit, and no hit takes them by address.
+    pub(super) fn choose_by_fit(&self) {
+        self.fitting.begin();
+        for place in &self.places {
+            place.leave();
         }
     }
 

@@ -202,7 +202,8 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             let (list, slots) = (part(lists, cpu, list), part(slots, cpu, owned));
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
-            Local::new(cpu as u32, (home, first_tree), list, slots, !CHECK)
+            let frames = geometry.span.frames();
+            Local::new(cpu as u32, (home, first_tree, frames), list, slots, !CHECK)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {

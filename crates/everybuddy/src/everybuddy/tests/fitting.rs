@@ -75,11 +75,12 @@ fn a_cpu_has_no_current_tree_in_a_shortage() {
 }
 
 #[test]
-fn address_decides_again_after_a_tree_with_room_was_seen() {
-    // By fit, the first frame would be 70.
-    let free = [(0, 2), (70, 1), (130, 1), (200, 1), (300, 4)];
+fn address_decides_again_when_there_is_room() {
+    let free = [(0, 2), (70, 1), (130, 1), (640, 64)];
     with_free_runs((4, 256), &free, |system, cpu| {
-        for expected in [0, 1, 70, 130, 200, 300] {
+        system.local(CpuId(0)).unwrap().fitting.look_from(0);
+        // The third request sees the word that is wholly free.
+        for expected in [70, 130, 0, 1] {
             let frame = system.allocate(cpu, Request::FRAME);
             assert_eq!(frame, Ok(Pfn(expected)));
         }
@@ -110,6 +111,7 @@ fn a_request_looks_at_some_trees_and_the_next_one_at_others() {
     let pairs = (0..8).map(|tree| (tree * 128, 2));
     let free: Vec<_> = pairs.chain([(70 * 128 + 9, 1)]).collect();
     with_free_runs((200, 128), &free, |system, cpu| {
+        system.local(CpuId(0)).unwrap().fitting.look_from(0);
         for expected in [128, 129, 70 * 128 + 9] {
             let frame = system.allocate(cpu, Request::FRAME);
             assert_eq!(frame, Ok(Pfn(expected)));
@@ -160,9 +162,22 @@ fn returned_frames_are_found_by_fit() {
     });
 }
 
-/// Blocks of 1 to 16 frames replace each other at random, each size for as many frames. Returns the share of requests
-/// of each order that are refused, in percent.
-fn refused_when_full(percent: u32) -> [u32; 5] {
+/// Of 31 requests, 16 are for a frame, and one is for 16 frames.
+fn even(random: &mut Random) -> usize {
+    4 - (1 + random.below(31)).ilog2() as usize
+}
+
+/// Of 1,000 requests, 16 are for several frames.
+fn mostly_single(random: &mut Random) -> usize {
+    match random.below(1000) {
+        0..16 => 1 + random.below(4) as usize,
+        _ => 0,
+    }
+}
+
+/// Blocks of 1 to 16 frames replace each other at random. Returns the share of requests of each order that are refused,
+/// in percent.
+fn refused_when_full(percent: u32, order_of: fn(&mut Random) -> usize) -> [u32; 5] {
     const FRAMES: u32 = 1 << 16;
     let mut shares = [0; 5];
     with_system((FRAMES, 0), 2, (None, 10), |system| {
@@ -179,8 +194,7 @@ fn refused_when_full(percent: u32) -> [u32; 5] {
                 free += block.order.frames();
                 must_free = false;
             }
-            // Of 31 requests, 16 are for a frame, and one is for 16 frames.
-            let size = 4 - (1 + random.below(31)).ilog2() as usize;
+            let size = order_of(&mut random);
             let is_counted = u32::from(step >= 3 * FRAMES);
             requests[size] += is_counted;
             match system.allocate(&mut cpu, Request::order(order(size as u8))) {
@@ -206,13 +220,17 @@ fn refused_when_full(percent: u32) -> [u32; 5] {
 
 #[test]
 fn requests_for_a_few_frames_are_served_in_nearly_full_memory() {
-    let [zero, one, two, three, four] = refused_when_full(90);
+    let [zero, one, two, three, four] = refused_when_full(90, even);
     assert_eq!([zero, one, two, three], [0; 4]);
     assert!(four <= 1, "{four} % refused");
-    let [zero, one, two, three, four] = refused_when_full(99);
+    let [zero, one, two, three, four] = refused_when_full(99, even);
     assert_eq!([zero, one, two], [0; 3]);
     // By address, nearly all of them are refused.
     assert!(three <= 2 && four <= 40, "{three} % and {four} % refused");
+    // Frames do not use up the blocks, although no request was refused yet.
+    for percent in [90, 98] {
+        assert_eq!(refused_when_full(percent, mostly_single), [0; 5]);
+    }
 }
 
 #[test]
