@@ -32,11 +32,11 @@ impl System for Everybuddy {
             otherwise the first free frame of its tree is. When the list is full, or when as many frames in blocks of \
             less than 64 were freed below that place without entering the list, the CPU searches from the start of \
             memory again; it prefers a lower tree without an owner to its own trees, unless another CPU kept that \
-            tree last. After a request for at most 32 frames was refused, blocks of up to 32 frames are parts of the \
-            smallest free block that suffices, until a tree is seen in which every word has a free frame or an eighth \
-            of the words are wholly free. A request that finds nothing asks all CPUs to release their trees. A \
-            request that may wait is refused only after a search in which its CPU owned all trees. Until something is \
-            freed, requests for as many frames or more are then refused without a search.",
+            tree last. After a request for at most 32 frames was refused, or when a CPU estimates that few words are \
+            wholly free, blocks of up to 32 frames are parts of the smallest free block that suffices, until there is \
+            room again. A request that finds nothing asks all CPUs to release their trees. A request that may wait is \
+            refused only after a search in which its CPU owned all trees. Until something is freed, requests for as \
+            many frames or more are then refused without a search.",
         deviates: "The order of an allocation is not recorded, as in `llfree`: a free with a wrong order frees \
             exactly the frames that it names, unless one of them is not allocated. An exact request takes the frames \
             that it needs and no others. A block that is larger than a tree consists of whole trees. Small requests \

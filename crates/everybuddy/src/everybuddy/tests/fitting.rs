@@ -87,6 +87,23 @@ fn address_decides_again_when_there_is_room() {
     });
 }
 
+#[test]
+fn a_shortage_ends_where_every_word_has_a_free_frame() {
+    let words = |count: u32| (0..count).map(|word| (word * WORD, 1));
+    for (count, is_over) in [(16, true), (15, false), (12, false)] {
+        let free: Vec<_> = words(count).collect();
+        with_free_runs((4, 256), &free, |system, cpu| {
+            for _ in 0..20 {
+                let frame = system.allocate(cpu, Request::FRAME).unwrap();
+                let run = Release::frames(frame, 1);
+                system.free(cpu, run).unwrap();
+            }
+            let fitting = &system.local(CpuId(0)).unwrap().fitting;
+            assert_eq!(!fitting.is_on(), is_over, "{count} words");
+        });
+    }
+}
+
 /// Blocks that are wholly allocated, and requests for other runs of frames, do not prolong a shortage.
 #[test]
 fn a_shortage_ends_beside_large_blocks_and_for_odd_runs() {
