@@ -7,9 +7,9 @@
 //! chance. In a shortage, a CPU therefore takes the smallest free block that suffices, as a standard buddy system does:
 //! of its own trees, or of trees that no CPU owns.
 //!
-//! Otherwise address decides, since it makes words and larger blocks whole again. A CPU looks at one more tree with each
-//! small request that does not hit. A shortage begins when there was little room in the trees of the last round, or when
-//! a small request is refused. It ends when there is twice as much room.
+//! Otherwise address decides, since it makes words and larger blocks whole again. With each small request that does not
+//! hit, a CPU looks at one more tree. A shortage begins when there was little room in the trees of the last round, or
+//! when a small request is refused. It ends when there is twice as much room.
 //!
 //! # Invariants
 //!
