@@ -36,8 +36,10 @@ const PATIENCE: u16 = 8;
 /// The most requests, as a power of two, that do not look at trees of others.
 const MAX_PAUSE: u16 = 10;
 
-/// A shortage begins where the room is less than one frame of this number. It ends where it is twice as much.
-const SHORT: u32 = 64;
+/// A shortage begins where the room is less than this number of frames for each word of memory.
+const LEAST: u32 = 1;
+/// It ends where the room is this number of frames for each word.
+const ENOUGH: u32 = 2;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
@@ -81,20 +83,22 @@ impl<P: Platform> Fitting<P> {
     }
 
     /// Looks at the next tree. Returns `true` if a shortage begins there.
-    fn look(&self, trees: &Trees<'_, P>) -> bool {
+    pub(super) fn look(&self, trees: &Trees<'_, P>) -> bool {
         let (tree, count) = (self.next.get(), trees.count());
         self.next.set(if tree + 1 < count { tree + 1 } else { 0 });
         let Some(header) = trees.header(tree) else {
             return false;
         };
-        let old = self.room.get();
-        let room = (old - old / count).saturating_add(trees.room(header));
+        let is_on = self.is_on();
+        // Words of absent frames have as much as decides nothing.
+        let per_absent = if is_on { ENOUGH } else { LEAST };
+        let (old, words) = (self.room.get(), trees.words.len() as u32);
+        let room = (old - old / count).saturating_add(trees.room(header, per_absent));
         self.room.set(room);
-        let least = (count << trees.shift) / SHORT;
-        if self.is_on() && room >= 2 * least {
+        if is_on && room >= ENOUGH * words {
             self.is_on.set(0);
         }
-        !self.is_on() && room < least
+        !is_on && room < LEAST * words
     }
 
     /// Sets the tree at which the CPU looks next. For tests.
@@ -137,17 +141,18 @@ impl Wanted {
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns the room of a tree, in frames: those of its wholly free words, and two for each word if every word has a
-    /// free frame. Such a tree is not full, although its free frames are scattered. A hint. If fewer words with a free
-    /// frame counted, nearly full memory would seem to have room.
-    fn room(&self, header: &Header<P>) -> u32 {
+    /// Returns the room of a tree, in frames: those of its wholly free words, and enough for each word if every word has
+    /// a free frame. Such a tree is not full, although its free frames are scattered. A hint. If fewer words with a free
+    /// frame counted, nearly full memory would seem to have room. A word with absent frames counts as `per_absent`.
+    pub(super) fn room(&self, header: &Header<P>, per_absent: u32) -> u32 {
+        let absent = header.absent.peek();
         let whole = !header.split.peek() & self.extent();
-        let some = whole | header.any.peek() & self.extent();
-        let scattered = match some == self.extent() {
-            true => 2 * self.words_per_tree(),
-            false => 0,
+        let present = self.extent() & !absent;
+        let scattered = match present & !(whole | header.any.peek()) {
+            0 => present.count_ones() * ENOUGH,
+            _ => 0,
         };
-        whole.count_ones() * WORD + scattered
+        whole.count_ones() * WORD + scattered + absent.count_ones() * per_absent
     }
 
     /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its

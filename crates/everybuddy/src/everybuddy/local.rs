@@ -183,7 +183,8 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Creates the state of a CPU that owns nothing and is parked.
     pub(crate) fn new(
         cpu: u32,
-        (home, first_tree, frames): (u32, u32, u32),
+        home: u32,
+        fitting: Fitting<P>,
         list: &'m [P::Cell<u32>],
         slots: &'m [P::Cell<u32>],
         border: bool,
@@ -206,7 +207,7 @@ impl<'m, P: Platform> Local<'m, P> {
             home,
             nested_frees: P::AtomicU32::new(0),
             below: zero(),
-            fitting: Fitting::new(first_tree, frames),
+            fitting,
             state: CachePadded::new(P::AtomicU32::new(0)),
         }
     }

@@ -67,6 +67,7 @@ use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
+use fitting::Fitting;
 use foreign::{GROUP, Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
@@ -202,8 +203,8 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             let (list, slots) = (part(lists, cpu, list), part(slots, cpu, owned));
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
-            let frames = geometry.span.frames();
-            Local::new(cpu as u32, (home, first_tree, frames), list, slots, !CHECK)
+            let fitting = Fitting::new(first_tree, geometry.span.frames());
+            Local::new(cpu as u32, home, fitting, list, slots, !CHECK)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {

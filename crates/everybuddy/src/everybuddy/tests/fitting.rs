@@ -104,6 +104,50 @@ fn a_shortage_ends_where_every_word_has_a_free_frame() {
     }
 }
 
+#[test]
+fn holes_are_neither_room_nor_a_shortage() {
+    // Of 64 trees, two are present. All of their frames but 8 words, or but half a word, are allocated.
+    let (tree, trees) = (1024, 64);
+    let holes = (trees - 2) * tree / 2;
+    for (allocated, is_short) in [(2 * tree - 8 * WORD, false), (2 * tree - WORD / 2, true)] {
+        with_system((trees * tree, holes), 1, (Some(tree), 10), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+            for _ in 0..allocated {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            let fitting = &system.local(CpuId(0)).unwrap().fitting;
+            let look = |looks| {
+                (0..looks)
+                    .map(|_| fitting.look(&system.shared.trees))
+                    .last()
+            };
+            fitting.begin();
+            look(2000);
+            assert_eq!(fitting.is_on(), is_short);
+            assert_eq!(look(2000), Some(false), "it is on, or does not begin");
+        });
+    }
+}
+
+#[test]
+fn a_tree_with_a_hole_is_not_full_where_every_other_word_has_a_free_frame() {
+    let (tree, words) = (1024, 8);
+    with_system((2 * tree, words * WORD), 1, (Some(tree), 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
+        let trees = &system.shared.trees;
+        let room = || trees.room(trees.header(0).unwrap(), 100);
+        for word in words..2 * words {
+            assert_eq!(room(), words * 100, "word {word} has no free frame");
+            let run = Release::frames(Pfn(word * WORD), 1);
+            system.free(&mut cpu, run).unwrap();
+        }
+        assert_eq!(room(), words * 100 + words * 2);
+    });
+}
+
 /// Blocks that are wholly allocated, and requests for other runs of frames, do not prolong a shortage.
 #[test]
 fn a_shortage_ends_beside_large_blocks_and_for_odd_runs() {
