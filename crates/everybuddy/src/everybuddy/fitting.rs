@@ -141,8 +141,8 @@ impl Wanted {
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns the room of a tree, in frames: those of its wholly free words, and enough for each word if every word has
-    /// a free frame. Such a tree is not full, although its free frames are scattered. A hint. If fewer words with a
+    /// Returns the room of a tree, in frames: those of its wholly free words, and enough for each word if every word
+    /// has a free frame. Such a tree is not full, although its free frames are scattered. A hint. If fewer words with a
     /// free frame counted, nearly full memory would seem to have room. A word with absent frames counts as
     /// `per_absent`.
     pub(super) fn room(&self, header: &Header<P>, per_absent: u32) -> u32 {
