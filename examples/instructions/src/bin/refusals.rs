@@ -1,11 +1,14 @@
 //! Counts refused requests of a few frames in memory that is nearly full, and times a refusal.
 //!
-//! Arguments choose systems; without any, `everybuddy`, `bs` and `llfree` run. One CPU calls. Two states of memory:
+//! Arguments choose systems; without any, `everybuddy`, `bs` and `llfree` run. One CPU calls. Three states of memory:
 //!
 //! | state | how it came about |
 //! |---|---|
 //! | `scattered` | all memory was allocated frame by frame, then random frames were freed; blocks of each order are requested until one is refused |
-//! | `mixed` | blocks of orders 0 to 4 replace each other at random, for ten times as many requests as memory has frames |
+//! | `mixed` | blocks of orders 0 to 4 replace each other at random, for ten times as many requests as memory has frames; each order asks for as many frames |
+//! | `single` | the same, but 984 of 1,000 requests are for a frame, and the others evenly for orders 1 to 4 |
+//!
+//! The first two have 256 MiB, the last one also 1 and 4 GiB.
 //!
 //! The columns: the requests of an order; those that were refused; those of them for which a block was free, which must
 //! be 0; and those for which enough frames were free, so that another placement of the earlier blocks could serve them.
@@ -19,9 +22,12 @@ use everybuddy::prelude::*;
 
 type Cpu = <Native as Platform>::Cpu;
 
-/// 256 MiB.
-const FRAMES: u32 = 1 << 16;
+/// Frames for each MiB.
+const MIB: u32 = 256;
+/// The sizes of memory, in frames. Only the state `single` has them all.
+const MEMORY: [u32; 3] = [256 * MIB, 1024 * MIB, 4096 * MIB];
 const FULL: [u32; 3] = [50, 90, 99];
+const FULL_OF_SINGLE: [u32; 3] = [95, 98, 99];
 const ORDERS: usize = 5;
 
 /// A small generator (splitmix64).
@@ -47,12 +53,12 @@ struct Known {
 }
 
 impl Known {
-    fn new() -> Self {
-        let blocks = |order: usize| (FRAMES >> order) as usize;
+    fn new(frames: u32) -> Self {
+        let blocks = |order: usize| (frames >> order) as usize;
         Self {
             used: core::array::from_fn(|order| vec![0; blocks(order)]),
             whole: core::array::from_fn(blocks),
-            free: FRAMES,
+            free: frames,
         }
     }
 
@@ -89,6 +95,7 @@ struct Run<'s, A> {
     name: &'s str,
     system: &'s A,
     cpu: Cpu,
+    frames: u32,
     known: Known,
     held: Vec<Block>,
     rows: [Row; ORDERS],
@@ -127,6 +134,10 @@ impl<A: FrameAllocator<Native>> Run<'_, A> {
         freed.expect("it is allocated");
     }
 
+    fn is_full(&self, full: u32) -> bool {
+        u64::from(self.frames - self.known.free) * 100 >= u64::from(self.frames) * u64::from(full)
+    }
+
     fn free_all(&mut self) {
         while !self.held.is_empty() {
             self.free();
@@ -137,15 +148,20 @@ impl<A: FrameAllocator<Native>> Run<'_, A> {
     fn report(&self, state: &str, full: u32) {
         for (order, row) in self.rows.iter().enumerate() {
             println!(
-                "{:<12} {state:<10} {full:>3} % {order:>6} {:>9} {:>9} {:>8} {:>13}",
-                self.name, row.requests, row.refused, row.wrongly, row.by_placement
+                "{:<12} {state:<10} {:>4} MiB {full:>3} % {order:>6} {:>9} {:>9} {:>8} {:>13}",
+                self.name,
+                self.frames / MIB,
+                row.requests,
+                row.refused,
+                row.wrongly,
+                row.by_placement
             );
         }
     }
 
     fn scattered(&mut self, full: u32) {
         while self.request(0) {}
-        while (FRAMES - self.known.free) * 100 > FRAMES * full {
+        while self.is_full(full) {
             self.free();
         }
         self.rows = [Row::default(); ORDERS];
@@ -183,33 +199,47 @@ impl<A: FrameAllocator<Native>> Run<'_, A> {
         self.free_all();
     }
 
-    fn mixed(&mut self, full: u32) {
-        let is_full = |run: &Self| (FRAMES - run.known.free) * 100 >= FRAMES * full;
-        for count in 0..10 * FRAMES {
-            if count == 5 * FRAMES {
+    /// Replaces blocks at random. `order_of` chooses the order of a request.
+    fn replace(&mut self, state: &str, full: u32, order_of: fn(&mut Random) -> usize) {
+        for count in 0..10 * self.frames {
+            if count == 5 * self.frames {
                 self.rows = [Row::default(); ORDERS];
             }
-            while is_full(self) {
+            while self.is_full(full) {
                 self.free();
             }
-            // Each order asks for as many frames.
-            let order = match self.random.below(31) {
-                0..16 => 0,
-                16..24 => 1,
-                24..28 => 2,
-                28..30 => 3,
-                _ => 4,
-            };
+            let order = order_of(&mut self.random);
             if !self.request(order) && !self.held.is_empty() {
                 self.free();
             }
         }
-        self.report("mixed", full);
+        self.report(state, full);
         self.free_all();
     }
 }
 
-struct Visitor<'n>(&'n str);
+/// Each order asks for as many frames.
+fn mixed(random: &mut Random) -> usize {
+    match random.below(31) {
+        0..16 => 0,
+        16..24 => 1,
+        24..28 => 2,
+        28..30 => 3,
+        _ => 4,
+    }
+}
+
+fn single(random: &mut Random) -> usize {
+    match random.below(1000) {
+        0..984 => 0,
+        other => 1 + (other - 984) / 4,
+    }
+}
+
+struct Visitor<'n> {
+    name: &'n str,
+    frames: u32,
+}
 
 impl WithSystem<Native> for Visitor<'_> {
     type Output = ();
@@ -217,30 +247,36 @@ impl WithSystem<Native> for Visitor<'_> {
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(2);
         let mut run = Run {
-            name: self.0,
+            name: self.name,
             system,
             cpu: cpus.claim(CpuId(0)).expect("no other thread has it"),
-            known: Known::new(),
+            frames: self.frames,
+            known: Known::new(self.frames),
             held: Vec::new(),
             rows: [Row::default(); ORDERS],
             random: Random(1),
         };
-        for full in FULL {
-            run.scattered(full);
-            run.mixed(full);
+        if self.frames == MEMORY[0] {
+            for full in FULL {
+                run.scattered(full);
+                run.replace("mixed", full, mixed);
+            }
+        }
+        for full in FULL_OF_SINGLE {
+            run.replace("single", full, single);
         }
     }
 }
 
 fn main() {
-    let ranges = [FrameRange::new(0, FRAMES.into())];
-    let setup = Setup::new(&ranges, 2);
-    let mut memory = vec![MaybeUninit::uninit(); 4 << 20];
+    let mut memory = vec![MaybeUninit::uninit(); 64 << 20];
     let mut chosen: Vec<String> = std::env::args().skip(1).collect();
     if chosen.is_empty() {
         chosen = ["everybuddy", "bs", "llfree"].map(String::from).into();
     }
-    println!("system       state      full    order  requests   refused  wrongly  by placement");
+    println!(
+        "system       state        memory  full    order  requests   refused  wrongly  by placement"
+    );
     for name in &chosen {
         let spec: SystemSpec = match name.parse() {
             Ok(spec) => spec,
@@ -249,6 +285,11 @@ fn main() {
                 std::process::exit(2);
             }
         };
-        with_system(&spec, &setup, &mut memory, Visitor(name)).expect("4 MiB suffice");
+        for frames in MEMORY {
+            let ranges = [FrameRange::new(0, frames.into())];
+            let setup = Setup::new(&ranges, 2);
+            let visitor = Visitor { name, frames };
+            with_system(&spec, &setup, &mut memory, visitor).expect("64 MiB suffice");
+        }
     }
 }
