@@ -146,11 +146,12 @@ impl<P: Platform> Trees<'_, P> {
     /// free frame counted, nearly full memory would seem to have room. A word with absent frames counts as
     /// `per_absent`.
     pub(super) fn room(&self, header: &Header<P>, per_absent: u32) -> u32 {
-        let absent = header.absent.peek();
         let whole = !header.split.peek() & self.extent();
-        let present = self.extent() & !absent;
-        let scattered = match present & !(whole | header.any.peek()) {
-            0 => present.count_ones() * ENOUGH,
+        let none = self.extent() & !(whole | header.any.peek());
+        // Each read of a header that other CPUs write may fetch its line anew.
+        let absent = if none == 0 { 0 } else { header.absent.peek() };
+        let scattered = match none & !absent {
+            0 => (self.extent() & !absent).count_ones() * ENOUGH,
             _ => 0,
         };
         whole.count_ones() * WORD + scattered + absent.count_ones() * per_absent
