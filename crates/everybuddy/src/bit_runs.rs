@@ -56,35 +56,36 @@ pub(crate) const fn part(word: u32, offset: u32, frames: u32) -> u64 {
 /// most 2^order, and the order is at most 6.
 #[inline]
 pub(crate) const fn find(free: u64, frames: u32, order: Order) -> Option<u32> {
-    // After each step, a set bit starts a run of `length` set bits.
-    let (mut runs, mut length) = (free, 1);
-    while length < frames {
-        let step = if length < frames - length {
-            length
-        } else {
-            frames - length
-        };
-        runs &= runs >> step;
-        length += step;
-    }
     let index = if order.index() < 7 { order.index() } else { 6 };
-    match runs & STARTS[index] {
-        0 => None,
-        runs => Some(runs.trailing_zeros()),
+    if index == 0 {
+        return match free {
+            0 => None,
+            free => Some(free.trailing_zeros()),
+        };
     }
+    // One copy of the run in each field.
+    first_clear(!free & (first(frames) * STARTS[index]), index)
 }
 
-/// Returns all set bits that start a block of set bits. The order is at most 6.
+/// Returns the lowest block of set bits. The order is at most 6.
 #[inline(always)]
-pub(crate) const fn block_starts(free: u64, order: Order) -> u64 {
+pub(crate) const fn first_block(free: u64, order: Order) -> Option<u32> {
     let index = if order.index() < 7 { order.index() } else { 6 };
-    // After each step, a set bit starts a run of `length` set bits.
-    let (mut runs, mut length, size) = (free, 1, 1 << index);
-    while length < size {
-        runs &= runs >> length;
-        length *= 2;
+    first_clear(!free, index)
+}
+
+/// Returns the first bit of the lowest field of 2^index bits that are all clear.
+///
+/// If 1 is subtracted from each field, the highest bit of a field becomes set only if the field is 0, or if the
+/// subtraction borrows from it. It borrows from no field below the lowest one that is 0, so the lowest result is right.
+#[inline(always)]
+const fn first_clear(bits: u64, index: usize) -> Option<u32> {
+    let below_top = (1 << index) - 1;
+    let clear = bits.wrapping_sub(STARTS[index]) & !bits & (STARTS[index] << below_top);
+    match clear {
+        0 => None,
+        clear => Some(clear.trailing_zeros() - below_top),
     }
-    runs & STARTS[index]
 }
 
 /// Returns the smallest free block of at least an order, at most 6, and its order: the lowest block of that order whose

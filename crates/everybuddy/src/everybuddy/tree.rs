@@ -28,7 +28,7 @@
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
-use crate::bit_runs::{WORD, block, block_starts, find, first};
+use crate::bit_runs::{WORD, block, find, first, first_block};
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
@@ -364,11 +364,9 @@ impl<'m, P: Platform> Trees<'m, P> {
             return Some(index * WORD);
         }
         let free = word.free();
-        let starts = block_starts(free, order);
-        if starts == 0 {
+        let Some(at) = first_block(free, order) else {
             return self.take_other_block(tree, header, order);
-        }
-        let at = starts.trailing_zeros();
+        };
         word.own.set(word.own.get() & !(block << at));
         if free == block << at {
             header.any.set(header.any.get() & !mask);
@@ -387,11 +385,7 @@ impl<'m, P: Platform> Trees<'m, P> {
     pub(crate) fn take_words(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
         let order = word_order(order);
         let split = header.split.get();
-        let starts = block_starts(!split & self.extent(), order);
-        if starts == 0 {
-            return None;
-        }
-        let at = starts.trailing_zeros();
+        let at = first_block(!split & self.extent(), order)?;
         header.split.set(split | block(order) << at);
         Some((tree * self.words_per_tree() + at) * WORD)
     }
@@ -405,21 +399,18 @@ impl<'m, P: Platform> Trees<'m, P> {
         order: Order,
         out: &mut [Pfn],
     ) -> usize {
-        let order = word_order(order);
-        let (words, first_word) = (order.frames(), tree * self.words_per_tree());
-        let split = header.split.get();
-        let mut starts = block_starts(!split & self.extent(), order);
-        let (mut taken, mut given) = (0, 0);
-        for (place, at) in out.iter_mut().zip(core::iter::from_fn(|| {
-            let at = starts.trailing_zeros();
-            starts &= starts.wrapping_sub(1);
-            (at < u64::BITS).then_some(at)
-        })) {
+        let (order, first_word) = (word_order(order), tree * self.words_per_tree());
+        let mut split = header.split.get();
+        let mut given = 0;
+        for place in out {
+            let Some(at) = first_block(!split & self.extent(), order) else {
+                break;
+            };
             *place = Pfn((first_word + at) * WORD);
-            taken |= first(words) << at;
+            split |= block(order) << at;
             given += 1;
         }
-        header.split.set(split | taken);
+        header.split.set(split);
         given
     }
 

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use super::entry::Entries;
 use super::field::{CHILD, Fields, Polarity, WORDS};
 use super::lower::Lower;
-use crate::bit_runs::{find, first, part};
+use crate::bit_runs::{find, first, first_block, part};
 use crate::error::{FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Native, NativeAtomicU64, NativeCpus, Ordering};
@@ -61,6 +61,8 @@ fn runs_in_a_word_are_found_as_by_looking_at_each_place() {
                 let expected = places.clone().find(fits).map(|at| at as u32);
                 assert_eq!(find(word, frames, size), expected, "{word:#x} {frames}");
             }
+            let whole = find(word, size.frames(), size);
+            assert_eq!(first_block(word, size), whole, "{word:#x} {size}");
         }
     }
 }
