@@ -8,8 +8,9 @@
 //! of its own trees, or of trees that no CPU owns.
 //!
 //! Otherwise address decides, since it makes words and larger blocks whole again. With each small request that does not
-//! hit, a CPU looks at one more tree. A shortage begins when there was little room in the trees of the last round, or
-//! when a small request is refused. It ends when there is twice as much room.
+//! hit, a CPU looks at one more tree, and updates its estimate of the *room*: the free frames in wholly free words, and
+//! some for trees in which every word has a free frame. A shortage begins when the estimate is low, or when a small
+//! request is refused. It ends when the estimate is twice as high as the limit at which it begins.
 //!
 //! # Invariants
 //!
@@ -28,25 +29,27 @@ use super::slots::MANY;
 use super::tree::Trees;
 use super::word::Header;
 
-/// The number of trees at which a request looks besides the CPU's own ones. It passes over those with an owner.
+/// The number of trees, other than the CPU's own, at which a request looks. It passes over those with an owner.
 const LOOKS: u32 = 64;
-/// After this many searches in vain in a row, the next request looks at own trees only, then the next two, four, and so
-/// on.
+/// After this many searches in vain in a row, one request looks only at the CPU's own trees. Each further search in
+/// vain doubles the number of such requests.
 const PATIENCE: u16 = 8;
-/// The most requests, as a power of two, that do not look at trees of others.
+/// The base-2 logarithm of the largest number of requests in a row that look only at the CPU's own trees.
 const MAX_PAUSE: u16 = 10;
 
 /// A shortage begins where the room is less than this number of frames for each word of memory.
 const LEAST: u32 = 1;
 /// It ends where the room is this number of frames for each word.
 const ENOUGH: u32 = 2;
+/// The units of the estimate in a frame: what a division drops must be small even if a tree is one word.
+const UNITS: u32 = 16;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
     /// The tree at which the CPU looks next.
     next: P::Cell<u32>,
-    /// The room in all trees, in frames: an estimate from the trees at which the CPU looked. Each look adds the room of
-    /// a tree, and removes its share of the old estimate.
+    /// The room in all trees, in units: an estimate from the trees at which the CPU looked. Each look adds the room of
+    /// a tree, and removes its share of the old estimate. Room of more than 2^28 frames counts as so much.
     room: P::Cell<u32>,
     /// 1 in a shortage.
     is_on: P::Cell<u16>,
@@ -62,7 +65,7 @@ impl<P: Platform> Fitting<P> {
         Self {
             next: P::Cell::new(first_tree),
             // All frames are free.
-            room: P::Cell::new(frames),
+            room: P::Cell::new(frames.saturating_mul(UNITS)),
             is_on: P::Cell::new(0),
             in_vain: P::Cell::new(0),
             pause: P::Cell::new(0),
@@ -90,15 +93,17 @@ impl<P: Platform> Fitting<P> {
             return false;
         };
         let is_on = self.is_on();
-        // Words of absent frames have as much as decides nothing.
+        // A word with absent frames counts as the limit itself, so it changes neither decision.
         let per_absent = if is_on { ENOUGH } else { LEAST };
         let (old, words) = (self.room.get(), trees.words.len() as u32);
-        let room = (old - old / count).saturating_add(trees.room(header, per_absent));
+        let seen = trees.room(header, per_absent) * UNITS;
+        let room = (old - old / count).saturating_add(seen);
         self.room.set(room);
-        if is_on && room >= ENOUGH * words {
+        // No product overflows: memory has at most 2^26 words.
+        if is_on && room >= ENOUGH * words * UNITS {
             self.is_on.set(0);
         }
-        !is_on && room < LEAST * words
+        !is_on && room < LEAST * words * UNITS
     }
 
     /// Sets the tree at which the CPU looks next. For tests.
@@ -120,8 +125,8 @@ impl<P: Platform> Fitting<P> {
         pause == 0
     }
 
-    /// Notes whether a search among trees of others found a block of the requested size. Searches that mostly do not
-    /// become rare.
+    /// Notes whether a search among trees of others found a block of the requested size. If most searches do not find
+    /// one, they become rare.
     fn note(&self, is_exact: bool) {
         let in_vain = match is_exact {
             true => 0,
@@ -141,10 +146,10 @@ impl Wanted {
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns the room of a tree, in frames: those of its wholly free words, and enough for each word if every word
-    /// has a free frame. Such a tree is not full, although its free frames are scattered. A hint. If fewer words with a
-    /// free frame counted, nearly full memory would seem to have room. A word with absent frames counts as
-    /// `per_absent`.
+    /// Returns the room of a tree, in frames: those of its wholly free words, and `ENOUGH` for each word if every word
+    /// has a free frame. Such a tree is not full, although its free frames are scattered. If such frames also counted
+    /// in trees with full words, nearly full memory would seem to have room. A word with absent frames counts as
+    /// `per_absent`. The result is a hint.
     pub(super) fn room(&self, header: &Header<P>, per_absent: u32) -> u32 {
         let whole = !header.split.peek() & self.extent();
         let none = self.extent() & !(whole | header.any.peek());
@@ -277,7 +282,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             (own, other) => other.or(own),
         };
         let has_exact = best.as_ref().is_some_and(is_exact);
-        // A request that finds nothing says nothing about smaller ones.
+        // If a request finds no block at all, this does not show how smaller requests would fare, so it is not noted.
         if best.is_some() {
             local.fitting.note(has_exact);
         }

@@ -3,8 +3,8 @@
 //! # Purpose
 //!
 //! One exchange claims a tree that has no owner. A free into a tree that another CPU owns takes one exchange on the
-//! word. Another one names the word in the tree's inbox, for several frames together if they were freed one by one. A
-//! free never waits.
+//! word. A second exchange names the word in the tree's inbox; if several frames of the word are freed one after the
+//! other, it serves all of them. A free never waits.
 //!
 //! # Invariants
 //!
@@ -249,8 +249,8 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
-    /// Takes a block of the first of some trees that has no owner, is partly free, and was not kept by another CPU. The
-    /// tree stays claimed by `id`.
+    /// Takes a block from one of the given trees: the first one that has no owner, is partly free, and was not kept by
+    /// another CPU. The tree stays claimed by `id`.
     pub(crate) fn search_below(
         &self,
         id: u32,
@@ -302,7 +302,7 @@ impl<P: Platform> Shared<'_, P> {
                     elsewhere |= self.is_of_another(header, id);
                     continue;
                 }
-                // A request that must not wait is refused after the last pass: it passes over no tree by mistake there.
+                // A request that must not wait is refused after the last pass. There, a hint alone excludes no tree.
                 let is_last = any && matches!(fill, Fill::Any);
                 let may_serve = is_last && self.trees.must_be_claimed(header, wanted.frames)
                     || self.trees.may_serve(header, wanted.frames, wanted.order);
@@ -322,7 +322,7 @@ impl<P: Platform> Shared<'_, P> {
                 }
             }
         }
-        // The last pass looks at those of which only the first one is tried here.
+        // Of the trees that are left to other CPUs, only the first one is tried here. The last pass tries all of them.
         let found = left.map(|left| self.take_unowned(id, left, wanted, any));
         match found {
             Some(found @ Found::Taken(..)) => found,

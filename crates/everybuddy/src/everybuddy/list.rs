@@ -6,11 +6,12 @@
 //!
 //! # Invariants
 //!
-//! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. So the list takes no frame that a
-//!    search by address would not soon have found, and high addresses empty.
-//! 2. Only frames of own trees enter a list. They are free in the planes, and an entry is a hint.
-//! 3. With `check=border`, a listed frame is allocated in the planes instead, whatever its tree. It is checked when it
-//!    leaves the list for its tree.
+//! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. A search by address would soon
+//!    find each such frame, too. So the list does not keep high addresses in use.
+//! 2. Without `check=border`, only frames of the CPU's own trees enter a list. They are free in the planes, and an
+//!    entry is a hint.
+//! 3. With `check=border`, frames of all trees enter a list, and a listed frame is allocated in the planes. It is
+//!    checked when it leaves the list for its tree.
 //! 4. The frames that the CPU returned to the word `pending` of another CPU's tree are *kept*: they are returned in the
 //!    planes, and only this CPU knows.
 //! 5. The CPU announces the frames that others cannot find before it acknowledges a request of another CPU, and before
@@ -214,9 +215,9 @@ impl<'m, P: Platform> Local<'m, P> {
         any
     }
 
-    /// Returns a frame to a tree of another CPU, and keeps it until the CPU returns a frame of another word. A CPU that
-    /// frees what another one allocated then writes the header of the tree, which that CPU uses, once for a word.
-    /// Returns `false` if the frame is not allocated.
+    /// Returns a frame to a tree of another CPU, and keeps it until the CPU returns a frame of another word. So the
+    /// header of the tree, which the tree's owner uses, is written once per word and not once per frame. Returns
+    /// `false` if the frame is not allocated.
     pub(super) fn return_later(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
         if !part.is_allocated() {
             return false;
@@ -225,7 +226,7 @@ impl<'m, P: Platform> Local<'m, P> {
             self.announce_pending(shared);
             self.pending.set(part.index);
         }
-        // Before the frame is returned: a CPU that sees it returned sees both.
+        // Before the frame is returned: a CPU that sees the returned frame also sees `keeps` and the header's flag.
         if !self.may_keep() {
             self.keeps.store(1, Ordering::Relaxed);
         }
@@ -286,7 +287,7 @@ impl<'m, P: Platform> Local<'m, P> {
         self.places.iter().flat_map(entries)
     }
 
-    /// Returns the frame that was freed last without being allocated, if that was noticed when it left the list.
+    /// Returns the last frame that was found not to be allocated when it left the list, if there was one.
     pub(crate) fn misused(&self) -> Option<u32> {
         self.misused.load(Ordering::Relaxed).checked_sub(1)
     }

@@ -9,8 +9,8 @@
 //! # Invariants
 //!
 //! 1. A CPU owns the trees in its slots, and those that it claims during one operation.
-//! 2. The first-fit point is where the CPU allocated last by address. It returns to 0 when the list cannot name what is
-//!    free below it.
+//! 2. The first-fit point of a kind is where the CPU last allocated a single frame by address. It returns to 0 when the
+//!    list cannot name what is free below it.
 //! 3. Only the holder of the CPU's token touches the cells.
 
 use crate::cache_padded::CachePadded;
@@ -43,8 +43,8 @@ const LOOKS: u32 = 16;
 /// Which own trees a search considers.
 #[derive(Clone, Copy)]
 pub(crate) enum Scope {
-    /// Those for frames of this kind, but none from which the CPU allocates large blocks if this one is small, or the
-    /// reverse.
+    /// Those for frames of this kind. A small request omits the trees from which the CPU allocates large blocks, and a
+    /// large request omits those from which it allocates small ones.
     Meant,
     /// Those for frames of this kind.
     Kind,
@@ -56,9 +56,10 @@ pub(crate) enum Scope {
 pub(super) struct Place<'m, P: Platform> {
     /// The number of frames in the list.
     pub(super) length: P::Cell<u32>,
-    /// Where the CPU allocated last by address.
+    /// The first-fit point: where the CPU last allocated a single frame by address.
     pub(super) point: P::Cell<u32>,
-    /// The frames of parts of words that were freed below that place without entering the list, since it was last 0.
+    /// The number of frames that were freed below the point without entering the list, in blocks of less than a word,
+    /// since the point was last 0.
     pub(super) passed: P::Cell<u32>,
     pub(super) list: &'m [P::Cell<u32>],
     /// The own tree from which the CPU allocates single frames, or [`NO_TREE`].
@@ -123,8 +124,8 @@ impl<'m, P: Platform> Place<'m, P> {
         self.blocks.set(NO_TREE);
     }
 
-    /// Notes that trees of this kind may have large blocks that they had not before. So may trees of the other kind if
-    /// a tree is wholly free now. Requests of that kind find it when they search trees of both.
+    /// Notes that trees of this kind may have large blocks that they did not have before. If a tree is now wholly free,
+    /// requests of the other kind may use it, too. They find it when they search the trees of both kinds.
     #[inline(always)]
     pub(super) fn has_more(&self) {
         self.lacks.set(NOTHING_KNOWN);
@@ -425,8 +426,8 @@ impl<'m, P: Platform> Local<'m, P> {
         })
     }
 
-    /// Returns `true` if the own trees were searched in vain for a large block like `wanted`, and no frame of them was
-    /// freed since, except by other CPUs. It is worth no second look before other trees are searched.
+    /// Returns `true` if the CPU's own trees were searched in vain for a large block like `wanted`, and only other CPUs
+    /// have freed frames there since. Other trees are then searched before these are searched again.
     pub(crate) fn lacks(&self, wanted: Wanted) -> bool {
         wanted.is_large() && wanted.order.index() as u32 >= self.place(wanted.kind).lacks.get()
     }

@@ -274,7 +274,9 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
     #[inline(always)]
     fn named(&self, start: Pfn, size: Size) -> Result<(u32, u32), FreeError> {
+        let span = self.span.frames();
         let frames = match size {
+            _ if start.0 >= span => return Err(FreeError::Foreign),
             Size::Order(order) if start.is_aligned(order) => order.frames(),
             Size::Order(_) => return Err(self.unaligned(start)),
             Size::Frames(frames) => frames.0,
@@ -282,11 +284,10 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         if frames == 0 {
             return Err(FreeError::ZeroFrames);
         }
-        let span = self.span.frames();
-        if start.0 >= span || frames > span - start.0 {
-            return Err(FreeError::Foreign);
+        match frames <= span - start.0 {
+            true => Ok((start.0, frames)),
+            false => Err(FreeError::Foreign),
         }
-        Ok((start.0, frames))
     }
 
     /// Says what is wrong with a free by an order of which no block can start there.

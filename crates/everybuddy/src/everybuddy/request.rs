@@ -6,12 +6,15 @@
 //!
 //! 1. the CPU's list, for a single frame;
 //! 2. in a shortage, the smallest block that suffices, of [some trees](super::fitting);
-//! 3. trees without an owner that are partly free and lie below the CPU's own ones, for small blocks;
-//! 4. the CPU's own trees for its kind, lowest address first;
+//! 3. partly free trees without an owner that lie below the CPU's own ones and are not left to another CPU, for blocks
+//!    of at most half a word;
+//! 4. the CPU's own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if the CPU
+//!    owns many;
 //! 5. trees for its kind that no CPU owns, window by window;
 //! 6. the CPU's own trees for other sizes and for the other kind, then trees for the other kind that no CPU owns;
-//! 7. trees that no CPU owns after all CPUs released theirs;
-//! 8. all trees together, while this CPU owns all of them.
+//! 7. the places 5 and 6 again, if the CPU kept frames and has announced them;
+//! 8. trees that no CPU owns after all CPUs released theirs;
+//! 9. all trees together, while this CPU owns all of them.
 //!
 //! # Invariants
 //!
@@ -82,7 +85,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             cpu.probe().record(Event::Bypass(wanted.order));
             return Err(AllocateError::Exhausted);
         }
-        // Before the search: what a CPU announces afterwards, it still keeps here.
+        // Before the search, so that a frame that is announced during the search counts as kept.
         let is_hasty = flags.contains(Flags::NO_WAIT);
         let is_kept = is_hasty && self.may_be_kept(Some(local.id));
         let found = self.find_smallest(cpu, local, wanted);
@@ -182,8 +185,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         Some(start)
     }
 
-    /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. Otherwise returns whether a
-    /// tree of another CPU may have one.
+    /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. If there is none, the error
+    /// says whether a tree of another CPU may have one.
     fn find_elsewhere(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
         if self.exceeds_tree(wanted.order) {
             local.release_all(&self.shared);

@@ -483,6 +483,21 @@ fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
 }
 
 #[test]
+fn a_free_far_beyond_the_span_is_foreign() {
+    with_system((4096, 0), 1, (Some(4096), 10), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu = set.claim(CpuId(0)).unwrap();
+        for order in (0..=10).map(|order| Order::new(order).unwrap()) {
+            for start in [4096, 4097, u32::MAX - 1, u32::MAX].map(Pfn) {
+                let block = Release::block(crate::Block { start, order });
+                assert_eq!(system.free(&mut cpu, block), Err(FreeError::Foreign));
+                assert_eq!(system.free_nested(CpuId(0), block), Err(FreeError::Foreign));
+            }
+        }
+    });
+}
+
+#[test]
 fn a_block_of_absent_words_is_not_freed() {
     with_own_tree(|system, cpu| {
         let absent = FrameRange::new(256, 128);

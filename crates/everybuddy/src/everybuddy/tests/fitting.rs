@@ -148,6 +148,26 @@ fn a_tree_with_a_hole_is_not_full_where_every_other_word_has_a_free_frame() {
     });
 }
 
+/// Where trees are single words, what a division drops would be room for as many frames as end a shortage.
+#[test]
+fn a_shortage_goes_on_where_a_quarter_of_the_words_is_full() {
+    for tree in [64, 128, 256] {
+        let words = (0..64 * tree).step_by(64);
+        let free: Vec<_> = words
+            .filter(|word| word / tree % 4 != 0)
+            .map(|word| (word + 5, 1))
+            .collect();
+        with_free_runs((64, tree), &free, |system, _| {
+            let fitting = &system.local(CpuId(0)).unwrap().fitting;
+            assert!(fitting.is_on());
+            for _ in 0..2000 {
+                fitting.look(&system.shared.trees);
+            }
+            assert!(fitting.is_on(), "trees of {tree} frames");
+        });
+    }
+}
+
 /// Blocks that are wholly allocated, and requests for other runs of frames, do not prolong a shortage.
 #[test]
 fn a_shortage_ends_beside_large_blocks_and_for_odd_runs() {
