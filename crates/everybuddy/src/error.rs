@@ -72,9 +72,10 @@ pub enum FreeError {
         /// The order of the block.
         order: Order,
     },
-    /// A block of another order starts here.
+    /// A block of another order starts here. A system that records no orders says so of each allocated frame where no
+    /// block of the named order can start.
     WrongOrder {
-        /// The order of the block that starts here.
+        /// The order of the block that starts here; 0 if it is not recorded.
         allocated: Order,
     },
     /// The release is of zero frames.

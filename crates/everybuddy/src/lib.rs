@@ -107,7 +107,7 @@ pub use systems::{
 
 /// The names that most programs need.
 pub mod prelude {
-    pub use crate::platform::{CpuId, Native, NativeCpus, Platform};
+    pub use crate::platform::{CpuId, Native, NativeCpu, NativeCpus, Platform};
     pub use crate::systems::{
         Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
     };
