@@ -1,0 +1,403 @@
+//! Single steps of requests, frees and checks, which no test of whole operations would notice.
+
+use super::*;
+use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
+
+type Cpu = NativeCpu<NoProbe>;
+type Listed<'m> = OwnedTrees<'m, Native, false>;
+
+const TREE: u32 = 128;
+
+fn block(order: u8) -> Request {
+    Request::order(Order::new(order).unwrap())
+}
+
+fn two(frames: u32, tree: u32, body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu)) {
+    with_system((frames, 0), 2, (Some(tree), 7), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        body(system, &mut zero, &mut one);
+    });
+}
+
+/// Allocates all memory as CPU 0.
+fn fill(system: &OwnedTrees<'_, Native>, zero: &mut Cpu) {
+    for _ in 0..system.span.frames() {
+        system.allocate(zero, Request::FRAME).unwrap();
+    }
+}
+
+#[test]
+fn a_refusal_is_remembered_only_if_no_free_was_counted_and_no_smaller_one_is_known() {
+    two(4 * TREE, TREE, |system, _, _| {
+        let refused = &system.requests.refused;
+        let moment = refused.moment();
+        refused.remember(moment, Order::new(1).unwrap());
+        refused.remember(moment, Order::new(2).unwrap());
+        assert_eq!(refused.order(), Order::new(1));
+        refused.forget();
+        assert_eq!(refused.order(), None);
+        refused.remember(moment, Order::new(1).unwrap());
+        assert_eq!(refused.order(), None);
+    });
+}
+
+#[test]
+fn a_refusal_during_a_nested_free_is_not_remembered() {
+    two(4 * TREE, TREE, |system, zero, _| {
+        fill(system, zero);
+        let order = || system.requests.refused.order();
+        system.with_nested_free(&system.locals[1], || {
+            assert_eq!(
+                system.allocate(zero, block(1)),
+                Err(AllocateError::Exhausted)
+            );
+            assert_eq!(order(), None);
+        });
+        assert_eq!(
+            system.allocate(zero, block(1)),
+            Err(AllocateError::Exhausted)
+        );
+        assert_eq!(order(), Order::new(1));
+    });
+}
+
+#[test]
+fn a_nested_free_is_counted_while_a_request_is_pending() {
+    two(4 * TREE, TREE, |system, zero, _| {
+        fill(system, zero);
+        let moment = || system.requests.refused.moment();
+        let before = moment();
+        system.requests.count.store(1, Ordering::Relaxed);
+        system
+            .free_nested(CpuId(1), Release::frame(Pfn(1)))
+            .unwrap();
+        system.requests.count.store(0, Ordering::Relaxed);
+        assert_eq!(moment(), before + 1);
+    });
+}
+
+#[test]
+fn a_remembered_refusal_begins_a_shortage() {
+    two(4 * TREE, TREE, |system, zero, one| {
+        fill(system, zero);
+        assert_eq!(
+            system.allocate(zero, block(1)),
+            Err(AllocateError::Exhausted)
+        );
+        assert!(!system.locals[1].fitting.is_on());
+        assert_eq!(
+            system.allocate(one, block(1)),
+            Err(AllocateError::Exhausted)
+        );
+        assert!(system.locals[1].fitting.is_on());
+    });
+}
+
+/// Calls `body` where all memory is allocated, no CPU owns a tree, and CPU 0 has frame 3 in its list.
+fn with_listed_only(body: impl FnOnce(&Listed<'_>, &mut Cpu, &mut Cpu)) {
+    with_checks((4 * TREE, 0), 2, (Some(TREE), 7), |system: &Listed<'_>| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        for _ in 0..4 * TREE {
+            system.allocate(&mut zero, Request::FRAME).unwrap();
+        }
+        system.free(&mut zero, Release::frame(Pfn(3))).unwrap();
+        let local = &system.locals[0];
+        for tree in local.own_trees().collect::<Vec<_>>() {
+            local.release_own(&system.shared, tree);
+        }
+        assert_eq!(system.buffered_frames(CpuId(0)), 1);
+        body(system, &mut zero, &mut one);
+    });
+}
+
+#[test]
+fn a_request_is_busy_where_only_a_running_cpus_list_has_a_frame() {
+    with_listed_only(|system, _, one| {
+        let nested = system.allocate_nested(CpuId(1), Request::FRAME);
+        assert_eq!(nested, Err(AllocateError::Busy));
+        assert_eq!(
+            system.allocate(one, Request::FRAME),
+            Err(AllocateError::Busy)
+        );
+    });
+}
+
+#[test]
+fn a_range_asks_for_lists_and_is_withdrawn_only_without_them() {
+    with_listed_only(|system, _, one| {
+        let epoch = || system.requests.epoch.load(Ordering::Relaxed);
+        let (chosen, before) = (FrameRange::new(3, 1), epoch());
+        assert_eq!(system.try_allocate_at(one, chosen), Err(RegionError::Busy));
+        assert_eq!(epoch(), before);
+        assert_eq!(system.allocate_at(one, chosen), Err(RegionError::Busy));
+        assert_eq!(epoch(), before + 1);
+        assert_eq!(system.reserve(one, chosen), Err(RegionError::Busy));
+    });
+}
+
+#[test]
+fn try_allocate_at_asks_no_owner() {
+    two(4 * TREE, TREE, |system, zero, one| {
+        system.allocate(zero, Request::FRAME).unwrap();
+        let before = system.requests.epoch.load(Ordering::Relaxed);
+        let taken = system.try_allocate_at(one, FrameRange::new(3, 1));
+        assert_eq!(taken, Err(RegionError::Busy));
+        assert_eq!(system.requests.epoch.load(Ordering::Relaxed), before);
+    });
+}
+
+#[test]
+fn a_nested_request_is_busy_because_of_another_nested_one() {
+    two(TREE, TREE, |system, _, _| {
+        system.shared.trees.headers[0]
+            .owner
+            .store(local::NESTED, Ordering::Relaxed);
+        let nested = system.allocate_nested(CpuId(0), Request::FRAME);
+        assert_eq!(nested, Err(AllocateError::Busy));
+    });
+}
+
+/// As with `check=border`, a loop over the list must end although the identity stays closed.
+#[test]
+fn a_request_passes_over_the_list_while_another_one_is_pending() {
+    with_listed_only(|system, zero, _| {
+        system.requests.count.store(1, Ordering::Relaxed);
+        system.locals[0].close();
+        let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
+        assert_eq!(system.allocate(zero, hasty), Ok(Pfn(3)));
+        assert_eq!(system.buffered_frames(CpuId(0)), 0);
+        assert_eq!(system.locals[0].own_trees().count(), 0);
+        system.requests.count.store(0, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn fit_does_not_mix_kinds() {
+    two(512, 256, |system, zero, _| {
+        let movable = Request::FRAME.with_class(Class::Movable);
+        for _ in 0..256 {
+            system.allocate(zero, Request::FRAME).unwrap();
+            system.allocate(zero, movable).unwrap();
+        }
+        assert_eq!(
+            system.allocate(zero, Request::FRAME),
+            Err(AllocateError::Exhausted)
+        );
+        let movable = system.shared.trees.headers[1].is_for(Kind::Movable);
+        let [own, other] = if movable { [0, 256] } else { [256, 0] };
+        system.free(zero, Release::frames(Pfn(other), 2)).unwrap();
+        system.free(zero, Release::frames(Pfn(own + 8), 4)).unwrap();
+        assert_eq!(system.allocate(zero, block(1)), Ok(Pfn(own + 8)));
+    });
+}
+
+#[test]
+fn only_frees_below_the_point_count_and_only_since_its_return() {
+    two(64 * TREE, TREE, |system, zero, _| {
+        let place = system.locals[0].place(Kind::Staying);
+        system.allocate(zero, Request::FRAME).unwrap();
+        let start = system.allocate(zero, block(5)).unwrap();
+        let above = crate::Block::new(start, Order::new(5).unwrap());
+        system.free(zero, Release::block(above)).unwrap();
+        assert_eq!(place.passed.get(), 0);
+        place.passed.set(7);
+        place.start_over();
+        assert_eq!((place.point.get(), place.passed.get()), (0, 0));
+    });
+}
+
+#[test]
+fn a_request_that_misses_with_empty_lists_announces_what_the_cpu_keeps() {
+    two(4 * TREE, TREE, |system, zero, one| {
+        for _ in 0..TREE {
+            system.allocate(zero, Request::FRAME).unwrap();
+        }
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE)));
+        let place = system.locals[1].place(Kind::Staying);
+        for (frame, passed) in [(3, 1), (4, 2)] {
+            system.free(one, Release::frame(Pfn(frame))).unwrap();
+            // Further frames of the word count, too.
+            assert_eq!(place.passed.get(), passed);
+        }
+        let inbox = || system.shared.trees.headers[0].inbox.load(Ordering::Relaxed);
+        for _ in 1..TREE {
+            system.allocate(one, Request::FRAME).unwrap();
+        }
+        assert_eq!(inbox(), 0);
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(2 * TREE)));
+        assert_eq!(inbox(), 1);
+    });
+}
+
+#[test]
+fn a_large_block_takes_no_tree_away_where_a_cpu_has_two_slots() {
+    two(4 * TREE, TREE, |system, zero, _| {
+        for _ in 0..TREE + 1 {
+            system.allocate(zero, Request::FRAME).unwrap();
+        }
+        assert_eq!(system.allocate(zero, block(7)), Ok(Pfn(2 * TREE)));
+        assert!(system.locals[0].own_trees().eq([0, 1]));
+    });
+}
+
+#[test]
+fn a_small_request_prefers_partly_free_trees_and_then_whole_words() {
+    const TREE: u32 = 512;
+    with_system((4 * TREE, 0), 1, (Some(TREE), 9), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        fill(system, &mut cpu);
+        let free = [
+            (5, 1),
+            (TREE + 64, 64),
+            (2 * TREE + 5, 1),
+            (2 * TREE + 69, 1),
+        ];
+        for (start, frames) in free {
+            system
+                .free(&mut cpu, Release::frames(Pfn(start), frames))
+                .unwrap();
+        }
+        system.drain(&mut cpu);
+        assert!(!system.locals[0].fitting.is_on());
+        for frame in [2 * TREE + 5, 2 * TREE + 69, TREE + 64] {
+            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Pfn(frame)));
+        }
+    });
+}
+
+#[test]
+fn hits_of_smaller_blocks_look_at_words_without_larger_ones() {
+    let header = <Header<Native> as crate::arena::ZeroCells<Native>>::zero();
+    let orders = [1, 2, 3].map(|order| Order::new(order).unwrap());
+    header.any.set(0xff);
+    header.note_failed(orders[1], 0b11);
+    assert_eq!(
+        orders.map(|order| header.serving(order)),
+        [0xff, 0xfc, 0xfc]
+    );
+}
+
+#[test]
+fn a_cpu_owns_at_most_4096_trees() {
+    let max_order = Order::TEN;
+    let ranges = [FrameRange::new(0, 1 << 30)];
+    let span = Span::covering(&ranges, max_order).unwrap();
+    let geometry = Geometry {
+        span,
+        cpus: 1,
+        max_order,
+        tree: None,
+    };
+    assert_eq!(geometry.owned(), 4096);
+}
+
+#[test]
+fn searches_are_not_rare_for_ever() {
+    with_system((200 * 128, 0), 1, (Some(128), 6), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        fill(system, &mut cpu);
+        let refused = system.allocate(&mut cpu, Request::FRAME);
+        assert_eq!(refused, Err(AllocateError::Exhausted));
+        // All in one tree, which the CPU then owns: it always has a suitable block.
+        for pair in 0..30 {
+            system
+                .free(&mut cpu, Release::frames(Pfn(4 * pair), 2))
+                .unwrap();
+        }
+        let mut pauses = Vec::new();
+        for _ in 0..60 {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+            pauses.push(system.locals[0].fitting.paused());
+        }
+        // While it pauses, the CPU does not look at trees of others.
+        let is_over = |pair: &[u16]| pair[0] > 1 && pair[1] == pair[0] - 1;
+        assert!(pauses.windows(2).any(is_over), "{pauses:?}");
+    });
+}
+
+#[test]
+fn the_check_finds_what_is_wrong() {
+    type Break = fn(&OwnedTrees<'_, Native>);
+    let breaks: [(&str, Break); 6] = [
+        ("refused", |system| {
+            system.requests.refused.remember(0, Order::ZERO)
+        }),
+        ("places", |system| {
+            system.locals[0].place(Kind::Staying).current.set(3)
+        }),
+        ("returned", |system| {
+            assert!(system.shared.trees.words[0].post(1))
+        }),
+        ("remembered", |system| {
+            system.shared.trees.headers[1].note_failed(Order::new(1).unwrap(), 1);
+        }),
+        ("marked", |system| {
+            system.shared.spent[0].store(1 << 2, Ordering::Relaxed);
+            system.shared.trees.headers[2].marked.set(1);
+        }),
+        ("says marked", |system| {
+            system.shared.spent[0].store(1, Ordering::Relaxed)
+        }),
+    ];
+    for (name, make) in breaks {
+        with_system((4 * TREE, 0), 1, (Some(TREE), 7), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+            for _ in 0..TREE + 1 {
+                system.allocate(&mut cpu, Request::FRAME).unwrap();
+            }
+            system.check(&mut cpu).unwrap();
+            make(system);
+            assert!(system.check(&mut cpu).is_err(), "{name}");
+        });
+    }
+}
+
+#[test]
+fn the_tree_from_which_a_cpu_allocates_small_blocks_is_kept_when_it_is_whole() {
+    const TREE: u32 = 512;
+    with_system((64 * TREE, 0), 1, (Some(TREE), 9), |system| {
+        let set = NativeCpus::new(1);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        for _ in 0..10 * TREE {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        let order = Order::new(5).unwrap();
+        let start = system.allocate(&mut cpu, block(5)).unwrap();
+        assert_eq!(start, Pfn(10 * TREE));
+        let freed = Release::block(crate::Block::new(start, order));
+        system.free(&mut cpu, freed).unwrap();
+        assert!(system.locals[0].own_trees().any(|own| own == 10));
+    });
+}
+
+#[test]
+fn a_tree_for_large_blocks_replaces_the_one_before_although_it_is_lower() {
+    // 64 trees for seven CPUs, each of which owns at most eight.
+    with_system((1 << 18, 0), 7, (None, 10), |system| {
+        let set = NativeCpus::new(7);
+        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+        let mut blocks: Vec<_> = (0..12)
+            .map(|_| system.allocate(&mut cpu, block(10)).unwrap().0)
+            .collect();
+        for _ in 0..8 * 4096 {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        let small = || system.locals[0].own_trees().filter(|own| *own >= 3).count();
+        assert_eq!(small(), 8);
+        // One of each tree in turn, so that the CPU does not become the owner.
+        blocks.sort_by_key(|start| start % 4096);
+        for start in blocks {
+            let freed = crate::Block::new(Pfn(start), Order::TEN);
+            system.free(&mut cpu, Release::block(freed)).unwrap();
+        }
+        for start in (0..12).map(|block| block * 1024) {
+            assert_eq!(system.allocate(&mut cpu, block(10)), Ok(Pfn(start)));
+        }
+        assert_eq!(small(), 7);
+    });
+}
