@@ -409,7 +409,7 @@ impl<P: Platform> Shared<'_, P> {
         }
     }
 
-    /// Takes a block that is larger than a tree. It consists of trees that are wholly free and have no owner.
+    /// Takes a block that is larger than a tree, or such a run, of trees that have no owner.
     pub(crate) fn take_trees(&self, id: u32, wanted: Wanted, polls: u32) -> Found {
         let Wanted { frames, order, .. } = wanted;
         let step = order.frames() >> self.trees.shift;
@@ -417,13 +417,15 @@ impl<P: Platform> Shared<'_, P> {
         let (mut start, mut elsewhere) = (0, false);
         while self.trees.count() - start >= needed {
             let trees = start..start + needed;
-            let may_be_whole = trees.clone().all(|tree| {
+            // Of the last tree, the run may need a part.
+            let whole = start..start + (frames >> self.trees.shift);
+            let may_be_free = whole.clone().all(|tree| {
                 self.trees.header(tree).is_some_and(|header| {
                     self.is_unowned(header);
                     self.trees.is_whole(header) || header.inbox.load(Ordering::Relaxed) != 0
                 })
             });
-            if may_be_whole {
+            if may_be_free {
                 let (first, last) = (trees.start, trees.end - 1);
                 if !self.claim_all(id, first, last, polls) {
                     elsewhere = true;
@@ -456,19 +458,26 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     fn take_claimed(&self, first: u32, last: u32, wanted: Wanted) -> bool {
-        let is_whole = |tree: u32| {
-            self.trees.header(tree).is_some_and(|header| {
-                self.trees.collect(tree, header);
-                self.trees.is_whole(header)
-            })
+        let headers = || (first..=last).filter_map(|tree| Some((tree, self.trees.header(tree)?)));
+        let parts = || self.trees.parts(first << self.trees.shift, wanted.frames);
+        for (tree, header) in headers() {
+            self.trees.collect(tree, header);
+        }
+        let is_free = |part: Part<'_, P>| {
+            part.header.is_whole(part.mask) || part.word.free() & part.frames == part.frames
         };
-        let take = |part: Part<'_, P>| {
-            part.header.dedicate(wanted.kind);
-            part.header.forget_kept();
-            part.header.take(part.mask, part.word, part.frames)
-        };
-        let mut parts = self.trees.parts(first << self.trees.shift, wanted.frames);
-        (first..=last).all(is_whole) && parts.all(take)
+        if !parts().all(is_free) {
+            return false;
+        }
+        for (_, header) in headers() {
+            if self.trees.is_half_whole(header) {
+                header.dedicate(wanted.kind);
+            }
+            if self.trees.is_whole(header) {
+                header.forget_kept();
+            }
+        }
+        parts().all(|part| part.header.take(part.mask, part.word, part.frames))
     }
 
     /// Frees a run of allocated frames whose tree has another owner. The caller has checked that they are allocated.

@@ -46,6 +46,7 @@ mod local;
 mod range;
 mod refused;
 mod request;
+mod runs;
 mod slots;
 mod survey;
 #[cfg(test)]

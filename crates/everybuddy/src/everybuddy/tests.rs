@@ -104,11 +104,13 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         }
     }
 
-    /// Returns `true` if an aligned block is free.
-    fn can_serve(&self, order: Order) -> bool {
+    /// Returns `true` if a run is free where a block that covers it could start.
+    fn can_serve(&self, frames: u32) -> bool {
+        let covering = Order::covering(frames).unwrap();
         self.model
-            .chunks_exact(order.frames() as usize)
-            .any(|block| block.iter().all(|is| *is == Is::Free))
+            .chunks(covering.frames() as usize)
+            .filter_map(|block| block.get(..frames as usize))
+            .any(|run| run.iter().all(|is| *is == Is::Free))
     }
 
     fn check(&mut self) {
@@ -196,7 +198,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
                 self.set(start.0, frames, Is::Free, Is::Allocated);
                 self.held.push((start.0, frames));
             }
-            Err(AllocateError::Exhausted) => assert!(!self.can_serve(covering), "{covering:?}"),
+            Err(AllocateError::Exhausted) => assert!(!self.can_serve(frames), "{frames} frames"),
             Err(error) => assert_eq!(error, AllocateError::Busy),
         }
     }
@@ -481,6 +483,44 @@ fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
     assert_eq!(sizes(1 << 18, 2), (4096, 64, 30));
     assert_eq!(sizes(1 << 16, 8), (1024, 64, 7));
     assert_eq!(sizes(100, 4), (64, 2, 2));
+}
+
+/// Memory that ends with the run, in a tree and over several.
+#[test]
+fn a_run_needs_no_more_than_its_frames() {
+    for (tree, frames) in [
+        (4096, 65),
+        (4096, 127),
+        (4096, 700),
+        (256, 300),
+        (64, 65),
+        (128, 1000),
+    ] {
+        with_system((frames, 0), 1, (Some(tree), 10), |system| {
+            let set = NativeCpus::new(1);
+            let mut cpu = set.claim(CpuId(0)).unwrap();
+            for request in [
+                Request::frames(frames),
+                Request::frames(frames).with_flags(Flags::NO_WAIT),
+            ] {
+                assert_eq!(
+                    system.allocate(&mut cpu, request),
+                    Ok(Pfn(0)),
+                    "{frames} in {tree}"
+                );
+                assert_eq!(
+                    system.allocate(&mut cpu, Request::FRAME),
+                    Err(AllocateError::Exhausted)
+                );
+                system.check(&mut cpu).unwrap();
+                system
+                    .free(&mut cpu, Release::frames(Pfn(0), frames))
+                    .unwrap();
+            }
+            let nested = system.allocate_nested(CpuId(0), Request::frames(frames));
+            assert!(matches!(nested, Ok(Pfn(0)) | Err(AllocateError::Busy)));
+        });
+    }
 }
 
 #[test]

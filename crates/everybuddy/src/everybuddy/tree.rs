@@ -133,7 +133,7 @@ impl<'m, P: Platform> Trees<'m, P> {
 
     /// Returns the bit of a word in the masks of its tree.
     #[inline(always)]
-    const fn mask(&self, word: u32) -> u64 {
+    pub(super) const fn mask(&self, word: u32) -> u64 {
         1 << (word & self.last_word)
     }
 
@@ -324,7 +324,9 @@ impl<'m, P: Platform> Trees<'m, P> {
         let words = frames.div_ceil(WORD);
         let rest = words * WORD - frames;
         let split = header.split.get();
-        let at = find(!split & self.extent(), words, word_order(order))?;
+        let Some(at) = find(!split & self.extent(), words, word_order(order)) else {
+            return self.take_of_both(tree, header, frames, order);
+        };
         if rest == 0 {
             header.split.set(split | first(words) << at);
             return Some((first_word + at) * WORD);
@@ -466,13 +468,13 @@ impl<'m, P: Platform> Trees<'m, P> {
         frames < WORD && header.any.peek() != 0
     }
 
-    /// Returns `true` if a tree may be able to serve a request. A hint, exact if the caller knows that no CPU owns the
-    /// tree.
+    /// Returns `true` if a tree may be able to serve a request. A hint. If the caller knows that no CPU owns the tree,
+    /// it is exact for blocks.
     pub(crate) fn may_serve(&self, header: &Header<P>, frames: u32, order: Order) -> bool {
         let whole = !header.split.peek() & self.extent();
         frames < WORD && header.any.peek() != 0 && header.candidates(frames) != 0
             || header.inbox.load(Ordering::Relaxed) != 0
-            || whole != 0 && find(whole, frames.div_ceil(WORD), word_order(order)).is_some()
+            || whole != 0 && find(whole, (frames / WORD).max(1), word_order(order)).is_some()
     }
 
     /// Returns `true` if a tree may have a free frame. A hint, as [`may_serve`](Self::may_serve), which costs more.
@@ -636,6 +638,6 @@ impl<'m, P: Platform> Trees<'m, P> {
 
 /// Returns the order of a block in units of words.
 #[inline(always)]
-fn word_order(order: Order) -> Order {
+pub(super) fn word_order(order: Order) -> Order {
     Order::saturating((order.index() as u32).saturating_sub(WORD_ORDER))
 }

@@ -17,7 +17,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         let given = match result {
             Ok(given) => given,
             Err(AllocateError::Exhausted) => {
-                assert!(!self.can_serve(Order::ZERO));
+                assert!(!self.can_serve(1));
                 0
             }
             Err(error) => {
