@@ -418,8 +418,8 @@ impl<P: Platform> Shared<'_, P> {
         while self.trees.count() - start >= needed {
             let trees = start..start + needed;
             // Of the last tree, the run may need a part.
-            let whole = start..start + (frames >> self.trees.shift);
-            let may_be_free = whole.clone().all(|tree| {
+            let mut whole = start..start + (frames >> self.trees.shift);
+            let may_be_free = whole.all(|tree| {
                 self.trees.header(tree).is_some_and(|header| {
                     self.is_unowned(header);
                     self.trees.is_whole(header) || header.inbox.load(Ordering::Relaxed) != 0
@@ -458,9 +458,9 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     fn take_claimed(&self, first: u32, last: u32, wanted: Wanted) -> bool {
-        let headers = || (first..=last).filter_map(|tree| Some((tree, self.trees.header(tree)?)));
+        let headers = || (first..=last).filter_map(|tree| self.trees.header(tree));
         let parts = || self.trees.parts(first << self.trees.shift, wanted.frames);
-        for (tree, header) in headers() {
+        for (tree, header) in (first..=last).zip(headers()) {
             self.trees.collect(tree, header);
         }
         let is_free = |part: Part<'_, P>| {
@@ -469,7 +469,7 @@ impl<P: Platform> Shared<'_, P> {
         if !parts().all(is_free) {
             return false;
         }
-        for (_, header) in headers() {
+        for header in headers() {
             if self.trees.is_half_whole(header) {
                 header.dedicate(wanted.kind);
             }

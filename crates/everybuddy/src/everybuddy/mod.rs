@@ -46,7 +46,6 @@ mod local;
 mod range;
 mod refused;
 mod request;
-mod runs;
 mod slots;
 mod survey;
 #[cfg(test)]

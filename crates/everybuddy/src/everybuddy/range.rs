@@ -35,6 +35,47 @@ zero_cells! {
     }
 }
 
+impl<P: Platform> Part<'_, P> {
+    /// Turns free frames of a word into absent ones, as the owner.
+    fn withdraw(&self) {
+        let Part { header, word, .. } = self;
+        let split = header.split.get();
+        if split & self.mask == 0 {
+            // In this order: as in `Header::take`.
+            word.own.set(u64::MAX);
+            header.split.set(split | self.mask);
+        }
+        word.mark(self.frames, 0);
+        self.update();
+    }
+
+    /// Turns absent frames of a word into free ones, as the owner.
+    fn restore(&self) {
+        let Part { header, word, .. } = self;
+        word.mark(0, self.frames);
+        if word.own.get() == u64::MAX && word.foreign.load(Ordering::Relaxed) == 0 {
+            header.split.set(header.split.get() & !self.mask);
+            word.own.set(0);
+        }
+        self.update();
+    }
+
+    /// Writes the bits of a word in `any` and `absent`.
+    fn update(&self) {
+        let Part { header, word, .. } = self;
+        let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
+        let with = |masks: u64, is_set: bool| match is_set {
+            true => masks | self.mask,
+            false => masks & !self.mask,
+        };
+        header.any.set(with(header.any.get(), own & !foreign != 0));
+        header.fresh.set(with(header.fresh.get(), true));
+        header
+            .absent
+            .set(with(header.absent.get(), own & foreign != 0));
+    }
+}
+
 /// What a range of free frames becomes, or what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
@@ -196,7 +237,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
         for part in parts() {
             let (_, reserved) = self.absent_in(&part);
-            self.shared.trees.withdraw(&part);
+            part.withdraw();
             self.set_reserved(
                 &part,
                 match to {
@@ -242,7 +283,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         self.requests.refused.forget();
         for part in self.shared.trees.parts(run.0.0, run.1) {
             let (_, reserved) = self.absent_in(&part);
-            self.shared.trees.restore(&part);
+            part.restore();
             self.set_reserved(&part, reserved & !part.frames);
         }
         Ok(())

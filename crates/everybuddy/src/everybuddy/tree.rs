@@ -133,7 +133,7 @@ impl<'m, P: Platform> Trees<'m, P> {
 
     /// Returns the bit of a word in the masks of its tree.
     #[inline(always)]
-    pub(super) const fn mask(&self, word: u32) -> u64 {
+    const fn mask(&self, word: u32) -> u64 {
         1 << (word & self.last_word)
     }
 
@@ -311,7 +311,7 @@ impl<'m, P: Platform> Trees<'m, P> {
         self.take_of_whole(tree, header, frames, order)
     }
 
-    /// The same, of words that are not split.
+    /// The same, of words that are not split. Of a run of more than a word, the last one may be.
     #[inline]
     fn take_of_whole(
         &self,
@@ -320,23 +320,40 @@ impl<'m, P: Platform> Trees<'m, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        let first_word = tree * self.words_per_tree();
-        let words = frames.div_ceil(WORD);
-        let rest = words * WORD - frames;
-        let split = header.split.get();
-        let Some(at) = find(!split & self.extent(), words, word_order(order)) else {
-            return self.take_of_both(tree, header, frames, order);
+        let (words, rest) = (frames / WORD, first(frames % WORD));
+        let whole = !header.split.get() & self.extent();
+        let at = match find(whole, frames.div_ceil(WORD), word_order(order)) {
+            None if words != 0 => self.find_before_split(tree, whole, (words, rest), order)?,
+            found => found?,
         };
-        if rest == 0 {
-            header.split.set(split | first(words) << at);
-            return Some((first_word + at) * WORD);
+        let index = tree * self.words_per_tree() + at;
+        if rest != 0 {
+            let last = self.words.get((index + words) as usize)?;
+            header.take(self.mask(index + words), last, rest);
         }
-        let last = first_word + at + words - 1;
-        // In this order: as in `Header::take`.
-        self.words.get(last as usize)?.own.set(!first(WORD - rest));
-        header.split.set(split | first(words) << at);
-        header.has_free(self.mask(last));
-        Some((first_word + at) * WORD)
+        header.split.set(header.split.get() | first(words) << at);
+        Some(index * WORD)
+    }
+
+    /// Finds whole words of a tree before a split one whose first frames, `rest`, are free.
+    #[cold]
+    #[inline(never)]
+    fn find_before_split(
+        &self,
+        tree: u32,
+        whole: u64,
+        (words, rest): (u32, u64),
+        order: Order,
+    ) -> Option<u32> {
+        let run = first(words);
+        let mut starts = (0..self.words_per_tree()).step_by(word_order(order).frames() as usize);
+        starts.find(|at| {
+            let last = self
+                .words
+                .get((tree * self.words_per_tree() + at + words) as usize);
+            let has_rest = last.is_some_and(|last| last.free() & rest == rest);
+            rest != 0 && whole >> at & run == run && has_rest
+        })
     }
 
     /// Takes a block of less than a word of an own tree, as [`take`](Self::take) does. What is inline is the case that
@@ -595,49 +612,10 @@ impl<'m, P: Platform> Trees<'m, P> {
             header.merge(mask, word, own, absent);
         }
     }
-
-    /// Turns free frames of a word into absent ones, as the owner.
-    pub(crate) fn withdraw(&self, part: &Part<'_, P>) {
-        let Part { header, word, .. } = part;
-        let split = header.split.get();
-        if split & part.mask == 0 {
-            // In this order: as in `Header::take`.
-            word.own.set(u64::MAX);
-            header.split.set(split | part.mask);
-        }
-        word.mark(part.frames, 0);
-        self.update(part);
-    }
-
-    /// Turns absent frames of a word into free ones, as the owner.
-    pub(crate) fn restore(&self, part: &Part<'_, P>) {
-        let Part { header, word, .. } = part;
-        word.mark(0, part.frames);
-        if word.own.get() == u64::MAX && word.foreign.load(Ordering::Relaxed) == 0 {
-            header.split.set(header.split.get() & !part.mask);
-            word.own.set(0);
-        }
-        self.update(part);
-    }
-
-    /// Writes the bits of a word in `any` and `absent`.
-    fn update(&self, part: &Part<'_, P>) {
-        let Part { header, word, .. } = part;
-        let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
-        let with = |masks: u64, is_set: bool| match is_set {
-            true => masks | part.mask,
-            false => masks & !part.mask,
-        };
-        header.any.set(with(header.any.get(), own & !foreign != 0));
-        header.fresh.set(with(header.fresh.get(), true));
-        header
-            .absent
-            .set(with(header.absent.get(), own & foreign != 0));
-    }
 }
 
 /// Returns the order of a block in units of words.
 #[inline(always)]
-pub(super) fn word_order(order: Order) -> Order {
+fn word_order(order: Order) -> Order {
     Order::saturating((order.index() as u32).saturating_sub(WORD_ORDER))
 }
