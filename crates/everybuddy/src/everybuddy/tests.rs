@@ -535,6 +535,10 @@ fn a_free_far_beyond_the_span_is_foreign() {
                 assert_eq!(system.free_nested(CpuId(0), block), Err(FreeError::Foreign));
             }
         }
+        for frames in [2, u32::MAX] {
+            let run = Release::frames(Pfn(4095), frames);
+            assert_eq!(system.free(&mut cpu, run), Err(FreeError::Foreign));
+        }
     });
 }
 

@@ -401,3 +401,24 @@ fn a_tree_for_large_blocks_replaces_the_one_before_although_it_is_lower() {
         assert_eq!(small(), 7);
     });
 }
+
+#[test]
+fn a_run_of_a_tree_and_a_part_leaves_what_is_known_of_the_rest() {
+    const TREE: u32 = 256;
+    with_system((4 * TREE, 0), 2, (Some(TREE), 9), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        fill(system, &mut zero);
+        // The other CPU keeps this frame, in the last tree of the run, which the CPU owns.
+        let kept = Release::frame(Pfn(3 * TREE + 69));
+        system.free(&mut one, kept).unwrap();
+        let frames = TREE + 64;
+        let run = Release::frames(Pfn(2 * TREE), frames);
+        system.free(&mut zero, run).unwrap();
+        let movable = Request::frames(frames).with_class(Class::Movable);
+        assert_eq!(system.allocate(&mut zero, movable), Ok(Pfn(2 * TREE)));
+        let [first, last] = [2, 3].map(|tree| &system.shared.trees.headers[tree]);
+        assert!(first.is_for(Kind::Movable) && last.is_for(Kind::Staying));
+        assert_eq!(last.kept.load(Ordering::Relaxed), 1);
+    });
+}
