@@ -221,7 +221,8 @@ impl<P: Platform> Shared<'_, P> {
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
     ///
-    /// A small request leaves trees to the CPUs that kept them, as long as others with the same fill level serve.
+    /// A small request leaves trees to the CPUs that kept them, as long as others with the same fill level serve. It uses
+    /// a wholly free tree only if no tree in use has a wholly free word.
     pub(crate) fn search(
         &self,
         id: u32,
@@ -287,7 +288,7 @@ impl<P: Platform> Shared<'_, P> {
         (fill, any): (Fill, bool),
     ) -> Found {
         let mut elsewhere = false;
-        let mut left = None;
+        let (mut left, mut unused) = (None, None);
         for group in groups.start.max(first / GROUP)..groups.end {
             let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
             let below = bit_runs::first(first.saturating_sub(group * GROUP));
@@ -316,18 +317,22 @@ impl<P: Platform> Shared<'_, P> {
                     left = left.or(Some((tree, header)));
                     continue;
                 }
+                if fill == Fill::Whole && self.trees.is_unused(header) {
+                    unused = unused.or(Some((tree, header)));
+                    continue;
+                }
                 match self.take_unowned(id, (tree, header), wanted, any) {
                     Found::Nothing(busy) => elsewhere |= busy,
                     found => return found,
                 }
             }
         }
-        // Of the trees that are left to other CPUs, only the first one is tried here. The last pass tries all of them.
-        let found = left.map(|left| self.take_unowned(id, left, wanted, any));
-        match found {
-            Some(found @ Found::Taken(..)) => found,
-            _ => Found::Nothing(elsewhere),
-        }
+        // Of the trees that are left to other CPUs, and of the wholly free ones, only the first one is tried here. The
+        // last pass tries all of them.
+        let last = [left, unused].into_iter().flatten();
+        let mut found = last.map(|tree| self.take_unowned(id, tree, wanted, any));
+        let taken = found.find(|found| matches!(found, Found::Taken(..)));
+        taken.unwrap_or(Found::Nothing(elsewhere))
     }
 
     /// Claims a tree and takes a block of it.

@@ -513,7 +513,12 @@ impl<'m, P: Platform> Trees<'m, P> {
 
     /// Returns `true` if a tree is for frames of a kind, or wholly free. A hint, like [`may_serve`](Self::may_serve).
     pub(crate) fn suits(&self, header: &Header<P>, kind: Kind) -> bool {
-        header.is_for(kind) || header.split.peek() & self.extent() == 0
+        header.is_for(kind) || self.is_unused(header)
+    }
+
+    /// Returns `true` if a tree is wholly free. A hint, like [`may_serve`](Self::may_serve).
+    pub(crate) fn is_unused(&self, header: &Header<P>) -> bool {
+        header.split.peek() & self.extent() == 0
     }
 
     /// Returns `true` if at least half of the words of an own tree are wholly free. A request that takes a block of

@@ -548,3 +548,40 @@ fn a_wholly_free_tree_is_left_to_no_cpu() {
         }
     });
 }
+
+/// Three CPUs allocate half of the words of trees 1, 2 and 3, one tree each, and park. All other trees are wholly free.
+#[test]
+fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() {
+    with_system((8 * TREE, 0), 3, (Some(TREE), 10), |system| {
+        let set = NativeCpus::new(3);
+        let mut cpus = [0, 1, 2].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        for frame in 0..TREE {
+            assert_eq!(
+                system.allocate(&mut cpus[0], Request::FRAME),
+                Ok(Pfn(frame))
+            );
+        }
+        for (cpu, tree) in cpus.iter_mut().zip([1, 2, 3]) {
+            for frame in tree * TREE..tree * TREE + TREE / 2 {
+                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+            }
+        }
+        for frame in 0..TREE {
+            system
+                .free(&mut cpus[0], Release::frame(Pfn(frame)))
+                .unwrap();
+        }
+        for cpu in &mut cpus {
+            system.park(cpu);
+        }
+        let mut next = || system.allocate(&mut cpus[1], Request::FRAME).unwrap().0 / TREE;
+        // The CPU's own tree comes before those that are left to other CPUs, and these before wholly free ones.
+        for tree in [2, 1, 3] {
+            for _ in 0..TREE / 2 {
+                assert_eq!(next(), tree);
+            }
+        }
+        assert_eq!(next(), 0);
+        system.check(&mut cpus[1]).unwrap();
+    });
+}
