@@ -221,8 +221,8 @@ impl<P: Platform> Shared<'_, P> {
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
     ///
-    /// A small request leaves trees to the CPUs that kept them, as long as others with the same fill level serve. It uses
-    /// a wholly free tree only if no tree in use has a wholly free word.
+    /// A small request leaves trees to the CPUs that kept them, as long as others with the same fill level serve. It
+    /// uses a wholly free tree only if no tree in use has a wholly free word.
     pub(crate) fn search(
         &self,
         id: u32,
