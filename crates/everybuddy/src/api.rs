@@ -327,11 +327,12 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// possible. No block is smaller than `least`, except that the last one is cut to length. Writes the runs to `out`
     /// and returns their number.
     ///
-    /// Larger blocks come first. One call allocates at most `out.len()` blocks.
+    /// Larger blocks come first. Blocks that are busy are passed over: smaller ones serve instead. One call allocates at
+    /// most `out.len()` blocks.
     ///
     /// # Errors
-    /// Those of [`allocate`](Self::allocate); [`Exhausted`](AllocateError::Exhausted) also if `out` is too short. Then
-    /// nothing is allocated.
+    /// Those of [`allocate`](Self::allocate); [`Exhausted`](AllocateError::Exhausted) also if `out` is too short.
+    /// [`Busy`](AllocateError::Busy) if one of the blocks that were tried was busy. Then nothing is allocated.
     #[cold]
     fn allocate_runs(
         &self,

@@ -79,6 +79,8 @@ impl Runs<'_> {
         let mut left = frames;
         // The largest order that has not failed yet. Larger orders are not tried again.
         let mut most = self.max_order;
+        // What the failed requests mean together: if one may succeed later, so may all of them.
+        let mut failure = AllocateError::Exhausted;
         loop {
             let place = out.get_mut(*taken).ok_or(AllocateError::Exhausted)?;
             let most_frames = most.frames();
@@ -101,11 +103,15 @@ impl Runs<'_> {
                         return Ok(());
                     }
                 }
-                Err(AllocateError::Exhausted) => {
+                Err(error @ (AllocateError::Exhausted | AllocateError::Busy)) => {
+                    // Another CPU may have the block, and smaller ones may be free all the same.
+                    if error == AllocateError::Busy {
+                        failure = error;
+                    }
                     // A run of this length needs a block of the order that covers it.
                     let failed = Order::covering(asked).unwrap_or(most).min(most);
                     if failed <= least {
-                        return Err(AllocateError::Exhausted);
+                        return Err(failure);
                     }
                     most = failed.down();
                 }
@@ -168,6 +174,38 @@ mod tests {
             allocate(&mut [0, 0, 0, 3], 21, 0, 4),
             Ok(std::vec![8, 8, 5])
         );
+    }
+
+    /// Allocates 7 frames from a system in which blocks of more than `free` frames are busy, and others of less than
+    /// `least` frames exhausted.
+    fn allocate_busy(free: u32, least: u32) -> Result<Vec<u32>, AllocateError> {
+        let mut out = [Run::default(); 9];
+        let result = Runs {
+            max_order: Order::new(3).unwrap(),
+            call: &mut |call| match call {
+                RunCall::Allocate(request) => match request.size.extent().frames() {
+                    frames if frames > free => Err(AllocateError::Busy),
+                    frames if frames < least => Err(AllocateError::Exhausted),
+                    _ => Ok(Pfn(0)),
+                },
+                RunCall::Free(run) => Ok(run.start),
+            },
+        }
+        .allocate(7, Order::ZERO, &mut out);
+        result.map(|runs| out[..runs].iter().map(|run| run.frames).collect())
+    }
+
+    #[test]
+    fn smaller_blocks_serve_while_larger_ones_are_busy() {
+        assert_eq!(allocate_busy(2, 1), Ok(std::vec![2, 2, 2, 1]));
+        assert_eq!(allocate_busy(0, 1), Err(AllocateError::Busy));
+        let error = Err(AllocateError::Busy);
+        assert_eq!(
+            allocate_busy(2, 2),
+            error,
+            "the larger blocks may be free later"
+        );
+        assert_eq!(allocate_busy(7, 8), Err(AllocateError::Exhausted));
     }
 
     #[test]

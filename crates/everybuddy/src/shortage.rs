@@ -94,7 +94,10 @@ impl fmt::Display for Shortage {
             Reason::Lists => "enough frames are free, but some are in per-CPU lists or queues",
             Reason::Fragmentation => "enough frames are free, but not in one block",
         };
-        writeln!(f, "cannot allocate {} frames: {reason}", self.frames())?;
+        match self.frames() {
+            1 => writeln!(f, "cannot allocate a frame: {reason}")?,
+            frames => writeln!(f, "cannot allocate {frames} frames: {reason}")?,
+        }
         write!(f, "  free: {} frames", self.free.free_frames())?;
         match self.largest() {
             Some(largest) => writeln!(f, ", the largest block has order {largest}")?,
