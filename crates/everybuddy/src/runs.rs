@@ -11,7 +11,7 @@
 
 use crate::error::AllocateError;
 use crate::frame::{Order, Pfn};
-use crate::request::{Release, Request};
+use crate::request::{Flags, Release, Request};
 
 /// Frames that follow each other. An array of them can be shared with C.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,11 @@ impl Runs<'_> {
             let request = match whole {
                 true => Request::frames(left),
                 false => Request::order(most),
+            };
+            // The call has waited for the other CPUs already. It does not wait again for each smaller block.
+            let request = match failure {
+                AllocateError::Busy => request.with_flags(Flags::NO_WAIT),
+                _ => request,
             };
             let asked = if whole { left } else { most_frames };
             match (self.call)(RunCall::Allocate(request)) {
@@ -177,14 +182,18 @@ mod tests {
     }
 
     /// Allocates 7 frames from a system in which blocks of more than `free` frames are busy, and others of less than
-    /// `least` frames exhausted.
+    /// `least` frames exhausted. Checks that only one request that waits is busy.
     fn allocate_busy(free: u32, least: u32) -> Result<Vec<u32>, AllocateError> {
         let mut out = [Run::default(); 9];
+        let mut waits = 0;
         let result = Runs {
             max_order: Order::new(3).unwrap(),
             call: &mut |call| match call {
                 RunCall::Allocate(request) => match request.size.extent().frames() {
-                    frames if frames > free => Err(AllocateError::Busy),
+                    frames if frames > free => {
+                        waits += u32::from(!request.flags.contains(Flags::NO_WAIT));
+                        Err(AllocateError::Busy)
+                    }
                     frames if frames < least => Err(AllocateError::Exhausted),
                     _ => Ok(Pfn(0)),
                 },
@@ -192,6 +201,7 @@ mod tests {
             },
         }
         .allocate(7, Order::ZERO, &mut out);
+        assert_eq!(waits, u32::from(free < 7), "{free} {least}");
         result.map(|runs| out[..runs].iter().map(|run| run.frames).collect())
     }
 

@@ -574,6 +574,13 @@ fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() 
         for cpu in &mut cpus {
             system.park(cpu);
         }
+        // A block of a word is taken of the lowest tree that has one.
+        let word = Order::new(6).unwrap();
+        let block = system.allocate(&mut cpus[2], Request::order(word));
+        assert_eq!(block, Ok(Pfn(0)));
+        let block = Release::block(crate::Block::new(Pfn(0), word));
+        system.free(&mut cpus[2], block).unwrap();
+        system.park(&mut cpus[2]);
         let mut next = || system.allocate(&mut cpus[1], Request::FRAME).unwrap().0 / TREE;
         // The CPU's own tree comes before those that are left to other CPUs, and these before wholly free ones.
         for tree in [2, 1, 3] {
