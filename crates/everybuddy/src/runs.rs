@@ -219,6 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn each_request_is_for_less_than_the_one_that_failed() {
+        let mut asked = Vec::new();
+        let result = Runs {
+            max_order: Order::TEN,
+            call: &mut |call| {
+                if let RunCall::Allocate(request) = call {
+                    asked.push(request.size.extent().frames());
+                }
+                Err(AllocateError::Exhausted)
+            },
+        }
+        .allocate(21, Order::ZERO, &mut [Run::default()]);
+        assert_eq!(result, Err(AllocateError::Exhausted));
+        assert_eq!(asked, [21, 16, 8, 4, 2, 1]);
+    }
+
+    #[test]
     fn a_failed_allocation_changes_nothing() {
         let exhausted = Err(AllocateError::Exhausted);
         assert_eq!(allocate(&mut [9, 0, 1, 0], 7, 0, 3), exhausted, "no room");
@@ -226,6 +243,11 @@ mod tests {
             allocate(&mut [9, 0, 1, 0], 7, 1, 9),
             exhausted,
             "pieces too small"
+        );
+        assert_eq!(
+            allocate(&mut [9, 9, 0, 0], 3, 2, 9),
+            exhausted,
+            "the rest, too, is part of no smaller block"
         );
         assert_eq!(allocate(&mut [2, 0, 1, 0], 7, 0, 9), exhausted, "memory");
         let largest = Order::new(3).unwrap();

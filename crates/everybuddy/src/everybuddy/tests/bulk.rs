@@ -130,3 +130,16 @@ fn a_bulk_of_blocks_of_several_trees_takes_none_from_the_current_tree() {
         assert_eq!(system.check(cpu).unwrap().free, 0);
     });
 }
+
+#[test]
+fn a_frame_that_is_freed_with_no_other_one_of_its_word_enters_the_list() {
+    with_system((1024, 0), 1, (Some(256), 6), |system| {
+        let set = NativeCpus::new(1);
+        let cpu = &mut set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut out = [Pfn(0); 200];
+        assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
+        let freed = [3, 70, 71, 135].map(|frame| Release::frame(Pfn(frame)));
+        system.free_bulk(cpu, &freed).unwrap();
+        assert!(system.locals[0].entries().eq([3, 135]));
+    });
+}

@@ -213,6 +213,12 @@ fn searches_that_find_no_block_of_the_size_become_rare() {
         }
         assert!(pauses.iter().take(14).all(|pause| *pause == 0));
         assert!(pauses.iter().any(|pause| *pause >= 4), "{pauses:?}");
+        // With the next shortage, they are frequent again.
+        fitting.begin();
+        for _ in 0..14 {
+            assert_eq!(fitting.paused(), 0);
+            system.allocate(cpu, Request::FRAME).unwrap();
+        }
     });
 }
 

@@ -281,3 +281,17 @@ fn returned_frames_of_a_word_are_announced_together() {
         assert_eq!((given, error), (1, AllocateError::Exhausted));
     });
 }
+
+/// Also in the word whose frames the CPU keeps.
+#[test]
+fn a_run_is_announced_at_once() {
+    for (start, words) in [(8, 1), (WORD + 8, 2)] {
+        with_kept(Class::Unmovable, |system, zero, one| {
+            let run = Release::frames(Pfn(start), 2);
+            system.free(one, run).unwrap();
+            assert_eq!(inbox(system, 0), words);
+            let hasty = Request::frames(2).with_flags(Flags::NO_WAIT);
+            assert_eq!(system.allocate(zero, hasty), Ok(Pfn(start)));
+        });
+    }
+}

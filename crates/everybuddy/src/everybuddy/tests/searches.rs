@@ -248,3 +248,101 @@ fn a_smaller_block_is_found_below_trees_that_larger_ones_have_used() {
         assert_eq!(system.allocate(cpu, block(8)), Ok(Pfn(4 * TREE)));
     });
 }
+
+#[test]
+fn a_search_that_continues_passes_over_no_tree_of_the_next_groups() {
+    with_groups((3 * GROUP_FRAMES, 1), |system, cpus| {
+        let cpu = &mut cpus[0];
+        // The trees from 70 on, to the end of the second group.
+        let taken = FrameRange::new(70 * u64::from(WORD), 58 * u64::from(WORD));
+        system.allocate_at(cpu, taken).unwrap();
+        let word = Request::order(Order::new(6).unwrap());
+        for tree in (0..70).chain(128..192) {
+            assert_eq!(system.allocate(cpu, word), Ok(Pfn(tree * WORD)));
+        }
+    });
+}
+
+/// Another CPU frees a large block in an own tree, after a request did not find one there: since no own tree may have
+/// one, or since the only one that may has too few free frames.
+#[test]
+fn what_other_cpus_free_is_found_when_the_trees_above_are_used_up() {
+    const TREE: u32 = 4 * WORD;
+    for is_partly_free in [false, true] {
+        with_system((32 * TREE, 0), 2, (Some(TREE), 8), |system| {
+            let set = NativeCpus::new(2);
+            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+            let block = Request::order(Order::new(8).unwrap());
+            let mut next = || system.allocate(&mut zero, block).unwrap().0 / TREE;
+            assert_eq!([(); 4].map(|()| next()), [0, 1, 2, 3]);
+            let mut freed = (TREE, TREE);
+            if is_partly_free {
+                system
+                    .free(&mut one, Release::frames(Pfn(TREE), 2))
+                    .unwrap();
+                freed = (TREE + 2, TREE - 2);
+                // As after a free of this CPU: the own trees are searched again.
+                system.locals[0].place(Kind::Staying).has_more();
+                assert_eq!(next(), 4);
+            }
+            let freed = Release::frames(Pfn(freed.0), freed.1);
+            system.free(&mut one, freed).unwrap();
+            let above = if is_partly_free { 5 } else { 4 };
+            for tree in above..32 {
+                assert_eq!(next(), tree);
+            }
+            assert_eq!(next(), 1);
+            system.check(&mut zero).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_request_that_does_not_wait_is_busy_because_of_any_window() {
+    // Two groups and two windows, one for each eight CPUs.
+    for (owner, asker, tree) in [(0, 8, 100), (8, 0, 5), (0, 8, 5), (8, 0, 100)] {
+        with_groups((2 * GROUP_FRAMES, 16), |system, cpus| {
+            for _ in 0..2 * GROUP_FRAMES {
+                system.allocate(&mut cpus[3], now()).unwrap();
+            }
+            system.park(&mut cpus[3]);
+            for frame in 0..4 {
+                let free = Release::frames(Pfn(tree * WORD + frame), 1);
+                system.free(&mut cpus[owner], free).unwrap();
+            }
+            assert!(system.locals[owner].own_trees().eq([tree]));
+            let busy = Err(AllocateError::Busy);
+            assert_eq!(system.allocate(&mut cpus[asker], now()), busy);
+            let nested = system.allocate_nested(CpuId(asker as u16), now());
+            assert_eq!(nested, busy);
+        });
+    }
+}
+
+/// A small request may have used the tree of the large blocks.
+#[test]
+fn a_tree_for_large_blocks_replaces_none_from_which_frames_are_allocated() {
+    // 64 trees for seven CPUs, each of which owns at most eight.
+    with_system((1 << 18, 0), 7, (None, 10), |system| {
+        let set = NativeCpus::new(7);
+        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        for _ in 0..8 * 4096 {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        let local = system.local(CpuId(0)).unwrap();
+        let mut large = || system.allocate(&mut cpu, Request::order(Order::TEN));
+        assert_eq!(large(), Ok(Pfn(8 * 4096)));
+        let place = local.place(Kind::Staying);
+        assert_eq!(place.large.get(), 8);
+        place.current.set(8);
+        for block in 1..5 {
+            assert_eq!(large(), Ok(Pfn(8 * 4096 + block * 1024)));
+        }
+        assert!(
+            [8, 9]
+                .iter()
+                .all(|tree| local.own_trees().any(|own| own == *tree))
+        );
+        assert_eq!(local.own_trees().count(), 8);
+    });
+}
