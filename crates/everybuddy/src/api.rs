@@ -327,8 +327,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// possible. No block is smaller than `least`, except that the last one is cut to length. Writes the runs to `out`
     /// and returns their number.
     ///
-    /// Larger blocks come first. Smaller ones serve instead of those that are busy. The call waits for other CPUs at
-    /// most once. It allocates at most `out.len()` blocks.
+    /// Larger blocks come first. Smaller ones serve instead of those that are busy. After a request that waited for
+    /// other CPUs in vain, the call does not wait again. It allocates at most `out.len()` blocks.
     ///
     /// # Errors
     /// Those of [`allocate`](Self::allocate); [`Exhausted`](AllocateError::Exhausted) also if `out` is too short.

@@ -82,7 +82,7 @@ impl Runs<'_> {
         // What the failed requests mean together: if one may succeed later, so may all of them.
         let mut failure = AllocateError::Exhausted;
         loop {
-            let place = out.get_mut(*taken).ok_or(AllocateError::Exhausted)?;
+            let place = out.get_mut(*taken).ok_or(failure)?;
             let most_frames = most.frames();
             // What is left, as one run; or the largest block that is not larger than what is left.
             let whole = left <= most_frames;
@@ -182,8 +182,8 @@ mod tests {
     }
 
     /// Allocates 7 frames from a system in which blocks of more than `free` frames are busy, and others of less than
-    /// `least` frames exhausted. Checks that only one request that waits is busy.
-    fn allocate_busy(free: u32, least: u32) -> Result<Vec<u32>, AllocateError> {
+    /// `least` frames exhausted, in up to `places` runs. Checks that only one request that waits is busy.
+    fn allocate_busy(free: u32, least: u32, places: usize) -> Result<Vec<u32>, AllocateError> {
         let mut out = [Run::default(); 9];
         let mut waits = 0;
         let result = Runs {
@@ -200,22 +200,23 @@ mod tests {
                 RunCall::Free(run) => Ok(run.start),
             },
         }
-        .allocate(7, Order::ZERO, &mut out);
+        .allocate(7, Order::ZERO, &mut out[..places]);
         assert_eq!(waits, u32::from(free < 7), "{free} {least}");
         result.map(|runs| out[..runs].iter().map(|run| run.frames).collect())
     }
 
     #[test]
     fn smaller_blocks_serve_while_larger_ones_are_busy() {
-        assert_eq!(allocate_busy(2, 1), Ok(std::vec![2, 2, 2, 1]));
-        assert_eq!(allocate_busy(0, 1), Err(AllocateError::Busy));
+        assert_eq!(allocate_busy(2, 1, 9), Ok(std::vec![2, 2, 2, 1]));
+        assert_eq!(allocate_busy(0, 1, 9), Err(AllocateError::Busy));
         let error = Err(AllocateError::Busy);
         assert_eq!(
-            allocate_busy(2, 2),
+            allocate_busy(2, 2, 9),
             error,
             "the larger blocks may be free later"
         );
-        assert_eq!(allocate_busy(7, 8), Err(AllocateError::Exhausted));
+        assert_eq!(allocate_busy(2, 1, 3), error, "a larger block would fit");
+        assert_eq!(allocate_busy(7, 8, 9), Err(AllocateError::Exhausted));
     }
 
     #[test]

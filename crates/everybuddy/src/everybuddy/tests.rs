@@ -14,6 +14,7 @@ mod aged;
 mod asked;
 mod border;
 mod bulk;
+mod claimed;
 mod details;
 mod fitting;
 mod kept;

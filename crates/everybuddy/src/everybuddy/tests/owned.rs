@@ -8,10 +8,10 @@ use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
 use crate::request::Flags;
 
 /// The frames of a tree here: 16 words.
-const TREE: u32 = 1024;
+pub(super) const TREE: u32 = 1024;
 
 /// Calls `body` with a CPU that may own seven of eight trees, after it allocated the first six.
-fn with_six_trees(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>)) {
+pub(super) fn with_six_trees(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>)) {
     with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim(CpuId(0)).unwrap();
@@ -23,7 +23,7 @@ fn with_six_trees(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoPr
     });
 }
 
-fn owns(system: &OwnedTrees<'_, Native>, tree: u32) -> bool {
+pub(super) fn owns(system: &OwnedTrees<'_, Native>, tree: u32) -> bool {
     system.locals[0].own_trees().any(|own| own == tree)
 }
 
@@ -590,114 +590,5 @@ fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() 
         }
         assert_eq!(next(), 0);
         system.check(&mut cpus[1]).unwrap();
-    });
-}
-
-#[test]
-fn a_wholly_free_tree_is_used_before_one_with_few_free_frames() {
-    with_system((4 * TREE, 0), 1, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
-        for _ in 0..4 * TREE {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
-        for (start, frames) in [(5, 1), (2 * TREE, TREE)] {
-            let run = Release::frames(Pfn(start), frames);
-            system.free(&mut cpu, run).unwrap();
-        }
-        system.drain(&mut cpu);
-        assert!(!system.locals[0].fitting.is_on());
-        let next = system.allocate(&mut cpu, Request::FRAME);
-        assert_eq!(next, Ok(Pfn(2 * TREE)));
-        system.check(&mut cpu).unwrap();
-    });
-}
-
-#[test]
-fn a_lower_tree_is_claimed_only_if_it_is_partly_free() {
-    // Of 16 words.
-    for (words, expected) in [(3, 6 * TREE + 1), (4, 0)] {
-        with_six_trees(|system, cpu| {
-            system.drain(cpu);
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(6 * TREE)));
-            let frames = (0..words).map(|word| Release::frames(Pfn(word * WORD), 1));
-            for free in frames {
-                // By count: it enters no list.
-                system.free(cpu, free).unwrap();
-                system.locals[0].freed.set(7);
-            }
-            assert!(system.locals[0].own_trees().eq([6]));
-            system.locals[0].place(Kind::Staying).start_over();
-            let next = system.allocate(cpu, Request::FRAME);
-            assert_eq!(next, Ok(Pfn(expected)), "{words} words");
-        });
-    }
-}
-
-/// However often: by one word, and by several.
-#[test]
-fn frees_of_what_is_not_allocated_take_no_tree_over() {
-    for frames in [1, 2 * WORD] {
-        with_six_trees(|system, cpu| {
-            system.drain(cpu);
-            for _ in 0..10 {
-                let run = Release::frames(Pfn(7 * TREE), frames);
-                assert_eq!(system.free(cpu, run), Err(FreeError::NotAllocated));
-            }
-            assert_eq!(system.locals[0].own_trees().count(), 0);
-        });
-    }
-}
-
-#[test]
-fn a_tree_is_kept_after_four_frees_in_a_row_unless_a_request_is_pending() {
-    for frames in [1, 2 * WORD] {
-        with_six_trees(|system, cpu| {
-            let mut free = |start| {
-                // By count: a run enters no list.
-                let run = Release::frames(Pfn(start), frames);
-                system.free(cpu, run).unwrap();
-            };
-            let local = &system.locals[0];
-            let pending = |is_pending| {
-                let count = u32::from(is_pending);
-                system.requests.count.store(count, Ordering::Relaxed);
-                local.close();
-            };
-            local.release_all(&system.shared);
-            // Each time anew.
-            for tree in 0..2 {
-                for run in 0..4 {
-                    assert!(!owns(system, tree));
-                    free(tree * TREE + run * frames);
-                }
-                assert!(owns(system, tree));
-            }
-            local.release_all(&system.shared);
-            for run in 0..3 {
-                free(TREE + (4 + run) * frames);
-            }
-            assert!(!owns(system, 1));
-            pending(true);
-            for run in 0..6 {
-                free(2 * TREE + run * frames);
-            }
-            assert_eq!(local.own_trees().count(), 0);
-            pending(false);
-        });
-    }
-}
-
-#[test]
-fn only_parts_of_words_move_the_first_fit_point() {
-    with_six_trees(|system, cpu| {
-        system.drain(cpu);
-        system.allocate(cpu, Request::FRAME).unwrap();
-        let place = system.locals[0].place(Kind::Staying);
-        for (frames, passed) in [(WORD, 0), (WORD / 2, WORD / 2)] {
-            let run = Release::frames(Pfn(frames * 2), frames);
-            system.free(cpu, run).unwrap();
-            assert_eq!(place.passed.get(), passed);
-        }
     });
 }
