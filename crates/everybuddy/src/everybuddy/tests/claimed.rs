@@ -1,4 +1,4 @@
-//! Which trees a CPU claims, and which it keeps after frees.
+//! Which trees a CPU claims, and after which frees it keeps them.
 
 use super::owned::{TREE, owns, with_six_trees};
 use super::*;
@@ -103,8 +103,11 @@ fn a_tree_is_kept_after_four_frees_in_a_row_unless_a_request_is_pending() {
 fn only_parts_of_words_move_the_first_fit_point() {
     with_six_trees(|system, cpu| {
         system.drain(cpu);
-        system.allocate(cpu, Request::FRAME).unwrap();
+        let point = system.allocate(cpu, Request::FRAME).unwrap();
         let place = system.locals[0].place(Kind::Staying);
+        // The frame at the point is not below it. By count: it enters no list.
+        system.free(cpu, Release::frames(point, 1)).unwrap();
+        assert_eq!((place.point.get(), place.passed.get()), (point.0, 0));
         for (frames, passed) in [(WORD, 0), (WORD / 2, WORD / 2)] {
             let run = Release::frames(Pfn(frames * 2), frames);
             system.free(cpu, run).unwrap();

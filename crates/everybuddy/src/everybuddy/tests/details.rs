@@ -422,3 +422,71 @@ fn a_run_of_a_tree_and_a_part_leaves_what_is_known_of_the_rest() {
         assert_eq!(last.kept.load(Ordering::Relaxed), 1);
     });
 }
+
+/// In the search while a CPU owns all trees.
+#[test]
+fn a_block_of_several_own_trees_may_be_the_last_one() {
+    with_system((6 * TREE, 0), 1, (Some(TREE), 8), |system| {
+        let (shared, order) = (&system.shared, Order::new(8).unwrap());
+        let last = shared.trees.count() - 1;
+        assert!(shared.claim_all(1, 0, last, 0));
+        let take = |frames| {
+            let kind = Kind::Staying;
+            shared.take_own_trees(request::Wanted {
+                frames,
+                order,
+                kind,
+            })
+        };
+        let taken = [2 * TREE, TREE + 1, 2 * TREE, TREE + 1].map(take);
+        assert_eq!(taken, [Some(0), Some(2 * TREE), Some(4 * TREE), None]);
+        shared.release_all(0, last);
+    });
+}
+
+#[test]
+fn a_request_that_waits_is_busy_where_a_tree_stays_claimed() {
+    two(TREE, TREE, |system, zero, _| {
+        let owner = &system.shared.trees.headers[0].owner;
+        owner.store(local::NESTED, Ordering::Relaxed);
+        let busy = system.allocate(zero, Request::FRAME);
+        assert_eq!(busy, Err(AllocateError::Busy));
+        assert_eq!(system.requests.refused.order(), None);
+        owner.store(0, Ordering::Relaxed);
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(0)));
+    });
+}
+
+/// Otherwise it would own them while another request, whose epoch it acknowledged, is still pending.
+#[test]
+fn a_cpu_that_asked_keeps_no_tree_that_it_claimed_meanwhile() {
+    two(4 * TREE, TREE, |system, _, _| {
+        let (local, shared) = (&system.locals[0], &system.shared);
+        system.with_all_drained(local, |all_drained| {
+            assert!(all_drained);
+            let header = &shared.trees.headers[2];
+            assert!(shared.claim(header, local.id));
+            local.adopt(shared, 2, header, Kind::Staying);
+        });
+        assert_eq!(local.own_trees().count(), 0);
+        assert!(shared.is_unowned(&shared.trees.headers[2]));
+    });
+}
+
+#[test]
+fn a_hit_looks_at_all_split_words_before_whole_ones() {
+    with_own_tree(|system, cpu| {
+        for frame in 0..2 * WORD {
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+        }
+        assert_eq!(system.allocate(cpu, block(1)), Ok(Pfn(2 * WORD)));
+        // The first word has a free frame, but no pair. By count: it enters no list.
+        for (start, frames) in [(1, 1), (WORD + 4, 2)] {
+            let run = Release::frames(Pfn(start), frames);
+            system.free(cpu, run).unwrap();
+        }
+        for start in [WORD + 4, 2 * WORD + 2] {
+            assert_eq!(system.allocate(cpu, block(1)), Ok(Pfn(start)));
+        }
+    });
+}

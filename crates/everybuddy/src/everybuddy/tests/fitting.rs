@@ -223,6 +223,21 @@ fn searches_that_find_no_block_of_the_size_become_rare() {
 }
 
 #[test]
+fn a_pause_has_at_most_1024_requests() {
+    // Sixteen pairs in every other word.
+    let pairs = (0..400 * 16).map(|pair| (pair / 16 * 128 + pair % 16 * 4, 2));
+    let free: Vec<_> = pairs.collect();
+    with_free_runs((400, 128), &free, |system, cpu| {
+        let fitting = &system.local(CpuId(0)).unwrap().fitting;
+        let pauses = (0..8000).map(|_| {
+            system.allocate(cpu, Request::FRAME).unwrap();
+            fitting.paused()
+        });
+        assert_eq!(pauses.max(), Some(1024));
+    });
+}
+
+#[test]
 fn searches_that_find_nothing_do_not_become_rare() {
     with_free_runs((4, 256), &[], |system, cpu| {
         for frame in 0..20 {

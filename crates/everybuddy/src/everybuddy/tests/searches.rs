@@ -102,6 +102,9 @@ fn windows_cover_all_groups_once() {
     let windows = Windows::new(4160, 128);
     let homes: Vec<u32> = (0..128).map(|cpu| windows.home(cpu)).collect();
     assert!(homes.iter().zip(0..).all(|(home, cpu)| *home == cpu / 8));
+    // Also if each window is a group.
+    let windows = Windows::new(4 * foreign::GROUP, 32);
+    assert_eq!([0, 8, 16, 31].map(|cpu| windows.home(cpu)), [0, 1, 2, 3]);
 }
 
 #[test]
