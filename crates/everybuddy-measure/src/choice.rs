@@ -114,6 +114,9 @@ fn explain(text: &str, error: SpecError) -> Error {
             let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
             let list = format!("the systems are {}", names.join(", "));
             match nearest(name, &names) {
+                _ if name.is_empty() => {
+                    "write names with a comma between them, as in bs,lbs-31".to_string()
+                }
                 Some(near) => format!("did you mean `{near}`? {list}"),
                 None => list,
             }
@@ -197,6 +200,7 @@ mod tests {
         assert!(message("BS").contains("did you mean `bs`?"));
         assert!(!message("jemalloc").contains("did you mean"));
         assert!(message("jemalloc").contains("linux-6"));
+        assert!(message("").contains("help: write names with a comma between them"));
         let not_taken = message("bs+batch=3");
         assert!(not_taken.contains("it takes order, zone") && !not_taken.contains("help:"));
         assert!(message("lbs-31+percpu=lockd").contains("did you mean `percpu=locked`?"));

@@ -83,6 +83,14 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// Formats a number of CPUs: `1 CPU`, `2 CPUs`.
+pub fn cpus(number: u64) -> String {
+    match number {
+        1 => "1 CPU".to_string(),
+        number => format!("{number} CPUs"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

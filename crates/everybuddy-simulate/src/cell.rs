@@ -16,6 +16,7 @@ use everybuddy::{
     metadata_layout,
 };
 use everybuddy_measure::Error;
+use everybuddy_measure::size::cpus;
 use everybuddy_sim::{
     Caches, Cores, Hardware, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError, Traffic, Waiters,
     build_any,
@@ -254,10 +255,10 @@ fn simulate_system(plan: &CellPlan<'_>, all: u16, build: &mut Build<'_>) -> Resu
     };
     cell.map_err(|(_, what)| {
         Error::Broken(format!(
-            "system {} under {} on {} CPUs, seed {}: {what}",
+            "system {} under {} on {}, seed {}: {what}",
             plan.spec,
             plan.load.name(),
-            plan.cpus,
+            cpus(u64::from(plan.cpus)),
             plan.seed
         ))
     })

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use everybuddy::SystemSpec;
 use everybuddy_measure::rows::{Platform, Row};
-use everybuddy_measure::size::count;
+use everybuddy_measure::size::{count, cpus};
 use everybuddy_measure::{Error, choice};
 use everybuddy_sim::Hardware;
 
@@ -93,7 +93,12 @@ impl fmt::Display for Name<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Name(plan, id) = self;
         let (load, spec) = (plan.loads[id.load].name(), &plan.specs[id.spec]);
-        write!(out, "{load}, {spec}, {} CPUs, seed {}", id.cpus, id.seed)
+        write!(
+            out,
+            "{load}, {spec}, {}, seed {}",
+            cpus(u64::from(id.cpus)),
+            id.seed
+        )
     }
 }
 

@@ -71,6 +71,8 @@ pub enum Problem {
     NoRows,
     /// The file's name is that of a companion file of another trace.
     CompanionName,
+    /// The directory to write to does not exist.
+    NoDirectory,
     /// The trace has more events than there are block numbers.
     TooManyRows,
     /// `op` is neither 0 nor 1.
@@ -225,6 +227,7 @@ impl Problem {
             Problem::CompanionName => {
                 "choose a name that does not end with .faults.parquet, .vmas.parquet or .locks.parquet"
             }
+            Problem::NoDirectory => "create it first, or choose a file in one that exists",
             Problem::TooManyRows => "use `everybuddy trace cut` to extract shorter traces",
             Problem::UnknownOp(_) => {
                 "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows"
@@ -287,6 +290,7 @@ impl fmt::Display for Problem {
             Problem::CompanionName => {
                 write!(out, "the name is that of a companion file of another trace")
             }
+            Problem::NoDirectory => write!(out, "its directory does not exist"),
             Problem::TooManyRows => write!(out, "the trace has 2^31 rows or more"),
             Problem::UnknownOp(op) => write!(out, "unknown op {op}"),
             Problem::UnknownOrder(order) => {

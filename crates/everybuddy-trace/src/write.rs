@@ -69,12 +69,20 @@ pub fn write(trace: &Trace, path: &Path) -> Result<(), TraceError> {
 ///
 /// Returns a [`TraceError`] with the file that could not be written; nothing has changed then.
 pub fn prepare(trace: &Trace, path: &Path) -> Result<Prepared, TraceError> {
-    if is_companion(path) {
-        return Err(TraceError {
+    let refuse = |problem| {
+        Err(TraceError {
             file: path.to_path_buf(),
             row: None,
-            problem: Problem::CompanionName,
-        });
+            problem,
+        })
+    };
+    if is_companion(path) {
+        return refuse(Problem::CompanionName);
+    }
+    // Of the trace itself: the first file that is written is a companion.
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if !(folder.as_os_str().is_empty() || folder.is_dir()) {
+        return refuse(Problem::NoDirectory);
     }
     let [main, faults, regions, locks] = files(path);
     let own = (identity::KEY.to_string(), identity::of(trace));

@@ -50,7 +50,7 @@ impl Files {
                 && let Some(other) = to_output.replace(format)
             {
                 return Err(Error::usage(format!(
-                    "{} - and {} -: only one of them can use standard output",
+                    "{} - and {} -: only one of them can use standard output\nhelp: name a file in one of them",
                     other.option(),
                     format.option()
                 )));

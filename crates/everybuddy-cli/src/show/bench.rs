@@ -482,7 +482,7 @@ pub fn closing(
     let processor = machine.processor.as_deref().unwrap_or("unknown processor");
     let cores = machine
         .cores
-        .map_or(String::new(), |c| format!(", {c} CPUs"));
+        .map_or(String::new(), |c| format!(", {}", size::cpus(c as u64)));
     out += &style.wrapped("  machine", 12, &format!("{processor}{cores}"));
     if machine.was_busy() {
         let load = machine.load.unwrap_or(0.0);

@@ -61,7 +61,10 @@ pub(crate) fn dealt(comparison: &Comparison) -> String {
 fn threads(comparison: &Comparison) -> String {
     let cpus = comparison.cpus;
     match (comparison.assignment, comparison.threads) {
-        (Assignment::InOrder, _) => format!("1 thread in trace order, as {cpus} CPUs"),
+        (Assignment::InOrder, _) => format!(
+            "1 thread in trace order, as {}",
+            size::cpus(u64::from(cpus))
+        ),
         (Assignment::TraceCpus, threads) => format!("{threads} threads, the trace's CPUs"),
         (Assignment::TaskModulo, 1) => "1 thread, as 1 CPU".to_string(),
         (Assignment::TaskModulo, threads) => {
@@ -157,7 +160,7 @@ pub fn closing(
     out += &style.wrapped("measured", 10, &how);
     let mut on: Vec<String> = Vec::new();
     on.extend(machine.processor.clone());
-    on.extend(machine.cores.map(|cores| format!("{cores} CPUs")));
+    on.extend(machine.cores.map(|cores| size::cpus(cores as u64)));
     on.extend(
         machine
             .load

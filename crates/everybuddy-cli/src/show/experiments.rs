@@ -12,6 +12,7 @@ use everybuddy_measure::claim::{Claim, Verdict, short};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::rows::Row;
+use everybuddy_measure::size;
 use everybuddy_papers::run_of;
 use everybuddy_papers::shared::{Experiment, TableSpec, grid};
 
@@ -244,7 +245,7 @@ pub fn closing(
     }
     let mut on: Vec<String> = vec!["measured natively".to_string()];
     on.extend(machine.processor.clone());
-    on.extend(machine.cores.map(|cores| format!("{cores} CPUs")));
+    on.extend(machine.cores.map(|cores| size::cpus(cores as u64)));
     on.extend(
         machine
             .load

@@ -11,7 +11,7 @@
 use everybuddy_trace::{Context, LockSource, LockWaits, Quantiles, RunLengths, Statistics};
 
 use everybuddy_measure::library::{Bundled, DEFAULT};
-use everybuddy_measure::size::{count, frames};
+use everybuddy_measure::size::{count, cpus, frames};
 
 use super::output::Style;
 use super::sparkline;
@@ -29,9 +29,9 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
         let text = style.wrapped("", 19, &format!("{}{when}", own.program));
         out += &format!("{name} {}", &text[19..]);
         let numbers = format!(
-            "{} calls on {} CPUs by {} threads in {}, at most {} in use",
+            "{} calls on {} by {} threads in {}, at most {} in use",
             count(s.events),
-            s.cpus,
+            cpus(u64::from(s.cpus)),
             count(u64::from(s.tasks)),
             seconds(s.duration_ns),
             frames(s.peak_frames),
@@ -66,7 +66,11 @@ pub fn text(name: &str, s: &Statistics) -> String {
             line("time", seconds(s.duration_ns)),
             line(
                 "from",
-                format!("{} CPUs, {} threads", s.cpus, count(u64::from(s.tasks))),
+                format!(
+                    "{}, {} threads",
+                    cpus(u64::from(s.cpus)),
+                    count(u64::from(s.tasks))
+                ),
             ),
         ],
     );
@@ -150,9 +154,9 @@ fn locks(waits: &LockWaits) -> Vec<(String, String)> {
         ),
     ));
     let share = format!(
-        "{:.3} % of the time of {} CPUs",
+        "{:.3} % of the time of {}",
         waits.share() * 100.0,
-        waits.cpus
+        cpus(u64::from(waits.cpus))
     );
     lines.push(line("time spent waiting", share));
     let times = |own: &Quantiles| {

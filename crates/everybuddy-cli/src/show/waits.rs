@@ -77,9 +77,9 @@ impl Waits {
         let names = std::iter::once(RECORDED.to_string()).chain(simulated);
         Some(Ok(Waits {
             title: format!(
-                "{}: waits for locks on {cpus} CPU{}, recorded and simulated",
+                "{}: waits for locks on {}, recorded and simulated",
                 traced.name(),
-                if cpus == 1 { "" } else { "s" }
+                size::cpus(u64::from(cpus))
             ),
             cpus,
             per_1000_calls: recorded.per_call() * 1e3,

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf, absolute};
 use everybuddy::systems::OPTIONS;
 use everybuddy_measure::Error;
 use everybuddy_measure::choice::{self, unknown};
+use everybuddy_measure::size;
 use toml::{Table, Value};
 
 use super::cell::{Cell, CellOf};
@@ -373,9 +374,10 @@ impl Grid {
                             ];
                             words.extend(self.arguments.iter().cloned());
                             let name = format!(
-                                "{}, {}, {system}, {cpus} CPUs, seed {seed}",
+                                "{}, {}, {system}, {}, seed {seed}",
                                 machine.name,
-                                load.name()
+                                load.name(),
+                                size::cpus(u64::from(*cpus))
                             );
                             let of = CellOf {
                                 name,
@@ -414,7 +416,9 @@ impl Grid {
                     words.extend(self.sizes.iter().map(|input| input.word("--sizes=")));
                     words.push(Word::plain("--"));
                     words.push(load.word(self.command));
-                    let threads = cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"));
+                    let threads = cpus.map_or(String::new(), |cpus| {
+                        format!(", {}", size::cpus(u64::from(cpus)))
+                    });
                     let name = format!("{}{threads}, seed {seed}", load.name());
                     let of = CellOf {
                         name,

@@ -74,7 +74,10 @@ fn mistakes_are_refused_with_one_message() {
         &["`lbs-31+batch=0`", "1 to 1048576"],
     );
     refused(&["compare", "--memory", "12"], &["`12`", "512MiB"]);
-    refused(&["compare", "--memory", "99TiB"], &["exceeds the maximum"]);
+    refused(
+        &["compare", "--memory", "99TiB"],
+        &["exceeds the maximum", "help: choose a smaller --memory"],
+    );
     refused(&["compare", "--cpus", "0"], &["--cpus 0", "1 to 256"]);
     refused(
         &["compare", "--cpus", "0-3"],

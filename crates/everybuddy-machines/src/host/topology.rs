@@ -195,10 +195,7 @@ impl Topology {
 
     /// Returns a title for the machine.
     pub(super) fn title(&self) -> String {
-        let cpus = match self.ids.len() {
-            1 => "1 CPU".to_string(),
-            count => format!("{count} CPUs"),
-        };
+        let cpus = everybuddy_measure::size::cpus(self.ids.len() as u64);
         format!(
             "This host: {}, {cpus}",
             self.said("model name").unwrap_or("unknown processor")

@@ -67,10 +67,14 @@ impl Memory {
         let most = u64::from(everybuddy::Span::LARGEST) * 9 / 10;
         if base > most {
             return Err(Error::usage(format!(
-                "trace {}: {} of managed memory exceeds the maximum of {}",
+                "trace {}: {} of managed memory exceeds the maximum of {}\nhelp: {}",
                 script.name,
                 crate::size::frames(base),
                 crate::size::frames(most),
+                match given {
+                    Some(_) => "choose a smaller --memory",
+                    None => "choose a trace that has less in use at its peak",
+                },
             )));
         }
         let frames = match aged {

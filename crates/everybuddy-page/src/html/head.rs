@@ -10,7 +10,7 @@
 
 use maud::{Markup, html};
 
-use super::words::memory;
+use super::words::{memory, noun};
 use crate::report::Report;
 
 /// Renders the top of the page.
@@ -56,7 +56,7 @@ fn lede(report: &Report) -> String {
         on.push(machine.processor.clone());
     }
     if machine.cores > 0 {
-        on.push(format!("{} CPUs", machine.cores));
+        on.push(format!("{} {}", machine.cores, noun(machine.cores, "CPU")));
     }
     if !machine.kernel.is_empty() {
         on.push(machine.kernel.clone());

@@ -24,7 +24,7 @@ mod words;
 use maud::{Markup, PreEscaped, html};
 
 use self::shell::Shell;
-use self::words::{count, memory};
+use self::words::{count, memory, noun};
 use crate::pack::Parcel;
 use crate::report::{Report, Trace};
 
@@ -136,9 +136,9 @@ fn facts(trace: &Trace) -> Markup {
         span { b { (count(trace.calls)) } " calls" }
         span { "peak " b { (memory(trace.peak_frames)) } }
         @if trace.managed_frames > 0 { span { "managed " b { (memory(trace.managed_frames)) } } }
-        span { b { (trace.cpus) } @if trace.cpus == 1 { " CPU" } @else { " CPUs" } }
+        span { b { (trace.cpus) } " " (noun(trace.cpus, "CPU")) }
         @if trace.threads > 0 {
-            span { b { (trace.threads) } @if trace.threads == 1 { " thread" } @else { " threads" } }
+            span { b { (trace.threads) } " " (noun(trace.threads, "thread")) }
         }
     }
 }

@@ -57,6 +57,14 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
+/// Returns a noun in the form that goes with a number.
+pub(crate) fn noun(number: u32, one: &str) -> String {
+    match number {
+        1 => one.to_string(),
+        _ => format!("{one}s"),
+    }
+}
+
 fn signed(value: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     format!("{sign}{}", count(value.unsigned_abs()))

@@ -65,8 +65,15 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
         let mut fields = line.text.split(',');
         for column in &places {
             let Some(text) = fields.next() else {
-                let what = format!("the row has fewer values than the {} columns", places.len());
-                return Err(Fault::refuse(place, what, "add the missing values"));
+                let few = format!("fewer values than the {} columns", places.len());
+                let (what, help) = match line.is_unended {
+                    true => (
+                        format!("the file ends in a row with {few}"),
+                        "obtain the file again, since its end is missing, or delete the row",
+                    ),
+                    false => (format!("the row has {few}"), "add the missing values"),
+                };
+                return Err(Fault::refuse(place, what, help));
             };
             if let (Some(column), false) = (column, text.trim().is_empty()) {
                 let value: i128 = text.trim().parse().map_err(|_| {

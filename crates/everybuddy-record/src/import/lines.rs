@@ -30,6 +30,8 @@ pub(crate) struct Line<'a> {
     pub(crate) text: Cow<'a, str>,
     /// Whether only its first [`LONGEST_LINE`] bytes are returned.
     pub(crate) is_cut: bool,
+    /// Whether the input ends before the line does.
+    pub(crate) is_unended: bool,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -51,6 +53,7 @@ impl<R: BufRead> Lines<R> {
         self.buffer.clear();
         let mut is_cut = false;
         let mut has_begun = false;
+        let mut is_unended = true;
         loop {
             let bytes = match self.input.fill_buf() {
                 Ok(bytes) => bytes,
@@ -69,6 +72,7 @@ impl<R: BufRead> Lines<R> {
             let used = part.len() + usize::from(end.is_some());
             self.input.consume(used);
             if end.is_some() {
+                is_unended = false;
                 break;
             }
         }
@@ -83,6 +87,7 @@ impl<R: BufRead> Lines<R> {
             number: self.number,
             text: String::from_utf8_lossy(&self.buffer),
             is_cut,
+            is_unended,
         }))
     }
 }
@@ -100,6 +105,7 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             seen.push((line.number, line.text.len(), line.is_cut));
+            assert_eq!(line.is_unended, line.text == "last");
         }
         let wanted = [
             (1, 3, false),

@@ -280,7 +280,12 @@ fn what_is_no_recording_says_what_was_expected() {
         (
             "time_ns,cpu,pid,op,pfn,order\n1,1,1,0,1\n",
             ImportOptions::default(),
-            &["line 2", "fewer"],
+            &["line 2", "fewer", "add the missing values"],
+        ),
+        (
+            "time_ns,cpu,pid,op,pfn,order\n1,1,1,0,3,0\n1,1,1,0",
+            ImportOptions::default(),
+            &["line 3", "the file ends in a row", "obtain the file again"],
         ),
         (
             "time_ns,cpu,pid,op,pfn,order\n1,1,1,0,x,0\n",

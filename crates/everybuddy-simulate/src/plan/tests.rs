@@ -235,7 +235,7 @@ fn what_changes_rows_changes_the_description_of_a_cell() {
 fn cells_have_different_names() {
     let plan = plan();
     let mut names: Vec<String> = plan.cells().iter().map(|id| plan.name(id)).collect();
-    assert_eq!(names[0], "burst:in-order, bs, 1 CPUs, seed 1");
+    assert_eq!(names[0], "burst:in-order, bs, 1 CPU, seed 1");
     names.sort();
     names.dedup();
     assert_eq!(names.len(), plan.cells().len());

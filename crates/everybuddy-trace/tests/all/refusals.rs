@@ -67,6 +67,15 @@ fn files_that_are_no_traces() {
 }
 
 #[test]
+fn a_trace_in_a_missing_directory_is_refused_by_its_own_name() {
+    let scratch = Scratch::new();
+    let path = scratch.path("missing").join("made.parquet");
+    let error = write(&trace(&[]), &path).unwrap_err();
+    assert!(matches!(error.problem, Problem::NoDirectory), "{error}");
+    assert_eq!(error.file, path);
+}
+
+#[test]
 fn missing_columns_are_all_named() {
     let scratch = Scratch::new();
     let path = scratch.path("made.parquet");

@@ -389,8 +389,8 @@ impl Results<'_> {
             ),
             heads: vec![
                 "system".into(),
-                cpus(least),
-                cpus(most),
+                size::cpus(u64::from(least)),
+                size::cpus(u64::from(most)),
                 "of linear".into(),
                 "scales to".into(),
                 "most time with memory".into(),
@@ -402,7 +402,7 @@ impl Results<'_> {
     /// Names the largest number of CPUs of a system's results.
     fn most(&self) -> String {
         match (self.plan.stops, self.plan.cpus.last()) {
-            (false, Some(most)) => cpus(*most),
+            (false, Some(most)) => size::cpus(u64::from(*most)),
             _ => "the largest number of CPUs with a result".to_string(),
         }
     }
@@ -465,13 +465,6 @@ fn article(noun: &str) -> String {
     match noun.starts_with('a') {
         true => format!("an {noun}"),
         false => format!("a {noun}"),
-    }
-}
-
-fn cpus(count: u16) -> String {
-    match count {
-        1 => "1 CPU".to_string(),
-        count => format!("{count} CPUs"),
     }
 }
 

@@ -11,6 +11,7 @@
 use maud::{Markup, html};
 
 use super::claims;
+use crate::html::words::noun;
 use crate::study::{Claim, Study};
 
 /// Renders the top of the page.
@@ -58,7 +59,7 @@ fn lede(study: &Study) -> String {
         on.push(machine.processor.clone());
     }
     if machine.cores > 0 {
-        on.push(format!("{} CPUs", machine.cores));
+        on.push(format!("{} {}", machine.cores, noun(machine.cores, "CPU")));
     }
     if !machine.kernel.is_empty() {
         on.push(machine.kernel.clone());
