@@ -27,18 +27,24 @@ if [ ! -e "$object" ]; then
     echo "apply: no object $object: build it with ci/kernel.sh object $object" >&2
     exit 1
 fi
-if ! cmp -s "$patch" "$source/mm/everybuddy.patch"; then
-    if [ -e "$source/mm/everybuddy.patch" ]; then
-        # An older version of the patch.
-        patch -d "$source" -p1 -R -s <"$source/mm/everybuddy.patch"
-        rm "$source/mm/everybuddy.patch"
+command -v patch >/dev/null || { echo "apply: install the program patch" >&2; exit 1; }
+# Applies a patch to the source, or with -R reverts it. Changes nothing if it does not fit.
+change() { # PATCH [-R]
+    patch -d "$source" -p1 -f --dry-run -F0 "${@:2}" <"$1" >/dev/null &&
+        patch -d "$source" -p1 -f -s -F0 --no-backup-if-mismatch "${@:2}" <"$1"
+}
+misfit() { # WHAT
+    echo "apply: $1 does not fit $source, which is $version$(sed -n 's/^SUBLEVEL = /./p' "$source/Makefile")" >&2
+    exit 1
+}
+applied=$source/mm/everybuddy.patch
+if ! cmp -s "$patch" "$applied"; then
+    [ ! -e "$applied" ] || change "$applied" -R || misfit "an earlier patch, $applied,"
+    if ! change "$patch"; then
+        [ ! -e "$applied" ] || change "$applied"
+        misfit "the patch"
     fi
-    if ! patch -d "$source" -p1 --dry-run -s -F0 <"$patch" >&2; then
-        echo "apply: the patch does not fit $source, which is $version$(sed -n 's/^SUBLEVEL = /./p' "$source/Makefile")" >&2
-        exit 1
-    fi
-    patch -d "$source" -p1 -s -F0 --no-backup-if-mismatch <"$patch"
-    cp "$patch" "$source/mm/everybuddy.patch"
+    cp "$patch" "$applied"
 fi
 # Only what changed, so that a build does not compile the rest again.
 install -C -m 644 "$here"/everybuddy*.[ch] "$here/../everybuddy_clock.h" "$source/mm/"
