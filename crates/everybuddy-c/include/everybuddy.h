@@ -685,8 +685,10 @@ eb_status eb_park(eb_cpu *cpu);
 // Allocates `frames` frames in as few runs as possible, none smaller than 2^`least` frames except the last one. Writes
 // up to `length` runs to `runs` and their number to `count`.
 //
-// Errors: those of `eb_allocate_request`; `EB_ERROR_EXHAUSTED` also if `length` is too small. Then nothing is
-// allocated, and the array is overwritten.
+// Larger blocks come first. Smaller ones serve instead of those that are busy.
+//
+// Errors: those of `eb_allocate_request`; `EB_ERROR_EXHAUSTED` also if `length` is too small, and `EB_ERROR_BUSY`
+// instead if one of the blocks that were tried was busy. Then nothing is allocated, and the array is overwritten.
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`. `runs` leads to `length` runs that may be written, and `count` may be written.
@@ -698,8 +700,8 @@ eb_status eb_allocate_runs(eb_cpu *cpu,
                            size_t *count);
 
 // Allocates free blocks of an order one after another, by address, and passes each to `visitor`, which decides whether
-// it stays allocated. Writes the number of those that do to `kept`. Blocks that lists cache, or that another CPU takes
-// first, are passed over.
+// it stays allocated. Writes the number of those that do to `kept`. Blocks that lists cache, that another CPU takes
+// first, or that lie in trees of `everybuddy` that other CPUs own, are passed over.
 //
 // Errors: `EB_ERROR_ARGUMENT` if `visitor` returned a value that means nothing. The visit ends there: that block is
 // freed, the blocks that were kept before stay allocated, and their number is written to `kept`.

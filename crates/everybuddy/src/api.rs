@@ -370,9 +370,9 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Allocates free blocks of `order` one after another, by address, and passes each to `visit`, which decides
     /// whether it is kept. Returns how many were kept; they are freed as any others.
     ///
-    /// No other CPU is stopped: a block that another CPU takes first is passed over, and so is what lists cache. A
-    /// balloon or a hypervisor finds in this way the memory that can be withdrawn from a guest. One
-    /// [`allocate_at`](Self::allocate_at) for each free block.
+    /// No other CPU is stopped: a block that another CPU takes first is passed over, and so are what lists cache and
+    /// blocks in trees of `everybuddy` that other CPUs own. A balloon or a hypervisor finds in this way the memory that
+    /// can be withdrawn from a guest. One [`allocate_at`](Self::allocate_at) for each free block.
     #[cold]
     fn visit_free(
         &self,
