@@ -10,7 +10,7 @@
 
 use maud::{Markup, html};
 
-use super::words::{memory, noun};
+use super::words::{known, memory};
 use crate::report::Report;
 
 /// Renders the top of the page.
@@ -50,17 +50,7 @@ fn lede(report: &Report) -> String {
              their kernel: {traces}, up to {peak} in use."
         ),
     };
-    let machine = &report.machine;
-    let mut on: Vec<String> = Vec::new();
-    if !machine.processor.is_empty() {
-        on.push(machine.processor.clone());
-    }
-    if machine.cores > 0 {
-        on.push(format!("{} {}", machine.cores, noun(machine.cores, "CPU")));
-    }
-    if !machine.kernel.is_empty() {
-        on.push(machine.kernel.clone());
-    }
+    let on = known(&report.machine);
     if !on.is_empty() && !names.is_empty() {
         text += &format!(" Measured on {}", on.join(", "));
         text += &match report.rounds {

@@ -8,6 +8,8 @@
 //!
 //! A missing number is an empty text, never a zero.
 
+use crate::report::Machine;
+
 /// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
@@ -63,6 +65,17 @@ pub(crate) fn noun(number: u32, one: &str) -> String {
         1 => one.to_string(),
         _ => format!("{one}s"),
     }
+}
+
+/// Returns what is known of a machine: its processor, its CPUs and its kernel.
+pub(crate) fn known(machine: &Machine) -> Vec<String> {
+    let cpus = match machine.cores {
+        0 => String::new(),
+        cores => format!("{cores} {}", noun(cores, "CPU")),
+    };
+    let mut parts = vec![machine.processor.clone(), cpus, machine.kernel.clone()];
+    parts.retain(|part| !part.is_empty());
+    parts
 }
 
 fn signed(value: i64) -> String {

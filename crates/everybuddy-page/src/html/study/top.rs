@@ -11,7 +11,7 @@
 use maud::{Markup, html};
 
 use super::claims;
-use crate::html::words::noun;
+use crate::html::words::known;
 use crate::study::{Claim, Study};
 
 /// Renders the top of the page.
@@ -53,17 +53,7 @@ fn lede(study: &Study) -> String {
         "{experiments} on buddy systems, repeated. The results are shown next to the published numbers, \
          with {claims} that the program checks."
     );
-    let machine = &study.machine;
-    let mut on: Vec<String> = Vec::new();
-    if !machine.processor.is_empty() {
-        on.push(machine.processor.clone());
-    }
-    if machine.cores > 0 {
-        on.push(format!("{} {}", machine.cores, noun(machine.cores, "CPU")));
-    }
-    if !machine.kernel.is_empty() {
-        on.push(machine.kernel.clone());
-    }
+    let on = known(&study.machine);
     if !on.is_empty() {
         text += &format!(" Measured on {}.", on.join(", "));
     }
