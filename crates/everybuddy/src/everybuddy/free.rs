@@ -76,12 +76,15 @@ impl<P: Platform> Local<'_, P> {
     #[inline(never)]
     fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
         // A tree that was claimed for one operation has no slot.
-        if shared.trees.is_nearly_whole(header)
-            && !self.slots.are_few()
-            && self.current_trees().all(|own| own != tree)
-        {
+        if !self.may_keep_tree(shared, header) && self.current_trees().all(|own| own != tree) {
             self.release_own(shared, tree);
         }
+    }
+
+    /// Returns `true` if frees may make the CPU keep a tree, or become its owner: if the CPU owns few trees, or uses
+    /// many words of this one. A hint, unless the CPU owns the tree.
+    pub(super) fn may_keep_tree(&self, shared: &Shared<'_, P>, header: &Header<P>) -> bool {
+        self.slots.are_few() || !shared.trees.is_nearly_whole(header)
     }
 
     /// The hit of a free of a block of less than a word that starts at a multiple of its size, if the CPU owns the

@@ -174,6 +174,7 @@ impl<'m, P: Platform> Local<'m, P> {
         if frame > place.point.get()
             || !part.is_allocated()
             || !self.may_own_more()
+            || !self.may_keep_tree(shared, part.header)
             || !shared.claim(part.header, self.id)
         {
             return false;

@@ -129,7 +129,6 @@ impl<'m, P: Platform> Place<'m, P> {
     #[inline(always)]
     pub(super) fn has_more(&self) {
         self.lacks.set(NOTHING_KNOWN);
-        self.searched.set(0);
     }
 
     /// Returns the cell with the tree from which the CPU allocates blocks of an order.

@@ -236,6 +236,35 @@ fn few_trees_are_kept_when_they_are_whole() {
     });
 }
 
+/// Further frees into a tree that was released would make the CPU its owner again.
+#[test]
+fn a_tree_that_a_cpu_emptied_stays_released() {
+    // Frees at or below the first-fit point, and frees in a row above it.
+    for is_below in [true, false] {
+        with_system((32 * TREE, 0), 2, (Some(TREE), 10), |system| {
+            let set = NativeCpus::new(2);
+            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+            for _ in 0..15 * TREE {
+                system.allocate(&mut zero, Request::FRAME).unwrap();
+            }
+            for frame in (0..15 * TREE).rev().filter(|frame| frame % TREE >= 2) {
+                for place in &system.locals[0].places {
+                    place.point.set(if is_below { 15 * TREE } else { 0 });
+                }
+                system.free(&mut zero, Release::frame(Pfn(frame))).unwrap();
+            }
+            // Few trees, and those from which the CPU allocates.
+            assert!(system.locals[0].own_trees().count() <= 5);
+            let hasty = Request::order(Order::covering(WORD).unwrap()).with_flags(Flags::NO_WAIT);
+            let blocks = (0..)
+                .take_while(|_| system.allocate(&mut one, hasty).is_ok())
+                .count();
+            assert!(blocks as u32 >= 27 * (TREE / WORD - 1), "{blocks}");
+            system.check(&mut zero).unwrap();
+        });
+    }
+}
+
 /// Another CPU's request that must not wait passes over marked trees, and would fail as exhausted.
 #[test]
 fn a_tree_that_was_taken_over_is_not_passed_over() {
