@@ -30,6 +30,8 @@ for path in paths:
     printed.update(re.findall(r"guest: compiled (.*)", text) or ["nothing"])
     if f"system {name}\n" not in text and (name != "off" or "\noff\n" not in text):
         own.append("booted another allocator")
+    if "\nok: off" not in text and "\nok: zone " not in text:
+        own.append("the metadata were not checked")
     booted = re.search(r"guest: Linux (\S+)", text)
     release = booted[1] if booted else release
     lines = [tuple(map(int, line)) for line in re.findall(r"^latency (\d+) (\d+) (\d+)", text, re.MULTILINE)]

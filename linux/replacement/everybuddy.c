@@ -75,6 +75,8 @@ static bool ignores_hints __ro_after_init;
 static int __init parse_hints(char *text)
 {
 	ignores_hints = text && !strcmp(text, "off");
+	if (!ignores_hints && (!text || strcmp(text, "on")))
+		pr_err("everybuddy_hints=%s is not known, only on and off; hints are on\n", text ?: "");
 	return 0;
 }
 early_param("everybuddy_hints", parse_hints);
@@ -402,19 +404,35 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 	return NULL;
 }
 
-long everybuddy_unusable(struct zone *zone)
+long everybuddy_unusable(struct zone *zone, bool may_use_reserves)
 {
 	struct everybuddy_zone *own = zone->everybuddy;
-	unsigned int cpu;
-	long pages;
+	unsigned int cpu, here = raw_smp_processor_id();
+	long pages = 0;
 
 	if (!own->frames)
 		return 0;
-	pages = everybuddy_buffered(own->frames);
-	/* Pages that CPUs have allocated, but still count as free. */
-	for_each_online_cpu(cpu)
+	for_each_online_cpu(cpu) {
+		if (!may_use_reserves || cpu != here)
+			pages += everybuddy_buffered(own->frames, cpu);
+		/* Pages that CPUs have allocated, but still count as free. */
 		pages -= local_read(per_cpu_ptr(own->uncounted, cpu));
+	}
 	return max(pages, 0l);
+}
+
+bool everybuddy_drain_scarce(void)
+{
+	struct zone *zone;
+
+	for_each_populated_zone(zone) {
+		/* Not for fewer: the drain interrupts all CPUs, and reclaim calls this often. */
+		if (everybuddy_buffered_pages(zone, false) <= (long)zone->_watermark[WMARK_MIN] / 4)
+			continue;
+		everybuddy_drain_all();
+		return true;
+	}
+	return false;
 }
 
 static struct everybuddy_state state_of(const struct zone *zone)

@@ -105,8 +105,14 @@ bool everybuddy_not_freed(struct page *page, unsigned int order, int error);
 void everybuddy_do_chores(void);
 void everybuddy_count_now(struct zone *zone);
 
-/* The pages of a zone that are in lists of CPUs, or counted as free and allocated. */
-long everybuddy_unusable(struct zone *zone);
+/*
+ * The pages of a zone that are in lists of CPUs, or counted as free and allocated. A request that may use reserves takes
+ * pages of its own CPU's list, too.
+ */
+long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
+
+/* Drains the lists of all CPUs, and returns true, if they hold a good part of what reserves demand. */
+bool everybuddy_drain_scarce(void);
 
 /* Whether a zone has so few free pages that it may be below a watermark for someone. */
 static __always_inline bool everybuddy_is_scarce(struct zone *zone)
@@ -115,9 +121,9 @@ static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 }
 
 /* The free pages that only some CPUs can allocate; 0 while many others are free. */
-static __always_inline long everybuddy_buffered_pages(struct zone *zone)
+static __always_inline long everybuddy_buffered_pages(struct zone *zone, bool may_use_reserves)
 {
-	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_unusable(zone) : 0;
+	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_unusable(zone, may_use_reserves) : 0;
 }
 
 /*
@@ -235,7 +241,8 @@ static inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned in
 static inline void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order) { }
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }
-static inline long everybuddy_buffered_pages(struct zone *zone) { return 0; }
+static inline long everybuddy_buffered_pages(struct zone *zone, bool may_use_reserves) { return 0; }
+static inline bool everybuddy_drain_scarce(void) { return false; }
 static inline bool everybuddy_is_scarce(struct zone *zone) { return true; }
 static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address) { }
 static inline void everybuddy_end_fault(void) { }

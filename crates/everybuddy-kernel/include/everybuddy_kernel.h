@@ -122,8 +122,8 @@ static inline int everybuddy_free_part(struct everybuddy *frames, u16 cpu, u64 f
 	return frames->free_part(frames, cpu, frame, order);
 }
 
-/* Returns the number of frames in the lists of all CPUs: a hint while they work. Takes no lock. */
-u64 everybuddy_buffered(struct everybuddy *frames);
+/* Returns the number of frames in the list of a CPU: a hint while it works. Takes no lock. */
+u64 everybuddy_buffered(struct everybuddy *frames, u16 cpu);
 
 /* Announces that this CPU will not call for a while. Returns false if the caller interrupted an operation of this CPU. */
 bool everybuddy_park(struct everybuddy *frames, u16 cpu);

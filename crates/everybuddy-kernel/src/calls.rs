@@ -180,11 +180,11 @@ pub unsafe extern "C" fn everybuddy_build(
     }
 }
 
-/// Returns the number of frames in the lists of all CPUs: a hint while they work.
+/// Returns the number of frames in the list of a CPU: a hint while it works.
 // SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
 #[unsafe(no_mangle)]
-pub extern "C" fn everybuddy_buffered(frames: &Frames) -> u64 {
-    frames.buffered()
+pub extern "C" fn everybuddy_buffered(frames: &Frames, cpu: u16) -> u64 {
+    frames.buffered(CpuId(cpu))
 }
 
 /// Announces that this CPU will not call for a while.

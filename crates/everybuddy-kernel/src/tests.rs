@@ -310,10 +310,11 @@ fn slow_paths_are_counted() {
     assert_eq!(state.refills, 10);
     assert!(state.drains > 0 && state.buffered > 0 && state.metadata_bytes > 0);
     assert_eq!(state.free + state.buffered, COUNT);
-    assert_eq!(everybuddy_buffered(frames), state.buffered);
+    assert_eq!(everybuddy_buffered(frames, 0), state.buffered);
+    assert_eq!(everybuddy_buffered(frames, 1), 0);
     assert!(everybuddy_drain(frames, 0));
     assert_eq!(everybuddy_state(frames, 0).buffered, 0);
-    assert_eq!(everybuddy_buffered(frames), 0);
+    assert_eq!(everybuddy_buffered(frames, 0), 0);
 }
 
 #[test]
