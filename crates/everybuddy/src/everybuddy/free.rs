@@ -14,7 +14,7 @@
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
 use crate::frame::{Order, Pfn};
-use crate::platform::{CpuToken, Platform, SharedCell};
+use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Size;
 
@@ -26,7 +26,7 @@ use super::tree::Part;
 use super::word::{Header, Kind};
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
-const FREES: u32 = 4;
+const FREES: u8 = 4;
 
 impl<P: Platform> Local<'_, P> {
     /// The hit of a free of a run of a word that enters no list, if all of its frames are allocated.
@@ -76,15 +76,29 @@ impl<P: Platform> Local<'_, P> {
     #[inline(never)]
     fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
         // A tree that was claimed for one operation has no slot.
-        if !self.may_keep_tree(shared, header) && self.current_trees().all(|own| own != tree) {
+        if shared.trees.is_nearly_whole(header)
+            && !self.slots.are_few()
+            && self.current_trees().all(|own| own != tree)
+        {
             self.release_own(shared, tree);
         }
     }
 
-    /// Returns `true` if frees may make the CPU keep a tree, or become its owner: if the CPU owns few trees, or uses
-    /// many words of this one. A hint, unless the CPU owns the tree.
-    pub(super) fn may_keep_tree(&self, shared: &Shared<'_, P>, header: &Header<P>) -> bool {
-        self.slots.are_few() || !shared.trees.is_nearly_whole(header)
+    /// Notes that frees made this CPU the owner of a tree. If few words of it are in use, as of the one that was noted
+    /// before, releases that one: further frees there may make no word whole, and would not release it.
+    pub(super) fn note_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
+        if !shared.trees.is_nearly_whole(header) {
+            return;
+        }
+        let before = self.emptied.get();
+        self.emptied.set(tree);
+        if let Some(header) = shared.trees.header(before)
+            // Relaxed: only this CPU makes itself an owner.
+            && header.owner.load(Ordering::Relaxed) == self.id
+            && before != tree
+        {
+            self.release_emptied(shared, before, header);
+        }
     }
 
     /// The hit of a free of a block of less than a word that starts at a multiple of its size, if the CPU owns the

@@ -174,7 +174,6 @@ impl<'m, P: Platform> Local<'m, P> {
         if frame > place.point.get()
             || !part.is_allocated()
             || !self.may_own_more()
-            || !self.may_keep_tree(shared, part.header)
             || !shared.claim(part.header, self.id)
         {
             return false;
@@ -183,6 +182,7 @@ impl<'m, P: Platform> Local<'m, P> {
         // Searches pass over marked trees: the mark of its last owner must not stay. The tree is still spent here.
         shared.unmark_own(tree, part.header);
         self.insert(tree, part.header);
+        self.note_emptied(shared, tree, part.header);
         self.free(shared, frame)
     }
 

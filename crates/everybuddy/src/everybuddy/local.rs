@@ -129,6 +129,7 @@ impl<'m, P: Platform> Place<'m, P> {
     #[inline(always)]
     pub(super) fn has_more(&self) {
         self.lacks.set(NOTHING_KNOWN);
+        self.searched.set(0);
     }
 
     /// Returns the cell with the tree from which the CPU allocates blocks of an order.
@@ -157,13 +158,16 @@ pub(crate) struct Local<'m, P: Platform> {
     /// 1 if the CPU may keep frames: those of the word `pending` or, with `border`, those in its lists. Other CPUs read
     /// it.
     pub(super) keeps: P::AtomicU32,
-    /// The tree into which the CPU freed last without owning it, and how often in a row.
+    /// The tree into which the CPU freed last without owning it.
     pub(super) freed: P::Cell<u32>,
-    pub(super) times: P::Cell<u32>,
+    /// The last tree that the CPU owned because of frees when few words of it were in use.
+    pub(super) emptied: P::Cell<u32>,
     /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,
     /// `true` if listed frames are allocated in the planes, and are checked when they leave the list.
     pub(crate) border: bool,
+    /// How often in a row the CPU freed into the tree `freed`. Narrow, so that the state is four cache lines.
+    pub(super) times: P::Cell<u8>,
     /// A frame that was not allocated when it left the list, plus one; 0 if there was none.
     pub(super) misused: P::AtomicU32,
     /// The number of this CPU as the owner of trees.
@@ -199,9 +203,10 @@ impl<'m, P: Platform> Local<'m, P> {
             slots: Slots::new(slots),
             keeps: P::AtomicU32::new(0),
             freed: zero(),
-            times: zero(),
+            emptied: P::Cell::new(NO_TREE),
             pending: P::Cell::new(NO_WORD),
             border,
+            times: P::Cell::new(0),
             misused: P::AtomicU32::new(0),
             id: cpu + 1,
             home,

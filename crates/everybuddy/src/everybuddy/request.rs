@@ -344,10 +344,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
 
     /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it.
     fn keep_or_release(&self, local: &Local<'_, P>, may: bool, tree: u32, header: &Header<P>) {
-        if may && local.may_keep_tree(&self.shared, header) && local.frees_repeatedly(tree) {
+        if may && local.frees_repeatedly(tree) {
             // Searches pass over marked trees: the mark of its last owner must not stay.
             self.shared.mark(tree, header);
             local.adopt(&self.shared, tree, header, header.kind());
+            local.note_emptied(&self.shared, tree, header);
         } else {
             self.shared.release(tree, header);
         }

@@ -528,10 +528,9 @@ impl<'m, P: Platform> Trees<'m, P> {
         split.count_ones() * 2 <= self.words_per_tree()
     }
 
-    /// Returns `true` if few words of a tree are not wholly free. A hint, like [`may_serve`](Self::may_serve), unless
-    /// the CPU owns the tree.
+    /// Returns `true` if few words of an own tree are not wholly free.
     pub(crate) fn is_nearly_whole(&self, header: &Header<P>) -> bool {
-        let split = header.split.peek() & self.extent();
+        let split = header.split.get() & self.extent();
         split.count_ones() * NEARLY < self.words_per_tree()
     }
 
