@@ -106,8 +106,8 @@ void everybuddy_do_chores(void);
 void everybuddy_count_now(struct zone *zone);
 
 /*
- * The pages of a zone that are in lists of CPUs, or counted as free and allocated. A request that may use reserves takes
- * pages of its own CPU's list, too.
+ * The pages of a zone that are in lists of CPUs, or that are allocated but still counted as free. Excludes the list of
+ * this CPU if may_use_reserves, since it can serve the request.
  */
 long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
 

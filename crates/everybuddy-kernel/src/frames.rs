@@ -150,7 +150,8 @@ impl Frames {
         self.with(cpu, |token| self.system.snapshot(token))
     }
 
-    /// Returns the number of frames in the list of a CPU: a hint while it works. O(1), no lock.
+    /// Returns the number of frames in the list of a CPU: a hint while it works. Takes no lock. O(1); with the list of
+    /// `everybuddy`, O(entries).
     pub fn buffered(&self, cpu: CpuId) -> u64 {
         self.system.buffered_frames(cpu)
     }

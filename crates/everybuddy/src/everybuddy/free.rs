@@ -84,8 +84,9 @@ impl<P: Platform> Local<'_, P> {
         }
     }
 
-    /// Notes that frees made this CPU the owner of a tree. If few words of it are in use, as of the one that was noted
-    /// before, releases that one: further frees there may make no word whole, and would not release it.
+    /// Notes a tree of which frees made this CPU the owner, if few of its words are in use. Releases the tree that it
+    /// noted before, if few of its words are in use, too: further frees there may make no word whole, and would not
+    /// release it.
     pub(super) fn note_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
         if !shared.trees.is_nearly_whole(header) {
             return;

@@ -160,7 +160,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it.
     pub(super) freed: P::Cell<u32>,
-    /// The last tree that the CPU owned because of frees when few words of it were in use.
+    /// The last tree of which frees made this CPU the owner while few of its words were in use, or [`NO_TREE`].
     pub(super) emptied: P::Cell<u32>,
     /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,

@@ -236,7 +236,7 @@ fn few_trees_are_kept_when_they_are_whole() {
     });
 }
 
-/// Further frees into a tree that was released would make the CPU its owner again.
+/// Further frees into a released tree make the CPU its owner again. It then releases the tree again.
 #[test]
 fn a_tree_that_a_cpu_emptied_stays_released() {
     // Frees at or below the first-fit point, and frees in a row above it.
