@@ -119,7 +119,8 @@ fn a_frame_comes_back_into_a_word_that_is_collected() {
 }
 
 /// A CPU returns two frames of a word one after the other, and keeps both until it is asked or parks. Meanwhile the
-/// owner of the tree wants a frame, and collects what a third CPU returned there.
+/// owner of the tree wants a frame, and collects what a third CPU returned there. It gets the lowest frame, which was
+/// returned last.
 #[test]
 fn frames_of_a_word_come_back_one_after_the_other() {
     for third in [false, true] {
@@ -142,8 +143,8 @@ fn frames_of_a_word_come_back_one_after_the_other() {
                     free_and_park(w, held[0]);
                 },
                 &|w: &mut Cpu<'_>| {
-                    w.free(held[1]);
-                    free_and_park(w, held[2]);
+                    w.free(held[2]);
+                    free_and_park(w, held[1]);
                 },
                 &|w: &mut Cpu<'_>| {
                     if third {
