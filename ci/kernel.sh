@@ -110,7 +110,7 @@ if [ "${1:-}" = object ]; then
     # Links what the functions of the header reach, also of `core`, into few sections.
     header=crates/everybuddy-kernel/include/everybuddy_kernel.h
     mapfile -t calls < <(grep '^[a-z]' "$header" | grep -v '^static inline' | grep -oE '\beverybuddy_[a-z_]+\(' | tr -d '(' |
-        grep -vx everybuddy_panic | sort -u)
+        grep -vxE 'everybuddy_(panic|interrupts_off|interrupts_restore)' | sort -u)
     cat >"$folder/sections" <<'SECTIONS'
 SECTIONS {
     .text : { *(.text .text.*) }
@@ -127,7 +127,7 @@ SECTIONS
     ld -r -T "$folder/sections" -o "$folder/linked.o" "$folder/reached.o"
     # The names of other functions stay, for stack traces, but are local.
     objcopy --strip-debug --wildcard --keep-global-symbol='everybuddy_*' "$folder/linked.o"
-    inspect "$folder/linked.o" '^(everybuddy_panic|__x86_return_thunk|__x86_indirect_thunk_[a-z0-9]+)$'
+    inspect "$folder/linked.o" '^(everybuddy_(panic|interrupts_off|interrupts_restore)|__x86_return_thunk|__x86_indirect_thunk_[a-z0-9]+)$'
     if readelf -SW "$folder/linked.o" | grep -q '\.eh_frame'; then
         echo "kernel: the object has tables for unwinding" >&2
         exit 1

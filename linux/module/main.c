@@ -46,6 +46,19 @@ void everybuddy_panic(const char *message)
 	BUG();
 }
 
+size_t everybuddy_interrupts_off(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	return flags;
+}
+
+void everybuddy_interrupts_restore(size_t before)
+{
+	local_irq_restore(before);
+}
+
 static void drain_here(void *unused)
 {
 	/* If this interrupts an operation, that operation notices that another CPU waits. */

@@ -87,6 +87,19 @@ void everybuddy_panic(const char *message)
 	BUG();
 }
 
+size_t everybuddy_interrupts_off(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	return flags;
+}
+
+void everybuddy_interrupts_restore(size_t before)
+{
+	local_irq_restore(before);
+}
+
 static void *__init allocate_metadata(size_t bytes, char *why)
 {
 	void *memory = memblock_alloc(bytes, SMP_CACHE_BYTES);

@@ -152,4 +152,11 @@ void everybuddy_stop(void) __attribute__((noreturn));
 /* The kernel provides this function: it prints the message and stops, as BUG() does. */
 void everybuddy_panic(const char *message) __attribute__((noreturn));
 
+/*
+ * The kernel provides these: the first disables the interrupts of this CPU, and returns what the second takes, which
+ * enables them if they were enabled before. They are called around the work under a lock, also in interrupts.
+ */
+size_t everybuddy_interrupts_off(void);
+void everybuddy_interrupts_restore(size_t before);
+
 #endif

@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 use everybuddy::platform::{Bare, CpuToken};
 use everybuddy::{CpuId, Event, Probe};
 
+use crate::interrupts;
+
 /// The real machine, with tokens for disabled preemption.
 pub type Machine = Bare<PreemptionDisabled>;
 
@@ -98,6 +100,14 @@ impl CpuToken for PreemptionDisabled {
     fn probe(&mut self) -> &mut SlowPaths {
         &mut self.paths
     }
+
+    #[inline(always)]
+    fn uninterrupted<T>(section: impl FnOnce() -> T) -> T {
+        let before = interrupts::off();
+        let result = section();
+        interrupts::restore(before);
+        result
+    }
 }
 
 /// Counts what is not a hit: refills, drains, contended locks and reclaims. Other events cost nothing.
@@ -107,6 +117,10 @@ pub struct SlowPaths(Option<&'static Gate>);
 impl Probe for SlowPaths {
     #[inline(always)]
     fn record(&mut self, event: Event) {
+        #[cfg(test)]
+        if matches!(event, Event::Lock { .. } | Event::Unlock) {
+            assert!(interrupts::are_off(), "{event:?} outside of a section");
+        }
         let Some(gate) = self.0 else { return };
         match event {
             Event::Refill { .. } => count(&gate.refills),

@@ -7,6 +7,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `gate` | the token of a CPU whose preemption is disabled, and the counters of that CPU |
+//! | `interrupts` | disables the interrupts of a CPU |
 //! | `frames` | a system in the memory that the kernel provides, and the operations on it |
 //! | `codes` | errors as numbers, and their texts |
 //! | `calls` | the functions of the header |
@@ -15,7 +16,9 @@
 //! # Design decisions
 //! - A token stands for disabled preemption and not for disabled interrupts. An interrupt handler that arrives during
 //!   an operation finds its CPU's gate closed. It uses the nested operations of the allocators, which take no per-CPU
-//!   list and only try locks. So no lock has to save interrupt flags, and no operation disables interrupts.
+//!   list and only try locks.
+//! - Interrupts are disabled while a CPU may hold a lock of a zone, as by Linux's own. Otherwise a handler could wait for
+//!   a lock of a driver whose holder, on another CPU, allocates and waits for that zone. A hit disables nothing.
 //! - A system is called indirectly, because it is chosen at boot. An allocation or a free is one such call, of a
 //!   function that is compiled for the system.
 //!
@@ -29,8 +32,11 @@ mod calls;
 mod codes;
 mod frames;
 mod gate;
+mod interrupts;
 #[cfg(target_os = "none")]
 mod panic;
+#[cfg(test)]
+extern crate std;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,5 @@
 //! The functions of the header in user space: threads stand for CPUs.
 
-extern crate std;
-
 use std::boxed::Box;
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_char};
@@ -377,7 +375,7 @@ fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
 fn the_header_declares_what_the_functions_are() {
     let header = include_str!("../include/everybuddy_kernel.h");
     let source = include_str!("calls.rs");
-    // Functions, except the one that the kernel provides.
+    // Functions, except those that the kernel provides.
     let names = |text: &str, before: &str| -> BTreeSet<String> {
         let name = |part: &str| {
             let end = part
@@ -396,7 +394,9 @@ fn the_header_declares_what_the_functions_are() {
         .filter_map(|line| line.split('(').next()?.rsplit("everybuddy_").next())
         .map(String::from)
         .collect();
-    assert!(declared.remove("panic"), "the kernel provides it");
+    for name in ["panic", "interrupts_off", "interrupts_restore"] {
+        assert!(declared.remove(name), "the kernel provides {name}");
+    }
     assert_eq!(declared, names(source, "extern \"C\" fn everybuddy_"));
     // The operations with which a system starts, and the functions that call them.
     let of_rust = between(

@@ -23,18 +23,20 @@ use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
 use crate::request::{Class, Flags, Hint, Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
-use crate::zone::{Caller, ZoneLayer};
+use crate::zone::{Caller, Uninterrupted, ZoneLayer};
 
 /// A request, tried once more after all lists were drained.
-type LastTry<'t, P, Z> = &'t dyn Fn(&Z, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
+type LastTry<'t, P, Z> =
+    &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
 
 /// Work of the zone layer on a range of frames.
-type RangeWork<'t, P, Z> = &'t dyn Fn(&Z, &mut Caller<'_, P>) -> Result<(), RegionError>;
+type RangeWork<'t, P, Z> =
+    &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<(), RegionError>;
 
 /// A per-CPU layer over a zone layer.
 pub struct Layered<P: Platform, F, Z> {
     front: F,
-    zone: Z,
+    zone: Uninterrupted<Z>,
     max_order: Order,
     span: Span,
     metadata_bytes: usize,
@@ -53,7 +55,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         let max_order = zone.max_order();
         Self {
             front,
-            zone,
+            zone: Uninterrupted(zone),
             max_order,
             span,
             metadata_bytes,

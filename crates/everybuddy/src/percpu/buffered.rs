@@ -316,10 +316,12 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         epoch: u32,
     ) -> bool {
         if A::LOCKS {
-            let (state, _) = slot.remote.lock.lock();
-            slot.list.close();
-            slot.list.drain(caller, other, zone);
-            slot.remote.lock.unlock(&state);
+            P::Cpu::uninterrupted(|| {
+                let (state, _) = slot.remote.lock.lock();
+                slot.list.close();
+                slot.list.drain(caller, other, zone);
+                slot.remote.lock.unlock(&state);
+            });
             return true;
         }
         let cpu_state = &slot.remote.cpu_state;

@@ -34,6 +34,7 @@ mod space;
 pub mod spaces;
 pub(crate) mod spring;
 pub(crate) mod supply;
+mod uninterrupted;
 
 pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
@@ -42,6 +43,7 @@ pub(crate) use one::OneZone;
 pub use pool::{Exchange, Select};
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::BLOCKS_PER_LOOK;
+pub(crate) use uninterrupted::Uninterrupted;
 
 use crate::api::{Progress, Service};
 use crate::error::{AllocateError, FreeError, RegionError};

@@ -1,0 +1,60 @@
+//! Disables the interrupts of a CPU.
+//!
+//! # Invariants
+//! In a kernel, these are its own functions, since a kernel that runs as a program or in a hypervisor has no instruction
+//! for it. In user space nothing is done; tests count.
+
+#[cfg(target_os = "none")]
+unsafe extern "C" {
+    fn everybuddy_interrupts_off() -> usize;
+    fn everybuddy_interrupts_restore(before: usize);
+}
+
+/// Disables interrupts. Returns what [`restore`] takes.
+#[cfg(target_os = "none")]
+#[inline(always)]
+pub(crate) fn off() -> usize {
+    // SAFETY: the header states what the function does; it has no condition.
+    unsafe { everybuddy_interrupts_off() }
+}
+
+/// Enables interrupts if they were enabled before [`off`].
+#[cfg(target_os = "none")]
+#[inline(always)]
+pub(crate) fn restore(before: usize) {
+    // SAFETY: as above.
+    unsafe { everybuddy_interrupts_restore(before) }
+}
+
+#[cfg(not(target_os = "none"))]
+pub(crate) use user::*;
+
+#[cfg(not(target_os = "none"))]
+mod user {
+    #[cfg(test)]
+    std::thread_local! {
+        static DEPTH: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+    }
+
+    #[inline(always)]
+    pub(crate) fn off() -> usize {
+        #[cfg(test)]
+        return DEPTH.replace(DEPTH.get() + 1);
+        #[cfg(not(test))]
+        0
+    }
+
+    #[inline(always)]
+    pub(crate) fn restore(before: usize) {
+        #[cfg(test)]
+        DEPTH.set(before);
+        #[cfg(not(test))]
+        let _ = before;
+    }
+
+    /// Returns `true` in a section without interrupts.
+    #[cfg(test)]
+    pub(crate) fn are_off() -> bool {
+        DEPTH.get() > 0
+    }
+}
