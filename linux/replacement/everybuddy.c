@@ -13,6 +13,7 @@
 
 #include "everybuddy.h"
 #include "everybuddy_test.h"
+#include "internal.h"
 
 #include <linux/debugfs.h>
 #include <linux/init.h>
@@ -21,6 +22,7 @@
 #include <linux/lockdep.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/smp.h>
@@ -28,6 +30,9 @@
 
 /* The most pages in a list of a CPU. An option may permit more. */
 #define LIST_MAX 4096
+
+/* The pages in lists of CPUs for which a drain is not worth its interrupts. */
+#define FEW_PAGES 128l
 
 #define WHY_BYTES 512
 
@@ -52,6 +57,7 @@ struct spares {
 struct chores {
 	local_t uncounted[MAX_NR_ZONES];
 	bool is_short; /* of spares */
+	bool has_to_drain; /* as soon as the operation that the drain interrupted ends */
 	struct llist_head postponed; /* frees */
 	struct spares spares;
 	unsigned long postponements;
@@ -333,11 +339,8 @@ void everybuddy_do_chores(void)
 	free_postponed(own);
 	if (own->is_short)
 		fill_spares(own);
-}
-
-static void drain_here(void *unused)
-{
-	everybuddy_drain_cpu(smp_processor_id());
+	if (own->has_to_drain)
+		everybuddy_drain_cpu(smp_processor_id());
 }
 
 void everybuddy_count_cpu(unsigned int cpu)
@@ -348,19 +351,42 @@ void everybuddy_count_cpu(unsigned int cpu)
 		count_cpu(zone, cpu);
 }
 
+/* Frees the spare blocks of a CPU that is offline. */
+static void free_spares(struct spares *spares)
+{
+	unsigned int order;
+
+	for (order = 0; order < SPARE_ORDERS; order++) {
+		while (spares->count[order]) {
+			struct page *page = spares->pages[order][--spares->count[order]];
+
+			everybuddy_free_here(page_zone(page), page, order);
+		}
+	}
+}
+
 void everybuddy_drain_cpu(unsigned int cpu)
 {
+	struct chores *chores_of_cpu = per_cpu_ptr(&chores, cpu);
 	struct zone *zone;
 
 	preempt_disable();
-	free_postponed(per_cpu_ptr(&chores, cpu));
+	chores_of_cpu->has_to_drain = false;
+	free_postponed(chores_of_cpu);
+	if (!cpu_online(cpu)) {
+		free_spares(&chores_of_cpu->spares);
+		chores_of_cpu->is_short = true;
+	}
 	everybuddy_count_cpu(cpu);
 	for_each_populated_zone(zone) {
 		struct everybuddy_zone *own = zone->everybuddy;
 
-		/* If this interrupts an operation, that operation notices that another CPU waits. */
-		if (!everybuddy_drain(own->frames, cpu))
+		if (!everybuddy_drain(own->frames, cpu)) {
+			/* It interrupts an operation of this CPU. */
+			chores_of_cpu->has_to_drain = true;
+			__this_cpu_write(everybuddy_has_chores, true);
 			continue;
+		}
 		if (own->has_services)
 			everybuddy_serve(own->frames, cpu, 1024);
 		everybuddy_park(own->frames, cpu);
@@ -368,9 +394,24 @@ void everybuddy_drain_cpu(unsigned int cpu)
 	preempt_enable();
 }
 
+static void drain_here(void *unused)
+{
+	everybuddy_drain_cpu(smp_processor_id());
+}
+
 void everybuddy_drain_all(void)
 {
-	on_each_cpu(drain_here, NULL, 1);
+	static DEFINE_MUTEX(draining);
+	static unsigned long begun;
+	unsigned long before = READ_ONCE(begun);
+
+	/* Of all who wait for a drain to end, only the first interrupts all CPUs again. */
+	mutex_lock(&draining);
+	if (before == begun || before + 1 == begun) {
+		WRITE_ONCE(begun, begun + 1);
+		on_each_cpu(drain_here, NULL, 1);
+	}
+	mutex_unlock(&draining);
 }
 
 /* Searches what CPUs keep for a block. */
@@ -390,7 +431,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 	/* Large blocks are worth a search only after reclaim, which drains all CPUs itself. */
 	if (order > PAGE_ALLOC_COSTLY_ORDER)
 		may_wait = false;
-	for (attempt = 0; attempt < 16; attempt++) {
+	for (attempt = 0; attempt < (own->has_services ? 16 : 2); attempt++) {
 		if (frame == -EVERYBUDDY_BUSY && may_wait)
 			everybuddy_drain_all();
 		else if (!own->has_services)
@@ -434,13 +475,14 @@ long everybuddy_unusable(struct zone *zone, bool may_use_reserves)
 	return max(pages, 0l);
 }
 
-bool everybuddy_drain_scarce(void)
+bool everybuddy_drain_scarce(const struct alloc_context *ac)
 {
+	struct zoneref *at;
 	struct zone *zone;
 
-	for_each_populated_zone(zone) {
+	for_each_zone_zonelist_nodemask(zone, at, ac->zonelist, ac->highest_zoneidx, ac->nodemask) {
 		/* Not for fewer: the drain interrupts all CPUs, and reclaim calls this often. */
-		if (everybuddy_buffered_pages(zone, false) <= (long)zone->_watermark[WMARK_MIN] / 4)
+		if (everybuddy_buffered_pages(zone, false) <= max((long)zone->_watermark[WMARK_MIN] / 4, FEW_PAGES))
 			continue;
 		everybuddy_drain_all();
 		return true;

@@ -16,6 +16,8 @@
 #include <linux/vmstat.h>
 #include <asm/local.h>
 
+struct alloc_context;
+
 /* What a call that is timed does. */
 enum everybuddy_call { EVERYBUDDY_ALLOCATION, EVERYBUDDY_FREE, EVERYBUDDY_CALLS };
 
@@ -111,8 +113,8 @@ void everybuddy_count_now(struct zone *zone);
  */
 long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
 
-/* Drains the lists of all CPUs, and returns true, if they hold a good part of what reserves demand. */
-bool everybuddy_drain_scarce(void);
+/* Drains the lists of all CPUs, and returns true, if they hold a good part of what the reserves of these zones demand. */
+bool everybuddy_drain_scarce(const struct alloc_context *ac);
 
 /* Whether a zone has so few free pages that it may be below a watermark for someone. */
 static __always_inline bool everybuddy_is_scarce(struct zone *zone)
@@ -242,7 +244,7 @@ static inline void everybuddy_free_pages(struct zone *zone, struct page *page, u
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }
 static inline long everybuddy_buffered_pages(struct zone *zone, bool may_use_reserves) { return 0; }
-static inline bool everybuddy_drain_scarce(void) { return false; }
+static inline bool everybuddy_drain_scarce(const struct alloc_context *ac) { return false; }
 static inline bool everybuddy_is_scarce(struct zone *zone) { return true; }
 static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address) { }
 static inline void everybuddy_end_fault(void) { }

@@ -6,6 +6,7 @@
  *               no CPU works; and the number of free pages
  *   misuse      write 1: frees a page twice, and one that is not memory; both must be reported and survived
  *   interrupts  write N: allocates and frees N times in interrupts of all CPUs
+ *   locked      write N: allocates for N ms under a lock that interrupts of the first CPU take, while that CPU allocates
  *   pairs       read: ticks of an allocation with its free, by order, and how long a tick is
  */
 #define pr_fmt(text) "everybuddy: " text
@@ -16,13 +17,16 @@
 #include "internal.h"
 
 #include <linux/debugfs.h>
+#include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/smp.h>
 #include <linux/sort.h>
+#include <linux/spinlock.h>
 #include <linux/stop_machine.h>
 #include <linux/vmstat.h>
+#include <linux/workqueue.h>
 
 /* Runs while all other CPUs are stopped, outside of any operation. */
 static int check_stopped(void *data)
@@ -113,17 +117,29 @@ static int misuse(void *unused, u64 value)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(misuse_fops, NULL, misuse, "%llu\n");
 
-static atomic_long_t got, failed;
+static atomic_long_t got[2], failed[2];
+
+/* Whether all zones are below their low watermarks, so that only reclaim finds more memory. */
+static bool is_scarce(void)
+{
+	struct zone *zone;
+
+	for_each_populated_zone(zone)
+		if (zone_page_state(zone, NR_FREE_PAGES) > low_wmark_pages(zone) + zone->lowmem_reserve[gfp_zone(GFP_KERNEL)])
+			return false;
+	return true;
+}
 
 /* Four blocks of each small order, as a network card's interrupt might want. */
 static void interrupt(void *unused)
 {
 	struct page *pages[4 * (PAGE_ALLOC_COSTLY_ORDER + 1)];
+	bool scarce = is_scarce();
 	unsigned int at;
 
 	for (at = 0; at < ARRAY_SIZE(pages); at++) {
 		pages[at] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN, at / 4);
-		atomic_long_inc(pages[at] ? &got : &failed);
+		atomic_long_inc(pages[at] ? &got[scarce] : &failed[scarce]);
 	}
 	for (at = 0; at < ARRAY_SIZE(pages); at++)
 		if (pages[at])
@@ -132,16 +148,84 @@ static void interrupt(void *unused)
 
 static int interrupts(void *unused, u64 rounds)
 {
-	atomic_long_set(&got, 0);
-	atomic_long_set(&failed, 0);
+	unsigned int at;
+
+	for (at = 0; at < 2; at++) {
+		atomic_long_set(&got[at], 0);
+		atomic_long_set(&failed[at], 0);
+	}
 	while (rounds--) {
 		on_each_cpu(interrupt, NULL, 1);
 		cond_resched();
 	}
-	pr_info("interrupts got %ld blocks, failed %ld\n", atomic_long_read(&got), atomic_long_read(&failed));
+	pr_info("interrupts got %ld blocks, failed %ld; below the low watermarks got %ld, failed %ld\n",
+		atomic_long_read(&got[0]), atomic_long_read(&failed[0]), atomic_long_read(&got[1]),
+		atomic_long_read(&failed[1]));
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
+
+/* As the lock of a driver: interrupts take it, and tasks hold it while they allocate. */
+static DEFINE_SPINLOCK(shared);
+static bool is_over;
+
+static void take_shared(void *unused)
+{
+	spin_lock(&shared);
+	spin_unlock(&shared);
+}
+
+static void allocate_and_free(gfp_t gfp)
+{
+	static atomic_t orders;
+	unsigned int order = atomic_inc_return(&orders) % (PAGE_ALLOC_COSTLY_ORDER + 1);
+	struct page *page = alloc_pages(gfp | __GFP_NOWARN, order);
+
+	if (page)
+		__free_pages(page, order);
+}
+
+static void allocate_interrupted(struct work_struct *unused)
+{
+	while (!READ_ONCE(is_over)) {
+		allocate_and_free(GFP_KERNEL);
+		cond_resched();
+	}
+}
+static DECLARE_WORK(interrupted, allocate_interrupted);
+
+static long allocate_locked(void *milliseconds)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(*(u64 *)milliseconds);
+	unsigned long flags;
+	long rounds;
+
+	for (rounds = 0; time_before(jiffies, end); rounds++) {
+		smp_call_function_single(0, take_shared, NULL, 0);
+		spin_lock_irqsave(&shared, flags);
+		allocate_and_free(GFP_ATOMIC);
+		spin_unlock_irqrestore(&shared, flags);
+		cond_resched();
+	}
+	return rounds;
+}
+
+static int locked(void *unused, u64 milliseconds)
+{
+	unsigned int other = cpumask_next(0, cpu_online_mask);
+	long rounds;
+
+	if (other >= nr_cpu_ids)
+		return -EOPNOTSUPP;
+	WRITE_ONCE(is_over, false);
+	schedule_work_on(0, &interrupted);
+	rounds = work_on_cpu(other, allocate_locked, &milliseconds);
+	WRITE_ONCE(is_over, true);
+	flush_work(&interrupted);
+	pr_info("locked passed %ld rounds\n", rounds);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(locked_fops, NULL, locked, "%llu\n");
 
 #define ROUNDS 101
 #define PAIRS 64
@@ -201,6 +285,7 @@ static int __init everybuddy_test(void)
 	debugfs_create_file("check", 0400, folder, NULL, &check_fops);
 	debugfs_create_file("misuse", 0200, folder, NULL, &misuse_fops);
 	debugfs_create_file("interrupts", 0200, folder, NULL, &interrupts_fops);
+	debugfs_create_file("locked", 0200, folder, NULL, &locked_fops);
 	debugfs_create_file("pairs", 0400, folder, NULL, &pairs_fops);
 	return 0;
 }

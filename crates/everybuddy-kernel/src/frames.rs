@@ -150,8 +150,7 @@ impl Frames {
         self.with(cpu, |token| self.system.snapshot(token))
     }
 
-    /// Returns the number of frames in the list of a CPU: a hint while it works. Takes no lock. O(1); with the list of
-    /// `everybuddy`, O(entries).
+    /// Returns the number of frames in the list of a CPU: a hint while it works. O(1), no lock.
     pub fn buffered(&self, cpu: CpuId) -> u64 {
         self.system.buffered_frames(cpu)
     }

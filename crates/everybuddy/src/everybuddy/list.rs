@@ -279,6 +279,12 @@ impl<'m, P: Platform> Local<'m, P> {
         self.keeps.load(Ordering::Acquire) != 0
     }
 
+    /// Returns the number of entries of the lists. A hint, unless the CPU is at rest. O(1).
+    pub(crate) fn listed(&self) -> u64 {
+        let length = |place: &Place<'m, P>| (place.length.peek() as usize).min(place.list.len());
+        self.places.iter().map(length).sum::<usize>() as u64
+    }
+
     /// Returns the entries of the lists. A hint, unless the CPU is at rest.
     pub(crate) fn entries(&self) -> impl Iterator<Item = u32> {
         let entries = |place: &Place<'m, P>| {

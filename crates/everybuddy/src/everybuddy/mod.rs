@@ -579,7 +579,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     /// O(entries of the CPU's lists).
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
         let local = self.local(cpu).filter(|_| !CHECK);
-        local.map_or(0, |local| local.entries().count() as u64)
+        local.map_or(0, |local| local.listed())
     }
 
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
