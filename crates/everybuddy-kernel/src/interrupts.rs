@@ -1,8 +1,8 @@
 //! Disables the interrupts of a CPU.
 //!
 //! # Invariants
-//! In a kernel, these are its own functions, since a kernel that runs as a program or in a hypervisor has no instruction
-//! for it. In user space nothing is done; tests count.
+//! In a kernel, these are its own functions, since a kernel that runs as a program or in a hypervisor has no
+//! instruction for it. In user space nothing is done; tests count.
 
 #[cfg(target_os = "none")]
 unsafe extern "C" {

@@ -17,8 +17,8 @@
 //! - A token stands for disabled preemption and not for disabled interrupts. An interrupt handler that arrives during
 //!   an operation finds its CPU's gate closed. It uses the nested operations of the allocators, which take no per-CPU
 //!   list and only try locks.
-//! - Interrupts are disabled while a CPU may hold a lock of a zone, as by Linux's own. Otherwise a handler could wait for
-//!   a lock of a driver whose holder, on another CPU, allocates and waits for that zone. A hit disables nothing.
+//! - Interrupts are disabled while a CPU may hold the lock of a zone. Otherwise a handler could wait for a lock of a
+//!   driver whose holder, on another CPU, allocates and waits for that zone. A hit disables nothing.
 //! - A system is called indirectly, because it is chosen at boot. An allocation or a free is one such call, of a
 //!   function that is compiled for the system.
 //!

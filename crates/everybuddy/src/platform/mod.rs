@@ -79,15 +79,17 @@ pub trait CpuToken {
         None
     }
 
-    /// Runs a section in which this CPU holds what others wait for without a bound: a lock, or a domain of Spring Buddy.
-    /// Sections can be nested.
+    /// Runs a section in which this CPU holds what others wait for without a bound: a lock, or a domain of Spring
+    /// Buddy. Sections can be nested.
     ///
     /// In a kernel, an interrupt handler may wait for a lock whose holder, on another CPU, allocates meanwhile. If the
     /// handler interrupts a section, both CPUs wait for each other for ever. A kernel that has such handlers disables
     /// interrupts here, and enables them again only if they were enabled before. Elsewhere nothing interrupts an
-    /// operation, and the default only calls `section`. A hit in a per-CPU list, and an operation of a system without
-    /// locks, is no section. Nor is a hit with `percpu=locked`: only requests without
-    /// [`NO_WAIT`](crate::Flags::NO_WAIT) wait for the lock of another CPU's list.
+    /// operation, and the default only calls `section`.
+    ///
+    /// Hits in per-CPU lists and operations of systems without locks run outside of sections. So do hits with
+    /// `percpu=locked`: only requests without [`NO_WAIT`](crate::Flags::NO_WAIT) wait for the lock of another CPU's
+    /// list.
     #[inline(always)]
     fn uninterrupted<T>(section: impl FnOnce() -> T) -> T
     where
