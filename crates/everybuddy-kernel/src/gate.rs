@@ -102,11 +102,13 @@ impl CpuToken for PreemptionDisabled {
     }
 
     #[inline(always)]
-    fn uninterrupted<T>(section: impl FnOnce() -> T) -> T {
-        let before = interrupts::off();
-        let result = section();
+    fn disable_interrupts() -> usize {
+        interrupts::off()
+    }
+
+    #[inline(always)]
+    fn restore_interrupts(before: usize) {
         interrupts::restore(before);
-        result
     }
 }
 

@@ -14,8 +14,8 @@
 use crate::arena::zero_cells;
 use crate::error::RegionError;
 use crate::frame::Pfn;
-use crate::lock::RawLock;
-use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, SharedCell};
+use crate::lock::{RawLock, Section};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::region::FrameRange;
 
 use super::OwnedTrees;
@@ -211,12 +211,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         // With `check=border`, the planes call the frames in lists allocated.
         self.with_trees(local, run, Ask::Always, || {
             self.check_free(run)?;
-            P::Cpu::uninterrupted(|| {
-                self.mixed_lock.lock();
-                let result = self.withdraw_run(run, to);
-                self.mixed_lock.unlock(&());
-                result
-            })
+            let _section = Section::<P>::begin();
+            self.mixed_lock.lock();
+            let result = self.withdraw_run(run, to);
+            self.mixed_lock.unlock(&());
+            result
         })
     }
 
@@ -261,12 +260,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
         self.with_trees(local, run, Ask::IfOwned, || {
-            P::Cpu::uninterrupted(|| {
-                self.mixed_lock.lock();
-                let result = self.restore_run(run, from);
-                self.mixed_lock.unlock(&());
-                result
-            })
+            let _section = Section::<P>::begin();
+            self.mixed_lock.lock();
+            let result = self.restore_run(run, from);
+            self.mixed_lock.unlock(&());
+            result
         })
     }
 

@@ -24,7 +24,9 @@ pub use ticket::TicketLock;
 pub(crate) use zone_lock::ZoneLock;
 pub use zone_lock::{Hold, Line, LockKind};
 
-use crate::platform::Platform;
+use core::marker::PhantomData;
+
+use crate::platform::{CpuToken, Platform};
 use crate::probe::{Event, Probe};
 
 /// A mutual exclusion lock on a platform.
@@ -88,6 +90,30 @@ impl<'l, P: Platform> Guard<'l, P> {
             self.probe.record(Event::Unlock);
             acquire(self.lock, self.probe);
         }
+    }
+}
+
+/// No interrupt arrives while this exists. Natively nothing. Sections are dropped in the reverse order.
+pub(crate) struct Section<P: Platform> {
+    before: usize,
+    platform: PhantomData<fn() -> P>,
+}
+
+impl<P: Platform> Section<P> {
+    /// Disables interrupts.
+    #[inline(always)]
+    pub(crate) fn begin() -> Self {
+        Self {
+            before: P::Cpu::disable_interrupts(),
+            platform: PhantomData,
+        }
+    }
+}
+
+impl<P: Platform> Drop for Section<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        P::Cpu::restore_interrupts(self.before);
     }
 }
 

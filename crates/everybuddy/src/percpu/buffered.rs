@@ -58,7 +58,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError, FreeError};
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{RawLock, SpinLock};
+use crate::lock::{RawLock, Section, SpinLock};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::Hint;
@@ -316,12 +316,11 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         epoch: u32,
     ) -> bool {
         if A::LOCKS {
-            P::Cpu::uninterrupted(|| {
-                let (state, _) = slot.remote.lock.lock();
-                slot.list.close();
-                slot.list.drain(caller, other, zone);
-                slot.remote.lock.unlock(&state);
-            });
+            let _section = Section::<P>::begin();
+            let (state, _) = slot.remote.lock.lock();
+            slot.list.close();
+            slot.list.drain(caller, other, zone);
+            slot.remote.lock.unlock(&state);
             return true;
         }
         let cpu_state = &slot.remote.cpu_state;

@@ -45,8 +45,8 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, LockKind, ZoneLock};
-use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, SharedCell};
+use crate::lock::{Guard, LockKind, Section, ZoneLock};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::wrapping_slice::WrappingSlice;
@@ -126,16 +126,15 @@ impl<P: Platform> Depot<'_, P> {
         if self.numbers.is_empty() {
             return None;
         }
-        P::Cpu::uninterrupted(|| {
-            let _guard = Guard::lock(&self.lock, probe);
-            // Relaxed: the lock orders all writes, and all reads except hints.
-            let (place, full) = choose(self.full.load(Ordering::Relaxed))?;
-            let cell = self.numbers.get(place as usize)?;
-            let taken = cell.get();
-            cell.set(given);
-            self.full.store(full, Ordering::Relaxed);
-            Some(taken)
-        })
+        let _section = Section::<P>::begin();
+        let _guard = Guard::lock(&self.lock, probe);
+        // Relaxed: the lock orders all writes, and all reads except hints.
+        let (place, full) = choose(self.full.load(Ordering::Relaxed))?;
+        let cell = self.numbers.get(place as usize)?;
+        let taken = cell.get();
+        cell.set(given);
+        self.full.store(full, Ordering::Relaxed);
+        Some(taken)
     }
 
     /// Returns the number of frames. A hint.

@@ -79,23 +79,28 @@ pub trait CpuToken {
         None
     }
 
-    /// Runs a section in which this CPU holds what others wait for without a bound: a lock, or a domain of Spring
-    /// Buddy. Sections can be nested.
+    /// Disables interrupts, before this CPU acquires what others wait for without a bound: a lock, or a domain of
+    /// Spring Buddy. Returns what [`restore_interrupts`](Self::restore_interrupts) takes. Sections of this kind can be
+    /// nested.
     ///
     /// In a kernel, an interrupt handler may wait for a lock whose holder, on another CPU, allocates meanwhile. If the
-    /// handler interrupts a section, both CPUs wait for each other for ever. A kernel that has such handlers disables
-    /// interrupts here, and enables them again only if they were enabled before. Elsewhere nothing interrupts an
-    /// operation, and the default only calls `section`.
+    /// handler interrupts such a section, both CPUs wait for each other for ever. A kernel whose tokens leave
+    /// interrupts enabled implements both functions. Elsewhere nothing interrupts an operation, and the default does
+    /// nothing.
     ///
     /// Hits in per-CPU lists and operations of systems without locks run outside of sections. So do hits with
     /// `percpu=locked`: only requests without [`NO_WAIT`](crate::Flags::NO_WAIT) wait for the lock of another CPU's
     /// list.
     #[inline(always)]
-    fn uninterrupted<T>(section: impl FnOnce() -> T) -> T
-    where
-        Self: Sized,
-    {
-        section()
+    fn disable_interrupts() -> usize {
+        0
+    }
+
+    /// Enables interrupts if they were enabled before [`disable_interrupts`](Self::disable_interrupts), which returned
+    /// `before`.
+    #[inline(always)]
+    fn restore_interrupts(before: usize) {
+        let _ = before;
     }
 }
 

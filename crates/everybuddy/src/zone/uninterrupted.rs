@@ -4,7 +4,7 @@
 //!
 //! An interrupt handler may wait for a lock that another CPU holds while that CPU allocates. If the handler interrupted
 //! an operation that holds the lock of a zone, or a domain, both CPUs would wait for ever. So the whole operation of a
-//! zone layer is a section of [`CpuToken::uninterrupted`]: natively nothing.
+//! zone layer is a [`Section`]: natively nothing.
 //!
 //! # Invariants
 //!
@@ -17,7 +17,8 @@ use crate::api::{Progress, Service};
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::platform::{CpuToken, Platform};
+use crate::lock::Section;
+use crate::platform::Platform;
 use crate::snapshot::{Census, Snapshot, Violation};
 
 /// A zone layer whose operations no interrupt interrupts.
@@ -39,7 +40,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
 
     #[inline(always)]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        P::Cpu::uninterrupted(|| self.0.allocate(caller, order))
+        let _section = Section::<P>::begin();
+        self.0.allocate(caller, order)
     }
 
     #[inline(always)]
@@ -48,7 +50,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         caller: &mut Caller<'_, P>,
         frames: u32,
     ) -> Result<Frame, AllocateError> {
-        P::Cpu::uninterrupted(|| self.0.allocate_run(caller, frames))
+        let _section = Section::<P>::begin();
+        self.0.allocate_run(caller, frames)
     }
 
     #[inline(always)]
@@ -60,7 +63,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         tag: Tag,
         sink: impl FnMut(Frame),
     ) -> u32 {
-        P::Cpu::uninterrupted(|| self.0.allocate_bulk(caller, order, wanted, tag, sink))
+        let _section = Section::<P>::begin();
+        self.0.allocate_bulk(caller, order, wanted, tag, sink)
     }
 
     #[inline(always)]
@@ -71,7 +75,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         order: Order,
         tag: Tag,
     ) -> Result<(), FreeError> {
-        P::Cpu::uninterrupted(|| self.0.free(caller, head, order, tag))
+        let _section = Section::<P>::begin();
+        self.0.free(caller, head, order, tag)
     }
 
     #[inline(always)]
@@ -80,7 +85,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         caller: &mut Caller<'_, P>,
         source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     ) {
-        P::Cpu::uninterrupted(|| self.0.free_bulk(caller, source));
+        let _section = Section::<P>::begin();
+        self.0.free_bulk(caller, source);
     }
 
     #[inline(always)]
@@ -89,7 +95,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         caller: &mut Caller<'_, P>,
         source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError> {
-        P::Cpu::uninterrupted(|| self.0.free_each(caller, source))
+        let _section = Section::<P>::begin();
+        self.0.free_each(caller, source)
     }
 
     #[inline(always)]
@@ -99,7 +106,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         start: Frame,
         frames: u32,
     ) -> Result<(), FreeError> {
-        P::Cpu::uninterrupted(|| self.0.free_run(caller, start, frames))
+        let _section = Section::<P>::begin();
+        self.0.free_run(caller, start, frames)
     }
 
     #[inline(always)]
@@ -110,7 +118,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         owned: impl FnMut() -> Option<Frame>,
         sink: impl FnMut(Frame, Order, Supplied),
     ) -> u32 {
-        P::Cpu::uninterrupted(|| self.0.supply(caller, demand, owned, sink))
+        let _section = Section::<P>::begin();
+        self.0.supply(caller, demand, owned, sink)
     }
 
     fn add(
@@ -120,7 +129,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
-        P::Cpu::uninterrupted(|| self.0.add(caller, start, frames, from))
+        let _section = Section::<P>::begin();
+        self.0.add(caller, start, frames, from)
     }
 
     fn withdraw(
@@ -130,7 +140,8 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
-        P::Cpu::uninterrupted(|| self.0.withdraw(caller, start, frames, to))
+        let _section = Section::<P>::begin();
+        self.0.withdraw(caller, start, frames, to)
     }
 
     fn allocate_at(
@@ -139,11 +150,13 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         start: Pfn,
         frames: u32,
     ) -> Result<Frame, RegionError> {
-        P::Cpu::uninterrupted(|| self.0.allocate_at(caller, start, frames))
+        let _section = Section::<P>::begin();
+        self.0.allocate_at(caller, start, frames)
     }
 
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
-        P::Cpu::uninterrupted(|| self.0.settle(caller))
+        let _section = Section::<P>::begin();
+        self.0.settle(caller)
     }
 
     fn services(&self) -> &'static [Service] {
@@ -151,14 +164,17 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
     }
 
     fn serve(&self, caller: &mut Caller<'_, P>, service: usize, budget: u32) -> Progress {
-        P::Cpu::uninterrupted(|| self.0.serve(caller, service, budget))
+        let _section = Section::<P>::begin();
+        self.0.serve(caller, service, budget)
     }
 
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
-        P::Cpu::uninterrupted(|| self.0.snapshot(caller))
+        let _section = Section::<P>::begin();
+        self.0.snapshot(caller)
     }
 
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
-        P::Cpu::uninterrupted(|| self.0.check(caller))
+        let _section = Section::<P>::begin();
+        self.0.check(caller)
     }
 }
