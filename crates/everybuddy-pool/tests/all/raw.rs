@@ -165,10 +165,8 @@ fn a_refusal_ends_the_release_and_says_what_was_returned() {
     assert_eq!(returned, 2 * HUGE as u64);
     pool.check(0).unwrap();
     // SAFETY: as above; the pool exists still.
-    assert_eq!(
-        unsafe { libc::syscall(libc::SYS_munlock, locked, 1_usize) },
-        0
-    );
+    let unlocked = unsafe { libc::syscall(libc::SYS_munlock, locked, 1_usize) };
+    assert_eq!(unlocked, 0);
     assert_eq!(pool.release_free().unwrap().blocks, 2);
     assert_eq!(resident(&pool), 0);
 }
