@@ -104,7 +104,7 @@ build() {
     build_object
     rm -rf "$work/module"
     mkdir -p "$work/module"
-    cp linux/module/* linux/everybuddy_clock.h crates/everybuddy-kernel/include/everybuddy_kernel.h "$work/module"
+    cp linux/module/* linux/everybuddy_*.h crates/everybuddy-kernel/include/everybuddy_kernel.h "$work/module"
     cp "$work/everybuddy.o" "$work/module/allocators.o"
     # Kbuild wants to know how each object was made.
     echo "savedcmd_$work/module/allocators.o := true" >"$work/module/.allocators.o.cmd"

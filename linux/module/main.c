@@ -8,6 +8,8 @@
  */
 #include "module.h"
 
+#include "everybuddy_provided.h"
+
 static char *system = "everybuddy";
 module_param(system, charp, 0444);
 MODULE_PARM_DESC(system, "NAME or NAME+option=value+..., as SYSTEMS.md lists them");
@@ -39,25 +41,6 @@ static struct task_struct *services;
 
 /* Bits of the flags of everybuddy_allocate(). */
 #define NO_WAIT 1
-
-void everybuddy_panic(const char *message)
-{
-	pr_emerg("%s\n", message);
-	BUG();
-}
-
-size_t everybuddy_interrupts_off(void)
-{
-	unsigned long flags;
-
-	local_irq_save(flags);
-	return flags;
-}
-
-void everybuddy_interrupts_restore(size_t before)
-{
-	local_irq_restore(before);
-}
 
 static void drain_here(void *unused)
 {

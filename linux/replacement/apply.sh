@@ -47,6 +47,6 @@ if ! cmp -s "$patch" "$applied"; then
     cp "$patch" "$applied"
 fi
 # Only what changed, so that a build does not compile the rest again.
-install -C -m 644 "$here"/everybuddy*.[ch] "$here/../everybuddy_clock.h" "$source/mm/"
+install -C -m 644 "$here"/everybuddy*.[ch] "$here"/../everybuddy_*.h "$source/mm/"
 install -C -m 644 "$here/../../crates/everybuddy-kernel/include/everybuddy_kernel.h" "$source/include/linux/"
 install -C -m 644 "$object" "$source/mm/everybuddy_allocators.o_shipped"

@@ -12,6 +12,7 @@
 #define pr_fmt(text) "everybuddy: " text
 
 #include "everybuddy.h"
+#include "everybuddy_provided.h"
 #include "everybuddy_test.h"
 #include "internal.h"
 
@@ -86,25 +87,6 @@ static int __init parse_hints(char *text)
 	return 0;
 }
 early_param("everybuddy_hints", parse_hints);
-
-void everybuddy_panic(const char *message)
-{
-	pr_emerg("%s\n", message);
-	BUG();
-}
-
-size_t everybuddy_interrupts_off(void)
-{
-	unsigned long flags;
-
-	local_irq_save(flags);
-	return flags;
-}
-
-void everybuddy_interrupts_restore(size_t before)
-{
-	local_irq_restore(before);
-}
 
 static void *__init allocate_metadata(size_t bytes, char *why)
 {
@@ -405,9 +387,9 @@ void everybuddy_drain_all(void)
 	static unsigned long begun;
 	unsigned long before = READ_ONCE(begun);
 
-	/* Of all who wait for a drain to end, only the first interrupts all CPUs again. */
+	/* Of all that wait for a drain to end, only the first begins another: it serves them all. */
 	mutex_lock(&draining);
-	if (before == begun || before + 1 == begun) {
+	if (before == begun) {
 		WRITE_ONCE(begun, begun + 1);
 		on_each_cpu(drain_here, NULL, 1);
 	}

@@ -576,7 +576,6 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         }
     }
 
-    /// O(entries of the CPU's lists).
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
         let local = self.local(cpu).filter(|_| !CHECK);
         local.map_or(0, |local| local.listed())

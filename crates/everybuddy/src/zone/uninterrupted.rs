@@ -24,6 +24,19 @@ use crate::snapshot::{Census, Snapshot, Violation};
 /// A zone layer whose operations no interrupt interrupts.
 pub(crate) struct Uninterrupted<Z>(pub(crate) Z);
 
+/// Implements operations of a zone layer: those of the layer within, each in a section.
+macro_rules! in_sections {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            #[inline(always)]
+            fn $name(&self, caller: &mut Caller<'_, P>, $($argument: $type),*) $(-> $result)? {
+                let _section = Section::<P>::begin();
+                self.0.$name(caller, $($argument),*)
+            }
+        )*
+    };
+}
+
 impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
     const UNKNOWN_CPUS_ARE_BUSY: bool = Z::UNKNOWN_CPUS_ARE_BUSY;
     const HAS_CLASSES: bool = Z::HAS_CLASSES;
@@ -38,143 +51,25 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         self.0.max_order()
     }
 
-    #[inline(always)]
-    fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        let _section = Section::<P>::begin();
-        self.0.allocate(caller, order)
-    }
-
-    #[inline(always)]
-    fn allocate_run(
-        &self,
-        caller: &mut Caller<'_, P>,
-        frames: u32,
-    ) -> Result<Frame, AllocateError> {
-        let _section = Section::<P>::begin();
-        self.0.allocate_run(caller, frames)
-    }
-
-    #[inline(always)]
-    fn allocate_bulk(
-        &self,
-        caller: &mut Caller<'_, P>,
-        order: Order,
-        wanted: u32,
-        tag: Tag,
-        sink: impl FnMut(Frame),
-    ) -> u32 {
-        let _section = Section::<P>::begin();
-        self.0.allocate_bulk(caller, order, wanted, tag, sink)
-    }
-
-    #[inline(always)]
-    fn free(
-        &self,
-        caller: &mut Caller<'_, P>,
-        head: Frame,
-        order: Order,
-        tag: Tag,
-    ) -> Result<(), FreeError> {
-        let _section = Section::<P>::begin();
-        self.0.free(caller, head, order, tag)
-    }
-
-    #[inline(always)]
-    fn free_bulk(
-        &self,
-        caller: &mut Caller<'_, P>,
-        source: impl FnMut() -> Option<(Frame, Order, Tag)>,
-    ) {
-        let _section = Section::<P>::begin();
-        self.0.free_bulk(caller, source);
-    }
-
-    #[inline(always)]
-    fn free_each(
-        &self,
-        caller: &mut Caller<'_, P>,
-        source: impl FnMut() -> Option<(Frame, Order)>,
-    ) -> Result<(), FreeError> {
-        let _section = Section::<P>::begin();
-        self.0.free_each(caller, source)
-    }
-
-    #[inline(always)]
-    fn free_run(
-        &self,
-        caller: &mut Caller<'_, P>,
-        start: Frame,
-        frames: u32,
-    ) -> Result<(), FreeError> {
-        let _section = Section::<P>::begin();
-        self.0.free_run(caller, start, frames)
-    }
-
-    #[inline(always)]
-    fn supply(
-        &self,
-        caller: &mut Caller<'_, P>,
-        demand: Demand,
-        owned: impl FnMut() -> Option<Frame>,
-        sink: impl FnMut(Frame, Order, Supplied),
-    ) -> u32 {
-        let _section = Section::<P>::begin();
-        self.0.supply(caller, demand, owned, sink)
-    }
-
-    fn add(
-        &self,
-        caller: &mut Caller<'_, P>,
-        start: Pfn,
-        frames: u32,
-        from: Tag,
-    ) -> Result<(), RegionError> {
-        let _section = Section::<P>::begin();
-        self.0.add(caller, start, frames, from)
-    }
-
-    fn withdraw(
-        &self,
-        caller: &mut Caller<'_, P>,
-        start: Pfn,
-        frames: u32,
-        to: Tag,
-    ) -> Result<(), RegionError> {
-        let _section = Section::<P>::begin();
-        self.0.withdraw(caller, start, frames, to)
-    }
-
-    fn allocate_at(
-        &self,
-        caller: &mut Caller<'_, P>,
-        start: Pfn,
-        frames: u32,
-    ) -> Result<Frame, RegionError> {
-        let _section = Section::<P>::begin();
-        self.0.allocate_at(caller, start, frames)
-    }
-
-    fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
-        let _section = Section::<P>::begin();
-        self.0.settle(caller)
-    }
-
     fn services(&self) -> &'static [Service] {
         self.0.services()
     }
 
-    fn serve(&self, caller: &mut Caller<'_, P>, service: usize, budget: u32) -> Progress {
-        let _section = Section::<P>::begin();
-        self.0.serve(caller, service, budget)
-    }
-
-    fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
-        let _section = Section::<P>::begin();
-        self.0.snapshot(caller)
-    }
-
-    fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
-        let _section = Section::<P>::begin();
-        self.0.check(caller)
+    in_sections! {
+        fn allocate(order: Order) -> Result<Frame, AllocateError>;
+        fn allocate_run(frames: u32) -> Result<Frame, AllocateError>;
+        fn allocate_bulk(order: Order, wanted: u32, tag: Tag, sink: impl FnMut(Frame)) -> u32;
+        fn free(head: Frame, order: Order, tag: Tag) -> Result<(), FreeError>;
+        fn free_bulk(source: impl FnMut() -> Option<(Frame, Order, Tag)>);
+        fn free_each(source: impl FnMut() -> Option<(Frame, Order)>) -> Result<(), FreeError>;
+        fn free_run(start: Frame, frames: u32) -> Result<(), FreeError>;
+        fn supply(demand: Demand, owned: impl FnMut() -> Option<Frame>, sink: impl FnMut(Frame, Order, Supplied)) -> u32;
+        fn add(start: Pfn, frames: u32, from: Tag) -> Result<(), RegionError>;
+        fn withdraw(start: Pfn, frames: u32, to: Tag) -> Result<(), RegionError>;
+        fn allocate_at(start: Pfn, frames: u32) -> Result<Frame, RegionError>;
+        fn settle() -> bool;
+        fn serve(service: usize, budget: u32) -> Progress;
+        fn snapshot() -> Snapshot;
+        fn check() -> Result<Census, Violation>;
     }
 }
