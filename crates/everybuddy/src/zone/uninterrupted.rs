@@ -63,7 +63,11 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         fn free_bulk(source: impl FnMut() -> Option<(Frame, Order, Tag)>);
         fn free_each(source: impl FnMut() -> Option<(Frame, Order)>) -> Result<(), FreeError>;
         fn free_run(start: Frame, frames: u32) -> Result<(), FreeError>;
-        fn supply(demand: Demand, owned: impl FnMut() -> Option<Frame>, sink: impl FnMut(Frame, Order, Supplied)) -> u32;
+        fn supply(
+            demand: Demand,
+            owned: impl FnMut() -> Option<Frame>,
+            sink: impl FnMut(Frame, Order, Supplied)
+        ) -> u32;
         fn add(start: Pfn, frames: u32, from: Tag) -> Result<(), RegionError>;
         fn withdraw(start: Pfn, frames: u32, to: Tag) -> Result<(), RegionError>;
         fn allocate_at(start: Pfn, frames: u32) -> Result<Frame, RegionError>;
