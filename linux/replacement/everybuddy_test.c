@@ -117,7 +117,8 @@ static int misuse(void *unused, u64 value)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(misuse_fops, NULL, misuse, "%llu\n");
 
-static atomic_long_t got[2], failed[2];
+/* By whether memory was scarce, and whether more than a page was requested. */
+static atomic_long_t got[2][2], failed[2][2];
 
 /* Whether all zones are below their low watermarks, so that only reclaim finds more memory. */
 static bool is_scarce(void)
@@ -139,7 +140,7 @@ static void interrupt(void *unused)
 
 	for (at = 0; at < ARRAY_SIZE(pages); at++) {
 		pages[at] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN, at / 4);
-		atomic_long_inc(pages[at] ? &got[scarce] : &failed[scarce]);
+		atomic_long_inc(&(pages[at] ? got : failed)[scarce][at >= 4]);
 	}
 	for (at = 0; at < ARRAY_SIZE(pages); at++)
 		if (pages[at])
@@ -148,19 +149,16 @@ static void interrupt(void *unused)
 
 static int interrupts(void *unused, u64 rounds)
 {
-	unsigned int at;
-
-	for (at = 0; at < 2; at++) {
-		atomic_long_set(&got[at], 0);
-		atomic_long_set(&failed[at], 0);
-	}
+	memset(got, 0, sizeof(got));
+	memset(failed, 0, sizeof(failed));
 	while (rounds--) {
 		on_each_cpu(interrupt, NULL, 1);
 		cond_resched();
 	}
-	pr_info("interrupts got %ld blocks, failed %ld; below the low watermarks got %ld, failed %ld\n",
-		atomic_long_read(&got[0]), atomic_long_read(&failed[0]), atomic_long_read(&got[1]),
-		atomic_long_read(&failed[1]));
+	pr_info("interrupts got %ld pages, %ld blocks, failed %ld, %ld; below the low watermarks %ld, %ld, failed %ld, %ld\n",
+		atomic_long_read(&got[0][0]), atomic_long_read(&got[0][1]), atomic_long_read(&failed[0][0]),
+		atomic_long_read(&failed[0][1]), atomic_long_read(&got[1][0]), atomic_long_read(&got[1][1]),
+		atomic_long_read(&failed[1][0]), atomic_long_read(&failed[1][1]));
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
