@@ -33,7 +33,7 @@
 #define LIST_MAX 4096
 
 /* The pages in lists of CPUs for which a drain is not worth its interrupts. */
-#define FEW_PAGES 8l
+#define FEW_PAGES 32l
 
 #define WHY_BYTES 512
 
