@@ -14,12 +14,10 @@ from linux_faults import aligned, found_in, show
 
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
-# Of the single pages that interrupts request while a process takes all memory and all zones are below their low watermarks,
-# so many per cent must be served. At least so many must be requested.
+# Of the single pages that interrupts request when a task holds all pages that it may have, so many per cent must be served.
 SERVED = 95
-REQUESTED = 200
 COLUMNS = [
-    "boots", "exec", "files", "map", "hog", "age", "locked", "interrupts", "hog: pages", "hog: blocks", "pages back", "counts", "hotplug", "misuse",
+    "boots", "exec", "files", "map", "hog", "age", "locked", "interrupts", "reserve", "and blocks", "pages back", "counts", "hotplug", "misuse",
 ]
 # When free blocks are counted.
 LOADS = ["boot", "storms", "hog", "age", "freed"]
@@ -68,16 +66,18 @@ for path in paths:
     need("killed another process than the hog", len(re.findall(r"Killed process \d+ \(storm\)", text)) == 2)
     locked = re.search(r"locked passed (\d+) rounds", text)
     row.append(need("a task and an interrupt that share a lock", locked and int(locked[1]) > 0, locked and locked[1]))
-    batches = r"got (\d+) pages, (\d+) blocks, failed (\d+), (\d+); below the low watermarks (\d+), (\d+), failed (\d+), (\d+)"
-    first, *others = [list(map(int, batch)) for batch in re.findall(batches, text)] or [[0] * 8]
-    row.append(need("interrupts", min(first[:2]) > 0 and not any(first[2:]), first[0] + first[1]))
-    # The others run while a process takes all memory. Only when it is taken, requests need reserves.
-    for size, what in enumerate(("pages", "blocks")):
-        got, failed = (sum(batch[at + size] for batch in others) for at in (4, 6))
-        shown = f"{100 * got / max(got + failed, 1):.1f} % of {got + failed}"
-        is_served = got + failed >= REQUESTED and 100 * got >= SERVED * (got + failed)
-        # A block of several pages may be missing although many are free: shown, and not judged.
-        row.append(need(f"interrupts got {shown} {what} of exhausted memory", is_served or size, shown))
+    def requests(load):
+        """Single pages and larger blocks that interrupts got, and those that they did not get."""
+        found = re.search(rf"{load} got (\d+) pages, (\d+) blocks, failed (\d+), (\d+)", text)
+        return list(map(int, found.groups())) if found else [0, 0, 0, 0]
+
+    pages, blocks, *missing = requests("interrupts")
+    row.append(need("interrupts", min(pages, blocks) > 0 and not any(missing), pages + blocks))
+    pages, blocks, no_pages, no_blocks = requests("reserve")
+    share = 100 * pages / max(pages + no_pages, 1)
+    row.append(need(f"interrupts got {share:.1f} % of the pages of the reserve", share >= SERVED, f"{share:.1f} %"))
+    # A larger block may be missing although many pages are free: shown, and not judged.
+    row.append(f"{100 * blocks / max(blocks + no_blocks, 1):.1f} %")
     pages = re.search(r"guest: free pages (\d+) (\d+)", text)
     lost = int(pages[1]) - int(pages[2]) if pages else None
     row.append(need("pages were lost", pages and lost < SLACK, pages and f"{-lost:+d}"))

@@ -6,6 +6,7 @@
  *               no CPU works; and the number of free pages
  *   misuse      write 1: frees a page twice, and one that is not memory; both must be reported and survived
  *   interrupts  write N: allocates and frees N times in interrupts of all CPUs
+ *   reserve     write N: the same, while this task holds all pages that a task may have
  *   locked      write N: allocates for N ms under a lock that interrupts of the first CPU take, while that CPU allocates
  *   pairs       read: ticks of an allocation with its free, by order, and how long a tick is
  */
@@ -117,37 +118,25 @@ static int misuse(void *unused, u64 value)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(misuse_fops, NULL, misuse, "%llu\n");
 
-/* By whether memory was scarce, and whether more than a page was requested. */
-static atomic_long_t got[2][2], failed[2][2];
-
-/* Whether all zones are below their low watermarks, so that only reclaim finds more memory. */
-static bool is_scarce(void)
-{
-	struct zone *zone;
-
-	for_each_populated_zone(zone)
-		if (zone_page_state(zone, NR_FREE_PAGES) > low_wmark_pages(zone) + zone->lowmem_reserve[gfp_zone(GFP_KERNEL)])
-			return false;
-	return true;
-}
+/* Single pages, and blocks of several. */
+static atomic_long_t got[2], failed[2];
 
 /* Four blocks of each small order, as a network card's interrupt might want. */
 static void interrupt(void *unused)
 {
 	struct page *pages[4 * (PAGE_ALLOC_COSTLY_ORDER + 1)];
-	bool scarce = is_scarce();
 	unsigned int at;
 
 	for (at = 0; at < ARRAY_SIZE(pages); at++) {
 		pages[at] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN, at / 4);
-		atomic_long_inc(&(pages[at] ? got : failed)[scarce][at >= 4]);
+		atomic_long_inc(&(pages[at] ? got : failed)[at >= 4]);
 	}
 	for (at = 0; at < ARRAY_SIZE(pages); at++)
 		if (pages[at])
 			__free_pages(pages[at], at / 4);
 }
 
-static int interrupts(void *unused, u64 rounds)
+static void request_in_interrupts(const char *name, u64 rounds)
 {
 	memset(got, 0, sizeof(got));
 	memset(failed, 0, sizeof(failed));
@@ -155,13 +144,35 @@ static int interrupts(void *unused, u64 rounds)
 		on_each_cpu(interrupt, NULL, 1);
 		cond_resched();
 	}
-	pr_info("interrupts got %ld pages, %ld blocks, failed %ld, %ld; below the low watermarks %ld, %ld, failed %ld, %ld\n",
-		atomic_long_read(&got[0][0]), atomic_long_read(&got[0][1]), atomic_long_read(&failed[0][0]),
-		atomic_long_read(&failed[0][1]), atomic_long_read(&got[1][0]), atomic_long_read(&got[1][1]),
-		atomic_long_read(&failed[1][0]), atomic_long_read(&failed[1][1]));
+	pr_info("%s got %ld pages, %ld blocks, failed %ld, %ld\n", name, atomic_long_read(&got[0]),
+		atomic_long_read(&got[1]), atomic_long_read(&failed[0]), atomic_long_read(&failed[1]));
+}
+
+static int interrupts(void *unused, u64 rounds)
+{
+	request_in_interrupts("interrupts", rounds);
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
+
+static int reserve(void *unused, u64 rounds)
+{
+	struct page *page, *next;
+	LIST_HEAD(held);
+	long pages = 0;
+
+	while ((page = alloc_page(GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN))) {
+		list_add(&page->lru, &held);
+		pages++;
+		cond_resched();
+	}
+	pr_info("reserve: a task holds %ld pages\n", pages);
+	request_in_interrupts("reserve", rounds);
+	list_for_each_entry_safe(page, next, &held, lru)
+		__free_page(page);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(reserve_fops, NULL, reserve, "%llu\n");
 
 /* As the lock of a driver: interrupts take it, and tasks hold it while they allocate. */
 static DEFINE_SPINLOCK(shared);
@@ -283,6 +294,7 @@ static int __init everybuddy_test(void)
 	debugfs_create_file("check", 0400, folder, NULL, &check_fops);
 	debugfs_create_file("misuse", 0200, folder, NULL, &misuse_fops);
 	debugfs_create_file("interrupts", 0200, folder, NULL, &interrupts_fops);
+	debugfs_create_file("reserve", 0200, folder, NULL, &reserve_fops);
 	debugfs_create_file("locked", 0200, folder, NULL, &locked_fops);
 	debugfs_create_file("pairs", 0400, folder, NULL, &pairs_fops);
 	return 0;
