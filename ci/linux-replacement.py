@@ -14,7 +14,8 @@ from linux_faults import aligned, found_in, show
 
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
-# Of the single pages that interrupts request when a task holds all pages that it may have, so many per cent must be served.
+# The least share, in percent, of the single pages requested by interrupts that must be served while a task holds all pages
+# that it may have.
 SERVED = 95
 COLUMNS = [
     "boots", "exec", "files", "map", "hog", "age", "locked", "interrupts", "reserve", "and blocks", "pages back", "counts", "hotplug", "misuse",
@@ -65,7 +66,7 @@ for path in paths:
     need("killed another process than the hog", count("Out of memory: Killed process") == 2)
     need("killed another process than the hog", len(re.findall(r"Killed process \d+ \(storm\)", text)) == 2)
     locked = re.search(r"locked passed (\d+) rounds", text)
-    row.append(need("a task and an interrupt that share a lock", locked and int(locked[1]) > 0, locked and locked[1]))
+    row.append(need("a task and an interrupt that share a lock made no progress", locked and int(locked[1]) > 0, locked and locked[1]))
     def requests(load):
         """Single pages and larger blocks that interrupts got, and those that they did not get."""
         found = re.search(rf"{load} got (\d+) pages, (\d+) blocks, failed (\d+), (\d+)", text)
@@ -75,7 +76,7 @@ for path in paths:
     row.append(need("interrupts", min(pages, blocks) > 0 and not any(missing), pages + blocks))
     pages, blocks, no_pages, no_blocks = requests("reserve")
     share = 100 * pages / max(pages + no_pages, 1)
-    row.append(need(f"interrupts got {share:.1f} % of the pages of the reserve", share >= SERVED, f"{share:.1f} %"))
+    row.append(need(f"interrupts got {share:.1f} % of the single pages that they requested from the reserve", share >= SERVED, f"{share:.1f} %"))
     # A larger block may be missing although many pages are free: shown, and not judged.
     row.append(f"{100 * blocks / max(blocks + no_blocks, 1):.1f} %")
     pages = re.search(r"guest: free pages (\d+) (\d+)", text)

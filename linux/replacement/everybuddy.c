@@ -32,7 +32,7 @@
 /* The most pages in a list of a CPU. An option may permit more. */
 #define LIST_MAX 4096
 
-/* The pages in lists of CPUs for which a drain is not worth its interrupts. */
+/* If the lists of CPUs hold at most this many pages of a zone, reclaim does not interrupt all CPUs to drain them. */
 #define FEW_PAGES 32l
 
 #define WHY_BYTES 512
@@ -58,7 +58,7 @@ struct spares {
 struct chores {
 	local_t uncounted[MAX_NR_ZONES];
 	bool is_short; /* of spares */
-	bool has_to_drain; /* as soon as the operation that the drain interrupted ends */
+	bool has_to_drain; /* since a drain interrupted an operation of this CPU */
 	struct llist_head postponed; /* frees */
 	struct spares spares;
 	unsigned long postponements;

@@ -113,7 +113,10 @@ void everybuddy_count_now(struct zone *zone);
  */
 long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
 
-/* Drains the lists of all CPUs, and returns true, if they hold a good part of what the reserves of these zones demand. */
+/*
+ * Drains the lists of all CPUs, and returns true, if they hold more than a quarter of the minimal watermark, and more
+ * than a few pages, of a zone that the request may use.
+ */
 bool everybuddy_drain_scarce(const struct alloc_context *ac);
 
 /* Whether a zone has so few free pages that it may be below a watermark for someone. */

@@ -153,8 +153,9 @@ void everybuddy_stop(void) __attribute__((noreturn));
 void everybuddy_panic(const char *message) __attribute__((noreturn));
 
 /*
- * The kernel provides these: the first disables the interrupts of this CPU, and returns what the second takes, which
- * enables them if they were enabled before. They are called around the work under a lock, also in interrupts.
+ * The kernel provides these functions. The first disables the interrupts of this CPU and returns their previous state.
+ * The second takes that state, and enables interrupts if they were enabled before. Both are called around work under a
+ * lock, also in interrupt handlers. Calls can be nested.
  */
 size_t everybuddy_interrupts_off(void);
 void everybuddy_interrupts_restore(size_t before);

@@ -1,8 +1,8 @@
 //! Disables the interrupts of a CPU.
 //!
-//! # Invariants
-//! In a kernel, these are its own functions, since a kernel that runs as a program or in a hypervisor has no
-//! instruction for it. In user space nothing is done; tests count.
+//! # Design decisions
+//! The kernel provides the functions: one that runs as a program, or as a paravirtual guest, cannot disable interrupts
+//! with an instruction. In user space, the functions do nothing; in tests, they count the depth of nesting.
 
 #[cfg(target_os = "none")]
 unsafe extern "C" {

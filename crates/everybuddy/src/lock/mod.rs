@@ -93,7 +93,8 @@ impl<'l, P: Platform> Guard<'l, P> {
     }
 }
 
-/// No interrupt arrives while this exists. Natively nothing. Sections are dropped in the reverse order.
+/// Keeps the interrupts of this CPU disabled while it exists. In user space, it does nothing. Sections must be dropped in
+/// the reverse order of their creation.
 pub(crate) struct Section<P: Platform> {
     before: usize,
     platform: PhantomData<fn() -> P>,

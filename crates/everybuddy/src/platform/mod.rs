@@ -79,14 +79,13 @@ pub trait CpuToken {
         None
     }
 
-    /// Disables interrupts, before this CPU acquires what others wait for without a bound: a lock, or a domain of
-    /// Spring Buddy. Returns what [`restore_interrupts`](Self::restore_interrupts) takes. Sections of this kind can be
-    /// nested.
+    /// Disables interrupts, before this CPU acquires a lock, or a domain of Spring Buddy, for which other CPUs wait
+    /// without a bound. Returns the value to pass to [`restore_interrupts`](Self::restore_interrupts). Such sections
+    /// can be nested.
     ///
-    /// In a kernel, an interrupt handler may wait for a lock whose holder, on another CPU, allocates meanwhile. If the
-    /// handler interrupts such a section, both CPUs wait for each other for ever. A kernel whose tokens leave
-    /// interrupts enabled implements both functions. Elsewhere nothing interrupts an operation, and the default does
-    /// nothing.
+    /// In a kernel, an interrupt handler may wait for a lock whose holder, on another CPU, is allocating. If interrupts
+    /// were enabled in a section, both CPUs could wait for each other for ever. A kernel whose tokens leave interrupts
+    /// enabled must implement both functions. The default does nothing.
     ///
     /// Hits in per-CPU lists and operations of systems without locks run outside of sections. So do hits with
     /// `percpu=locked`: only requests without [`NO_WAIT`](crate::Flags::NO_WAIT) wait for the lock of another CPU's

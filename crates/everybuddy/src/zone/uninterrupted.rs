@@ -1,15 +1,15 @@
-//! A zone layer in which no interrupt arrives.
+//! A zone layer that disables interrupts during its operations.
 //!
 //! # Purpose
 //!
 //! An interrupt handler may wait for a lock that another CPU holds while that CPU allocates. If the handler interrupted
-//! an operation that holds the lock of a zone, or a domain, both CPUs would wait for ever. So the whole operation of a
-//! zone layer is a [`Section`]: natively nothing.
+//! an operation that holds the lock of a zone, or a domain, both CPUs could wait for each other for ever. So each
+//! operation of a zone layer runs in a [`Section`], which compiles to nothing in user space.
 //!
 //! # Invariants
 //!
-//! Whatever a CPU of a zone layer waits for without a bound is held only within such a section. Sections are nested
-//! properly, which guards of locks are not.
+//! A lock or a domain of a zone layer for which CPUs wait without a bound is held only within a section. Sections are
+//! properly nested; guards of locks are not.
 
 use super::supply::{Demand, Supplied};
 use super::{Caller, ZoneLayer};
@@ -21,7 +21,7 @@ use crate::lock::Section;
 use crate::platform::Platform;
 use crate::snapshot::{Census, Snapshot, Violation};
 
-/// A zone layer whose operations no interrupt interrupts.
+/// A zone layer whose operations run with interrupts disabled.
 pub(crate) struct Uninterrupted<Z>(pub(crate) Z);
 
 /// Implements operations of a zone layer: those of the layer within, each in a section.
