@@ -5,9 +5,10 @@
  * Each zone has a system of its own, in memory that is reserved at boot. The systems decide which pages a block consists
  * of. Preparation and checks of pages, watermarks, reclaim and statistics stay Linux's.
  *
- * An operation disables preemption, not interrupts. An interrupt that arrives during an operation may find a lock of its
- * own CPU held: it gets one of a few spare blocks, and what it frees is postponed until the next free there. An NMI
- * gets no spare block.
+ * An operation disables preemption, and interrupts only while it may hold a lock. An interrupt that arrives in the middle
+ * of an operation does not wait for locks of other CPUs: if one is held, it gets one of a few spare blocks, and what it
+ * frees is postponed until the next free of its CPU. An NMI may also find a lock of its own CPU held, and gets no spare
+ * block.
  */
 #define pr_fmt(text) "everybuddy: " text
 
@@ -32,7 +33,7 @@
 /* The most pages in a list of a CPU. An option may permit more. */
 #define LIST_MAX 4096
 
-/* If the lists of CPUs hold at most this many pages of a zone, reclaim does not interrupt all CPUs to drain them. */
+/* If lists hold at most this many pages of a zone for each CPU, reclaim does not interrupt all CPUs to drain them. */
 #define FEW_PAGES 32l
 
 #define WHY_BYTES 512
@@ -46,7 +47,7 @@ DEFINE_PER_CPU(bool, everybuddy_has_chores);
 
 static struct everybuddy_zone replaced[MAX_NR_ZONES] __read_mostly;
 
-/* Some spare blocks of each small order, for interrupts that find a lock held by what they interrupted. */
+/* Some spare blocks of each small order, for interrupts that interrupt an operation and find a lock held. */
 #define SPARE_ORDERS (PAGE_ALLOC_COSTLY_ORDER + 1)
 #define SPARES 4
 struct spares {
@@ -210,9 +211,33 @@ static void count_cpu(struct zone *zone, unsigned int cpu)
 	mod_zone_page_state(zone, NR_FREE_PAGES, local_xchg(uncounted, 0));
 }
 
+/* The pages in lists of all CPUs that are not worth a drain, although a zone has few free pages. */
+static long few_pages(const struct zone *zone)
+{
+	return max((long)zone->_watermark[WMARK_MIN] / 4, FEW_PAGES * num_online_cpus());
+}
+
+/* Below the low watermark, lists are kept short, as Linux does: atomic requests of other CPUs may need the pages. */
+static void shorten_list(struct zone *zone)
+{
+	struct everybuddy_zone *own = zone->everybuddy;
+	unsigned int cpu = smp_processor_id();
+
+	if (everybuddy_buffered(own->frames, cpu) > few_pages(zone) / num_online_cpus() &&
+	    !everybuddy_drain(own->frames, cpu)) {
+		this_cpu_ptr(&chores)->has_to_drain = true;
+		__this_cpu_write(everybuddy_has_chores, true);
+	}
+}
+
 void everybuddy_count_now(struct zone *zone)
 {
-	count_cpu(zone, smp_processor_id());
+	unsigned int cpu = smp_processor_id();
+	bool is_freeing = local_read(per_cpu_ptr(zone->everybuddy->uncounted, cpu)) > 0;
+
+	count_cpu(zone, cpu);
+	if (is_freeing && zone_page_state(zone, NR_FREE_PAGES) <= low_wmark_pages(zone))
+		shorten_list(zone);
 }
 
 /* Reports a misuse, or postpones the free and returns false. */
@@ -319,10 +344,13 @@ void everybuddy_do_chores(void)
 		return;
 	__this_cpu_write(everybuddy_has_chores, false);
 	free_postponed(own);
+	/* A drain may take long, so not under a lock for which interrupts are disabled. */
+	if (own->has_to_drain && irqs_disabled())
+		__this_cpu_write(everybuddy_has_chores, true);
+	else if (own->has_to_drain)
+		everybuddy_drain_cpu(smp_processor_id());
 	if (own->is_short)
 		fill_spares(own);
-	if (own->has_to_drain)
-		everybuddy_drain_cpu(smp_processor_id());
 }
 
 void everybuddy_count_cpu(unsigned int cpu)
@@ -357,7 +385,9 @@ void everybuddy_drain_cpu(unsigned int cpu)
 	free_postponed(chores_of_cpu);
 	if (!cpu_online(cpu)) {
 		free_spares(&chores_of_cpu->spares);
+		/* They are filled again when it has returned. */
 		chores_of_cpu->is_short = true;
+		per_cpu(everybuddy_has_chores, cpu) = true;
 	}
 	everybuddy_count_cpu(cpu);
 	for_each_populated_zone(zone) {
@@ -401,14 +431,16 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 {
 	bool may_wait = (gfp & __GFP_DIRECT_RECLAIM) && in_task() && !irqs_disabled();
 	struct everybuddy_zone *own = zone->everybuddy;
+	bool repeats = false;
 	struct page *spare;
 	int attempt;
 
-	/* A CPU that never frees would not reach its chores otherwise. */
+	/* A CPU that never frees would not reach its chores otherwise. They may free what this request needs. */
 	if (this_cpu_read(everybuddy_has_chores)) {
 		preempt_disable();
 		everybuddy_do_chores();
 		preempt_enable();
+		repeats = true;
 	}
 	/* Large blocks are worth a search only after reclaim, which drains all CPUs itself. */
 	if (order > PAGE_ALLOC_COSTLY_ORDER)
@@ -416,8 +448,9 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 	for (attempt = 0; attempt < (own->has_services ? 16 : 2); attempt++) {
 		if (frame == -EVERYBUDDY_BUSY && may_wait)
 			everybuddy_drain_all();
-		else if (!own->has_services)
+		else if (!repeats && !own->has_services)
 			break;
+		repeats = false;
 		if (own->has_services) {
 			everybuddy_serve(own->frames, get_cpu(), 64);
 			put_cpu();
@@ -464,7 +497,7 @@ bool everybuddy_drain_scarce(const struct alloc_context *ac)
 
 	for_each_zone_zonelist_nodemask(zone, at, ac->zonelist, ac->highest_zoneidx, ac->nodemask) {
 		/* Not for fewer: the drain interrupts all CPUs, and reclaim calls this often. */
-		if (everybuddy_buffered_pages(zone, false) <= max((long)zone->_watermark[WMARK_MIN] / 4, FEW_PAGES))
+		if (everybuddy_buffered_pages(zone, false) <= few_pages(zone))
 			continue;
 		everybuddy_drain_all();
 		return true;

@@ -109,7 +109,7 @@ void everybuddy_count_now(struct zone *zone);
 
 /*
  * The pages of a zone that are in lists of CPUs, or that are allocated but still counted as free. Excludes the list of
- * this CPU if may_use_reserves, since it can serve the request.
+ * this CPU if may_use_reserves: most requests for which that holds are for single pages, which it serves.
  */
 long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
 

@@ -6,8 +6,9 @@
  *               no CPU works; and the number of free pages
  *   misuse      write 1: frees a page twice, and one that is not memory; both must be reported and survived
  *   interrupts  write N: allocates and frees N times in interrupts of all CPUs
- *   reserve     write N: the same, while this task holds all pages that a task may have
- *   locked      write N: allocates for N ms under a lock that interrupts of the first CPU take, while that CPU allocates
+ *   reserve     write N: the same, while this task holds all pages that a task may have, and tasks ask for more
+ *   locked      write N: allocates for N ms under a lock that interrupts of the first CPU take, while that CPU allocates,
+ *               and all lists are drained again and again
  *   pairs       read: ticks of an allocation with its free, by order, and how long a tick is
  */
 #define pr_fmt(text) "everybuddy: " text
@@ -17,7 +18,10 @@
 #include "everybuddy_test.h"
 #include "internal.h"
 
+#include <linux/cpu.h>
 #include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -121,31 +125,56 @@ DEFINE_DEBUGFS_ATTRIBUTE(misuse_fops, NULL, misuse, "%llu\n");
 /* Single pages, and blocks of several. */
 static atomic_long_t got[2], failed[2];
 
-/* Four blocks of each small order, as a network card's interrupt might want. */
-static void interrupt(void *unused)
+/* Single pages, then blocks of each small order, as interrupts of a network card might want. */
+#define SINGLE_PAGES 32
+#define BLOCKS 4
+static void interrupt(struct irq_work *unused)
 {
-	struct page *pages[4 * (PAGE_ALLOC_COSTLY_ORDER + 1)];
+	struct page *pages[SINGLE_PAGES + BLOCKS * PAGE_ALLOC_COSTLY_ORDER];
 	unsigned int at;
 
+#define ORDER_AT(at) ((at) < SINGLE_PAGES ? 0 : 1 + ((at) - SINGLE_PAGES) / BLOCKS)
 	for (at = 0; at < ARRAY_SIZE(pages); at++) {
-		pages[at] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN, at / 4);
-		atomic_long_inc(&(pages[at] ? got : failed)[at >= 4]);
+		pages[at] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN, ORDER_AT(at));
+		atomic_long_inc(&(pages[at] ? got : failed)[ORDER_AT(at) > 0]);
 	}
 	for (at = 0; at < ARRAY_SIZE(pages); at++)
 		if (pages[at])
-			__free_pages(pages[at], at / 4);
+			__free_pages(pages[at], ORDER_AT(at));
+#undef ORDER_AT
+}
+static DEFINE_PER_CPU(struct irq_work, interrupt_work) = IRQ_WORK_INIT_HARD(interrupt);
+
+static struct zone *largest_zone(void)
+{
+	struct zone *zone, *largest = NULL;
+
+	for_each_populated_zone(zone)
+		if (!largest || zone_managed_pages(zone) > zone_managed_pages(largest))
+			largest = zone;
+	return largest;
 }
 
 static void request_in_interrupts(const char *name, u64 rounds)
 {
+	struct zone *zone = largest_zone();
+	unsigned long least = ULONG_MAX;
+
 	memset(got, 0, sizeof(got));
 	memset(failed, 0, sizeof(failed));
 	while (rounds--) {
-		on_each_cpu(interrupt, NULL, 1);
+		unsigned int cpu;
+
+		least = min(least, zone_page_state(zone, NR_FREE_PAGES));
+		for_each_online_cpu(cpu)
+			irq_work_queue_on(per_cpu_ptr(&interrupt_work, cpu), cpu);
+		for_each_online_cpu(cpu)
+			irq_work_sync(per_cpu_ptr(&interrupt_work, cpu));
 		cond_resched();
 	}
-	pr_info("%s got %ld pages, %ld blocks, failed %ld, %ld\n", name, atomic_long_read(&got[0]),
-		atomic_long_read(&got[1]), atomic_long_read(&failed[0]), atomic_long_read(&failed[1]));
+	pr_info("%s got %ld pages, %ld blocks, failed %ld, %ld; least free %lu, low %lu\n", name,
+		atomic_long_read(&got[0]), atomic_long_read(&got[1]), atomic_long_read(&failed[0]),
+		atomic_long_read(&failed[1]), least, low_wmark_pages(zone));
 }
 
 static int interrupts(void *unused, u64 rounds)
@@ -155,9 +184,44 @@ static int interrupts(void *unused, u64 rounds)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
 
-static int reserve(void *unused, u64 rounds)
+/* So many blocks that lists of CPUs are refilled and drained. */
+#define BURST 128
+static bool is_over;
+
+static void free_all(struct list_head *blocks, unsigned int order)
 {
 	struct page *page, *next;
+
+	list_for_each_entry_safe(page, next, blocks, lru)
+		__free_pages(page, order);
+}
+
+/* Allocates a burst of blocks of one order, then frees them. */
+static void allocate_burst(gfp_t gfp)
+{
+	static atomic_t orders;
+	unsigned int order = atomic_inc_return(&orders) % (PAGE_ALLOC_COSTLY_ORDER + 1), left;
+	struct page *page;
+	LIST_HEAD(blocks);
+
+	for (left = BURST; left && (page = alloc_pages(gfp | __GFP_NOWARN, order)); left--)
+		list_add(&page->lru, &blocks);
+	free_all(&blocks, order);
+}
+
+static void ask(struct work_struct *unused)
+{
+	while (!READ_ONCE(is_over)) {
+		allocate_burst(GFP_NOWAIT);
+		cond_resched();
+	}
+}
+static DEFINE_PER_CPU(struct work_struct, asking);
+
+static int reserve(void *unused, u64 rounds)
+{
+	unsigned int cpu;
+	struct page *page;
 	LIST_HEAD(held);
 	long pages = 0;
 
@@ -167,16 +231,25 @@ static int reserve(void *unused, u64 rounds)
 		cond_resched();
 	}
 	pr_info("reserve: a task holds %ld pages\n", pages);
+	WRITE_ONCE(is_over, false);
+	cpus_read_lock();
+	for_each_online_cpu(cpu) {
+		INIT_WORK(per_cpu_ptr(&asking, cpu), ask);
+		schedule_work_on(cpu, per_cpu_ptr(&asking, cpu));
+	}
 	request_in_interrupts("reserve", rounds);
-	list_for_each_entry_safe(page, next, &held, lru)
-		__free_page(page);
+	WRITE_ONCE(is_over, true);
+	for_each_online_cpu(cpu)
+		flush_work(per_cpu_ptr(&asking, cpu));
+	cpus_read_unlock();
+	free_all(&held, 0);
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(reserve_fops, NULL, reserve, "%llu\n");
 
 /* As the lock of a driver: interrupts take it, and tasks hold it while they allocate. */
 static DEFINE_SPINLOCK(shared);
-static bool is_over;
+static long locked_rounds;
 
 static void take_shared(void *unused)
 {
@@ -184,54 +257,48 @@ static void take_shared(void *unused)
 	spin_unlock(&shared);
 }
 
-static void allocate_and_free(gfp_t gfp)
-{
-	static atomic_t orders;
-	unsigned int order = atomic_inc_return(&orders) % (PAGE_ALLOC_COSTLY_ORDER + 1);
-	struct page *page = alloc_pages(gfp | __GFP_NOWARN, order);
-
-	if (page)
-		__free_pages(page, order);
-}
-
 static void allocate_interrupted(struct work_struct *unused)
 {
 	while (!READ_ONCE(is_over)) {
-		allocate_and_free(GFP_KERNEL);
+		allocate_burst(GFP_KERNEL);
 		cond_resched();
 	}
 }
 static DECLARE_WORK(interrupted, allocate_interrupted);
 
-static long allocate_locked(void *milliseconds)
+static void allocate_locked(struct work_struct *unused)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(*(u64 *)milliseconds);
 	unsigned long flags;
-	long rounds;
 
-	for (rounds = 0; time_before(jiffies, end); rounds++) {
+	for (locked_rounds = 0; !READ_ONCE(is_over); locked_rounds++) {
 		smp_call_function_single(0, take_shared, NULL, 0);
 		spin_lock_irqsave(&shared, flags);
-		allocate_and_free(GFP_ATOMIC);
+		allocate_burst(GFP_ATOMIC);
 		spin_unlock_irqrestore(&shared, flags);
 		cond_resched();
 	}
-	return rounds;
 }
+static DECLARE_WORK(locking, allocate_locked);
 
 static int locked(void *unused, u64 milliseconds)
 {
+	unsigned long end = jiffies + msecs_to_jiffies(milliseconds);
 	unsigned int other = cpumask_next(0, cpu_online_mask);
-	long rounds;
+	long drains;
 
 	if (other >= nr_cpu_ids)
 		return -EOPNOTSUPP;
 	WRITE_ONCE(is_over, false);
 	schedule_work_on(0, &interrupted);
-	rounds = work_on_cpu(other, allocate_locked, &milliseconds);
+	schedule_work_on(other, &locking);
+	for (drains = 0; time_before(jiffies, end); drains++) {
+		drain_all_pages(NULL);
+		msleep(1);
+	}
 	WRITE_ONCE(is_over, true);
 	flush_work(&interrupted);
-	pr_info("locked passed %ld rounds\n", rounds);
+	flush_work(&locking);
+	pr_info("locked passed %ld rounds, %ld drains\n", locked_rounds, drains);
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(locked_fops, NULL, locked, "%llu\n");

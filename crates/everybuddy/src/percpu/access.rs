@@ -10,7 +10,7 @@
 //! The meaning of the states of [`CpuState`]. The protocol that maintains it is described in
 //! [`buffered`](super::buffered).
 
-use crate::lock::{RawLock, SpinLock};
+use crate::lock::{RawLock, Section, SpinLock};
 use crate::platform::Platform;
 
 /// How a CPU enters its own list, and how other CPUs reach it.
@@ -41,13 +41,17 @@ impl<P: Platform> Access<P> for Token {
 /// One lock per list, which its owner tries: `percpu=locked`, as in Linux 6.
 pub struct Locked;
 
-/// Guard of a list's lock.
-pub(crate) struct HeldLock<'s, P: Platform>(&'s SpinLock<P>);
+/// Guard of a list's lock. Interrupts are disabled meanwhile: other CPUs wait for the lock without a bound.
+pub(crate) struct HeldLock<'s, P: Platform> {
+    lock: &'s SpinLock<P>,
+    // Dropped after the lock was released.
+    _section: Section<P>,
+}
 
 impl<P: Platform> Drop for HeldLock<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.unlock(&());
+        self.lock.unlock(&());
     }
 }
 
@@ -57,7 +61,8 @@ impl<P: Platform> Access<P> for Locked {
 
     #[inline(always)]
     fn enter(lock: &SpinLock<P>) -> Option<HeldLock<'_, P>> {
-        lock.try_lock().map(|()| HeldLock(lock))
+        let _section = Section::begin();
+        lock.try_lock().map(|()| HeldLock { lock, _section })
     }
 }
 

@@ -369,6 +369,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     ) -> bool {
         let cpu_state = &slot.remote.cpu_state;
         let draining = CpuState::new(seen.epoch(), CpuState::DRAINING);
+        // The owner waits until the list is drained.
+        let _section = Section::<P>::begin();
         // Acquire: pairs with the release in `park`: the list's content is seen.
         let swapped =
             cpu_state.compare_exchange(seen.0, draining.0, Ordering::Acquire, Ordering::Relaxed);

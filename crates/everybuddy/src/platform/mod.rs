@@ -87,9 +87,7 @@ pub trait CpuToken {
     /// were enabled in a section, both CPUs could wait for each other for ever. A kernel whose tokens leave interrupts
     /// enabled must implement both functions. The default does nothing.
     ///
-    /// Hits in per-CPU lists and operations of systems without locks run outside of sections. So do hits with
-    /// `percpu=locked`: only requests without [`NO_WAIT`](crate::Flags::NO_WAIT) wait for the lock of another CPU's
-    /// list.
+    /// Hits in per-CPU lists without locks, and operations of systems without locks, run outside of sections.
     #[inline(always)]
     fn disable_interrupts() -> usize {
         0
