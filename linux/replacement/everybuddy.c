@@ -36,6 +36,9 @@
 /* If lists hold at most this many pages of a zone for each CPU, reclaim does not interrupt all CPUs to drain them. */
 #define FEW_PAGES 32l
 
+/* The most pages of a list that a free with disabled interrupts drains. */
+#define SHORT_DRAIN 512
+
 #define WHY_BYTES 512
 
 DEFINE_STATIC_KEY_FALSE(everybuddy_key);
@@ -214,17 +217,25 @@ static void count_cpu(struct zone *zone, unsigned int cpu)
 /* The pages in lists of all CPUs that are not worth a drain, although a zone has few free pages. */
 static long few_pages(const struct zone *zone)
 {
-	return max((long)zone->_watermark[WMARK_MIN] / 4, FEW_PAGES * num_online_cpus());
+	long few = min(FEW_PAGES * (long)num_online_cpus(), (long)zone_managed_pages(zone) / 8);
+
+	return max((long)zone->_watermark[WMARK_MIN] / 4, few);
 }
 
-/* Below the low watermark, lists are kept short, as Linux does: atomic requests of other CPUs may need the pages. */
+/*
+ * Drains the list of this CPU, unless it is short, if the zone has few pages besides: atomic requests of other CPUs may
+ * need them.
+ */
 static void shorten_list(struct zone *zone)
 {
 	struct everybuddy_zone *own = zone->everybuddy;
 	unsigned int cpu = smp_processor_id();
+	long kept = everybuddy_buffered(own->frames, cpu);
 
-	if (everybuddy_buffered(own->frames, cpu) > few_pages(zone) / num_online_cpus() &&
-	    !everybuddy_drain(own->frames, cpu)) {
+	if (kept <= few_pages(zone) / num_online_cpus() ||
+	    (long)zone_page_state(zone, NR_FREE_PAGES) - kept > (long)low_wmark_pages(zone))
+		return;
+	if ((kept > SHORT_DRAIN && irqs_disabled()) || !everybuddy_drain(own->frames, cpu)) {
 		this_cpu_ptr(&chores)->has_to_drain = true;
 		__this_cpu_write(everybuddy_has_chores, true);
 	}
@@ -236,7 +247,7 @@ void everybuddy_count_now(struct zone *zone)
 	bool is_freeing = local_read(per_cpu_ptr(zone->everybuddy->uncounted, cpu)) > 0;
 
 	count_cpu(zone, cpu);
-	if (is_freeing && zone_page_state(zone, NR_FREE_PAGES) <= low_wmark_pages(zone))
+	if (is_freeing && everybuddy_is_scarce(zone))
 		shorten_list(zone);
 }
 
@@ -349,8 +360,11 @@ void everybuddy_do_chores(void)
 		__this_cpu_write(everybuddy_has_chores, true);
 	else if (own->has_to_drain)
 		everybuddy_drain_cpu(smp_processor_id());
-	if (own->is_short)
+	else if (own->is_short)
 		fill_spares(own);
+	/* Not at once: spares are not worth what a drain has just returned. */
+	if (own->is_short)
+		__this_cpu_write(everybuddy_has_chores, true);
 }
 
 void everybuddy_count_cpu(unsigned int cpu)
@@ -440,7 +454,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 		preempt_disable();
 		everybuddy_do_chores();
 		preempt_enable();
-		repeats = true;
+		repeats = in_task() && order <= PAGE_ALLOC_COSTLY_ORDER;
 	}
 	/* Large blocks are worth a search only after reclaim, which drains all CPUs itself. */
 	if (order > PAGE_ALLOC_COSTLY_ORDER)
@@ -568,12 +582,6 @@ static int serve(void *unused)
 	return 0;
 }
 
-static void start_here(void *unused)
-{
-	this_cpu_write(chores.is_short, true);
-	this_cpu_write(everybuddy_has_chores, true);
-}
-
 #ifdef CONFIG_DEBUG_FS
 struct dentry *everybuddy_folder;
 
@@ -628,11 +636,16 @@ static void __init create_folder(void) { }
 static int __init everybuddy_start(void)
 {
 	struct zone *zone = everybuddy_enabled() ? zone_of_spares() : NULL;
+	unsigned int cpu;
 
 	create_folder();
 	if (!zone)
 		return 0;
-	on_each_cpu(start_here, NULL, 1);
+	/* Also of CPUs that are online later. */
+	for_each_possible_cpu(cpu) {
+		per_cpu(chores.is_short, cpu) = true;
+		per_cpu(everybuddy_has_chores, cpu) = true;
+	}
 	if (zone->everybuddy->has_services && IS_ERR(kthread_run(serve, NULL, "everybuddy")))
 		pr_warn("the services have no thread: they run when memory is short\n");
 	return 0;

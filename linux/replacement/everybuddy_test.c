@@ -25,6 +25,7 @@
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/seq_file.h>
 #include <linux/smp.h>
 #include <linux/sort.h>
@@ -155,31 +156,40 @@ static struct zone *largest_zone(void)
 	return largest;
 }
 
+/* One load at a time. */
+static DEFINE_MUTEX(loading);
+
 static void request_in_interrupts(const char *name, u64 rounds)
 {
 	struct zone *zone = largest_zone();
-	unsigned long least = ULONG_MAX;
+	unsigned long most = 0, low = ULONG_MAX;
 
 	memset(got, 0, sizeof(got));
 	memset(failed, 0, sizeof(failed));
 	while (rounds--) {
 		unsigned int cpu;
 
-		least = min(least, zone_page_state(zone, NR_FREE_PAGES));
 		for_each_online_cpu(cpu)
 			irq_work_queue_on(per_cpu_ptr(&interrupt_work, cpu), cpu);
 		for_each_online_cpu(cpu)
 			irq_work_sync(per_cpu_ptr(&interrupt_work, cpu));
-		cond_resched();
+		most = max(most, zone_page_state(zone, NR_FREE_PAGES));
+		low = min(low, low_wmark_pages(zone));
+		/* Other tasks run meanwhile. */
+		fsleep(100);
 	}
-	pr_info("%s got %ld pages, %ld blocks, failed %ld, %ld; least free %lu, low %lu\n", name,
+	pr_info("%s got %ld pages, %ld blocks, failed %ld, %ld; most free %lu, low %lu\n", name,
 		atomic_long_read(&got[0]), atomic_long_read(&got[1]), atomic_long_read(&failed[0]),
-		atomic_long_read(&failed[1]), least, low_wmark_pages(zone));
+		atomic_long_read(&failed[1]), most, low);
 }
 
 static int interrupts(void *unused, u64 rounds)
 {
+	cpus_read_lock();
+	mutex_lock(&loading);
 	request_in_interrupts("interrupts", rounds);
+	mutex_unlock(&loading);
+	cpus_read_unlock();
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(interrupts_fops, NULL, interrupts, "%llu\n");
@@ -209,10 +219,13 @@ static void allocate_burst(gfp_t gfp)
 	free_all(&blocks, order);
 }
 
+static atomic_long_t bursts;
+
 static void ask(struct work_struct *unused)
 {
 	while (!READ_ONCE(is_over)) {
 		allocate_burst(GFP_NOWAIT);
+		atomic_long_inc(&bursts);
 		cond_resched();
 	}
 }
@@ -230,18 +243,19 @@ static int reserve(void *unused, u64 rounds)
 		pages++;
 		cond_resched();
 	}
-	pr_info("reserve: a task holds %ld pages\n", pages);
-	WRITE_ONCE(is_over, false);
 	cpus_read_lock();
-	for_each_online_cpu(cpu) {
-		INIT_WORK(per_cpu_ptr(&asking, cpu), ask);
+	mutex_lock(&loading);
+	WRITE_ONCE(is_over, false);
+	atomic_long_set(&bursts, 0);
+	for_each_online_cpu(cpu)
 		schedule_work_on(cpu, per_cpu_ptr(&asking, cpu));
-	}
 	request_in_interrupts("reserve", rounds);
 	WRITE_ONCE(is_over, true);
 	for_each_online_cpu(cpu)
 		flush_work(per_cpu_ptr(&asking, cpu));
+	mutex_unlock(&loading);
 	cpus_read_unlock();
+	pr_info("reserve: a task held %ld pages, others asked %ld times\n", pages, atomic_long_read(&bursts));
 	free_all(&held, 0);
 	return 0;
 }
@@ -249,7 +263,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(reserve_fops, NULL, reserve, "%llu\n");
 
 /* As the lock of a driver: interrupts take it, and tasks hold it while they allocate. */
 static DEFINE_SPINLOCK(shared);
-static long locked_rounds;
+static long locked_rounds, interrupted_rounds;
 
 static void take_shared(void *unused)
 {
@@ -259,7 +273,7 @@ static void take_shared(void *unused)
 
 static void allocate_interrupted(struct work_struct *unused)
 {
-	while (!READ_ONCE(is_over)) {
+	for (interrupted_rounds = 0; !READ_ONCE(is_over); interrupted_rounds++) {
 		allocate_burst(GFP_KERNEL);
 		cond_resched();
 	}
@@ -283,11 +297,16 @@ static DECLARE_WORK(locking, allocate_locked);
 static int locked(void *unused, u64 milliseconds)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(milliseconds);
-	unsigned int other = cpumask_next(0, cpu_online_mask);
+	unsigned int other;
 	long drains;
 
-	if (other >= nr_cpu_ids)
+	cpus_read_lock();
+	other = cpumask_next(0, cpu_online_mask);
+	if (other >= nr_cpu_ids) {
+		cpus_read_unlock();
 		return -EOPNOTSUPP;
+	}
+	mutex_lock(&loading);
 	WRITE_ONCE(is_over, false);
 	schedule_work_on(0, &interrupted);
 	schedule_work_on(other, &locking);
@@ -298,7 +317,9 @@ static int locked(void *unused, u64 milliseconds)
 	WRITE_ONCE(is_over, true);
 	flush_work(&interrupted);
 	flush_work(&locking);
-	pr_info("locked passed %ld rounds, %ld drains\n", locked_rounds, drains);
+	mutex_unlock(&loading);
+	cpus_read_unlock();
+	pr_info("locked passed %ld rounds, %ld interrupted ones, %ld drains\n", locked_rounds, interrupted_rounds, drains);
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(locked_fops, NULL, locked, "%llu\n");
@@ -357,7 +378,10 @@ DEFINE_SHOW_ATTRIBUTE(pairs);
 static int __init everybuddy_test(void)
 {
 	struct dentry *folder = everybuddy_folder;
+	unsigned int cpu;
 
+	for_each_possible_cpu(cpu)
+		INIT_WORK(per_cpu_ptr(&asking, cpu), ask);
 	debugfs_create_file("check", 0400, folder, NULL, &check_fops);
 	debugfs_create_file("misuse", 0200, folder, NULL, &misuse_fops);
 	debugfs_create_file("interrupts", 0200, folder, NULL, &interrupts_fops);

@@ -18,7 +18,8 @@
 //!   an operation finds its CPU's gate closed. It uses the nested operations of the allocators, which take no per-CPU
 //!   list and only try locks.
 //! - Interrupts are disabled while a CPU may hold the lock of a zone. Otherwise a handler could wait for a lock of a
-//!   driver whose holder, on another CPU, allocates and waits for that zone. A hit disables nothing.
+//!   driver whose holder, on another CPU, allocates and waits for that zone. A hit in a list without a lock
+//!   disables nothing.
 //! - A system is called indirectly, because it is chosen at boot. An allocation or a free is one such call, of a
 //!   function that is compiled for the system.
 //!
