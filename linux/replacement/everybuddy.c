@@ -215,7 +215,7 @@ static void count_cpu(struct zone *zone, unsigned int cpu)
 }
 
 /* The pages in lists of all CPUs that are not worth a drain, although a zone has few free pages. */
-static long few_pages(const struct zone *zone)
+static long few_pages(struct zone *zone)
 {
 	long few = min(FEW_PAGES * (long)num_online_cpus(), (long)zone_managed_pages(zone) / 8);
 
