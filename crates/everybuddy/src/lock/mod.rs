@@ -93,8 +93,8 @@ impl<'l, P: Platform> Guard<'l, P> {
     }
 }
 
-/// Keeps the interrupts of this CPU disabled while it exists. In user space, it does nothing. Sections must be dropped in
-/// the reverse order of their creation.
+/// Keeps the interrupts of this CPU disabled while it exists. In user space, it does nothing. Sections must be dropped
+/// in the reverse order of their creation.
 pub(crate) struct Section<P: Platform> {
     before: usize,
     platform: PhantomData<fn() -> P>,
