@@ -36,9 +36,6 @@
 /* If lists hold at most this many pages of a zone for each CPU, reclaim does not interrupt all CPUs to drain them. */
 #define FEW_PAGES 32l
 
-/* The most pages of a list that a free with disabled interrupts drains. */
-#define SHORT_DRAIN 512
-
 #define WHY_BYTES 512
 
 DEFINE_STATIC_KEY_FALSE(everybuddy_key);
@@ -235,7 +232,8 @@ static void shorten_list(struct zone *zone)
 	if (kept <= few_pages(zone) / num_online_cpus() ||
 	    (long)zone_page_state(zone, NR_FREE_PAGES) - kept > (long)low_wmark_pages(zone))
 		return;
-	if ((kept > SHORT_DRAIN && irqs_disabled()) || !everybuddy_drain(own->frames, cpu)) {
+	/* A very long list is drained later if interrupts are disabled. */
+	if ((kept > LIST_MAX && irqs_disabled()) || !everybuddy_drain(own->frames, cpu)) {
 		this_cpu_ptr(&chores)->has_to_drain = true;
 		__this_cpu_write(everybuddy_has_chores, true);
 	}
