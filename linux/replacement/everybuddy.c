@@ -220,17 +220,17 @@ static long few_pages(struct zone *zone)
 }
 
 /*
- * Drains the list of this CPU, unless it is short, if the zone has few pages besides: atomic requests of other CPUs may
- * need them.
+ * Drains the list of this CPU, unless it is short, if the zone has no more pages than a watermark besides: atomic requests
+ * of other CPUs may need them.
  */
-static void shorten_list(struct zone *zone)
+static void shorten_list(struct zone *zone, enum zone_watermarks mark)
 {
 	struct everybuddy_zone *own = zone->everybuddy;
 	unsigned int cpu = smp_processor_id();
 	long kept = everybuddy_buffered(own->frames, cpu);
 
 	if (kept <= few_pages(zone) / num_online_cpus() ||
-	    (long)zone_page_state(zone, NR_FREE_PAGES) - kept > (long)low_wmark_pages(zone))
+	    (long)zone_page_state(zone, NR_FREE_PAGES) - kept > (long)wmark_pages(zone, mark))
 		return;
 	/* A very long list is drained later if interrupts are disabled. */
 	if ((kept > LIST_MAX && irqs_disabled()) || !everybuddy_drain(own->frames, cpu)) {
@@ -246,7 +246,14 @@ void everybuddy_count_now(struct zone *zone)
 
 	count_cpu(zone, cpu);
 	if (is_freeing && everybuddy_is_scarce(zone))
-		shorten_list(zone);
+		shorten_list(zone, WMARK_LOW);
+}
+
+void everybuddy_leave_reserve(struct zone *zone)
+{
+	preempt_disable();
+	shorten_list(zone, WMARK_MIN);
+	preempt_enable();
 }
 
 /* Reports a misuse, or postpones the free and returns false. */

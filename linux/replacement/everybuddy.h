@@ -119,6 +119,9 @@ long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
  */
 bool everybuddy_drain_scarce(const struct alloc_context *ac);
 
+/* After an allocation: returns what a refill has taken of the reserve. */
+void everybuddy_leave_reserve(struct zone *zone);
+
 /* Whether a zone has so few free pages that it may be below a watermark for someone. */
 static __always_inline bool everybuddy_is_scarce(struct zone *zone)
 {
@@ -249,6 +252,7 @@ static inline void everybuddy_drain_all(void) { }
 static inline long everybuddy_buffered_pages(struct zone *zone, bool may_use_reserves) { return 0; }
 static inline bool everybuddy_drain_scarce(const struct alloc_context *ac) { return false; }
 static inline bool everybuddy_is_scarce(struct zone *zone) { return true; }
+static inline void everybuddy_leave_reserve(struct zone *zone) { }
 static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address) { }
 static inline void everybuddy_end_fault(void) { }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }
