@@ -33,7 +33,7 @@
 /* The most pages in a list of a CPU. An option may permit more. */
 #define LIST_MAX 4096
 
-/* If lists hold at most this many pages of a zone for each CPU, reclaim does not interrupt all CPUs to drain them. */
+/* So many pages of a zone for each CPU are too few for a drain, except in a very small zone: see few_pages(). */
 #define FEW_PAGES 32l
 
 #define WHY_BYTES 512
@@ -211,7 +211,10 @@ static void count_cpu(struct zone *zone, unsigned int cpu)
 	mod_zone_page_state(zone, NR_FREE_PAGES, local_xchg(uncounted, 0));
 }
 
-/* The pages in lists of all CPUs that are not worth a drain, although a zone has few free pages. */
+/*
+ * If the lists of all CPUs together hold at most so many pages, a drain is not worth it, even if the zone has few free
+ * pages.
+ */
 static long few_pages(struct zone *zone)
 {
 	long few = min(FEW_PAGES * (long)num_online_cpus(), (long)zone_managed_pages(zone) / 8);
@@ -220,8 +223,8 @@ static long few_pages(struct zone *zone)
 }
 
 /*
- * Drains the list of this CPU, unless it is short, if the zone has no more pages than a watermark besides: atomic requests
- * of other CPUs may need them.
+ * Drains the list of this CPU, unless it is short, if the zone has no more free pages outside this list than a watermark:
+ * atomic requests of other CPUs may need the pages of the list.
  */
 static void shorten_list(struct zone *zone, enum zone_watermarks mark)
 {

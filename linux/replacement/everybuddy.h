@@ -109,7 +109,7 @@ void everybuddy_count_now(struct zone *zone);
 
 /*
  * The pages of a zone that are in lists of CPUs, or that are allocated but still counted as free. Excludes the list of
- * this CPU if may_use_reserves: most requests for which that holds are for single pages, which it serves.
+ * this CPU if may_use_reserves, since that list can serve requests for single pages.
  */
 long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
 
@@ -119,7 +119,7 @@ long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
  */
 bool everybuddy_drain_scarce(const struct alloc_context *ac);
 
-/* After an allocation: returns what a refill has taken of the reserve. */
+/* After a request: drains the list of this CPU if the zone has no more free pages outside it than the minimal watermark. */
 void everybuddy_leave_reserve(struct zone *zone);
 
 /* Whether a zone has so few free pages that it may be below a watermark for someone. */
