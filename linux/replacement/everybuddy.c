@@ -131,6 +131,7 @@ static bool __init build(struct zone *zone, char *why)
 	state = everybuddy_state(own->frames, 0);
 	own->refused = NR_PAGE_ORDERS;
 	own->has_services = state.services;
+	own->owns = state.owns;
 	/*
 	 * Everything is allocated, in large blocks; memblock and others free parts of them. At first only the blocks that
 	 * there are, so that no request is refused: a system may treat memory as short after that.
@@ -223,8 +224,8 @@ static long few_pages(struct zone *zone)
 }
 
 /*
- * Drains the list of this CPU, unless it is short, if the zone has no more free pages outside this list than a watermark:
- * atomic requests of other CPUs may need the pages of the list.
+ * Drains the list of this CPU, unless it is short and the CPU owns nothing else, if the zone has no more free pages
+ * outside this list than a watermark: atomic requests of other CPUs may need what this CPU keeps.
  */
 static void shorten_list(struct zone *zone, enum zone_watermarks mark)
 {
@@ -232,7 +233,7 @@ static void shorten_list(struct zone *zone, enum zone_watermarks mark)
 	unsigned int cpu = smp_processor_id();
 	long kept = everybuddy_buffered(own->frames, cpu);
 
-	if (kept <= few_pages(zone) / num_online_cpus() ||
+	if ((kept <= few_pages(zone) / num_online_cpus() && !own->owns) ||
 	    (long)zone_page_state(zone, NR_FREE_PAGES) - kept > (long)wmark_pages(zone, mark))
 		return;
 	/* A very long list is drained later if interrupts are disabled. */

@@ -60,6 +60,7 @@ struct everybuddy_zone {
 	/* From this order on, which is at least 1, a request has failed since a block was last seen. */
 	unsigned int refused;
 	bool has_services;
+	bool owns; /* free pages by CPU, besides lists */
 };
 
 DECLARE_STATIC_KEY_FALSE(everybuddy_key);

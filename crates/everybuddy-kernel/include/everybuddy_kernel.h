@@ -74,6 +74,7 @@ struct everybuddy_state {
 	u32 services; /* if not 0, call everybuddy_serve() from time to time */
 	u32 max_order;
 	u32 hints; /* 1 if everybuddy_allocate_for() differs from everybuddy_allocate() */
+	u32 owns; /* 1 if CPUs own free frames that everybuddy_buffered() does not count */
 	u64 free_blocks[EVERYBUDDY_ORDERS];
 };
 

@@ -58,6 +58,8 @@ pub struct State {
     pub max_order: u32,
     /// 1 if the system reads hints.
     pub hints: u32,
+    /// 1 if CPUs own free frames that are not buffered.
+    pub owns: u32,
     /// Free blocks by order.
     pub free_blocks: [u64; Order::LIMIT.index() + 1],
 }
@@ -255,6 +257,7 @@ pub extern "C" fn everybuddy_state(frames: &Frames, cpu: u16) -> State {
         services: u32::try_from(system.services().len()).unwrap_or(0),
         max_order: u32::from(system.max_order().get()),
         hints: system.uses_hints().into(),
+        owns: system.owns_frames().into(),
         free_blocks: snapshot.free_blocks.map(u64::from),
         ..State::default()
     };

@@ -315,6 +315,26 @@ fn slow_paths_are_counted() {
     assert_eq!(everybuddy_buffered(frames, 0), 0);
 }
 
+/// What a CPU owns besides its list is missing from the list's length, and a drain makes it available to others.
+#[test]
+fn a_system_says_whether_cpus_own_frames_that_are_not_buffered() {
+    for (spec, owns) in [("everybuddy", true), ("spring", false), ("bs", false)] {
+        let frames = built(spec, &RANGES, 0).expect("it is built");
+        assert_eq!(everybuddy_state(frames, 0).owns, u32::from(owns), "{spec}");
+    }
+    let ranges = [Range {
+        start: 0,
+        frames: 64,
+    }];
+    let frames = built("everybuddy", &ranges, 0).expect("it is built");
+    let allocate = |cpu| (frames.operations.allocate)(frames, cpu, 0, 1);
+    assert!(allocate(0) >= 0);
+    assert_eq!(everybuddy_buffered(frames, 0), 0);
+    assert!(allocate(1) < 0);
+    assert!(everybuddy_drain(frames, 0));
+    assert!(allocate(1) >= 0);
+}
+
 #[test]
 fn hints_reach_systems_that_read_them() {
     for (spec, reads) in [("spring", true), ("lbs-31", false), ("everybuddy", false)] {

@@ -428,6 +428,12 @@ pub trait FrameAllocator<P: Platform>: Sync {
         0
     }
 
+    /// Returns `true` if a CPU may own free frames that [`buffered_frames`](Self::buffered_frames) does not count.
+    /// Other CPUs cannot allocate these before their owner drains or parks. O(1).
+    fn owns_frames(&self) -> bool {
+        false
+    }
+
     /// Returns `true` if the system reads the hints of requests. A caller may omit them otherwise. O(1).
     fn uses_hints(&self) -> bool {
         false

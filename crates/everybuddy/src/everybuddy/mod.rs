@@ -581,6 +581,10 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         local.map_or(0, |local| local.listed())
     }
 
+    fn owns_frames(&self) -> bool {
+        true
+    }
+
     fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
         self.state_of(pfn)
     }
