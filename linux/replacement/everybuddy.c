@@ -315,8 +315,7 @@ static struct page *pop_spare(unsigned int order)
 	return page;
 }
 
-/* Spares are of the largest zone, so that most requests may have them. */
-static struct zone *zone_of_spares(void)
+struct zone *everybuddy_largest_zone(void)
 {
 	struct zone *zone, *largest = NULL;
 
@@ -326,9 +325,10 @@ static struct zone *zone_of_spares(void)
 	return largest;
 }
 
+/* Spares are of the largest zone, so that most requests may have them. */
 static void fill_spares(struct chores *own)
 {
-	struct zone *zone = zone_of_spares();
+	struct zone *zone = everybuddy_largest_zone();
 	unsigned int order;
 
 	own->is_short = false;
@@ -486,7 +486,7 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 		if (frame >= 0)
 			return pfn_to_page(frame);
 	}
-	if (frame == -EVERYBUDDY_BUSY && zone == zone_of_spares()) {
+	if (frame == -EVERYBUDDY_BUSY && zone == everybuddy_largest_zone()) {
 		spare = may_wait ? NULL : pop_spare(order);
 		if (spare)
 			return spare;
@@ -644,7 +644,7 @@ static void __init create_folder(void) { }
 
 static int __init everybuddy_start(void)
 {
-	struct zone *zone = everybuddy_enabled() ? zone_of_spares() : NULL;
+	struct zone *zone = everybuddy_enabled() ? everybuddy_largest_zone() : NULL;
 	unsigned int cpu;
 
 	create_folder();

@@ -146,22 +146,12 @@ static void interrupt(struct irq_work *unused)
 }
 static DEFINE_PER_CPU(struct irq_work, interrupt_work) = IRQ_WORK_INIT_HARD(interrupt);
 
-static struct zone *largest_zone(void)
-{
-	struct zone *zone, *largest = NULL;
-
-	for_each_populated_zone(zone)
-		if (!largest || zone_managed_pages(zone) > zone_managed_pages(largest))
-			largest = zone;
-	return largest;
-}
-
 /* One load at a time. */
 static DEFINE_MUTEX(loading);
 
 static void request_in_interrupts(const char *name, u64 rounds)
 {
-	struct zone *zone = largest_zone();
+	struct zone *zone = everybuddy_largest_zone();
 	unsigned long most = 0, low = ULONG_MAX;
 
 	memset(got, 0, sizeof(got));

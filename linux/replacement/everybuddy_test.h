@@ -11,6 +11,9 @@ struct zone;
 /* The folder in debugfs. */
 extern struct dentry *everybuddy_folder;
 
+/* Returns the populated zone with most pages. */
+struct zone *everybuddy_largest_zone(void);
+
 /* Adds what a CPU has not counted to the zones' counters. The CPU is the calling one, or one that does nothing. */
 void everybuddy_count_cpu(unsigned int cpu);
 
