@@ -114,10 +114,7 @@ void everybuddy_count_now(struct zone *zone);
  */
 long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
 
-/*
- * Drains the lists of all CPUs, and returns true, if they hold more than a quarter of the minimal watermark, and more
- * than a few pages, of a zone that the request may use.
- */
+/* Drains the lists of all CPUs, and returns true, if they hold more than a few pages of a zone that the request may use. */
 bool everybuddy_drain_scarce(const struct alloc_context *ac);
 
 /* After a request: drains the list of this CPU if the zone has no more free pages outside it than the minimal watermark. */
