@@ -2,7 +2,7 @@
 # The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 8 hours.
 #
 # A part that has passed leaves target/full/PART.done with the commit. It is not repeated as long as that commit is
-# checked out without changes; so an interrupted run is resumed by the same command. Changes of fuzz/corpus, which fuzzing
+# checked out without changes; so an interrupted run is resumed by the same command. Changes of checks/fuzz/corpus, which fuzzing
 # makes, do not count. A part that lacks a tool exits with 77: it is reported as skipped, and tried again by the next run.
 # ci/full.sh --list prints the parts.
 set -euo pipefail
@@ -46,7 +46,7 @@ if [ "${1:-}" = --list ]; then
     exit
 fi
 commit=$(git rev-parse HEAD)
-[ -z "$(git status --porcelain -- . ':!fuzz/corpus')" ] || commit=$commit-changed-$(date +%s)
+[ -z "$(git status --porcelain -- . ':!checks/fuzz/corpus')" ] || commit=$commit-changed-$(date +%s)
 mkdir -p target/full
 selected=("$@")
 [ ${#selected[@]} -gt 0 ] || mapfile -t selected < <(awk 'NF { print $1 }' <<<"$parts")

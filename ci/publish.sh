@@ -28,8 +28,8 @@ fail() {
 packages() {
     step "packages"
     local folder=${CARGO_TARGET_DIR:-target}/package published file size
-    mapfile -t published < <(grep -L '^publish = false' crates/*/Cargo.toml |
-        sed -E 's#crates/(.*)/Cargo.toml#--package=\1#')
+    mapfile -t published < <(grep -L '^publish = false' {crates,lab,checks}/*/Cargo.toml |
+        xargs sed -sn '0,/^name = /s/^name = "\(.*\)"/--package=\1/p')
     rm -f "$folder"/*.crate
     # Changes that are not committed may be packed: nothing is uploaded.
     cargo package "${published[@]}" --no-verify --locked --allow-dirty --quiet
@@ -53,7 +53,7 @@ install() {
     local folder name
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' RETURN
-    cargo install --quiet --locked --path crates/everybuddy-cli --root "$folder" --no-track
+    cargo install --quiet --locked --path lab/cli --root "$folder" --no-track
     step "the installed program"
     mkdir "$folder/empty"
     (cd "$folder/empty" && "$folder/bin/everybuddy" compare >"$folder/output")

@@ -35,7 +35,7 @@ for system in lbs-31 lbs-31+check=off lbs-31+percpu=locked spring linux-6; do
 done
 
 # What the simulator takes an access for depends on the number of accesses, which is the same on every host.
-table=crates/everybuddy-simulate/src/work.tsv
+table=lab/simulate/src/work.tsv
 if ! diff <(cut -f 1,2,3,5 $table | tail -n +2) <("${CARGO_TARGET_DIR:-target}/release/paths" --accesses); then
     echo "seam: paths make other accesses than in $table (above): run \`ci/work.sh $table\`" >&2
     exit 1

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The instructions that accesses of the simulator stand for: ci/work.sh [FILE]. Counts the instructions of the paths of
 # examples/instructions natively, with callgrind, and the accesses of the same paths on the virtual machine. Prints the
-# difference to crates/everybuddy-simulate/src/work.tsv, or writes FILE. Fails if the accesses of a path differ from the
+# difference to lab/simulate/src/work.tsv, or writes FILE. Fails if the accesses of a path differ from the
 # table, or its instructions by more than 2 %. Then the table is out of date. Needs valgrind (installed where missing);
 # two minutes.
 #
-#   ci/work.sh crates/everybuddy-simulate/src/work.tsv      rewrites the table
+#   ci/work.sh lab/simulate/src/work.tsv      rewrites the table
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ if ! command -v valgrind >/dev/null; then
     exit 77
 fi
 unset PATHS
-table=crates/everybuddy-simulate/src/work.tsv
+table=lab/simulate/src/work.tsv
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 ci/instructions.sh "$folder/instructions" >/dev/null

@@ -1,7 +1,7 @@
 /*
  * An allocator that `everybuddy bench --peer` measures: one bit per frame, set while the frame is free, without locks.
  *
- *     cc -std=c11 -O2 -shared -fPIC -I crates/everybuddy-peers/include examples/peer/bitmap.c -o target/bitmap.so
+ *     cc -std=c11 -O2 -shared -fPIC -I lab/peers/include examples/peer/bitmap.c -o target/bitmap.so
  *
  * A block lies within one word, so the largest has 64 frames. Each CPU searches from the word in which it was served last,
  * and CPUs start in different parts of memory. The search visits the words one by one, which is slow in full memory.

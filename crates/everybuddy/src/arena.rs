@@ -14,6 +14,26 @@
 //! 2. Every element was constructed in place before the slice is returned, or lies in zeroed bytes that the platform
 //!    declares to be such an element (model checkers' cells can't be cast from zeroed bytes). Elements are never
 //!    dropped.
+//!
+//! # Memory layout
+//!
+//! The caller provides the memory for all shared state. Its parts are in this order:
+//!
+//! | part | size | contents |
+//! |---|---|---|
+//! | records | 8 bytes per frame | state of the frame, or of the block that it heads |
+//! | bits of the structure | 2 bits per frame with free lists; 16 bits with domains | which blocks are free; the tag of order and domain |
+//! | zone | one cache line for the lock | then heads and counts per order (`line=beside`: on the lock's line) |
+//! | spaces, instead of the zone | the same per space; 16 bytes per space and a line per CPU in the pool | the pool's lock and lists, and a lock for ranges |
+//! | domains, instead of the zone | 384 bytes per domain; a line per CPU to wait on | lists and owner |
+//! | page blocks, with `pcp-buddy` only | 8 bytes per page block | the owner |
+//! | per-CPU lists | the entries, and two lines per CPU (`pcp-buddy`: five) | line 1: watermarks and ends, all that a hit touches besides the record. Line 2: the state word that other CPUs write |
+//! | system | a few cache lines | the system itself: references to the other parts, and its parameters |
+//!
+//! `bs` needs 8.25 bytes per frame and a constant, `spring-core` 10, `is` with spaces of 4 MiB 8.9 (0.29 for bits, 0.25
+//! for lists, 0.3 for lock, counts and place in the pool). Without records, `llfree` needs 0.38 (three bits, words per
+//! pair of children and tree), `nbbs` 0.52 (four bits, a word per 512 frames), `everybuddy` 0.27 (two bits, a line per
+//! tree).
 #![allow(unsafe_code)]
 
 use core::fmt;

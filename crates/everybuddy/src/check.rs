@@ -7,6 +7,17 @@
 //! # Invariants
 //!
 //! It only reads, under the zone's lock, while no other CPU works.
+//!
+//! # Conditions
+//!
+//! 1. A frame is in exactly one state: hole, reserved, free in the zone, buffered by one CPU, or allocated. Its record,
+//!    or that of the head of its block, states which (frame_table.rs).
+//! 2. A block's bit is set exactly when its head is in the list of its order (iBuddy's bits).
+//! 3. With `eager`, no two buddies below the largest order are both free. With `delay`, each class of blocks stays in
+//!    the lazy space (delay.rs).
+//! 4. A structure is accessed only under the lock of its zone or space, a domain only by its holder. A CPU's list is
+//!    accessed only by the holder of its token, or by another CPU while the CPU's state word permits it.
+//! 5. After an error everything is as before, unless two CPUs free the same frames simultaneously.
 
 use crate::frame::{Order, Pfn};
 use crate::frame_table::Tag;

@@ -14,6 +14,20 @@
 //!
 //! A [`RawLock`] passes state from `lock` to `unlock` (a queue's node), so that every known algorithm
 //! fits. A guard unlocks exactly once, when it is dropped.
+//!
+//! # Lock order
+//!
+//! | system | order |
+//! |---|---|
+//! | any, with `+percpu=locked`; `pcp-buddy` | a list's lock before the locks of the zone layer; never two lists' locks together. `magazines` hold the depot's lock alone |
+//! | one zone | the zone's lock |
+//! | buddy spaces | the lock for ranges, then a space's, then the pool's; never two spaces' locks together |
+//! | domains | the lock for splitting allocations and ranges, then the collector's, then a domain, then the spring's lock |
+//! | Serewa | the manager's lock, then a queue's lock (`sync=lock` only) |
+//! | `everybuddy` | its trees in ascending order, then the lock of the table of mixed words |
+//!
+//! None but the collector waits for a domain while it holds one, and none holds a lock while it waits for an answer.
+//! Nested requests, from interrupts, use no list and only try locks.
 
 pub(crate) mod spin;
 pub(crate) mod ticket;

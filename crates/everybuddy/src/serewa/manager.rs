@@ -14,6 +14,19 @@
 //! Before each operation of a queue, the records say of every frame whether it is allocated or free, or which waiting
 //! area it belongs to. A thread that stops there therefore leaves every frame accounted for. A thread that stops
 //! while it frees a block still owns that block: it is tagged as waiting, and no other thread receives it.
+//!
+//! # A walk: `serewa`
+//!
+//! 1. `Serewa` is a zone layer without a per-CPU list. It takes a block of the requested order out of its structure,
+//!    under the lock. If there is none it takes a larger one, allocates its first frames, and pushes the rest into the
+//!    dividing queue as one word (queue.rs).
+//! 2. A free changes the block's record from "allocated" to "waiting" by one exchange, and pushes the block into the
+//!    linking queue. It needs no lock.
+//! 3. The services take an area out of a queue. They file it piece by piece or merge it level by level, and hold the
+//!    lock for one piece or level. The slot always says what remains of the area. The host runs services on threads of
+//!    their own, or when a CPU is idle.
+//! 4. A request that finds nothing does this work itself. It fails only if it found no block and then both queues
+//!    empty, in this order, under the lock.
 
 use super::area::Area;
 use super::queue::Contents;

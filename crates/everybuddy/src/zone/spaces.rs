@@ -31,6 +31,17 @@
 //!
 //! Allocating and freeing is O(orders) with one lock, and a lock of the pool when a space is exchanged or an unassigned
 //! one changes its list. A request tries the spaces of all CPUs before it fails.
+//!
+//! # A walk: `lis-1`
+//!
+//! 1. `Spaces` looks up the CPU's space and acquires its lock. The policy asks `Inverse`, which takes the first frame
+//!    of the list of the highest level and clears its bit. It splits nothing.
+//! 2. If the space has no such frame, it is exchanged while its lock is held. The pool knows what each unassigned space
+//!    can serve, and has one bit per list of spaces. If no space is unassigned, the spaces of other CPUs are tried, and
+//!    the one that serves is shared.
+//! 3. A frame that is freed goes into the space that contains it, whichever CPU owns that space. Its level rises while
+//!    the neighbouring group is free; then it is inserted. If the space is unassigned and can now serve more, the pool
+//!    is updated.
 
 use core::marker::PhantomData;
 use core::ops::Range;

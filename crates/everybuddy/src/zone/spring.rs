@@ -54,6 +54,22 @@
 //! The paper does not say which domain is acquired. Here it is the one that the CPU had last: its lists are in this
 //! CPU's cache, and no other CPU is likely to want it. The paper extends the spring only if no domain is left.
 //! Splitting one for a CPU whose own is held is an addition that follows from this preference.
+//!
+//! # A walk: `spring`
+//!
+//! 1. `PredictiveList` compares the request's task and region with those of the run, then continues as Linux's list
+//!    does. If they differ, or if the list is empty, it predicts how long the run continues, and from that how much to
+//!    refill or to drain.
+//! 2. `Domains` takes a domain from the spring by one exchange: its own last one. If another CPU holds it, this CPU
+//!    takes a free one, or a part of it while domains are fewer than CPUs. If all are held, it waits as a ghost.
+//! 3. The policy works on a held domain as on any structure. A freed frame goes into whichever domain its CPU holds. A
+//!    16-bit word per frame (domain_tags.rs) stores order and domain of a free block. A buddy is coalesced only if its
+//!    word names the held domain; otherwise the word is a hint that is not used.
+//! 4. A store puts the domain back. A CPU that puts one back and sees a ghost gives the ghost a part of it. After every
+//!    N blocks per domain, a CPU checks without a lock whether the domain that it watches was in use. If domains have
+//!    been idle for long, it merges two of them (compress.rs).
+//! 5. A request that its domain cannot serve *collects*: it takes domains one by one, waiting for held ones, until it
+//!    is served or all memory is one domain. Only then does it fail.
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};

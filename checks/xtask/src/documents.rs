@@ -1,0 +1,138 @@
+//! Rules of documents: links and paths of results exist, the glossary is sorted, the README is short.
+//!
+//! # Invariants
+//!
+//! A document that quotes a file of the repository names one that exists.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Reports relative links of a document, and paths of results in it, that do not exist.
+pub(crate) fn links(root: &Path, file: &str, text: &str, faults: &mut Vec<String>) {
+    let folder = root.join(file);
+    let folder = folder.parent().unwrap_or(root);
+    for (index, line) in text.lines().enumerate() {
+        let at = index + 1;
+        for target in link_targets(line) {
+            let target = target.split('#').next().unwrap_or_default();
+            if !target.is_empty() && !target.contains("://") && !folder.join(target).exists() {
+                faults.push(format!("{file}:{at}: dead-link: {target}"));
+            }
+        }
+        for path in result_paths(line) {
+            // Inside the results a path may be relative to the folder of the run.
+            if !root.join(&path).exists() && !folder.join(&path).exists() {
+                faults.push(format!("{file}:{at}: dead-link: {path}"));
+            }
+        }
+    }
+}
+
+fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](")
+        .skip(1)
+        .filter_map(|part| part.split(')').next())
+}
+
+/// Returns the paths of a line that start with `results/` and name a run.
+fn result_paths(line: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (start, _) in line.match_indices("results/") {
+        let before = line[..start].chars().next_back();
+        if before.is_some_and(|letter| letter.is_alphanumeric() || "/_-.".contains(letter)) {
+            continue; // A link has been checked as such; "xresults" is another word.
+        }
+        let end = line[start..]
+            .find(|letter: char| !(letter.is_ascii_alphanumeric() || "/_-.".contains(letter)))
+            .map_or(line.len(), |length| start + length);
+        let path = line[start..end].trim_end_matches('.');
+        if path.starts_with("results/2") {
+            paths.push(path.to_owned());
+        }
+    }
+    paths
+}
+
+/// Reports terms of the glossary's tables that are not in order or are defined twice.
+pub(crate) fn glossary(text: &str, faults: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    let mut last = String::new();
+    for (index, line) in text.lines().enumerate() {
+        let at = index + 1;
+        let Some(row) = line.strip_prefix("| ") else {
+            last.clear();
+            continue;
+        };
+        let cell = row.split(" |").next().unwrap_or_default().trim();
+        if cell == "term" || cell.starts_with("---") {
+            continue;
+        }
+        let key = cell.to_lowercase();
+        if key < last {
+            faults.push(format!(
+                "GLOSSARY.md:{at}: glossary: `{cell}` belongs above `{last}`"
+            ));
+        }
+        for term in key.split(", ") {
+            if !seen.insert(term.to_owned()) {
+                faults.push(format!(
+                    "GLOSSARY.md:{at}: glossary: `{term}` is defined twice"
+                ));
+            }
+        }
+        last = key;
+    }
+    if seen.is_empty() {
+        faults.push("GLOSSARY.md:1: glossary: no table of terms".to_owned());
+    }
+}
+
+/// Documents that must stay short, and their largest number of lines.
+const LENGTHS: [(&str, usize); 2] = [("README.md", 120), ("ARCHITECTURE.md", 120)];
+
+/// Reports a document of [`LENGTHS`] that is longer, or nearly empty.
+pub(crate) fn lengths(root: &Path, faults: &mut Vec<String>) {
+    for (name, most) in LENGTHS {
+        let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+        let lines = text.lines().count();
+        if !(10..=most).contains(&lines) {
+            faults.push(format!(
+                "{name}:{lines}: length: 10 to {most} lines, not {lines}"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_results_must_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut faults = Vec::new();
+        let text = "[a](Cargo.toml) [b](none.md) [c](https://example.org)\n\
+                    <!-- results/2000-none/compare.txt -->, see results/NAME and (results/2000-b/x.)\n";
+        links(root, "x.md", text, &mut faults);
+        let found = [
+            "x.md:1: dead-link: none.md",
+            "x.md:2: dead-link: results/2000-none/compare.txt",
+            "x.md:2: dead-link: results/2000-b/x",
+        ];
+        assert_eq!(faults, found);
+    }
+
+    #[test]
+    fn the_glossary_is_sorted_and_has_no_duplicates() {
+        let mut faults = Vec::new();
+        glossary(
+            "| term | meaning |\n|---|---|\n| block | a |\n| Buddy | b |\n\n| arena | c |\n",
+            &mut faults,
+        );
+        assert_eq!(faults, Vec::<String>::new());
+        glossary("| buddy | a |\n| block, buddy | b |\n", &mut faults);
+        assert_eq!(faults.len(), 2);
+        assert!(faults[0].contains("belongs above") && faults[1].contains("defined twice"));
+    }
+}

@@ -1,4 +1,0 @@
-//! The tests of the papers' experiments, in one program.
-
-mod emulation;
-mod streams;

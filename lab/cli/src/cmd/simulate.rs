@@ -1,0 +1,489 @@
+//! `everybuddy simulate`: systems on simulated machines with many CPUs.
+//!
+//! # Purpose
+//!
+//! Shows up to how many CPUs each system scales, and which part of its metadata it waits for then.
+//!
+//! # Invariants
+//!
+//! All names are parsed and checked before the first run. The same command line gives the same rows on every host.
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use clap::{Args, ValueEnum, value_parser};
+use everybuddy_measure::Error;
+use everybuddy_measure::library;
+use everybuddy_measure::rows::Row;
+use everybuddy_measure::size::Size;
+use everybuddy_simulate::machines::variations;
+use everybuddy_simulate::sensitivity::differences;
+use everybuddy_simulate::{Load, Plan, Scaling};
+
+use crate::digest;
+use crate::export::page::Page;
+use crate::export::page::simulated::{self as simulated_page, simulation};
+use crate::export::{self, Outputs};
+use crate::finished::Finished;
+use crate::show::limits::Limits;
+use crate::show::output::{self, Style};
+use crate::show::progress::Progress;
+use crate::show::sensitivity::{self, Changed};
+use crate::show::simulated;
+
+use super::files::Files;
+use super::reproduce;
+
+mod plan;
+
+use plan::{machine, plan};
+
+/// Simulate systems on a machine with many CPUs.
+///
+/// The systems run on virtual CPUs, with a model of caches that are kept coherent. Nothing is
+/// measured on this machine: all results are simulated and are the same everywhere.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  everybuddy simulate
+        all systems on bursts of single frames, on 1 to 64 CPUs: takes about five minutes on 2
+        CPUs. On 128 and 256 CPUs a system with one lock takes several minutes by itself
+  everybuddy simulate --workloads burst,handover --systems bs,spring --cpus 2,16,128
+        two systems on two workloads, on up to 128 CPUs
+  everybuddy simulate --trace gcc_build --cpus 1,4,16
+        the calls of a program: its tasks are dealt out to the CPUs
+  everybuddy simulate --workloads burst,steady --cpus 1,2,4,8,16,32,64,128,256 --to-limit
+        where each system stops scaling, and why, without the CPUs beyond its limit
+  everybuddy simulate --resume cells.jsonl
+        store finished cells: after Ctrl-C, the same command continues where it was
+  everybuddy simulate --rows bursts.jsonl,traces.jsonl --html limits.html
+        simulate nothing: the limits of earlier runs, next to each other
+  everybuddy simulate --html scaling.html
+        write a page: calls and times over the number of CPUs, and what stops each system
+  everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
+        show what each CPU does, and which CPU gets a lock from which, in the viewer ui.perfetto.dev
+  everybuddy simulate --machine x5570 --cpus 8,16,32 --slice 1000000
+        twice as many virtual CPUs as the machine has: lock holders are preempted
+  everybuddy simulate --systems serewa --cpus 1,2,4 --services own
+        dividing and linking on CPUs of their own, and what they cost the callers
+  everybuddy simulate --systems serewa,spring --trace gcc_build --cpus 16 --services idle
+        CPUs do the work of services while they wait for others
+  everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
+        which conclusions depend on the numbers of the machine?
+  everybuddy simulate --machine x5570 --cpus 1,2,4,8
+        a machine of one of the papers; `everybuddy machines` lists all
+  everybuddy simulate --json - | jq 'select(.metric == \"linearity\")'
+        write every number as JSON lines; docs/metrics.md defines the metrics
+
+A system has stopped scaling where twice as many CPUs bring less than 1.2 times the calls.
+
+A cell is one system on one workload with one number of CPUs and one seed. Cells are independent:
+all CPUs of this machine simulate, and the results do not depend on their number. With --to-limit,
+the cells of a system under a load are simulated one after the other.
+
+Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
+free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
+there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
+at different times. Nothing has warmed up. Waits for the zone's lock that a trace contains are
+shown next to simulated ones on as many CPUs. By default, the memory is 1.25 times the largest use.
+
+If FILE is -, the rows go to standard output and the tables to standard error."
+)]
+pub(super) struct Arguments {
+    /// Select workloads or variants, see `everybuddy workloads` [default: burst:in-order]
+    #[arg(long, value_name = "W,X", value_delimiter = ',')]
+    workloads: Option<Vec<String>>,
+
+    /// Select traces: files, or names of bundled traces; without --workloads, only these
+    #[arg(long, value_name = "T,U", value_delimiter = ',')]
+    trace: Vec<String>,
+
+    /// Select systems: NAME or NAME+key=value..., see `everybuddy systems` [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    systems: Option<Vec<String>>,
+
+    /// Set the numbers of CPUs [default: 1,2,4 and so on up to 64, as the machine has them]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = value_parser!(u16).range(1..))]
+    cpus: Option<Vec<u16>>,
+
+    /// Select the machine: a name of `everybuddy machines`, or a machine file
+    #[arg(long, value_name = "NAME", default_value = "epyc-7763")]
+    machine: String,
+
+    /// Set the memory, for a trace that of each copy [default: 8GiB; for a trace what it needs]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+
+    /// Let each CPU work for N cycles between two calls; programs of papers have their own pace
+    #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
+    think: u32,
+
+    /// Set the first seed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(..=u64::from(u32::MAX)))]
+    seed: u64,
+
+    /// Repeat with N seeds, which follow each other
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+
+    /// Shorten workloads or traces N times [default: 4 for workloads, 1 for traces]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    shrink: Option<u32>,
+
+    /// Repair invalid traces and report the repairs, instead of rejecting them
+    #[arg(long)]
+    lenient: bool,
+
+    /// Simulate on N CPUs of this machine at the same time [default: all]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+
+    /// Append finished cells to FILE; with the FILE of an interrupted run, simulate the rest
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+
+    /// Let all CPUs of a workload allocate and then all free, or let them be apart
+    #[arg(long, value_enum, default_value_t = Meeting::Together)]
+    phases: Meeting,
+
+    /// Select the CPU that frees what a CPU has allocated: its own, another one, or one for all
+    #[arg(long, value_enum, default_value_t = Freeing::Own)]
+    frees: Freeing,
+
+    /// Allow more CPUs than the machine has: they take turns on its CPUs, N cycles each
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
+    slice: Option<u64>,
+
+    /// With --slice: take turns between calls only, as kernels do that disable preemption
+    #[arg(long, requires = "slice")]
+    whole_calls: bool,
+
+    /// End a CPU's section once its calls have taken this many cycles (metric `cut_off`)
+    #[arg(long, value_name = "CYCLES", value_parser = value_parser!(u64).range(1..))]
+    cut_off: Option<u64>,
+
+    /// Where services run: nowhere (callers do the work), on own CPUs, or on CPUs that wait
+    #[arg(long, value_enum, default_value_t = Hosts::Callers)]
+    services: Hosts,
+
+    /// Do not simulate a system on more CPUs once it has stopped scaling under a load
+    #[arg(long, conflicts_with = "sensitivity")]
+    to_limit: bool,
+
+    /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
+    #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
+        "cpus", "machine", "memory", "think", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
+        "frees", "slice", "whole_calls", "cut_off", "services",
+        "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
+    rows: Vec<PathBuf>,
+
+    /// Repeat with each number of the machine halved and doubled: do conclusions change?
+    #[arg(long, conflicts_with = "resume")]
+    sensitivity: bool,
+
+    /// Write what CPUs do, also hand-overs of locks, to FILE in Perfetto's format: of one run
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+
+    /// Write figures, tables and the machine to FILE as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Whether CPUs run the same section of a workload at the same time.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Meeting {
+    Together,
+    Apart,
+}
+
+/// Which CPU frees what a CPU has allocated.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Freeing {
+    Own,
+    Other,
+    One,
+}
+
+/// Where the services of systems run.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Hosts {
+    Callers,
+    Own,
+    Idle,
+}
+
+/// Checks the arguments without simulating anything.
+pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
+    plan(arguments, &machine(arguments)?).map(drop)
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    if !arguments.rows.is_empty() {
+        return of_rows(&arguments);
+    }
+    let machine = machine(&arguments)?;
+    let plan = plan(&arguments, &machine)?;
+    let cells = plan.cells();
+    let names: Vec<String> = cells.iter().map(|id| plan.name(id)).collect();
+    let compared = plan.cpus.len().max(plan.specs.len());
+    if arguments.sensitivity && compared < 2 {
+        return Err(Error::usage(
+            "--sensitivity: one system on one number of CPUs allows no conclusion that could change\nhelp: choose two \
+             numbers of --cpus, or two systems",
+        ));
+    }
+    let kinds: BTreeSet<_> = cells.iter().map(|id| (id.load, id.spec, id.cpus)).collect();
+    if let (Some(path), true) = (&arguments.timeline, kinds.len() != 1) {
+        return Err(Error::usage(format!(
+            "--timeline {}: a timeline shows one run, and these are {}\nhelp: choose one system with --systems, one \
+             number of --cpus and one workload or trace",
+            path.display(),
+            kinds.len()
+        )));
+    }
+    let mut inputs: Vec<PathBuf> = arguments.resume.clone().into_iter().collect();
+    for own in &arguments.trace {
+        inputs.extend(library::file(own)?);
+    }
+    let mut outputs = Outputs::beside(inputs);
+    let (mut finished, known) = match &arguments.resume {
+        None => (None, vec![None; cells.len()]),
+        Some(path) => {
+            let (file, known) = Finished::open(path, &described(&plan), &names)?;
+            (Some(file), known)
+        }
+    };
+    let sinks = arguments.files.open(&mut outputs)?;
+    if let Some(path) = arguments
+        .timeline
+        .as_ref()
+        .filter(|path| path.as_os_str() == "-")
+    {
+        return Err(Error::usage(format!(
+            "--timeline {}: a timeline is not text, and cannot go to standard output\nhelp: choose a file",
+            path.display()
+        )));
+    }
+    let timeline = arguments.timeline.as_ref();
+    let timeline = timeline.map(|path| outputs.open("--timeline", path));
+    let timeline = timeline.transpose()?;
+    let page = arguments.html.as_deref();
+    let page = page
+        .map(|path| Page::open(&mut outputs, path))
+        .transpose()?;
+    let left = plan.left(&known);
+    if left < cells.len() {
+        let ended = cells.len() - left;
+        output::note(&format!(
+            "{ended} of {} cells are finished, {left} are left",
+            cells.len()
+        ));
+    }
+    let jobs = arguments
+        .jobs
+        .or_else(|| thread::available_parallelism().ok());
+    let jobs = jobs.unwrap_or(NonZero::<usize>::MIN);
+    let others = match arguments.sensitivity {
+        true => others(&plan),
+        false => Vec::new(),
+    };
+    let progress = Progress::new((left + others.len() * cells.len()) as u64);
+    let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
+        let name = plan.name(id);
+        if let Some(rows) = rows {
+            progress.says(&name);
+            if let Some(file) = &mut finished {
+                file.add(&name, rows)?;
+            }
+        }
+        progress.step();
+        Ok(())
+    })?;
+    let (mut changes, mut other_rows) = (Vec::new(), Vec::new());
+    for (mut changed, other) in others {
+        let (own, found) = other.run(jobs, vec![None; cells.len()], &mut |id, _| {
+            progress.says(&format!("{}, {}", changed.key, other.name(id)));
+            progress.step();
+            Ok(())
+        })?;
+        changed.differences = differences(&scalings, &found);
+        changes.push(changed);
+        other_rows.extend(own);
+    }
+    progress.done();
+    if let (Some(file), Some(cell)) = (timeline, cells.first()) {
+        let path = file.path().display().to_string();
+        file.finish(&plan.timeline(cell)?)?;
+        output::note(&format!(
+            "timeline written: {path}; open it at ui.perfetto.dev"
+        ));
+    }
+    let mut text = simulated::text(&plan, &scalings, &rows, &sinks.style());
+    let limits = Limits::new(&scalings);
+    if limits.loads() > 1 {
+        text += "\n";
+        text += &limits.text(&sinks.style());
+    }
+    if arguments.sensitivity {
+        let most = plan.cpus.last().copied().unwrap_or(1);
+        text += "\n";
+        text += &sensitivity::text(&changes, most, &sinks.style());
+    }
+    sinks.print(&text)?;
+    if let Some(page) = page {
+        page.write_simulation(&simulation(&machine, &plan, &scalings, &rows))?;
+    }
+    // The waits of the kernel are not predicted: their rows are of the platform `recorded`.
+    let recorded = plan.loads.iter().filter_map(|load| match load {
+        Load::Trace(traced) => Some((traced.name(), traced.recorded()?)),
+        Load::Workload(_) => None,
+    });
+    let recorded = recorded.flat_map(|(name, waits)| export::trace::locks(name, waits));
+    sinks.write(&[rows, other_rows, recorded.collect()].concat())
+}
+
+/// Shows where systems stop scaling in the rows of earlier runs.
+fn of_rows(arguments: &Arguments) -> Result<(), Error> {
+    let wrong = |path: &Path, what: String, help: &str| {
+        Err(Error::usage(format!(
+            "--rows: {}: {what}\nhelp: {help}",
+            path.display()
+        )))
+    };
+    let (mut scalings, mut run) = (Vec::<Scaling>::new(), None);
+    for path in &arguments.rows {
+        let own = reproduce::earlier(path)?;
+        let is_own = |row: &&Row| {
+            row.platform.is_simulated() && row.experiment.split('+').next() == Some("simulate")
+        };
+        let own: Vec<Row> = own.iter().filter(is_own).cloned().collect();
+        for row in &own {
+            let name = (row.platform.to_string(), row.experiment.clone());
+            let known = run.get_or_insert_with(|| name.clone());
+            if *known != name {
+                let what = format!(
+                    "rows of {} on {} differ from rows of {} on {}",
+                    name.1, name.0, known.1, known.0
+                );
+                return wrong(
+                    path,
+                    what,
+                    "choose files of runs with the same machine and the same options",
+                );
+            }
+        }
+        let found = everybuddy_simulate::rows::scalings(&own);
+        if found.iter().all(|own| own.rates.len() < 2) {
+            let help = "--rows takes the files that `everybuddy simulate --json` wrote";
+            let what = "no system was simulated on two numbers of CPUs";
+            return wrong(path, what.to_string(), help);
+        }
+        let is_known = |one: &&Scaling| {
+            let mut known = scalings.iter();
+            known.any(|own| (&own.load, &own.system) == (&one.load, &one.system))
+        };
+        if let Some(both) = found.iter().find(is_known) {
+            let what = format!(
+                "an earlier file also has {} under {}",
+                both.system, both.load
+            );
+            return wrong(path, what, "choose one of the files");
+        }
+        scalings.extend(found);
+    }
+    let (machine, experiment) = run.unwrap_or_default();
+    let machine = machine.strip_prefix("sim:").unwrap_or(&machine);
+    let title = match experiment.strip_prefix("simulate+") {
+        Some(options) => format!("{machine}, {}", options.replace('+', ", ")),
+        None => machine.to_string(),
+    };
+    let mut outputs = Outputs::beside(arguments.rows.clone());
+    let page = arguments.html.as_deref();
+    let page = page
+        .map(|path| Page::open(&mut outputs, path))
+        .transpose()?;
+    let mut text = Limits::new(&scalings).text(&Style::of_output(false));
+    text += &format!("Machine: {title}.\n");
+    output::text(&text)?;
+    if let Some(page) = page {
+        page.write_simulation(&simulated_page::of_rows(&title, &scalings))?;
+    }
+    Ok(())
+}
+
+/// Returns the plans that differ from `plan` in one assumption.
+fn others(plan: &Plan) -> Vec<(Changed, Plan)> {
+    let other = |key: &str, from: String, to: String, plan: Plan| {
+        let machine = format!("{} with {key} = {to}", plan.machine);
+        let changed = Changed {
+            key: key.to_string(),
+            values: [from, to],
+            differences: Vec::new(),
+        };
+        (changed, Plan { machine, ..plan })
+    };
+    let machines = variations(&plan.hardware).into_iter().map(|own| {
+        let hardware = own.hardware;
+        let plan = Plan {
+            hardware,
+            ..plan.clone()
+        };
+        other(own.key, own.from, own.to, plan)
+    });
+    let thinks = [plan.think / 2, plan.think * 2].map(|think| {
+        let from = plan.think.to_string();
+        let plan = Plan {
+            think,
+            ..plan.clone()
+        };
+        other("think", from, think.to_string(), plan)
+    });
+    machines.chain(thinks).collect()
+}
+
+/// Describes all that the rows depend on.
+fn described(plan: &Plan) -> Vec<(&'static str, String)> {
+    let load = |load: &Load| match load {
+        Load::Workload(variant) => variant.name.to_string(),
+        Load::Trace(traced) => format!("{} ({:016x})", traced.name(), traced.fingerprint()),
+    };
+    let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
+    let memory = |load: &Load| {
+        let frames = plan.cpus.iter().map(|cpus| plan.memory(load, *cpus));
+        list(&mut frames.map(|frames| frames.to_string()))
+    };
+    vec![
+        ("program", digest::program()),
+        ("machine", plan.machine.clone()),
+        ("numbers of the machine", format!("{:?}", plan.hardware)),
+        ("loads", list(&mut plan.loads.iter().map(load))),
+        (
+            "systems",
+            list(&mut plan.specs.iter().map(ToString::to_string)),
+        ),
+        (
+            "numbers of CPUs",
+            list(&mut plan.cpus.iter().map(u16::to_string)),
+        ),
+        ("frames", list(&mut plan.loads.iter().map(memory))),
+        ("cycles between calls", plan.think.to_string()),
+        ("factor of shortening", plan.shrink.to_string()),
+        ("phases", format!("{:?}", plan.phases)),
+        ("frees", format!("{:?}", plan.frees)),
+        ("slice", plan.slice.to_string()),
+        ("whole calls", plan.whole_calls.to_string()),
+        ("cut off", format!("{:?}", plan.cut_off)),
+        ("services", format!("{:?}", plan.services)),
+        ("stops at the limit", plan.stops.to_string()),
+        ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
+    ]
+}

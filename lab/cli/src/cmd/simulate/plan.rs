@@ -1,0 +1,205 @@
+//! What the arguments of `everybuddy simulate` ask for.
+//!
+//! # Purpose
+//!
+//! All arguments are checked here, before anything is simulated.
+//!
+//! # Invariants
+//!
+//! A plan that is returned can be simulated: its names are known, its traces are read, and its memory is large enough.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use everybuddy_measure::Error;
+use everybuddy_measure::choice;
+use everybuddy_measure::library;
+use everybuddy_measure::replay::merge::cut;
+use everybuddy_measure::size;
+use everybuddy_simulate::machines::Machine;
+use everybuddy_simulate::trace::LEAST_FRAMES;
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced};
+use everybuddy_trace::{Leniency, LockWaits, resolve};
+
+use super::{Arguments, Freeing, Hosts, Meeting};
+use crate::show::output;
+
+/// Returns the machine.
+pub(super) fn machine(arguments: &Arguments) -> Result<Machine, Error> {
+    let mut machine = everybuddy_simulate::machines::by_name_or_path(&arguments.machine)
+        .map_err(|error| Error::usage(error.to_string()))?;
+    if machine.name != arguments.machine {
+        // A file may have the name of a machine that it has changed.
+        let path = Path::new(&arguments.machine);
+        if let Some(file) = path.file_name() {
+            machine.name = file.to_string_lossy().into_owned();
+        }
+    }
+    Ok(machine)
+}
+
+/// Returns what the arguments ask for.
+///
+/// # Errors
+/// A usage [`Error`] that names the argument that is wrong.
+pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
+    let workloads = match (&arguments.workloads, arguments.trace.is_empty()) {
+        (Some(names), _) => names.clone(),
+        (None, true) => vec![WORKLOAD.to_string()],
+        (None, false) => Vec::new(),
+    };
+    let variants = choice::workloads(&workloads)?;
+    let all = machine.hardware.cpus();
+    let cpus: BTreeSet<u16> = match &arguments.cpus {
+        Some(given) => given.iter().copied().collect(),
+        None => COUNTS
+            .into_iter()
+            .filter(|count| u32::from(*count) <= all)
+            .collect(),
+    };
+    let most = cpus.last().copied().unwrap_or(1);
+    if u32::from(most) > all && arguments.slice.is_none() {
+        return Err(Error::usage(format!(
+            "--cpus {most}: machine `{}` has {all} CPUs\nhelp: `everybuddy machines` lists larger ones; with --slice \
+             more virtual CPUs take turns",
+            machine.name,
+        )));
+    }
+    if let (true, Hosts::Idle) = (u32::from(most) > all, arguments.services) {
+        return Err(Error::usage(format!(
+            "--services idle: {most} CPUs are more than the machine has, {all}\nhelp: choose fewer --cpus"
+        )));
+    }
+    if most > MOST_CPUS {
+        return Err(Error::usage(format!(
+            "--cpus {most}: at most {MOST_CPUS} virtual CPUs can be simulated"
+        )));
+    }
+    if let Some(variant) = variants.iter().find(|variant| variant.threads > most) {
+        return Err(Error::usage(format!(
+            "--cpus {most}: workload `{}` needs {} CPUs",
+            variant.name, variant.threads
+        )));
+    }
+    if let (Some(name), Meeting::Apart) = (arguments.trace.first(), arguments.phases) {
+        return Err(Error::usage(format!(
+            "--phases apart: trace `{name}` has no phases; the CPUs never meet\nhelp: leave the option out, or \
+             simulate workloads and traces separately"
+        )));
+    }
+    let passes = variants.iter().find(|variant| variant.threads > 1);
+    if let (Some(variant), Meeting::Apart) = (passes, arguments.phases) {
+        return Err(Error::usage(format!(
+            "--phases apart: the CPUs of workload `{}` pass blocks to each other, which needs both at the same time",
+            variant.name
+        )));
+    }
+    if let (Freeing::One, Meeting::Apart) = (arguments.frees, arguments.phases) {
+        return Err(Error::usage(
+            "--frees one: with --phases apart no CPU waits until one has freed everything\nhelp: leave one of them out",
+        ));
+    }
+    let mut loads: Vec<Load> = variants.into_iter().map(Load::Workload).collect();
+    for name in &arguments.trace {
+        let traced = traced(arguments, name)?;
+        if loads.iter().any(|load| load.name() == traced.name()) {
+            return Err(Error::usage(format!(
+                "--trace {name}: `{}` is given twice\nhelp: rename one of the files",
+                traced.name()
+            )));
+        }
+        for count in &cpus {
+            let frames = traced.memory(*count);
+            let least = u64::from(LEAST_FRAMES) * u64::from(*count);
+            if !(least..=MOST).contains(&frames) {
+                return Err(Error::usage(format!(
+                    "--trace {name}: {} of memory for {count} CPUs, that is {} copies of the trace; it must be from \
+                     {} to {}\nhelp: choose another --memory, which is that of a copy, or other numbers of --cpus",
+                    size::frames(frames),
+                    traced.copies(*count),
+                    size::frames(least),
+                    size::frames(MOST),
+                )));
+            }
+        }
+        loads.push(Load::Trace(Arc::new(traced)));
+    }
+    // Each CPU needs a share that the workloads can use.
+    let least = u64::from(LEAST_FRAMES) * u64::from(most.max(2));
+    let frames = match (arguments.memory, workloads.is_empty()) {
+        (Some(size), false) => size.frames.next_multiple_of(1024),
+        _ => MEMORY,
+    };
+    if !(least..=MOST).contains(&frames) {
+        return Err(Error::usage(format!(
+            "--memory: {most} CPUs need from {} to {}",
+            size::frames(least),
+            size::frames(MOST)
+        )));
+    }
+    Ok(Plan {
+        machine: machine.name.clone(),
+        hardware: machine.hardware,
+        loads,
+        specs: match &arguments.systems {
+            Some(texts) => choice::parse(texts)?,
+            None => choice::all(),
+        },
+        cpus: cpus.into_iter().collect(),
+        frames: frames as u32,
+        think: arguments.think,
+        shrink: arguments.shrink.unwrap_or(SHRINK),
+        phases: match arguments.phases {
+            Meeting::Together => Phases::Together,
+            Meeting::Apart => Phases::Apart,
+        },
+        frees: match arguments.frees {
+            Freeing::Own => Frees::Own,
+            Freeing::Other => Frees::Other,
+            Freeing::One => Frees::One,
+        },
+        slice: arguments.slice.unwrap_or(0),
+        whole_calls: arguments.whole_calls,
+        cut_off: arguments.cut_off,
+        services: match arguments.services {
+            Hosts::Callers => Services::Callers,
+            Hosts::Own => Services::Own,
+            Hosts::Idle => Services::Idle,
+        },
+        stops: arguments.to_limit,
+        seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
+    })
+}
+
+/// Reads a trace.
+fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
+    let leniency = match arguments.lenient {
+        true => Leniency::Lenient,
+        false => Leniency::Strict,
+    };
+    let (trace, repairs) = library::read(name, leniency)?;
+    if !repairs.is_empty() {
+        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
+    }
+    let resolved = match arguments.shrink {
+        None | Some(1) => resolve(&trace)?,
+        Some(shrink) => cut(resolve(&trace)?, shrink),
+    };
+    let frames = arguments.memory.map(|size| size.frames);
+    let traced = Traced::new(&trace.name, &resolved, frames)?;
+    Ok(traced.with_recorded(LockWaits::of(&trace)))
+}
+
+/// The most virtual CPUs.
+const MOST_CPUS: u16 = 1024;
+/// The workload, if neither workloads nor traces are named.
+const WORKLOAD: &str = "burst:in-order";
+/// The numbers of CPUs, as far as the machine has them.
+const COUNTS: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// The factor by which workloads are shortened. A trace is not.
+const SHRINK: u32 = 4;
+/// The frames of the memory under workloads: 8 GiB.
+const MEMORY: u64 = 1 << 21;
+/// The most frames: 64 GiB.
+const MOST: u64 = 1 << 24;

@@ -1,0 +1,252 @@
+//! Allocators in shared libraries: one that works, and every way in which one can be wrong.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Folder, Run, everybuddy};
+
+/// The folder of the project.
+const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// Options that make a run short: what it measures means nothing.
+const SHORT: [&str; 7] = [
+    "bench", "--memory", "16MiB", "--shrink", "500", "--rounds", "1",
+];
+
+/// An allocator that never reuses a frame, with one mistake, which a macro names.
+const BROKEN: &str = r#"
+#include <stdlib.h>
+#include "everybuddy-peer.h"
+#ifndef VERSION
+#define VERSION EVERYBUDDY_PEER_VERSION
+#endif
+#ifndef NAME
+#define NAME "broken"
+#endif
+#ifndef FRAME
+#define FRAME next
+#endif
+#ifndef FREED
+#define FREED 0
+#endif
+#ifndef MOST
+#define MOST UINT32_MAX
+#endif
+static uint32_t next, memory;
+static void *start(uint32_t frames, uint32_t cpus) {
+    (void)cpus;
+    next = 0;
+    memory = frames;
+    return frames <= MOST ? &next : NULL;
+}
+static uint32_t get(void *handle, uint32_t cpu, uint32_t order) {
+    (void)handle, (void)cpu;
+    if (order != 0 || next == memory) return EVERYBUDDY_PEER_REFUSED;
+    uint32_t frame = FRAME;
+    next++;
+    return frame;
+}
+static int32_t put(void *handle, uint32_t cpu, uint32_t frame, uint32_t order) {
+    (void)handle, (void)cpu, (void)frame, (void)order;
+    return FREED;
+}
+static void end(void *handle) { (void)handle; }
+#ifndef PUT
+#define PUT put
+#endif
+#ifndef NO_TABLE
+const struct everybuddy_peer everybuddy_peer = {
+    .version = VERSION, .name = NAME, .init = start, .allocate = get, .free = PUT, .destroy = end,
+};
+#endif
+"#;
+
+/// Compiles a shared library. Returns `None`, and states the reason, if there is no C compiler.
+fn library(folder: &Folder, name: &str, source: &Path, arguments: &[&str]) -> Option<String> {
+    let file = folder.file(&format!("{name}.so"));
+    let mut compile = Command::new("cc");
+    compile.args([
+        "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC",
+    ]);
+    compile.arg(format!("-I{PROJECT}/lab/peers/include"));
+    compile.args(arguments).arg(source).args(["-o", &file]);
+    match compile.output() {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            Some(file)
+        }
+        Err(error) => {
+            println!("skipped: cc: {error}");
+            None
+        }
+    }
+}
+
+/// Compiles the example of the documentation.
+fn example(folder: &Folder) -> Option<String> {
+    let source = Path::new(PROJECT).join("examples/peer/bitmap.c");
+    library(folder, "bitmap", &source, &[])
+}
+
+/// Compiles an allocator with a mistake, and runs the benchmark with it.
+fn broken(folder: &Folder, name: &str, mistake: &[&str]) -> Option<Run> {
+    let source = folder.path().join("broken.c");
+    std::fs::write(&source, BROKEN).unwrap();
+    let file = library(folder, name, &source, mistake)?;
+    let workload = [
+        "--workloads",
+        "hot:order0",
+        "--threads",
+        "1",
+        "--systems",
+        "bs",
+    ];
+    Some(everybuddy(
+        &[&SHORT[..], &workload, &["--peer", &file]].concat(),
+    ))
+}
+
+#[test]
+fn an_allocator_in_a_library_is_one_more_contender() {
+    let folder = Folder::new("peer");
+    let Some(file) = example(&folder) else {
+        return;
+    };
+    let rest = [
+        "--workloads",
+        "hot:order0",
+        "--systems",
+        "bs",
+        "--json",
+        "-",
+    ];
+    let run = everybuddy(&[&SHORT[..], &["--peer", &file], &rest].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let systems = |metric: &str| -> BTreeSet<String> {
+        let rows = run
+            .out
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let own = rows.filter(|row| row["metric"] == metric);
+        own.map(|row| row["system"].as_str().unwrap().to_string())
+            .collect()
+    };
+    let all = ["bs", "example-bitmap", "floor", "floor+table"].map(str::to_string);
+    for metric in [
+        "latency",
+        "throughput",
+        "start_time",
+        "metadata_bytes_per_frame",
+    ] {
+        assert_eq!(systems(metric), BTreeSet::from(all.clone()), "{metric}");
+    }
+}
+
+#[test]
+fn the_example_runs_every_workload_without_a_fault() {
+    let folder = Folder::new("peer-check");
+    let Some(file) = example(&folder) else {
+        return;
+    };
+    let run = everybuddy(&[&SHORT[..], &["--check", "--systems", "bs", "--peer", &file]].concat());
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.out.contains(": 0 in the wrong state"), "{}", run.out);
+    // Each workload on the floor, the floor behind the table, the system and the library.
+    let runs = run.out.split(" contenders on workloads").next().unwrap();
+    let runs: usize = runs.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(runs > 100 && runs.is_multiple_of(4), "{}", run.out);
+}
+
+#[test]
+fn an_allocator_that_breaks_its_contract_is_refused_before_it_is_measured() {
+    let folder = Folder::new("peer-broken");
+    let failed = |name: &str, mistake: &str, parts: &[&str]| {
+        let Some(run) = broken(&folder, name, &[mistake]) else {
+            return;
+        };
+        assert_eq!(run.code, 1, "{name}: {}{}", run.out, run.err);
+        assert_eq!(run.out, "", "{name}");
+        for part in [&[&format!("{name}.so")[..], "broken on workload"], parts].concat() {
+            assert!(run.err.contains(part), "`{part}` is not in: {}", run.err);
+        }
+    };
+    failed("outside", "-DFRAME=memory", &["outside of memory"]);
+    failed("unfreed", "-DFREED=1", &["frees failed"]);
+}
+
+#[test]
+fn a_frame_that_is_handed_out_twice_is_found() {
+    let folder = Folder::new("peer-twice");
+    let source = folder.path().join("broken.c");
+    std::fs::write(&source, BROKEN).unwrap();
+    let Some(file) = library(&folder, "twice", &source, &["-DFRAME=(next/2)"]) else {
+        return;
+    };
+    let rest = [
+        "--workloads",
+        "batch",
+        "--threads",
+        "1",
+        "--systems",
+        "bs",
+        "--peer",
+        &file,
+    ];
+    let run = everybuddy(&[&SHORT[..], &rest].concat());
+    assert_eq!(run.code, 1, "{}{}", run.out, run.err);
+    assert!(run.err.contains("handed out twice"), "{}", run.err);
+}
+
+#[test]
+fn a_library_without_a_valid_table_is_refused_with_its_reason() {
+    let folder = Folder::new("peer-refused");
+    let cases: [(&str, &[&str], &[&str]); 6] = [
+        (
+            "version",
+            &["-DVERSION=7"],
+            &["version 7", "reads version 1"],
+        ),
+        (
+            "null",
+            &["-DPUT=0", "-Wno-unused-function"],
+            &["`free`", "is null"],
+        ),
+        ("name", &["-DNAME=\"a b\""], &["is not a name"]),
+        (
+            "known",
+            &["-DNAME=\"lbs-31\""],
+            &["`lbs-31` belongs to another contender"],
+        ),
+        (
+            "small",
+            &["-DMOST=4096"],
+            &["broken cannot manage 1048576 frames"],
+        ),
+        (
+            "table",
+            &["-DNO_TABLE", "-Wno-unused-function"],
+            &["does not export `everybuddy_peer`"],
+        ),
+    ];
+    for (name, mistake, parts) in cases {
+        if let Some(run) = broken(&folder, name, mistake) {
+            run.refused(parts);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_no_library_is_refused() {
+    let folder = Folder::new("peer-file");
+    let refused = |file: &str, parts: &[&str]| {
+        everybuddy(&["bench", "--peer", file]).refused(parts);
+    };
+    refused(
+        &folder.file("missing.so"),
+        &["missing.so: failed to read", "help: pass the path"],
+    );
+    let text = folder.file("text.so");
+    std::fs::write(&text, "no library").unwrap();
+    refused(&text, &["text.so: failed to load", "help: compile with"]);
+}

@@ -1,0 +1,452 @@
+//! Experiments: the list, rows, pictures, and claims that fail only when they are wrong.
+
+use everybuddy_papers::list::method;
+use everybuddy_papers::{Experiment, all_experiments};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::common::{Folder, everybuddy};
+
+/// An experiment on the tiny trace, with a claim's bounds.
+fn experiment(folder: &Folder, bounds: &str) -> String {
+    let file = folder.file("tiny.toml");
+    let trace = folder.trace();
+    let text = format!(
+        "name = 'tiny'\ntitle = 'A tiny replay'\nsource = 'this test'\nneeds = 'nothing'\n\
+         method = 'fragmentation'\nfigure = 'fragmentation'\nplatform = 'native'\n\
+         systems = ['bs', 'is+zone=one']\ntraces = ['{trace}']\n\
+         [parameters]\norder = 10\n\
+         [[tables]]\ntitle = 'free blocks'\nmetric = 'free_blocks'\norder = 10\n\
+         statistics = ['mean', 'value']\n\
+         [[claims]]\nkind = 'ratio'\nof = 'expected'\ntext = 'All memory returns.'\n\
+         metric = 'free_blocks'\nstatistic = 'value'\norder = 10\n\
+         systems = ['bs', 'is+zone=one']\n{bounds}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+const RIGHT: &str = "at_least = 1.0\nat_most = 1.0";
+const WRONG: &str = "at_least = 1.1";
+const KNOWN: &str = "at_least = 1.1\nstill_at_least = 0.9\ndiffers = 'it is a test'";
+
+#[test]
+fn the_list_names_every_experiment_with_its_source() {
+    let list = everybuddy(&["experiments"]).done();
+    let lines = everybuddy(&["experiments", "--json"]).done();
+    let mut names = BTreeSet::new();
+    for line in lines.lines() {
+        let own: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| own[key].as_str().unwrap().to_string();
+        assert!(list.contains(&text("name")), "{list}");
+        assert!(text("source").contains('['), "cites no source: {line}");
+        names.insert(text("name"));
+    }
+    let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../papers/src");
+    let mut folders = BTreeSet::new();
+    for folder in std::fs::read_dir(papers).unwrap() {
+        let folder = folder.unwrap();
+        if folder.path().join("experiment.toml").exists() {
+            let name = folder.file_name().into_string().unwrap();
+            folders.insert(name.replace('_', "-"));
+        }
+    }
+    assert!(folders.contains("fragmentation"));
+    assert_eq!(names, folders);
+    assert!(list.lines().all(|line| line.chars().count() <= 120));
+}
+
+#[test]
+fn mistakes_are_refused_with_one_message() {
+    everybuddy(&["reproduce", "fragmentaton"])
+        .refused(&["`fragmentaton`", "did you mean `fragmentation`?"]);
+    everybuddy(&["reproduce", "xylophones-and-drums"])
+        .refused(&["the experiments are", "fill-levels"]);
+    everybuddy(&["reproduce", "no/such.toml"]).refused(&["no/such.toml"]);
+    let folder = Folder::new("reproduce-mistakes");
+    let file = experiment(&folder, "at_lest = 1");
+    everybuddy(&["reproduce", &file]).refused(&["tiny.toml", "at_lest"]);
+    let file = experiment(&folder, RIGHT);
+    everybuddy(&["reproduce", &file, "--json", "-", "--csv", "-"]).refused(&["only one"]);
+}
+
+#[test]
+fn an_experiment_gives_rows_and_a_picture() {
+    let folder = Folder::new("reproduce-rows");
+    let file = experiment(&folder, RIGHT);
+    let (json, csv) = (folder.file("r.jsonl"), folder.file("r.csv"));
+    let pictures = folder.file("pictures");
+    let run = everybuddy(&[
+        "reproduce",
+        &file,
+        "--json",
+        &json,
+        "--csv",
+        &csv,
+        "--svg",
+        &pictures,
+    ]);
+    let out = run.done();
+    assert!(
+        out.contains("is+zone=one") && out.contains("\npass "),
+        "{out}"
+    );
+    assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
+    let text = std::fs::read_to_string(&json).unwrap();
+    let rows: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
+    assert_eq!(lines, rows.len() + 1);
+    for row in &rows {
+        let experiment = row["experiment"].as_str().unwrap();
+        assert!(
+            experiment == "tiny" || experiment.starts_with("tiny@"),
+            "{row}"
+        );
+        assert_eq!(
+            (&row["platform"], &row["simulated"]),
+            (&"native".into(), &false.into())
+        );
+        assert!(row["value"].as_f64().is_some_and(f64::is_finite), "{row}");
+    }
+    let home = rows.iter().filter(|row| !row["expected"].is_null());
+    assert_eq!(home.count(), 4, "two systems, in sequence and together");
+
+    let svg = std::fs::read_to_string(folder.path().join("pictures/tiny.svg")).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let texts: Vec<&str> = document
+        .descendants()
+        .filter_map(|node| node.text())
+        .collect();
+    for name in ["bs", "is+zone=one", "A tiny replay", "free blocks of 4 MiB"] {
+        assert!(
+            texts.iter().any(|text| text.trim() == name),
+            "{name}: {texts:?}"
+        );
+    }
+}
+
+#[test]
+fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
+    let folder = Folder::new("reproduce-again");
+    let (first, again) = (folder.file("first.jsonl"), folder.file("again.jsonl"));
+    let (drawn, redrawn) = (folder.file("drawn"), folder.file("redrawn"));
+    let file = experiment(&folder, RIGHT);
+    let measured = everybuddy(&["reproduce", &file, "--json", &first, "--svg", &drawn]).done();
+    let rows = ["--rows", &first, "--json", &again, "--svg", &redrawn];
+    let judged = everybuddy(&[&["reproduce", &file], &rows[..]].concat()).done();
+    // The last lines are about the machine.
+    assert!(
+        measured.starts_with(judged.trim_end()),
+        "{measured}{judged}"
+    );
+    let read = |file: &str| std::fs::read_to_string(file).unwrap();
+    assert_eq!(read(&first), read(&again));
+    let picture = |folder: &str| read(&format!("{folder}/tiny.svg"));
+    assert_eq!(picture(&drawn), picture(&redrawn));
+    // A claim that was changed since.
+    let file = experiment(&folder, WRONG);
+    assert_eq!(everybuddy(&["reproduce", &file, "--rows", &first]).code, 1);
+    let refused = |rows: &str, words: &[&str]| {
+        everybuddy(&["reproduce", &file, "--rows", rows]).refused(words);
+    };
+    refused("none.jsonl", &["none.jsonl"]);
+    std::fs::write(&again, "{\"experiment\":\"tiny\"}\n").unwrap();
+    refused(&again, &["line 1", "`source`", "--json"]);
+    std::fs::write(&again, read(&first).replace("\"tiny", "\"other")).unwrap();
+    refused(&again, &["no rows of tiny", "it has rows of other"]);
+    let changed = read(&first).replace("\"value\":", "\"value\":1");
+    std::fs::write(&again, read(&first) + &changed).unwrap();
+    refused(&again, &["line ", "the same number"]);
+    let text = read(&first);
+    std::fs::write(&again, &text[..text.len() - 20]).unwrap();
+    refused(&again, &["line ", "cut off"]);
+    std::fs::write(&again, "").unwrap();
+    refused(&again, &["the file is empty"]);
+    refused("-", &["--rows: -"]);
+    let seed = ["reproduce", &file, "--rows", &first, "--seed", "2"];
+    everybuddy(&seed).refused(&["--seed"]);
+}
+
+#[test]
+fn a_claim_that_lacks_rows_is_inconclusive() {
+    let folder = Folder::new("reproduce-part");
+    let (all, part) = (folder.file("all.jsonl"), folder.file("part.jsonl"));
+    let file = experiment(&folder, WRONG);
+    assert_eq!(everybuddy(&["reproduce", &file, "--json", &all]).code, 1);
+    let text = std::fs::read_to_string(&all).unwrap();
+    let needed = |line: &&str| {
+        line.contains("\"experiment\":\"tiny\"")
+            && line.contains("\"metric\":\"free_blocks\"")
+            && line.contains("\"statistic\":\"value\"")
+            && line.contains("\"order\":10")
+    };
+    // Without one system on one source, without a source, without the metric.
+    let has = |words: &'static [&'static str]| {
+        move |line: &str| words.iter().all(|word| line.contains(word))
+    };
+    for words in [
+        &["\"system\":\"is\"", "\"source\":\"sequence\""][..],
+        &["\"source\":\"at-once\""],
+        &["\"metric\":\"free_blocks\""],
+    ] {
+        let is_out = has(words);
+        assert!(
+            text.lines().any(|line| needed(&line) && is_out(line)),
+            "{words:?}"
+        );
+        let lines = text.lines().filter(|line| !(needed(line) && is_out(line)));
+        let kept: String = lines.map(|line| format!("{line}\n")).collect();
+        std::fs::write(&part, kept).unwrap();
+        let run = everybuddy(&["reproduce", &file, "--rows", &part]);
+        assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+        assert!(
+            run.out.contains("inconclusive") && run.out.contains("rows missing: "),
+            "{}",
+            run.out
+        );
+    }
+    // Rows that the claim does not need may be missing.
+    let lines = text.lines().filter(needed);
+    let kept: String = lines.map(|line| format!("{line}\n")).collect();
+    std::fs::write(&part, kept).unwrap();
+    assert_eq!(everybuddy(&["reproduce", &file, "--rows", &part]).code, 1);
+}
+
+#[test]
+fn the_page_shows_figures_numbers_and_verdicts() {
+    let folder = Folder::new("reproduce-page");
+    let page = folder.file("page.html");
+    let made = |bounds: &str, more: &[&str], code: i32| {
+        let file = experiment(&folder, bounds);
+        let run = everybuddy(&[&["reproduce", &file, "--html", &page], more].concat());
+        assert_eq!(run.code, code, "{}{}", run.out, run.err);
+        assert!(run.err.contains("page.html"), "{}", run.err);
+        std::fs::read_to_string(&page).unwrap()
+    };
+    let html = made(RIGHT, &[], 0);
+    for words in [
+        "<!DOCTYPE html>",
+        "A tiny replay",
+        "this test",
+        "All memory returns.",
+        "1 pass",
+        "is+zone=one",
+        "experiment-tiny-figure",
+        "everybuddy reproduce tiny",
+        "Counted once",
+    ] {
+        assert!(html.contains(words), "no {words}");
+    }
+    assert!(made(WRONG, &[], 1).contains("1 fail<"));
+    let html = made(KNOWN, &[], 0);
+    assert!(html.contains("1 known deviation") && html.contains("it is a test"));
+    assert!(made(WRONG, &["--shrink", "2"], 0).contains("1 not judged"));
+    let file = experiment(&folder, RIGHT);
+    everybuddy(&["reproduce", &file, "--html", "/no/such/folder/x.html"])
+        .refused(&["/no/such/folder/x.html"]);
+}
+
+#[test]
+fn what_was_counted_repeats() {
+    let folder = Folder::new("reproduce-repeats");
+    let file = experiment(&folder, RIGHT);
+    let rows = || {
+        let run = everybuddy(&["reproduce", &file, "--csv", "-"]);
+        assert_eq!(run.code, 0, "{}", run.err);
+        run.out
+    };
+    assert_eq!(rows(), rows());
+}
+
+#[test]
+fn a_claim_fails_only_when_it_is_wrong() {
+    let folder = Folder::new("reproduce-claims");
+    let right = experiment(&folder, RIGHT);
+    everybuddy(&["reproduce", &right]).done();
+    let wrong = experiment(&folder, WRONG);
+    let json = folder.file("wrong.jsonl");
+    let run = everybuddy(&["reproduce", &wrong, "--json", &json]);
+    assert_eq!(run.code, 1, "{}{}", run.out, run.err);
+    assert!(run.out.contains("FAIL"), "{}", run.out);
+    assert!(run.err.contains("All memory returns."), "{}", run.err);
+    assert!(std::fs::read_to_string(&json).unwrap().lines().count() > 4);
+    // A shortened run judges nothing.
+    let run = everybuddy(&["reproduce", &wrong, "--shrink", "2"]);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.out.contains("not judged"), "{}", run.out);
+    // What is known to differ is shown and no failure.
+    let known = experiment(&folder, KNOWN);
+    let out = everybuddy(&["reproduce", &known]).done();
+    assert!(
+        out.contains("known deviation") && out.contains("it is a test"),
+        "{out}"
+    );
+    // Beyond its bound it is a failure, too.
+    let beyond = experiment(&folder, &KNOWN.replace("0.9", "1.05"));
+    assert_eq!(everybuddy(&["reproduce", &beyond]).code, 1);
+}
+
+#[test]
+fn the_experiments_run_when_they_are_shortened() {
+    let folder = Folder::new("reproduce-all");
+    let json = folder.file("all.jsonl");
+    let (pictures, page) = (folder.file("pictures"), folder.file("all.html"));
+    let run = everybuddy(&[
+        "reproduce",
+        "all",
+        "--shrink",
+        "500",
+        "--html",
+        &page,
+        "--json",
+        &json,
+        "--svg",
+        &pictures,
+    ]);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    let text = std::fs::read_to_string(&json).unwrap();
+    let experiments = all_experiments().unwrap();
+    for Experiment { name, .. } in &experiments {
+        assert!(
+            text.contains(&format!("\"experiment\":\"{name}\"")),
+            "{name}"
+        );
+    }
+    // The rows follow the list, whatever was measured first, and times are those of experiments that run alone.
+    let rows: Vec<serde_json::Value> = (text.lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let place = |row: &serde_json::Value| {
+        let name = row["experiment"].as_str().unwrap().split('@').next();
+        let named = |own: &Experiment| Some(own.name.as_str()) == name;
+        experiments.iter().position(named).expect("it is listed")
+    };
+    assert!(rows.is_sorted_by_key(place));
+    for row in &rows {
+        let is_time = row["platform"] == "native" && row["unit"] == "ns";
+        let own = &experiments[place(row)];
+        assert!(!is_time || method(own).unwrap().is_timed(), "{row}");
+    }
+    // Each method writes the rows that its claims need. A shortened run has fewer rounds, and these experiments lack
+    // what does not occur in so few calls.
+    let short = [
+        "bulk-sizes",
+        "division",
+        "latency-distribution",
+        "prediction",
+        "recorded-buffers",
+        "stages",
+    ];
+    let names = experiments.iter().map(|own| own.name.as_str());
+    for name in names.filter(|name| !short.contains(name)) {
+        let again = everybuddy(&["reproduce", name, "--rows", &json]).out;
+        let missing = again.lines().filter(|line| line.contains("rows missing"));
+        let missing: Vec<&str> = missing.filter(|line| !line.contains(" rounds")).collect();
+        assert!(missing.is_empty(), "{name}: {missing:#?}");
+    }
+    let html = std::fs::read_to_string(&page).unwrap();
+    let drawn = std::fs::read_dir(&pictures).unwrap();
+    let mut count = 0;
+    for file in drawn {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let place = format!("id=\"experiment-{name}-figure\"");
+        assert!(html.contains(&place), "{name} is not drawn on the page");
+        let svg = std::fs::read_to_string(&path).unwrap();
+        roxmltree::Document::parse(&svg).unwrap();
+        count += 1;
+    }
+    let drawn = experiments.iter().filter(|own| own.figure.is_some());
+    assert_eq!(count, drawn.count(), "one for each");
+}
+
+/// Returns the file of an experiment that simulates short bursts on one CPU and on two.
+fn simulation(systems: &str, parameters: &str) -> String {
+    format!(
+        "name = 'sim'\ntitle = 'A simulation'\nsource = 'this test'\nneeds = 'nothing'\n\
+         method = 'simulated'\nplatform = 'sim:x5570'\nmemory = '64MiB'\nsystems = [{systems}]\n\
+         workloads = ['burst:in-order']\n[parameters]\ncpus = [1, 2]\nshrink = 64\n{parameters}"
+    )
+}
+
+#[test]
+fn cells_of_a_simulated_experiment_can_be_left_out() {
+    let folder = Folder::new("reproduce-without");
+    let (file, rows) = (folder.file("sim.toml"), folder.file("rows.jsonl"));
+    let run = |without: &str| {
+        let own = format!("think = 100\nseeds = 1\nwithout = [{without}]\n");
+        std::fs::write(&file, simulation("'bs', 'lbs-31'", &own)).unwrap();
+        everybuddy(&["reproduce", &file, "--json", &rows])
+    };
+    assert_eq!(run("['bs', 'burst:in-order', [2]]").code, 0);
+    let rows = std::fs::read_to_string(&rows).unwrap();
+    let has = |cell: &str| rows.contains(cell);
+    assert!(has("\"source\":\"burst:in-order/1\",\"system\":\"bs\""));
+    assert!(has("\"source\":\"burst:in-order/2\",\"system\":\"lbs-31\""));
+    assert!(!has("\"source\":\"burst:in-order/2\",\"system\":\"bs\""));
+    let refused = run("['bs', 'burst:in-order', [4]]");
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("unknown cell: bs"), "{}", refused.err);
+    // A claim cannot need what is left out.
+    let claim = "think = 100\nseeds = 1\nwithout = [['bs', 'burst:in-order', [2]]]\n\
+                 [[claims]]\nkind = 'ratio'\ntext = 'A claim'\nmetric = 'throughput'\nstatistic = 'rate'\n\
+                 systems = ['lbs-31', 'bs']\nat_least = 1.0\n";
+    for (sources, code) in [("", 2), ("sources = ['burst:in-order/1']\n", 0)] {
+        let own = format!("{claim}{sources}");
+        std::fs::write(&file, simulation("'bs', 'lbs-31'", &own)).unwrap();
+        let run = everybuddy(&["reproduce", &file]);
+        assert_eq!(run.code == 2, code == 2, "{sources}: {}", run.err);
+        let is_named = run.err.contains("needs bs under burst:in-order/2");
+        assert_eq!(is_named, code == 2, "{}", run.err);
+    }
+}
+
+#[test]
+fn finished_cells_of_a_simulated_experiment_are_kept() {
+    let folder = Folder::new("reproduce-cells");
+    let (file, cells) = (folder.file("sim.toml"), folder.file("cells"));
+    let written = |think: u32| {
+        let own = format!("think = {think}\nseeds = 2\n");
+        std::fs::write(&file, simulation("'bs'", &own)).unwrap();
+    };
+    let run = |more: &[&str]| {
+        let rows = folder.file("rows.jsonl");
+        let run = everybuddy(&[&["reproduce", &file, "--json", &rows], more].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        (std::fs::read_to_string(rows).unwrap(), run.err)
+    };
+    let kept = || {
+        let entries = std::fs::read_dir(&cells)
+            .unwrap()
+            .map(|entry| entry.unwrap());
+        let mut all: Vec<_> = entries
+            .map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap()))
+            .collect();
+        all.sort();
+        all
+    };
+    written(100);
+    let (expected, _) = run(&[]);
+    assert_eq!(run(&["--cells", &cells]), (expected.clone(), String::new()));
+    let first = kept();
+    assert_eq!(
+        first.len(),
+        4,
+        "a file for each number of CPUs and each seed"
+    );
+    assert_eq!(run(&["--cells", &cells]).0, expected);
+    assert_eq!(kept(), first, "nothing is simulated again");
+    std::fs::write(&first[2].0, "half").unwrap();
+    let (rows, err) = run(&["--cells", &cells]);
+    assert!(rows == expected && err.contains("is damaged"), "{err}");
+    assert_ne!(kept()[2], first[2]);
+    // Other inputs are other cells.
+    written(200);
+    assert_ne!(run(&["--cells", &cells]).0, expected);
+    assert_eq!(kept().len(), 8);
+    std::fs::write(folder.file("cells/notes.txt"), "mine").unwrap();
+    everybuddy(&["reproduce", &file, "--cells", &cells]).refused(&["other files", "help: "]);
+}

@@ -1,0 +1,571 @@
+//! The point at which a queue to another thread costs more than the splits and merges that it saves.
+//!
+//! # Purpose
+//!
+//! The source argues with what a caller no longer does, and not with what it does instead. So what is
+//! saved is varied, from ten splits to none, and so is how much time the services have.
+//!
+//! One caller runs on new memory that consists of blocks of order 10. Between its calls it may wait by reading the
+//! clock, which is not timed. All systems are called through dynamic dispatch, so that the loops are compiled once.
+//! Queues and splits are counted in a separate pass.
+//!
+//! A call of a few nanoseconds ends before the clock can be read twice. Without pauses between calls, pairs are
+//! therefore also timed in segments, and these times are reported.
+//!
+//! # Invariants
+//!
+//! Systems take turns, and ratios are formed within a round, of visits that follow each other.
+
+use everybuddy::platform::{NativeCpu, NativeCpus};
+use everybuddy::{
+    Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request, SystemSpec,
+};
+
+use crate::shared::Repeats;
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{BASE, Bench, Conditions, DIRECTIONS, Measure, common, rounds, row};
+use crate::streams::rows::over;
+use everybuddy::systems::SERVICES;
+use everybuddy_measure::Error;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::AnySystem;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::outcome::{median, share};
+use everybuddy_measure::replay::retry::{MAX_RETRIES_ALONE, retry};
+use everybuddy_measure::replay::services::{self, LONGEST, Served};
+use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
+use everybuddy_measure::rows::Row;
+use serde::Deserialize;
+
+/// What rows about the host itself have as their system.
+const HOST: &str = "host";
+
+/// The call pattern of the caller.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Load {
+    /// The source of its rows.
+    name: String,
+    /// The number of blocks that it allocates before it frees as many.
+    burst: usize,
+    /// Nanoseconds from the end of a call to the next.
+    pause_ns: f64,
+    /// The number of timed allocations.
+    calls: usize,
+}
+
+/// The results of a system in a round.
+struct Visit {
+    calls: [Calls; 2],
+    /// The mean of uninterrupted pairs.
+    pair: f64,
+    services: Vec<Served>,
+}
+
+/// The calls of one kind.
+#[derive(Clone, Copy, Default)]
+struct Calls {
+    /// The mean of uninterrupted calls.
+    mean: f64,
+    /// The mean of all calls.
+    all: f64,
+    /// The 99th percentile.
+    p99: f64,
+    /// The share of interrupted calls.
+    disturbed: f64,
+}
+
+/// The parameters in the experiment's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The number of timed runs of each system, in turns.
+    rounds: usize,
+    /// The number of blocks of order 10 in the memory.
+    blocks: u64,
+    /// The requested orders.
+    orders: Vec<u8>,
+    /// The call patterns.
+    loads: Vec<Load>,
+    /// Pairs per segment.
+    segment: usize,
+    /// The time of a pair, in nanoseconds, below which no ratio to it is formed.
+    least_ns: f64,
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        Repeats::Rounds(self.rounds as u32)
+    }
+
+    /// Returns the number of visits.
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        (experiment.systems.len() * self.loads.len() * self.orders.len() * (self.rounds + 1)) as u64
+    }
+
+    fn sources(&self, _: &Experiment) -> Vec<String> {
+        let of_load = |load: &Load| {
+            let services = SERVICES.iter();
+            let of_services = services.map(|service| format!("{}:{}", load.name, service.name));
+            of_services.chain([load.name.clone()]).collect::<Vec<_>>()
+        };
+        self.loads.iter().flat_map(of_load).collect()
+    }
+
+    /// Returns the loads. The rows of single services have metrics of their own.
+    fn sources_of(&self, _: &Experiment, _: &str) -> Vec<String> {
+        self.loads.iter().map(|load| load.name.clone()).collect()
+    }
+
+    /// Visits all systems in turns, with each load and order.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = experiment.specs()?;
+        let memory = Memory {
+            frames: self.blocks << Order::TEN.get(),
+            taken: 0,
+            seed: None,
+        };
+        let mut rows = Vec::new();
+        for load in &self.loads {
+            let calls = (load.calls / conditions.shrink.max(1) as usize).max(64);
+            for order in self.orders.iter().copied().filter_map(Order::new) {
+                let plan = Plan {
+                    load,
+                    own: self,
+                    order,
+                    calls,
+                    memory: &memory,
+                };
+                let mut transfers = Vec::new();
+                let mut visits: Vec<Vec<Visit>> = specs.iter().map(|_| Vec::new()).collect();
+                for round in 0..if conditions.shrink > 1 {
+                    1
+                } else {
+                    self.rounds
+                } {
+                    transfers.extend(everybuddy_simulate::machines::host::transfer());
+                    for turn in 0..specs.len() {
+                        let who = (turn + round) % specs.len();
+                        visits[who].push(plan.time(&specs[who], bench)?);
+                        (bench.step)(&format!("{} {}", load.name, specs[who]));
+                    }
+                }
+                let transfer = (!transfers.is_empty()).then(|| median(transfers));
+                if let (Some(nanos), Some(spec)) = (transfer, specs.first()) {
+                    let common = Row {
+                        system: HOST.to_string(),
+                        options: String::new(),
+                        order: Some(order.get()),
+                        ..common(experiment, conditions, &load.name, spec, 1)
+                    };
+                    rows.push(row(&common, "line_transfer", "p50", nanos));
+                }
+                let base = specs.iter().position(|spec| spec.to_string() == BASE);
+                for (at, spec) in specs.iter().enumerate() {
+                    let common = Row {
+                        order: Some(order.get()),
+                        ..common(experiment, conditions, &load.name, spec, 1)
+                    };
+                    let base = base.map_or(&[][..], |base| &visits[base]);
+                    let base = (base, transfer);
+                    rows.extend(plan.times(&common, &visits[at], base, bench.timer));
+                    rows.extend(plan.counts(&common, spec, bench)?);
+                    (bench.step)(&format!("{} {spec}, counted", load.name));
+                }
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// One load with one order.
+struct Plan<'m> {
+    load: &'m Load,
+    own: &'m Parameters,
+    order: Order,
+    calls: usize,
+    memory: &'m Memory,
+}
+
+impl Plan<'_> {
+    /// Times a system once.
+    fn time(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Visit, Error> {
+        let timer = bench.timer;
+        let visit = |system: &AnySystem<'_, NoProbe>| {
+            let (ticks, services, _) = self.visit(system, timer, &NoProbe::default)?;
+            let calls = ticks.singles.map(|ticks| Calls::of(ticks, timer));
+            Ok(Visit {
+                calls,
+                pair: match ticks.segments.is_empty() {
+                    true => calls.iter().map(|calls| calls.mean).sum(),
+                    false => by_segment(&ticks.segments, self.own.segment, timer),
+                },
+                services,
+            })
+        };
+        bench.arena.build_any(spec, self.memory, 1, visit)?
+    }
+
+    /// Counts the events of a system.
+    fn counts(
+        &self,
+        common: &Row,
+        spec: &SystemSpec,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let timer = bench.timer;
+        let visit = |system: &AnySystem<'_, Watch>| self.visit(system, timer, &Watch::default);
+        let (_, services, heard) = bench.arena.build_any(spec, self.memory, 1, visit)??;
+        let mut all = Counts::default();
+        heard.iter().for_each(|own| all.add(&own.counts));
+        let each = |count: u64| count as f64 / self.performed() as f64;
+        let mut rows = Vec::new();
+        // The caller's own counts come first.
+        if let Some(own) = heard.first() {
+            let counts = [
+                ("splits", own.counts.splits),
+                ("coalescings", own.counts.coalescings),
+            ];
+            rows.extend(counts.map(|(metric, n)| row(common, metric, "mean", each(n))));
+        }
+        if !services.is_empty() {
+            let mean = share(all.queue_lengths, all.queued);
+            rows.extend(mean.map(|mean| row(common, "queue_length", "mean", mean)));
+            let most = all.queue_longest as f64;
+            rows.push(row(common, "queue_length", "max", most));
+            let full = each(all.queue_full);
+            rows.push(row(common, "queue_full", "mean", full));
+        }
+        Ok(rows)
+    }
+
+    /// Returns the number of pairs before the timed part, by which services have started to work.
+    fn before(&self) -> usize {
+        self.calls / 8
+    }
+
+    /// Returns the number of pairs that are timed in segments: a whole number of segments.
+    fn in_segments(&self) -> usize {
+        match self.load.pause_ns > 0.0 {
+            true => 0,
+            false => self.calls.next_multiple_of(self.own.segment),
+        }
+    }
+
+    /// Returns the total number of pairs of a visit.
+    fn performed(&self) -> usize {
+        let bursts = |calls: usize| calls.next_multiple_of(self.load.burst);
+        bursts(self.before()) + bursts(self.calls) + self.in_segments()
+    }
+
+    /// Calls a fresh system while its services run, and returns the ticks of each allocation and release, the work of
+    /// the services, and the counts, those of the caller first.
+    fn visit<B: ReadableProbe>(
+        &self,
+        system: &AnySystem<'_, B>,
+        timer: &Timer,
+        probe: &(dyn Fn() -> B + Sync),
+    ) -> Result<(Ticks, Vec<Served>, Vec<B>), Error> {
+        let cpus = NativeCpus::new(1);
+        let busy = || Error::Broken("the caller's CPU is taken".to_string());
+        let mut cpu = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
+        *cpu.probe() = probe();
+        let mut ticks = Ticks {
+            singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),
+            segments: Vec::with_capacity(self.in_segments() / self.own.segment),
+        };
+        let (done, services, mut heard) = services::alongside(system, 1, probe, || {
+            self.perform(self.before(), system, &mut cpu, timer, &mut ticks.singles)?;
+            ticks.singles.iter_mut().for_each(Vec::clear);
+            self.perform(self.calls, system, &mut cpu, timer, &mut ticks.singles)?;
+            self.perform_segments(system, &mut cpu, timer, &mut ticks.segments)
+        });
+        done?;
+        heard.insert(0, std::mem::take(cpu.probe()));
+        system.park(&mut cpu);
+        cpus.release(cpu);
+        Ok((ticks, services, heard))
+    }
+
+    fn perform<B: ReadableProbe>(
+        &self,
+        calls: usize,
+        system: &AnySystem<'_, B>,
+        cpu: &mut NativeCpu<B>,
+        timer: &Timer,
+        ticks: &mut [Vec<u32>; 2],
+    ) -> Result<(), Error> {
+        let order = self.order;
+        let pause = timer.ticks(self.load.pause_ns);
+        let mut held = vec![Pfn(0); self.load.burst];
+        // Services without a thread run here while the caller has nothing to do, as in the idle loop of a CPU.
+        let services = system.services().iter().enumerate();
+        let idle = services.filter(|(_, service)| !service.own_thread);
+        let idle: Vec<usize> = idle.map(|(number, _)| number).collect();
+        let wait = |cpu: &mut NativeCpu<B>, end: u64| {
+            let mut now = timer.now();
+            while now.saturating_sub(end) < pause {
+                for service in &idle {
+                    system.serve(cpu, *service, 1);
+                }
+                std::hint::spin_loop();
+                now = timer.now();
+            }
+            now
+        };
+        let mut end = timer.now();
+        for _ in 0..calls.div_ceil(self.load.burst) {
+            for place in &mut held {
+                let start = wait(cpu, end);
+                *place = allocate(system, cpu, order)?;
+                end = timer.now();
+                ticks[0].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
+            }
+            for start in &held {
+                let block = Block {
+                    start: *start,
+                    order,
+                };
+                let start = wait(cpu, end);
+                let freed = system.free(cpu, Release::block(block));
+                end = timer.now();
+                ticks[1].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
+                freed.map_err(|error| Error::Broken(error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same without pauses, timed in segments.
+    fn perform_segments<B: ReadableProbe>(
+        &self,
+        system: &AnySystem<'_, B>,
+        cpu: &mut NativeCpu<B>,
+        timer: &Timer,
+        ticks: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        let order = self.order;
+        let mut held = vec![Pfn(0); self.load.burst];
+        for _ in 0..self.in_segments() / self.own.segment {
+            let begun = timer.now();
+            for _ in 0..self.own.segment / self.load.burst {
+                for place in &mut held {
+                    *place = allocate(system, cpu, order)?;
+                }
+                for start in &held {
+                    let block = Block {
+                        start: *start,
+                        order,
+                    };
+                    let freed = system.free(cpu, Release::block(block));
+                    freed.map_err(|error| Error::Broken(error.to_string()))?;
+                }
+            }
+            ticks.push(timer.since(begun));
+        }
+        Ok(())
+    }
+
+    /// Returns rows about times: next to those of the base system, and to the time of a load from a line that the other
+    /// CPU wrote, in nanoseconds.
+    fn times(
+        &self,
+        common: &Row,
+        own: &[Visit],
+        (base, transfer): (&[Visit], Option<f64>),
+        timer: &Timer,
+    ) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let each = |visits: &[Visit], number: &dyn Fn(&Visit) -> f64| -> Vec<f64> {
+            visits.iter().map(number).collect()
+        };
+        let middle = |number: &dyn Fn(&Visit) -> f64| median(each(own, number));
+        let ratios = |number: &dyn Fn(&Visit) -> f64| {
+            let base = each(base, number);
+            match base.iter().all(|nanos| *nanos >= self.own.least_ns) {
+                true => over(&each(own, number), &base),
+                false => Vec::new(),
+            }
+        };
+        for (at, operation) in DIRECTIONS.into_iter().enumerate() {
+            let common = Row {
+                operation,
+                ..common.clone()
+            };
+            let mean = middle(&|visit| visit.calls[at].mean);
+            rows.push(row(&common, "latency", "mean", mean));
+            let p99 = middle(&|visit| visit.calls[at].p99);
+            if p99 > timer.floor() {
+                rows.push(row(&common, "latency", "p99", p99));
+            }
+            let ratios = ratios(&|visit| visit.calls[at].mean);
+            rows.extend(rounds(&common, "latency_over_bs", &ratios));
+        }
+        let pair = Row {
+            operation: "pair",
+            ..common.clone()
+        };
+        let of = |number: fn(&Calls) -> f64| {
+            move |visit: &Visit| visit.calls.iter().map(number).sum::<f64>()
+        };
+        let (mean, all) = (|visit: &Visit| visit.pair, of(|calls| calls.all));
+        let disturbed = of(|calls| calls.disturbed / 2.0);
+        rows.push(row(&pair, "latency", "mean", middle(&mean)));
+        rows.push(row(&pair, "latency_disturbed", "mean", middle(&all)));
+        rows.push(row(&pair, "calls_disturbed", "rate", middle(&disturbed)));
+        rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean)));
+        if let Some(transfer) = transfer {
+            let visits = own.iter().zip(base);
+            let more = visits.map(|(own, base)| (own.pair - base.pair) / transfer);
+            let more: Vec<f64> = more.collect();
+            rows.extend(rounds(&pair, "latency_in_transfers", &more));
+        }
+        // The services also process work from before the timed part.
+        let pairs = self.performed() as f64;
+        let services = |visit: &Visit| {
+            let steady = visit.services.iter().map(|s| s.steady.as_nanos() as f64);
+            steady.fold(0.0, |sum, steady| sum + steady) / pairs
+        };
+        let total = |visit: &Visit| mean(visit) + services(visit);
+        rows.push(row(&pair, "background_work", "mean", middle(&services)));
+        rows.push(row(&pair, "total_work", "mean", middle(&total)));
+        rows.extend(rounds(&pair, "total_work_over_bs", &ratios(&total)));
+        for (at, service) in own
+            .first()
+            .iter()
+            .flat_map(|visit| visit.services.iter().enumerate())
+        {
+            let busy = |visit: &Visit| {
+                let busy = visit.services.get(at).map(|s| s.busy.as_nanos() as f64);
+                busy.unwrap_or(0.0) / pairs
+            };
+            let common = Row {
+                source: format!("{}:{}", common.source, service.name),
+                ..pair.clone()
+            };
+            rows.push(row(&common, "background_time", "mean", middle(&busy)));
+        }
+        rows
+    }
+}
+
+/// Measured times, in ticks.
+struct Ticks {
+    /// Each allocation and each free.
+    singles: [Vec<u32>; 2],
+    /// Segments; empty if there are pauses.
+    segments: Vec<u32>,
+}
+
+/// Returns the mean of a pair over the uninterrupted segments.
+fn by_segment(segments: &[u32], pairs: usize, timer: &Timer) -> f64 {
+    let longest = timer.ticks(2.0 * LONGEST.as_nanos() as f64);
+    let calm = segments
+        .iter()
+        .filter(|ticks| u64::from(**ticks) <= longest);
+    let (count, sum) = calm.fold((0, 0.0), |(count, sum), ticks| {
+        (count + 1, sum + f64::from(*ticks))
+    });
+    timer.sum(sum, count) / (count * pairs).max(1) as f64
+}
+
+/// Allocates a block; retries while other CPUs are busy.
+#[inline]
+fn allocate<B: ReadableProbe>(
+    system: &AnySystem<'_, B>,
+    cpu: &mut NativeCpu<B>,
+    order: Order,
+) -> Result<Pfn, Error> {
+    let request = Request::order(order);
+    match system.allocate(cpu, request) {
+        Ok(frame) => Ok(frame),
+        Err(error) => retry(system, cpu, request, error, MAX_RETRIES_ALONE, || ())
+            .map_err(|error| Error::Broken(error.to_string())),
+    }
+}
+
+impl Calls {
+    fn of(mut ticks: Vec<u32>, timer: &Timer) -> Calls {
+        ticks.sort_unstable();
+        let longest = timer.ticks(LONGEST.as_nanos() as f64);
+        let calm = ticks.partition_point(|ticks| u64::from(*ticks) <= longest);
+        let mean = |ticks: &[u32]| {
+            let sum = ticks.iter().map(|ticks| f64::from(*ticks)).sum();
+            timer.sum(sum, ticks.len()) / ticks.len().max(1) as f64
+        };
+        // Nearest rank: a time that actually occurred.
+        let p99 = ticks.get((ticks.len() * 99).div_ceil(100).max(1) - 1);
+        Calls {
+            mean: mean(&ticks[..calm]),
+            all: mean(&ticks),
+            p99: p99.map_or(0.0, |ticks| timer.sum(f64::from(*ticks), 1)),
+            disturbed: 1.0 - calm as f64 / ticks.len().max(1) as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::method::NoCells;
+    use everybuddy_measure::replay::host::Arena;
+
+    /// The parameters of the experiment that belongs to the program.
+    fn parameters() -> Parameters {
+        let file: toml::Table = include_str!("experiment.toml").parse().unwrap();
+        file["parameters"].clone().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_pair_of_the_standard_buddy_splits_as_often_as_orders_lie_between() {
+        let (timer, mut arena) = (Timer::calibrated(), Arena::default());
+        let mut bench = Bench {
+            timer: &timer,
+            arena: &mut arena,
+            step: &mut |_| (),
+            cells: &mut NoCells,
+        };
+        let own = parameters();
+        let memory = Memory {
+            frames: own.blocks << Order::TEN.get(),
+            taken: 0,
+            seed: None,
+        };
+        for load in &own.loads {
+            for order in own.orders.iter().copied().filter_map(Order::new) {
+                let plan = Plan {
+                    load,
+                    own: &own,
+                    order,
+                    calls: 64,
+                    memory: &memory,
+                };
+                let spec = BASE.parse().unwrap();
+                let rows = plan.counts(&Row::default(), &spec, &mut bench).unwrap();
+                let of = |metric| rows.iter().find(|row| row.metric == metric).unwrap().value;
+                let (splits, apart) = (of("splits"), f64::from(10 - order.get()));
+                assert_eq!(splits, of("coalescings"), "all comes back together");
+                match load.burst {
+                    1 => assert_eq!(splits, apart),
+                    _ => assert!(splits <= 1.0 + apart / 64.0, "{} {order}", load.name),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn interrupted_calls_are_in_one_mean_only() {
+        let timer = Timer::calibrated();
+        let long = timer.ticks(1e9) as u32;
+        let calm = timer.ticks(1e3) as u32;
+        let calls = Calls::of(vec![calm, long, calm, calm], &timer);
+        assert_eq!(calls.disturbed, 0.25);
+        assert!(calls.mean < 1.1e3 && calls.all > 2e8);
+        assert_eq!(calls.p99, timer.sum(f64::from(long), 1));
+    }
+}

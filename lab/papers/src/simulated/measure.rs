@@ -1,0 +1,480 @@
+//! Workloads on a simulated machine.
+//!
+//! # Purpose
+//!
+//! Published numbers of machines with many CPUs become targets of the simulator: an experiment names the machine, the
+//! numbers of CPUs and the claims.
+//!
+//! # Invariants
+//!
+//! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number
+//! of CPUs, `burst:in-order/16`, so that a table has a column for each. Where a paper leaves open which CPU frees a
+//! frame, or whether CPUs do the same at the same time, there are several readings: the first one has no suffix,
+//! and each other one has its name at the end of its sources.
+
+use std::num::NonZero;
+use std::thread;
+
+use everybuddy_measure::Error;
+use everybuddy_measure::choice;
+use everybuddy_measure::rows::{Platform, Row, rounded};
+use everybuddy_simulate::trace::LEAST_FRAMES;
+use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
+use serde::Deserialize;
+
+use super::printed::Printed;
+
+use crate::shared::Repeats;
+use crate::shared::experiment::Experiment;
+use crate::shared::method::{Bench, Conditions, MEAN, Measure};
+
+/// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
+const SMOKE_CUT_OFF: u64 = 100_000;
+
+/// The parameters in the experiment's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The numbers of CPUs, ascending.
+    pub(super) cpus: Vec<u16>,
+    /// The mean number of cycles between two calls.
+    think: u32,
+    /// The factor by which the workloads are shortened.
+    shrink: u32,
+    /// The number of seeds.
+    seeds: u64,
+    /// The cycles after which virtual CPUs take turns, if there may be more of them than the machine has CPUs.
+    #[serde(default)]
+    slice: u64,
+    /// Whether they take turns between calls only.
+    #[serde(default)]
+    whole_calls: bool,
+    /// The cycles in calls after which a CPU makes no more of them in a section of a workload; zero if it makes all.
+    #[serde(default)]
+    cut_off: u64,
+    /// Cells that are left out because they take too long: a system, a workload, and the numbers of CPUs.
+    #[serde(default)]
+    without: Vec<(String, String, Vec<u16>)>,
+    /// What the source leaves open; one reading by default.
+    #[serde(default)]
+    readings: Vec<Reading>,
+    /// The system whose savings over the others are calculated.
+    saver: Option<String>,
+    /// Tables of the source.
+    #[serde(default)]
+    pub(super) printed: Vec<Printed>,
+}
+
+/// A way to read a source that leaves something open.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reading {
+    /// The name; that of the first one is not shown.
+    name: String,
+    /// Which CPU frees a frame: `own`, `other` or `one`.
+    #[serde(default)]
+    frees: Freeing,
+    /// Whether CPUs do the same at the same time: `together` or `apart`.
+    #[serde(default)]
+    phases: Meeting,
+    /// Where services run: with the `callers`, or on CPUs of their `own`.
+    #[serde(default)]
+    services: Serving,
+    /// The mean number of cycles between two calls, if it is not that of all readings.
+    think: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Freeing {
+    #[default]
+    Own,
+    Other,
+    One,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Meeting {
+    #[default]
+    Together,
+    Apart,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Serving {
+    #[default]
+    Callers,
+    Own,
+}
+
+/// Returns the source of rows: a workload with a number of CPUs, and the end that a reading gives it.
+pub(super) fn source_of(workload: &str, cpus: u16, reading: &str) -> String {
+    format!("{workload}/{cpus}{reading}")
+}
+
+impl Parameters {
+    /// Returns the readings, each with the end that it gives to sources.
+    fn readings(&self) -> Vec<(String, Reading)> {
+        if self.readings.is_empty() {
+            return vec![Default::default()];
+        }
+        let named = |(at, own): (usize, &Reading)| {
+            let end = match at {
+                0 => String::new(),
+                _ => format!("+{}", own.name),
+            };
+            (end, own.clone())
+        };
+        self.readings.iter().enumerate().map(named).collect()
+    }
+
+    /// Returns what is simulated.
+    fn plan(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Plan, Error> {
+        let name = &experiment.name;
+        let refuse = |what: String| Error::usage(format!("experiment {name}: {what}"));
+        let Platform::Sim(machine) = &experiment.platform else {
+            return Err(refuse(
+                "platform: the method `simulated` needs `sim:MACHINE`".to_string(),
+            ));
+        };
+        let machine = everybuddy_simulate::machines::by_name_or_path(machine)
+            .map_err(|error| refuse(format!("platform: {error}")))?;
+        let most = machine.hardware.cpus();
+        let is_wrong = |cpus: &u16| *cpus == 0 || (self.slice == 0 && u32::from(*cpus) > most);
+        if self.cpus.iter().any(is_wrong) {
+            return Err(refuse(format!(
+                "[parameters]: cpus: {} has {most} CPUs",
+                machine.name
+            )));
+        }
+        let cpus = self.cpus.iter().copied().max().unwrap_or(1);
+        for (system, workload, cpus) in &self.without {
+            let is_known = experiment.systems.contains(system);
+            let are_known = cpus.iter().all(|cpus| self.cpus.contains(cpus));
+            if !is_known || !are_known || !experiment.workloads.contains(workload) {
+                return Err(refuse(format!(
+                    "[parameters]: without: unknown cell: {system} under {workload} on {cpus:?} CPUs"
+                )));
+            }
+        }
+        let check = |own: &Printed| own.check(experiment, &self.cpus);
+        self.printed.iter().try_for_each(check).map_err(refuse)?;
+        let frames = experiment.frames().map_err(refuse)?;
+        let frames = frames.and_then(|frames| u32::try_from(frames).ok());
+        let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;
+        let cut_off = (self.cut_off > 0).then_some(self.cut_off);
+        // A smoke test has one seed, and little memory: the length of some workloads depends on it. Shrinking does not
+        // shorten bursts, so the calls of collapsed locks are cut off.
+        let (seeds, frames, cut_off) = match conditions.shrink {
+            0 | 1 => (self.seeds.max(1), frames, cut_off),
+            shrink => {
+                let least = LEAST_FRAMES * u32::from(cpus);
+                let soonest = cut_off.map_or(SMOKE_CUT_OFF, |own| own.min(SMOKE_CUT_OFF));
+                (1, (frames / shrink).max(least), Some(soonest))
+            }
+        };
+        Ok(Plan {
+            machine: machine.name,
+            hardware: machine.hardware,
+            loads: choice::workloads(&experiment.workloads)?
+                .into_iter()
+                .map(Load::Workload)
+                .collect(),
+            specs: experiment.specs()?,
+            cpus: self.cpus.clone(),
+            frames,
+            think: self.think,
+            shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
+            phases: Phases::Together,
+            frees: Frees::Own,
+            slice: match self.slice {
+                0 => u64::from(u32::MAX),
+                given => given,
+            },
+            whole_calls: self.whole_calls,
+            services: Services::Callers,
+            cut_off,
+            stops: false,
+            seeds: (conditions.seed..conditions.seed + seeds).collect(),
+        })
+    }
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        match self.seeds {
+            0 | 1 => Repeats::Simulated,
+            seeds => Repeats::SimulatedMeans(seeds as u32),
+        }
+    }
+
+    fn uses_all_cpus(&self) -> bool {
+        true
+    }
+
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        let cells = experiment.workloads.len() * experiment.systems.len() * self.cpus.len();
+        cells as u64 * self.seeds.max(1) * self.readings().len() as u64
+    }
+
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let mut all = Vec::new();
+        for (end, _) in self.readings() {
+            for workload in &experiment.workloads {
+                let own = self.cpus.iter();
+                all.extend(own.map(|cpus| source_of(workload, *cpus, &end)));
+            }
+            all.push(format!("{MEAN}{end}"));
+        }
+        all
+    }
+
+    fn is_left_out(&self, system: &str, source: &str) -> bool {
+        let is_own = |workload: &str, cpus: u16| {
+            let mut readings = self.readings().into_iter();
+            readings.any(|(end, _)| source_of(workload, cpus, &end) == source)
+        };
+        let mut all = self.without.iter();
+        all.any(|(not, workload, cpus)| {
+            not == system && cpus.iter().any(|cpus| is_own(workload, *cpus))
+        })
+    }
+
+    /// Simulates all cells, several at the same time.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let plan = self.plan(experiment, conditions)?;
+        let mut all = Vec::new();
+        for (end, reading) in self.readings() {
+            let plan = Plan {
+                phases: match reading.phases {
+                    Meeting::Together => Phases::Together,
+                    Meeting::Apart => Phases::Apart,
+                },
+                frees: match reading.frees {
+                    Freeing::Own => Frees::Own,
+                    Freeing::Other => Frees::Other,
+                    Freeing::One => Frees::One,
+                },
+                services: match reading.services {
+                    Serving::Callers => Services::Callers,
+                    Serving::Own => Services::Own,
+                },
+                think: reading.think.unwrap_or(plan.think),
+                ..plan.clone()
+            };
+            all.extend(self.read(experiment, &plan, &end, bench)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Parameters {
+    /// Returns `true` for a cell that is not simulated.
+    fn is_without(&self, plan: &Plan, id: &CellId) -> bool {
+        let (system, workload) = (plan.specs[id.spec].to_string(), plan.loads[id.load].name());
+        let mut all = self.without.iter();
+        all.any(|(not, under, cpus)| *not == system && under == workload && cpus.contains(&id.cpus))
+    }
+
+    /// Simulates all cells of a reading, whose sources have this end.
+    fn read(
+        &self,
+        experiment: &Experiment,
+        plan: &Plan,
+        end: &str,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        let mut known = Vec::new();
+        for id in plan.cells() {
+            let rows = match self.is_without(plan, &id) {
+                true => Some(Vec::new()),
+                false => bench.cells.known(&plan.described(&id))?,
+            };
+            if rows.is_some() {
+                (bench.step)(&format!("{}{end}", plan.name(&id)));
+            }
+            known.push(rows);
+        }
+        let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
+            if let Some(rows) = rows {
+                bench.cells.finished(&plan.described(id), rows)?;
+            }
+            (bench.step)(&format!("{}{end}", plan.name(id)));
+            Ok(())
+        })?;
+        // Rows about a part of the metadata, or about all numbers of CPUs, are those of `simulate`.
+        let loads: Vec<&str> = plan.loads.iter().map(Load::name).collect();
+        let is_own = |row: &Row| loads.contains(&row.source.as_str()) && row.metric != "linearity";
+        let own = rows.into_iter().filter(is_own);
+        let own = own
+            .filter(|row| row.metric != "scaling_limit")
+            .map(|row| Row {
+                experiment: experiment.name.clone(),
+                source: source_of(&row.source, row.cpus, end),
+                ..row
+            });
+        let mut rows = mean(own.collect(), plan.seeds.len());
+        if !self.printed.is_empty() {
+            rows.extend(cycles(&rows, plan.hardware.mhz));
+        }
+        if let Some(saver) = &self.saver {
+            rows.extend(savings(&rows, saver));
+        }
+        for printed in &self.printed {
+            let operation = printed.operation.as_str();
+            let base = rows.iter().find(|row| row.operation == operation);
+            let base = base.cloned().unwrap_or_default();
+            let base = Row {
+                expected: None,
+                order: None,
+                ..base
+            };
+            let judged = printed.judge(&base, &rows, end);
+            printed.mark(&mut rows, end);
+            rows.extend(judged);
+        }
+        Ok(rows)
+    }
+}
+
+/// Returns the mean cycles of an allocation, of a free, and of a call, as papers print them.
+fn cycles(rows: &[Row], mhz: u32) -> Vec<Row> {
+    let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
+    let calls = |time: &Row| {
+        let is_same = |row: &&Row| {
+            let key = |row: &Row| (row.operation, row.source.clone(), row.name());
+            row.metric == "latency" && row.statistic == "count" && key(row) == key(time)
+        };
+        rows.iter().find(is_same).map_or(0.0, |row| row.value)
+    };
+    let row = |time: &Row, operation, value: f64| Row {
+        operation,
+        metric: "cycles",
+        value: rounded(value * f64::from(mhz) / 1e3),
+        ..time.clone()
+    };
+    let mut all = Vec::new();
+    for time in rows.iter().filter(is_time) {
+        all.push(row(time, time.operation, time.value));
+        let is_free_of = |row: &&Row| {
+            let is_same = row.source == time.source && row.name() == time.name();
+            row.operation == "free" && is_same
+        };
+        let free = rows.iter().filter(is_time).find(is_free_of);
+        if let (Some(free), "allocate") = (free, time.operation) {
+            let (of_one, of_other) = (calls(time), calls(free));
+            let sum = time.value * of_one + free.value * of_other;
+            all.push(row(time, "all", sum / (of_one + of_other).max(1.0)));
+        }
+    }
+    all
+}
+
+/// Returns the share of the time of each other system's calls that a system saves.
+fn savings(rows: &[Row], saver: &str) -> Vec<Row> {
+    let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
+    let own = rows
+        .iter()
+        .filter(is_time)
+        .filter(|row| row.name() == saver);
+    let mut all = Vec::new();
+    for own in own {
+        let is_same = |row: &&Row| row.source == own.source && row.operation == own.operation;
+        let others = rows.iter().filter(is_time).filter(is_same);
+        let others = others.filter(|row| row.name() != saver && row.value > 0.0);
+        all.extend(others.map(|other| Row {
+            metric: "saving",
+            value: rounded(1.0 - own.value / other.value),
+            ..other.clone()
+        }));
+    }
+    all
+}
+
+/// Replaces the rows of all seeds by their means.
+fn mean(rows: Vec<Row>, seeds: usize) -> Vec<Row> {
+    let same = |a: &Row, b: &Row| {
+        let key = |row: &Row| (row.operation, row.metric, row.statistic, row.order);
+        key(a) == key(b) && (&a.source, a.name()) == (&b.source, b.name())
+    };
+    let mut means: Vec<(Row, usize)> = Vec::new();
+    for row in rows {
+        match means.iter_mut().find(|(mean, _)| same(mean, &row)) {
+            Some((mean, count)) => {
+                mean.value += row.value;
+                *count += 1;
+            }
+            None => means.push((row, 1)),
+        }
+    }
+    // What one seed lacks, such as the time of waits, has no mean over all.
+    let whole = means.into_iter().filter(|(_, count)| *count == seeds);
+    whole
+        .map(|(row, count)| Row {
+            value: row.value / count as f64,
+            seed: 0,
+            ..row
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_over_all_seeds() {
+        let row = |source: &str, seed, value| Row {
+            source: source.to_string(),
+            seed,
+            value,
+            ..Row::default()
+        };
+        let rows = vec![row("a", 1, 2.0), row("b", 1, 8.0), row("a", 2, 4.0)];
+        assert_eq!(mean(rows, 2), [row("a", 0, 3.0)]);
+    }
+
+    #[test]
+    fn cycles_and_savings_are_computed_by_hand() {
+        let row = |system: &str, operation, statistic, value| Row {
+            source: "w/8".to_string(),
+            system: system.to_string(),
+            operation,
+            metric: "latency",
+            statistic,
+            value,
+            ..Row::default()
+        };
+        let of = |system, [allocate, free]: [f64; 2]| {
+            [
+                row(system, "allocate", "mean", allocate),
+                row(system, "allocate", "count", 30.0),
+                row(system, "free", "mean", free),
+                row(system, "free", "count", 10.0),
+            ]
+        };
+        let rows = [of("bs", [100.0, 200.0]), of("is", [25.0, 100.0])].concat();
+        let find = |rows: &[Row], system: &str, operation: &str| {
+            let mut own = rows.iter().filter(|row| row.system == system);
+            own.find(|row| row.operation == operation)
+                .map(|row| row.value)
+        };
+        let own = cycles(&rows, 3000);
+        assert_eq!(own.len(), 6);
+        assert_eq!(find(&own, "bs", "free"), Some(600.0));
+        // 30 allocations of 300 cycles, and 10 frees of 600.
+        assert_eq!(find(&own, "bs", "all"), Some(375.0));
+        let own = savings(&rows, "is");
+        assert_eq!(own.len(), 2);
+        assert_eq!(find(&own, "bs", "allocate"), Some(0.75));
+        assert_eq!(find(&own, "bs", "free"), Some(0.5));
+    }
+}

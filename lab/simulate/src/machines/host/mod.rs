@@ -1,0 +1,377 @@
+//! The measurement of this host.
+//!
+//! # Purpose
+//!
+//! The model can be compared with the host only if it has the host's numbers. [`measure`] finds them: caches and
+//! places of CPUs from the operating system, durations by pointer chasing and by lines that two CPUs exchange.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `topology` | what the operating system says about CPUs and caches |
+//! | `chase` | loads: a random cycle of pointers through a buffer |
+//! | `exchange` | lines that two CPUs exchange; two CPUs that may share a core |
+//! | `summary` | the medians and spreads of rounds |
+//!
+//! # Invariants
+//!
+//! Whatever a container or a virtual machine hides is assumed, and its source says so. Nothing here panics because of
+//! what the host is.
+
+mod chase;
+mod exchange;
+mod summary;
+mod topology;
+
+use everybuddy_measure::Error;
+use everybuddy_sim::{Cache, Hardware, Transfer, Waiters};
+
+use crate::machines::machine::Machine;
+use crate::machines::number::NUMBERS;
+use summary::Rounds;
+use topology::{Pair, Topology};
+
+/// Two CPUs share a core if each is slowed down to this share of its speed while the other runs.
+const SHARES: f64 = 1.35;
+
+/// Sources of the numbers, in the order in which they were found.
+#[derive(Default)]
+struct Notes(Vec<(&'static str, String)>);
+
+impl Notes {
+    fn add(&mut self, key: &'static str, text: impl Into<String>) {
+        self.0.push((key, text.into()));
+    }
+
+    fn of(&self, key: &str) -> String {
+        let whole = key.split_once('.').map_or(key, |own| own.0);
+        let found = self.0.iter().find(|own| own.0 == key || own.0 == whole);
+        found.map_or_else(String::new, |own| own.1.clone())
+    }
+}
+
+/// Measures this host. `progress` is told what is measured next. It takes about ten seconds.
+///
+/// # Errors
+/// Returns an error if the numbers contradict each other, as on a host that is far too busy.
+pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
+    let topology = Topology::read();
+    let mut notes = Notes::default();
+    progress("clock rate");
+    topology.pin_to_first();
+    let clock = summary::clock();
+    let mhz = clock.median.round().max(1.0) as u32;
+    notes.add(
+        "mhz",
+        format!(
+            "measured on this host: steps of 6 dependent instructions, {} MHz{}",
+            clock.spread(0),
+            topology.said_mhz()
+        ),
+    );
+    let cycles = |rounds: &Rounds| (rounds.median * f64::from(mhz) / 1000.0).round() as u32;
+    let times = |what: &str, rounds: &Rounds| {
+        format!(
+            "measured on this host: {what}, {} ns at {mhz} MHz",
+            rounds.spread(2)
+        )
+    };
+
+    let [l1, l2, llc] = topology.caches.clone();
+    for (key, found) in [("sockets", &topology.sockets), ("groups", &topology.groups)] {
+        notes.add(key, found.source.clone());
+    }
+    notes.add("cores", topology.cores.source.clone());
+    notes.add("threads", topology.threads.source.clone());
+
+    progress("loads from caches and memory");
+    let loads = chase::sweep(&[l1.size(), l2.size(), llc.size()], topology.spare_bytes());
+    let mut caches = Vec::new();
+    let keys = [
+        ("l1.bytes", "l1.ways", "l1.cycles"),
+        ("l2.bytes", "l2.ways", "l2.cycles"),
+        ("llc.bytes", "llc.ways", "llc.cycles"),
+    ];
+    let mut inner = 0;
+    for ((keys, found), load) in keys.iter().zip([&l1, &l2, &llc]).zip(&loads.caches) {
+        notes.add(keys.0, found.bytes.source.clone());
+        notes.add(keys.1, found.ways.source.clone());
+        let what = format!("random loads within {}", summary::size(load.bytes));
+        notes.add(keys.2, times(&what, &load.rounds));
+        // A level is never faster than the one before it, whatever a busy host says.
+        let own = cycles(&load.rounds).max(inner + 1);
+        inner = own;
+        caches.push(Cache {
+            bytes: found.bytes.value,
+            ways: found.ways.value as u16,
+            cycles: own,
+        });
+    }
+    let what = format!(
+        "random loads within {}, {}",
+        summary::size(loads.memory.bytes),
+        topology.pages()
+    );
+    notes.add("memory", times(&what, &loads.memory.rounds));
+    let memory = cycles(&loads.memory.rounds).max(inner + 1);
+
+    progress("atomic operations");
+    let atomic = exchange::atomic();
+    let locked = cycles(&atomic).saturating_sub(1);
+    notes.add(
+        "locked",
+        times("swap on a line in the first cache, minus a store", &atomic),
+    );
+
+    let mut transfers = Vec::new();
+    for (key, pair) in ["near", "socket", "far"].iter().zip(topology.pairs()) {
+        transfers.push(match pair {
+            Pair::None => None,
+            Pair::Of(first, second) => {
+                progress(&format!("lines between CPUs {first} and {second} ({key})"));
+                exchange::between(&topology, first, second, &loads, &atomic)
+            }
+        });
+    }
+    let transfers = fill(&transfers, &mut notes, &cycles, &times, memory);
+
+    let nearest = transfers[0].clean.min(transfers[0].modified);
+    let most = nearest.max(caches[1].cycles + 1);
+    limit(&mut caches[2], most, &mut notes);
+
+    progress("CPUs that run together");
+    let together = exchange::together(&topology);
+    let shares = together.as_ref().map(|rounds| rounds.median);
+    notes.add(
+        "store_buffer",
+        "assumed: 64; it cannot be measured without knowing the processor",
+    );
+    notes.add(
+        "waiters",
+        "threads that wait for the locks of this program spin",
+    );
+    let work = 161;
+    notes.add(
+        "work",
+        "assumed: 6.2 instructions per cycle, as in a hit of `lbs-31` on a Zen 5 (docs/benchmarks.md)",
+    );
+    let work_shared = match shares {
+        Some(slower) if topology.threads.value > 1 || slower > SHARES => {
+            let own =
+                format!("work, and how much slower two CPUs of a core are together: {slower:.2}");
+            notes.add("work_shared", format!("measured on this host: {own}"));
+            (f64::from(work) * slower.max(1.0)).round() as u32
+        }
+        _ => {
+            notes.add(
+                "work_shared",
+                "unused: one thread per core is known; as work",
+            );
+            work
+        }
+    };
+    notes.add(
+        "adjacent_line",
+        "assumed: from the vendor: Intel's cores fetch pairs of lines",
+    );
+
+    let hardware = Hardware {
+        sockets: topology.sockets.value as u16,
+        groups: topology.groups.value as u16,
+        cores: topology.cores.value as u16,
+        threads: topology.threads.value as u16,
+        l1: caches[0],
+        l2: Some(caches[1]),
+        llc: caches[2],
+        near: transfers[0],
+        socket: transfers[1],
+        far: transfers[2],
+        memory,
+        locked,
+        store_buffer: 64,
+        waiters: Waiters::Spin,
+        work,
+        work_shared,
+        adjacent_line: topology.is_intel(),
+        mhz,
+    };
+    hardware.check().map_err(|error| {
+        Error::usage(format!(
+            "this host could not be measured: {error}\nhelp: try again when the host is less busy"
+        ))
+    })?;
+    Ok(Machine {
+        name: "host".to_string(),
+        title: topology.title(),
+        text: verdict(&topology, shares, &loads),
+        hardware,
+        sources: NUMBERS.iter().map(|number| notes.of(number.key)).collect(),
+    })
+}
+
+/// Measures how many nanoseconds a load takes from a line that another core wrote last, the nearest one if there are
+/// several. Returns `None` with a single core, or if threads cannot stay on CPUs. It takes a few milliseconds.
+pub fn transfer() -> Option<f64> {
+    // In a thread of its own, since the caller's should not stay on a CPU.
+    let measured = std::thread::spawn(|| exchange::modified(&Topology::read()));
+    measured.join().ok().flatten().map(|rounds| rounds.median)
+}
+
+/// Limits the duration of a hit in the last cache to that of a transfer, which passes this cache. Loads take longer if
+/// other guests of the same processor use the cache.
+fn limit(cache: &mut Cache, most: u32, notes: &mut Notes) {
+    if cache.cycles <= most {
+        return;
+    }
+    let instead = format!(
+        "assumed: as the fastest transfer between cores, since loads took {} cycles: the cache is smaller or \
+         busier than this host says ({})",
+        cache.cycles,
+        notes.of("llc.cycles")
+    );
+    notes.0.retain(|own| own.0 != "llc.cycles");
+    notes.add("llc.cycles", instead);
+    cache.cycles = most;
+}
+
+/// Completes the transfers: distances that the host does not have, or that could not be measured, are as the next
+/// shorter one.
+fn fill(
+    measured: &[Option<exchange::Exchange>],
+    notes: &mut Notes,
+    cycles: &dyn Fn(&Rounds) -> u32,
+    times: &dyn Fn(&str, &Rounds) -> String,
+    memory: u32,
+) -> [Transfer; 3] {
+    const KEYS: [[&str; 4]; 3] = [
+        ["near", "near.clean", "near.modified", "near.upgrade"],
+        [
+            "socket",
+            "socket.clean",
+            "socket.modified",
+            "socket.upgrade",
+        ],
+        ["far", "far.clean", "far.modified", "far.upgrade"],
+    ];
+    let known = measured.iter().flatten().next();
+    let transfer = |own: &exchange::Exchange| Transfer {
+        clean: cycles(&own.clean).max(1),
+        modified: cycles(&own.modified).max(1),
+        upgrade: cycles(&own.upgrade).max(1),
+    };
+    let mut last = known.map_or(
+        Transfer {
+            clean: memory,
+            modified: memory,
+            upgrade: memory,
+        },
+        transfer,
+    );
+    let mut all = [last; 3];
+    for ((keys, own), slot) in KEYS.iter().zip(measured).zip(&mut all) {
+        match own {
+            Some(own) => {
+                last = transfer(own);
+                let clean = own.describe("loads", "has read");
+                notes.add(keys[1], times(&clean, &own.clean));
+                let modified = own.describe("loads", "has written");
+                notes.add(keys[2], times(&modified, &own.modified));
+                let upgrade = own.describe("swaps", "has too, minus one on own lines");
+                notes.add(keys[3], times(&upgrade, &own.upgrade));
+            }
+            None if known.is_some() => {
+                notes.add(
+                    keys[0],
+                    "unused: no CPUs of this host are known to be so far apart",
+                );
+            }
+            None => notes.add(
+                keys[0],
+                "assumed: as memory; fewer than two CPUs could be used",
+            ),
+        }
+        *slot = last;
+    }
+    all
+}
+
+/// Describes the host in the words of the file.
+fn verdict(topology: &Topology, shares: Option<f64>, loads: &chase::Loads) -> String {
+    let mut text = format!("Measured on this host{}. ", topology.guest());
+    text += &match shares {
+        None => "It has a single CPU. ".to_string(),
+        Some(slower) => {
+            let verdict = match (slower > SHARES, topology.threads.value > 1) {
+                (true, true) => "they share a core, as the operating system says",
+                (true, false) => {
+                    "they seem to share a core, or its time, although the operating system names two"
+                }
+                (false, true) => "they do not slow each other down, although they share a core",
+                (false, false) => "they have a core each",
+            };
+            format!(
+                "Two CPUs that compute together take {slower:.2} times as long as one alone: {verdict}. "
+            )
+        }
+    };
+    let steps: Vec<String> = loads
+        .steps
+        .iter()
+        .map(|step| format!("{} {:.1}", summary::size(step.bytes), step.rounds.median))
+        .collect();
+    text + &format!("Loads by size of the buffer, in ns: {}.", steps.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_last_cache_is_not_slower_than_a_transfer() {
+        let mut notes = Notes::default();
+        notes.add("llc.cycles", "measured");
+        let mut own = Cache {
+            bytes: 1 << 20,
+            ways: 16,
+            cycles: 500,
+        };
+        limit(&mut own, 600, &mut notes);
+        assert_eq!(
+            (own.cycles, notes.of("llc.cycles").as_str()),
+            (500, "measured")
+        );
+        limit(&mut own, 70, &mut notes);
+        let source = notes.of("llc.cycles");
+        assert!(
+            own.cycles == 70 && source.starts_with("assumed:"),
+            "{source}"
+        );
+        assert!(source.contains("500 cycles") && source.contains("(measured)"));
+    }
+
+    #[test]
+    fn distances_that_are_not_there_are_as_others() {
+        let mut notes = Notes::default();
+        let none = fill(
+            &[None, None, None],
+            &mut notes,
+            &|_| 0,
+            &|_, _| String::new(),
+            300,
+        );
+        assert_eq!(none[2].modified, 300);
+        assert!(notes.of("far.clean").starts_with("assumed: as memory"));
+        let mut notes = Notes::default();
+        let own = exchange::Exchange::example();
+        let cycles = |rounds: &Rounds| rounds.median as u32;
+        let one = fill(
+            &[None, Some(own), None],
+            &mut notes,
+            &cycles,
+            &|_, _| "m".into(),
+            300,
+        );
+        assert_eq!(one, [one[1]; 3]);
+        assert!(notes.of("near.clean").starts_with("unused:"));
+        assert_eq!(notes.of("socket.clean"), "m");
+    }
+}
