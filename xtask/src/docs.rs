@@ -74,9 +74,9 @@ fn spliced(text: &str, generated: &str) -> String {
 
 /// Returns the text of SYSTEMS.md, made from the rows.
 pub(crate) fn systems() -> String {
-    let mut text = String::from(
-        "# Systems\n\n\
-         For readers who want to know what a system's name means, which source describes it, and where this \
+    let mut text = format!("# Systems\n\n{}\n\n", MARKS[0]);
+    text.push_str(
+        "For readers who want to know what a system's name means, which source describes it, and where this \
          implementation deviates from the source. Generated from `crates/everybuddy/src/systems` by \
          `cargo run -p xtask -- docs`.\n\n\
          The sources, as all documents cite them:\n\n\

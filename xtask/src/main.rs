@@ -9,6 +9,7 @@
 
 mod book;
 mod cycles;
+mod decisions;
 mod docs;
 mod documents;
 mod graph;
