@@ -118,7 +118,8 @@ mod tests {
         let paragraphs = "**D1. A rule.** One.\n\ntwo\nthree\nfour\nfive\nsix\n\n## Next\n\n";
         records(paragraphs, &mut faults);
         assert_eq!(faults, Vec::<String>::new());
-        let long = format!("**D1. A rule.** One.\ntwo\nthree\nfour\nfive\n\nsix\nseven\n\n{paragraphs}");
+        let long =
+            format!("**D1. A rule.** One.\ntwo\nthree\nfour\nfive\n\nsix\nseven\n\n{paragraphs}");
         records(&long, &mut faults);
         let found = [
             "docs/decisions.md:1: decisions: D1 has 7 lines instead of at most 6",

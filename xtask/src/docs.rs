@@ -155,6 +155,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_system_has_a_section_and_each_text_is_written_once() {
+        let text = systems();
+        for row in ROWS {
+            let heads = text.matches(&format!("\n## {}\n", row.name)).count();
+            let deviations = text.matches(&format!(": {}\n", row.deviates)).count();
+            assert_eq!((heads, deviations), (1, 1), "{}", row.name);
+        }
+    }
+
+    #[test]
     fn what_is_written_by_hand_stays() {
         let [open, close] = MARKS;
         let text = format!("# Head\n{open}\nold\n{close}\ntail\n");
