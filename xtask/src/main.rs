@@ -18,6 +18,7 @@ mod names;
 mod numbers;
 mod prose;
 mod tidy;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

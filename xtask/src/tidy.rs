@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{cycles, decisions, documents, graph, names, numbers, prose};
+use crate::{cycles, decisions, documents, graph, names, numbers, prose, words};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -116,12 +116,12 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     }
     dependencies(root, &mut faults)?;
     generated(root, &mut faults);
+    words::check(root, &files, MOST_WORDS, &mut faults);
+    decisions::check(root, &files, &mut faults)?;
     cycles::check(root, &mut faults)?;
     graph::check(root, &mut faults)?;
     numbers::check(root, &files, &mut faults)?;
     documents::readme(root, &mut faults);
-    documents::words(root, &files, MOST_WORDS, &mut faults);
-    decisions::check(root, &files, &mut faults)?;
     prose::check(root, &files, &mut faults)?;
     faults.sort();
     Ok(faults)
