@@ -14,7 +14,7 @@ import collections
 import json
 import sys
 
-# The name of a metric in rows before, and now: also in docs/decisions.md. A rename may depend on the experiment.
+# The name of a metric in rows before, and now. A rename may depend on the experiment.
 RENAMED = {"lock_wait": "lock_polls", "ghost_wait": "ghost_polls"}
 RENAMED_IN = {("odd-sizes", "live_frames"): "live_share"}
 # Of these experiments, `lock_wait` is a time and keeps its name.

@@ -40,20 +40,6 @@ pub(crate) fn write(root: &Path, files: &[String]) -> Result<Vec<String>, Box<dy
     Ok(Vec::new())
 }
 
-/// Names the systems that take an option, or those that do not if they are fewer.
-fn applicable(names: &[&str]) -> String {
-    let others: Vec<&str> = ROWS
-        .iter()
-        .map(|row| row.name)
-        .filter(|name| !names.contains(name))
-        .collect();
-    match others.len() {
-        0 => "all".to_string(),
-        1..=5 => format!("all except {}", others.join(", ")),
-        _ => names.join(", "),
-    }
-}
-
 /// Returns the paths of the documents that are out of date.
 pub(crate) fn stale(root: &Path) -> Vec<&'static str> {
     let is_stale = |(path, make): &&Generated| {
@@ -71,11 +57,17 @@ fn spliced(text: &str, generated: &str) -> String {
     format!("{before}{open}\n\n{generated}\n{close}{after}")
 }
 
+/// Returns a text of a row, or a reference to the earlier row that has the same text.
+fn once(earlier: &[Row], text_of: fn(&Row) -> &str, text: &str) -> String {
+    let same = earlier.iter().find(|row| text_of(row) == text);
+    same.map_or(text.to_owned(), |row| format!("as `{}`.", row.name))
+}
+
 /// Returns the text of SYSTEMS.md, made from the rows.
 pub(crate) fn systems() -> String {
-    let mut text = String::from(
-        "# Systems\n\n\
-         For readers who want to know what a system's name means, which source describes it, and where this \
+    let mut text = format!("# Systems\n\n{}\n\n", MARKS[0]);
+    text.push_str(
+        "For readers who want to know what a system's name means, which source describes it, and where this \
          implementation deviates from the source. Generated from `crates/everybuddy/src/systems` by \
          `cargo run -p xtask -- docs`.\n\n\
          The sources, as all documents cite them:\n\n\
@@ -99,21 +91,15 @@ pub(crate) fn systems() -> String {
         let _ = writeln!(text, "| `{name}` | {layers} | {source} |");
     }
     text.push_str(
-        "\n# Options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named.\n\n\
-         | option | values | default | meaning | systems |\n|---|---|---|---|---|\n",
+        "\n# Options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named. \
+         Each system lists its options below.\n\n| option | values | default | meaning |\n|---|---|---|---|\n",
     );
     for option in OPTIONS {
-        let takes = ROWS.iter().filter(|row| row.takes(option.key));
-        let names: Vec<&str> = takes.map(|row| row.name).collect();
         // The others are what rows choose.
-        if !names.is_empty() {
+        if ROWS.iter().any(|row| row.takes(option.key)) {
             let (key, values) = (option.key, option.values);
             let (default, meaning) = (option.default, option.meaning);
-            let systems = applicable(&names);
-            let _ = writeln!(
-                text,
-                "| `{key}` | {values} | {default} | {meaning} | {systems} |"
-            );
+            let _ = writeln!(text, "| `{key}` | {values} | {default} | {meaning} |");
         }
     }
     text.push_str(
@@ -131,7 +117,7 @@ pub(crate) fn systems() -> String {
         let (held, waiting) = (obstacle.held(), obstacle.waiting());
         let _ = writeln!(text, "| {held} | {waiting} | {} |", names.join(", "));
     }
-    for row in ROWS {
+    for (index, row) in ROWS.iter().enumerate() {
         let options = row
             .options()
             .map(|option| format!("`{}`", option.key))
@@ -142,15 +128,12 @@ pub(crate) fn systems() -> String {
         }
         let _ = write!(
             text,
-            "\n## {}\n\n{}\n\n- **Composition**: {}\n- **Source**: {}\n- **Faithful**: {}\n\
-             - **Deviations and decisions**: {}\n- **Others wait for ever** if a CPU stops while it \
-             holds: {}\n- **Options**: {}\n",
+            "\n## {}\n\n{}\n\n- **Faithful**: {}\n- **Deviations and decisions**: {}\n- **Others wait for ever** if a \
+             CPU stops while it holds: {}\n- **Options**: {}\n",
             row.name,
             row.summary,
-            row.composition(),
-            row.source,
-            row.faithful,
-            row.deviates,
+            once(&ROWS[..index], |row| row.faithful, row.faithful),
+            once(&ROWS[..index], |row| row.deviates, row.deviates),
             obstacles.join("; "),
             options.join(", "),
         );
@@ -169,6 +152,16 @@ pub(crate) fn systems() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_system_has_a_section_and_each_text_is_written_once() {
+        let text = systems();
+        for row in ROWS {
+            let heads = text.matches(&format!("\n## {}\n", row.name)).count();
+            let deviations = text.matches(&format!(": {}\n", row.deviates)).count();
+            assert_eq!((heads, deviations), (1, 1), "{}", row.name);
+        }
+    }
 
     #[test]
     fn what_is_written_by_hand_stays() {

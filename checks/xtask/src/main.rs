@@ -9,6 +9,7 @@
 
 mod book;
 mod cycles;
+mod decisions;
 mod docs;
 mod documents;
 mod graph;
@@ -18,6 +19,7 @@ mod numbers;
 mod packages;
 mod prose;
 mod tidy;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
