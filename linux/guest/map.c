@@ -3,8 +3,8 @@
  * Maps frames of the system that the module has built, writes to each page, and reads all again.
  *
  * New pages must be zero, and keep what is written until the last process unmaps them: after each call that the device
- * must refuse, and after Linux has copied the area for a child. Frames that were freed too early would be those of the next
- * mapping, so each check fills another one first. Frames that were not freed would be missing when all of them are mapped.
+ * must refuse, and after Linux has copied the area for a child. Each check fills another mapping first, which would get
+ * frames that were freed too early. Frames that were not freed would be missing when all of them are mapped.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #define PAGE 4096ul
 #define PAGES 4096ul
 #define TIMES 3
-/* The pages of a mapping that something is done with. */
+/* The pages of a mapping that is tested in other ways. */
 #define FEW 16ul
 
 /* What is tested at the moment. */

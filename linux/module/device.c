@@ -2,9 +2,9 @@
 /*
  * /dev/everybuddy: mappings of it consist of frames of the system.
  *
- * A fault allocates a frame, clears it and maps it. If no frame is left, the process gets SIGBUS. A mapping is shared, and
- * can be neither split nor moved, so each frame belongs to one mapping. A child does not inherit it, unless the process
- * asks for that by MADV_DOFORK. The frames are freed when the last area that shows the mapping is closed.
+ * A fault allocates a frame, clears it and maps it. If no frame is left, the process gets SIGBUS. A mapping is shared,
+ * and can be neither split nor moved, so each frame belongs to one mapping. A child does not inherit it, unless the
+ * process asks for that by MADV_DOFORK. The frames are freed when the last area that shows the mapping is closed.
  */
 #include "module.h"
 
@@ -14,8 +14,8 @@
 #include <linux/refcount.h>
 
 /*
- * The frames of one mapping, by page; 0 is none, since Linux never gives away frame 0. Linux copies an area not only for a
- * child: it also copies it before it asks whether the area may move, and closes the copy if the move is refused.
+ * The frames of one mapping, by page; 0 is none, since Linux never gives away frame 0. Linux copies an area not only
+ * for a child: it also copies it before it asks whether the area may move, and closes the copy if the move is refused.
  */
 struct mapping {
 	refcount_t areas;
