@@ -134,7 +134,6 @@ build_object
 build_kernel "$version" "$work" "$work/everybuddy.o" "$configs" bzImage
 image=$work/linux-source-$version/arch/x86/boot/bzImage
 build_storm
-common="console=ttyS0 panic=-1 nokaslr mitigations=off"
 
 if [ "$mode" = replacement ]; then
     shift

@@ -114,8 +114,8 @@ static int run_job(void *data)
 	while (atomic_read(job->ready) > 0)
 		cond_resched();
 	job->result = job->work(job->data);
-	complete(&job->done);
-	return 0;
+	/* Not in code of the module, which may be unloaded as soon as this is noticed. */
+	kthread_complete_and_exit(&job->done, 0);
 }
 
 int eb_on_cpus(unsigned int threads, int (*work)(void *), void *data)

@@ -97,16 +97,16 @@ DEFINE_SHOW_ATTRIBUTE(check);
 /* A page that a zone contains, but that is not memory: below 1 MiB, PCs have such. */
 #define HOLE 0xa0
 
-static int misuse(void *unused, u64 value)
+/*
+ * Frees a block twice, and a page that is not memory. All other CPUs are stopped: between the two frees, one of their tasks
+ * could allocate the block, and the second free would be right. The chores of this CPU would do the same, since they
+ * allocate spare blocks after a free. So they come first.
+ */
+static int stopped_misuse(void *block)
 {
-	struct page *page;
+	struct page *page = block;
 
-	/* Linux's own lists would be corrupted. */
-	if (!everybuddy_enabled())
-		return -EOPNOTSUPP;
-	page = alloc_pages(GFP_KERNEL, 2);
-	if (!page)
-		return -ENOMEM;
+	everybuddy_do_chores();
 	__free_pages(page, 2);
 	/* As if a driver had kept a reference too many. */
 	set_page_count(page, 1);
@@ -120,6 +120,19 @@ static int misuse(void *unused, u64 value)
 	set_page_count(page, 1);
 	__SetPageReserved(page);
 	return 0;
+}
+
+static int misuse(void *unused, u64 value)
+{
+	struct page *page;
+
+	/* Linux's own lists would be corrupted. */
+	if (!everybuddy_enabled())
+		return -EOPNOTSUPP;
+	page = alloc_pages(GFP_KERNEL, 2);
+	if (!page)
+		return -ENOMEM;
+	return stop_machine(stopped_misuse, page, NULL);
 }
 DEFINE_DEBUGFS_ATTRIBUTE(misuse_fops, NULL, misuse, "%llu\n");
 
