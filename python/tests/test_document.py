@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,14 +19,48 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT + README, re.DOTALL | re.MULTILINE)
 
 
-def test_there_are_four_examples() -> None:
-    assert len(EXAMPLES) == 4
+def names_the_fastest_system(printed: str) -> None:
+    system, nanoseconds, unit = printed.split()
+    # `floor`, the replay without an allocator, is faster than all of them.
+    assert system in ("bs", "linux-6", "everybuddy")
+    assert float(nanoseconds) > 0 and unit == "ns"
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
-def test_an_example_runs(code: str, tmp_path: Path) -> None:
+def lists_a_rate_of_each_cell(printed: str) -> None:
+    rows = ast.literal_eval(printed)
+    assert {(row["system"], row["cpus"]) for row in rows} == set(product(("lbs-31", "llfree"), (1, 4)))
+    assert len(rows) == 4 and all(row["value"] > 0 and row["unit"] == "1/s" for row in rows)
+
+
+def lists_what_the_paper_says(printed: str) -> None:
+    rows = ast.literal_eval(printed.splitlines()[-1])
+    systems = set(everybuddy.systems()["name"].to_pylist())
+    assert rows and {row["system"] for row in rows} <= systems
+    # The only expected values are of the end, when all memory is in whole blocks again.
+    assert all(row["metric"] == "free_blocks" and row["value"] == row["expected"] > 0 for row in rows)
+
+
+def counts_rows_and_names_columns(printed: str) -> None:
+    count, columns = printed.split(" ", 1)
+    assert int(count) > 100
+    assert {"system", "metric", "statistic", "value", "unit"} <= set(ast.literal_eval(columns))
+
+
+OUTPUTS: list[Callable[[str], None]] = [
+    names_the_fastest_system,
+    lists_a_rate_of_each_cell,
+    lists_what_the_paper_says,
+    counts_rows_and_names_columns,
+]
+
+
+@pytest.mark.parametrize(("code", "is_right"), zip(EXAMPLES, OUTPUTS, strict=True))
+def test_an_example_prints_what_the_text_says(
+    code: str, is_right: Callable[[str], None], tmp_path: Path
+) -> None:
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert run.returncode == 0 and run.stdout.strip() not in ("", "[]"), run
+    assert run.returncode == 0, run
+    is_right(run.stdout)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,6 +10,7 @@
 
 use std::str::FromStr;
 
+pub use everybuddy_metrics::count;
 use everybuddy_trace::PAGE_SHIFT;
 
 /// An amount of memory in whole frames.
@@ -68,19 +69,6 @@ pub fn bytes(bytes: f64) -> String {
         v if v >= 9.95 || v.fract() == 0.0 => format!("{v:.0} {}", UNITS[unit]),
         v => format!("{v:.1} {}", UNITS[unit]),
     }
-}
-
-/// Formats a count with a comma between groups of three digits: `431,168`.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Formats a number of CPUs: `1 CPU`, `2 CPUs`.

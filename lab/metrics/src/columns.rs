@@ -103,6 +103,22 @@ impl Column {
         [first, second + unit]
     }
 
+    /// Returns the heading in one line.
+    pub fn title(&self) -> String {
+        self.heading().join(" ")
+    }
+
+    /// Writes a number of the column, after its multiplication by the factor. Times up to the floor of the timer, and
+    /// with it those without a row, are 0.
+    pub fn text(&self, value: f64, floor: f64) -> String {
+        match self.places {
+            Places::Three => short(value),
+            Places::Fixed(places) => format!("{:.places$}", value + 0.0),
+            Places::AboveFloor if value > 0.0 => short(value),
+            Places::AboveFloor => format!("≤{floor:.0}"),
+        }
+    }
+
     /// Returns what it shows, in a line.
     pub fn line(&self) -> String {
         let of_metric = || find(self.metric).map_or_else(String::new, Metric::line);
@@ -133,6 +149,28 @@ impl Column {
         self.at = at;
         self
     }
+}
+
+/// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
+pub fn short(value: f64) -> String {
+    match value {
+        v if v < 9.95 => format!("{:.2}", v + 0.0),
+        v if v < 99.5 => format!("{v:.1}"),
+        v => count(v.round() as u64),
+    }
+}
+
+/// Formats a count with a comma between groups of three digits: `431,168`.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// The order of the blocks that columns count: 4 MiB, the largest of Linux and of the papers.

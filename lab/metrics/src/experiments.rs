@@ -10,8 +10,8 @@
 
 use crate::Better::{Higher, Lower, Neither};
 use crate::Group::Experiment;
-use crate::Metric;
 use crate::table::{OF_COUNTS, VALUE};
+use crate::{Metric, SHARE};
 
 /// Statistics of a ratio, with every seed or in every round.
 const RATIOS: &[&str] = &["mean", "ci95", "p50", "min", "max"];
@@ -40,14 +40,14 @@ pub(crate) const OWN: &[Metric] = &[
         better: Neither,
         statistics: &["mean"],
         formula: "1 - mean latency of the examined system / mean latency of this one",
-        definition: "Share of this system's time that the examined system of the experiment saves.",
+        definition: "Part of this system's time that the examined system of the experiment saves; negative if it takes longer.",
         counted: None,
     },
     Metric {
         name: "orders_kept",
         group: Experiment,
         head: "orders kept",
-        unit: "1",
+        unit: SHARE,
         better: Higher,
         statistics: &["rate", "count"],
         formula: "pairs in the same order / pairs",
@@ -99,7 +99,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "external_fragmentation",
         group: Experiment,
         head: "free when refused",
-        unit: "1",
+        unit: SHARE,
         better: Lower,
         statistics: &["mean", "ci95"],
         formula: "units in free blocks / units of memory",
@@ -110,7 +110,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "total_fragmentation",
         group: Experiment,
         head: "lost when refused",
-        unit: "1",
+        unit: SHARE,
         better: Lower,
         statistics: &["mean", "ci95"],
         formula: "1 - units asked for and live / units of memory",
@@ -197,7 +197,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "single_frames",
         group: Experiment,
         head: "single frames",
-        unit: "1",
+        unit: SHARE,
         better: Neither,
         statistics: VALUE,
         formula: "requests of order 0 / requests",
@@ -220,7 +220,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "live_share",
         group: Experiment,
         head: "live",
-        unit: "1",
+        unit: SHARE,
         better: Higher,
         statistics: &["mean"],
         formula: "frames asked for and live / frames managed",
@@ -231,7 +231,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "peak_frames",
         group: Experiment,
         head: "peak",
-        unit: "1",
+        unit: SHARE,
         better: Higher,
         statistics: &["rate"],
         formula: "",
@@ -243,7 +243,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "broken_blocks",
         group: Experiment,
         head: "broken blocks",
-        unit: "1",
+        unit: SHARE,
         better: Lower,
         statistics: &["count", "rate"],
         formula: "",
@@ -278,7 +278,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "prediction_excess",
         group: Experiment,
         head: "too long",
-        unit: "1",
+        unit: SHARE,
         better: Neither,
         statistics: VALUE,
         formula: "predictions with predicted > came / predictions",
@@ -452,7 +452,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "calls_disturbed",
         group: Experiment,
         head: "interrupted",
-        unit: "1",
+        unit: SHARE,
         better: Lower,
         statistics: &["rate"],
         formula: "",
@@ -589,7 +589,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "time_share",
         group: Experiment,
         head: "share of time",
-        unit: "1",
+        unit: SHARE,
         better: Neither,
         statistics: &["rate"],
         formula: "",

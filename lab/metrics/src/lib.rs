@@ -31,7 +31,7 @@ mod table;
 
 use everybuddy::{Counted, Counts};
 
-pub use columns::{At, COLUMNS, Column, Places, When};
+pub use columns::{At, COLUMNS, Column, Places, When, count, short};
 pub use markdown::markdown;
 
 /// Which values of a metric are good.
@@ -101,6 +101,9 @@ impl Group {
     }
 }
 
+/// The unit of metrics that are parts of a whole: from 0 to 1. Rows have the unit `1`.
+pub const SHARE: &str = "share";
+
 /// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
@@ -110,7 +113,7 @@ pub struct Metric {
     pub group: Group,
     /// A short heading for a table.
     pub head: &'static str,
-    /// The unit: `ns`, `B`, `cycles`, `frames`, `1/s`, or `1` for numbers and ratios.
+    /// The unit: `ns`, `B`, `cycles`, `frames`, `1/s`, `1` for numbers and ratios, or [`SHARE`].
     pub unit: &'static str,
     /// Which values are good.
     pub better: Better,
@@ -125,11 +128,16 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// Returns `true` if one of its statistics is a part of a whole: at least 0, and at most 1.
+    pub fn is_share(&self, statistic: &str) -> bool {
+        self.unit == SHARE && statistic != "count"
+    }
+
     /// Returns the unit of one of its statistics: a number of events and a share have none.
     pub fn unit(&self, statistic: &str) -> &'static str {
         match (statistic, self.unit) {
             ("rate", "1/s") => "1/s",
-            ("count" | "rate", _) => "1",
+            ("count" | "rate", _) | (_, SHARE) => "1",
             (_, unit) => unit,
         }
     }
@@ -276,7 +284,7 @@ mod tests {
                 metric.name
             );
             assert!(
-                ["1", "ns", "B", "CPUs", "cycles", "frames", "1/s"].contains(&metric.unit),
+                ["1", SHARE, "ns", "B", "CPUs", "cycles", "frames", "1/s"].contains(&metric.unit),
                 "{}",
                 metric.name
             );
@@ -345,5 +353,17 @@ mod tests {
         assert_eq!(unit("throughput", "rate"), "1/s");
         assert_eq!(unit("residual", "mean"), "frames");
         assert_eq!(unit("blocking_probability", "rate"), "1");
+        assert_eq!(unit("miss_rate", "value"), "1");
+    }
+
+    #[test]
+    fn what_is_defined_as_a_share_has_the_unit_of_a_share() {
+        for metric in METRICS.iter() {
+            let is_defined = metric.definition.starts_with("Share of");
+            assert!(!is_defined || metric.unit == SHARE, "{}", metric.name);
+        }
+        let of = |name: &str, statistic| find(name).expect(name).is_share(statistic);
+        assert!(of("service_ratio", "value") && of("blocking_probability", "rate"));
+        assert!(!of("blocking_probability", "count") && !of("saving", "mean"));
     }
 }

@@ -10,8 +10,8 @@
 
 use crate::Better::{Higher, Lower, Neither};
 use crate::Group::Machine;
-use crate::Metric;
 use crate::table::VALUE;
+use crate::{Metric, SHARE};
 
 /// The metrics of `simulate` alone.
 pub(crate) const OWN: &[Metric] = &[
@@ -45,7 +45,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "idle_share",
         group: Machine,
         head: "idle",
-        unit: "1",
+        unit: SHARE,
         better: Neither,
         statistics: VALUE,
         formula: "idle cycles / (cycles * CPUs)",
@@ -69,7 +69,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "cut_off",
         group: Machine,
         head: "cut off",
-        unit: "1",
+        unit: SHARE,
         better: Lower,
         statistics: VALUE,
         formula: "CPUs that made fewer calls / CPUs",
@@ -82,7 +82,7 @@ pub(crate) const OWN: &[Metric] = &[
         name: "memory_time_share",
         group: Machine,
         head: "memory time",
-        unit: "1",
+        unit: SHARE,
         better: Lower,
         statistics: VALUE,
         formula: "cycles on its lines / cycles on all lines",

@@ -257,6 +257,16 @@ mod tests {
     }
 
     #[test]
+    fn no_claim_bounds_a_time_of_the_host() {
+        for own in all_experiments().unwrap() {
+            let is_simulated = own.platform.is_simulated();
+            for claim in own.claims.iter().filter(|_| !is_simulated) {
+                assert!(!claim.bounds_a_time(), "{}: {}", own.name, claim.text);
+            }
+        }
+    }
+
+    #[test]
     fn a_short_run_has_the_tables_and_claims_of_its_sources() {
         let find = || one("spring-programs").unwrap();
         let (short, full) = (

@@ -2,8 +2,9 @@
 //!
 //! # Purpose
 //!
-//! The run behind a number that was copied by hand is unknown a year later. Two kinds of marks fill numbers: [`table`]
-//! those of a whole table, and a span those of prose and of single cells:
+//! The run behind a number that was copied by hand is unknown a year later. Three kinds of marks fill numbers: [`table`]
+//! those of a whole table, [`excerpt`] those of a table that `compare` prints, and a span those of prose and of single
+//! cells:
 //!
 //! ```text
 //! <!--= [fragmentation sequence bs all free_blocks mean order=10] as 3s -->176<!--/-->
@@ -19,6 +20,7 @@
 //! `docs` changes nothing but what marks enclose, and `tidy` fails if it would change anything. In the documents that
 //! [`measured`] lists, every measured number lies in a mark or is exempted with a reason.
 
+mod excerpt;
 pub(crate) mod expression;
 pub(crate) mod measured;
 pub(crate) mod results;
@@ -79,7 +81,8 @@ fn documents(files: &[String]) -> impl Iterator<Item = &String> {
 
 /// Returns the text with its numbers as the results have them.
 fn filled(file: &str, text: &str, results: &Results) -> Result<String, String> {
-    let text = table::filled(file, text, results)?;
+    let text = excerpt::filled(file, text, results)?;
+    let text = table::filled(file, &text, results)?;
     let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let place = |what: String| format!("{file}:{}: {what}", index + 1);

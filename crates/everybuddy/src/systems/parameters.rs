@@ -427,6 +427,11 @@ impl Parameters {
             ListKind::Linux6 => Some(self.tuning.batch),
         }
     }
+
+    /// Returns `true` if each CPU has a list of free frames. What a CPU reserves or owns in trees is not a list.
+    pub fn has_list(&self) -> bool {
+        self.composition.list != ListKind::None
+    }
 }
 
 #[cfg(test)]

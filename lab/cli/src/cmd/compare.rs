@@ -8,6 +8,8 @@
 //!
 //! All input is read and checked before the first pass, and files are written after the last.
 
+mod earlier;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -30,7 +32,7 @@ use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
 
-use super::files::Files;
+use super::files::{Files, Sinks};
 use super::numbers::{at_least_one, threads};
 
 /// Compare systems on traces of real programs.
@@ -56,6 +58,8 @@ Examples:
         start with long-lived blocks scattered over memory
   everybuddy compare gcc_build --systems bs,serewa --sizes gcc_build.sizes.json
         divide memory in advance according to an earlier run (`everybuddy trace sizes`)
+  everybuddy compare gcc_build --rows earlier.jsonl --html page.html
+        the tables of an earlier run again, without measuring
   everybuddy compare --json - | jq 'select(.metric == \"service_ratio\")'
         write every number as JSON lines; docs/metrics.md defines the metrics
 
@@ -113,6 +117,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     files: Files,
 
+    /// Measure nothing: take the rows from FILE, the --json of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "memory", "aged", "sizes", "seed"])]
+    rows: Option<PathBuf>,
+
     /// Show all columns and counters instead of the most important ones
     #[arg(long)]
     all_columns: bool,
@@ -121,6 +129,9 @@ pub(super) struct Arguments {
     #[arg(long)]
     lenient: bool,
 }
+
+/// The heading of the page.
+const TITLE: &str = "Buddy systems on real traces";
 
 /// Checks the arguments without replaying anything.
 pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
@@ -136,6 +147,9 @@ pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    if let Some(file) = &arguments.rows {
+        return earlier::run(&arguments, file);
+    }
     let systems = match &arguments.systems {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
@@ -150,12 +164,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let mut outputs = Outputs::beside(inputs);
     let sinks = arguments.files.open(&mut outputs)?;
-    let page = match (&arguments.html, arguments.no_html) {
-        (Some(path), _) => Some(Page::open(&mut outputs, path)?),
-        (None, true) => None,
-        (None, false) if sinks.take_output() => None,
-        (None, false) => Page::open_default(&mut outputs)?,
-    };
+    let page = page(&arguments, &mut outputs, &sinks)?;
     let (scripts, subjects) = scripts(&arguments, names, page.is_some())?;
     let print = |text: &str| sinks.print(text);
     let plan = ComparePlan {
@@ -187,10 +196,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let timer = Timer::calibrated();
     let style = sinks.style();
     let mut arena = Arena::default();
-    let which = match arguments.all_columns {
-        true => Which::All,
-        false => Which::Default,
-    };
+    let which = which(&arguments);
     let mut comparisons = Vec::with_capacity(scripts.len());
     let mut results: Vec<Vec<Row>> = Vec::with_capacity(scripts.len());
     for (script, division) in scripts.iter().zip(divisions) {
@@ -213,7 +219,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     ))?;
     if let Some(page) = page {
         let occasion = Occasion {
-            title: "Buddy systems on real traces",
+            title: TITLE,
             machine: &machine,
             timer: Some(&timer),
             seed: plan.seed,
@@ -227,6 +233,28 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         page.write(&report)?;
     }
     sinks.write(&results.concat())
+}
+
+/// Prepares the page, if one is wanted.
+fn page(
+    arguments: &Arguments,
+    outputs: &mut Outputs,
+    sinks: &Sinks,
+) -> Result<Option<Page>, Error> {
+    match (&arguments.html, arguments.no_html) {
+        (Some(path), _) => Page::open(outputs, path).map(Some),
+        (None, true) => Ok(None),
+        (None, false) if sinks.take_output() => Ok(None),
+        (None, false) => Page::open_default(outputs),
+    }
+}
+
+/// Returns the columns to show.
+fn which(arguments: &Arguments) -> Which {
+    match arguments.all_columns {
+        true => Which::All,
+        false => Which::Default,
+    }
 }
 
 /// Prints a note if no system divides memory in advance, so that `--sizes` changes nothing.

@@ -102,7 +102,7 @@ fn line(metric: &Metric) -> String {
     let object = json!({
         "name": metric.name,
         "group": metric.group.title(),
-        "unit": metric.unit,
+        "unit": metric.unit("value"),
         "better": metric.better.name(),
         "statistics": metric.statistics,
         "formula": metric.formula,

@@ -13,7 +13,7 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::script::Assignment;
 use everybuddy_measure::rows::Row;
-use everybuddy_measure::rows::table::{self, Column, OVERHEAD, Table, Which};
+use everybuddy_measure::rows::table::{self, OVERHEAD, Table, Which};
 use everybuddy_measure::size;
 
 use super::output::Style;
@@ -34,7 +34,17 @@ pub fn text(comparison: &Comparison, rows: &[Row], which: Which, style: &Style) 
 }
 
 /// Renders the legend of all columns that the tables have, each once.
-fn legend<'c>(columns: impl Iterator<Item = &'c Column>, style: &Style) -> String {
+pub fn legend(
+    comparisons: &[Comparison],
+    rows: &[Vec<Row>],
+    which: Which,
+    style: &Style,
+) -> String {
+    let tables = comparisons.iter().zip(rows);
+    let tables: Vec<Table> = tables
+        .map(|(comparison, rows)| table::compared(rows, which, comparison.threads))
+        .collect();
+    let columns = tables.iter().flat_map(|table| &table.columns);
     let mut heads: Vec<String> = Vec::new();
     let mut out = String::new();
     for column in columns {
@@ -128,11 +138,6 @@ pub fn closing(
     style: &Style,
 ) -> String {
     let several_threads = comparisons.iter().any(|c| c.threads > 1);
-    let tables: Vec<Table> = comparisons
-        .iter()
-        .zip(rows)
-        .map(|(comparison, rows)| table::compared(rows, which, comparison.threads))
-        .collect();
     let rounds = comparisons
         .first()
         .map_or(0, |comparison| comparison.rounds);
@@ -140,7 +145,7 @@ pub fn closing(
         .iter()
         .map(|comparison| comparison.switches)
         .sum();
-    let mut out = legend(tables.iter().flat_map(|table| &table.columns), style);
+    let mut out = legend(comparisons, rows, which, style);
     if which == Which::Default {
         out += "--all-columns shows the other columns; --json, --csv and --parquet FILE export all numbers\n";
     }

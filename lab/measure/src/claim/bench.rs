@@ -97,7 +97,10 @@ fn took_part(claim: &Claim, rows: &[Row]) -> bool {
             })
         };
         let has_systems = match claim.kind {
-            Kind::Bound => claim.systems.is_empty() || claim.systems.iter().any(is_there),
+            Kind::Bound if claim.systems.is_empty() => {
+                rows.iter().filter(own).any(Row::is_of_system)
+            }
+            Kind::Bound => claim.systems.iter().any(is_there),
             _ => claim.systems.iter().all(is_there),
         };
         has_systems && (claim.rivals.is_empty() || claim.rivals.iter().any(is_there))
@@ -135,6 +138,42 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn no_claim_bounds_a_time_of_the_host() {
+        let claims = claims().unwrap();
+        let times: Vec<&Claim> = claims.iter().filter(|own| own.bounds_a_time()).collect();
+        assert!(times.is_empty(), "state a ratio instead: {times:?}");
+    }
+
+    #[test]
+    fn every_start_is_judged_by_a_ratio_and_the_floor_is_not_a_system() {
+        // A machine that is a thousand times as slow has the same ratio.
+        let row = |system: &str, metric, value| Row {
+            experiment: EXPERIMENT.to_string(),
+            source: "start".to_string(),
+            system: system.to_string(),
+            cpus: 1,
+            operation: "all",
+            metric,
+            statistic: "p50",
+            value,
+            ..Row::default()
+        };
+        let verdicts = |ratio: f64| {
+            let rows = [
+                row("bs", "start_time", 1e9),
+                row("bs", "start_over_write", ratio),
+                row("floor", "start_over_write", 1e6),
+            ];
+            let verdicts = judge(&rows).unwrap();
+            let cases = verdicts.iter().map(|own| own.1.cases.len());
+            assert_eq!(cases.sum::<usize>(), 1, "{verdicts:?}");
+            verdicts[0].1.state
+        };
+        assert_eq!(verdicts(2.0), State::Pass);
+        assert_eq!(verdicts(1000.0), State::Fail);
     }
 
     #[test]

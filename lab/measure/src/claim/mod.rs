@@ -216,6 +216,14 @@ impl Claim {
         self.is_complete().map_err(String::from)
     }
 
+    /// Returns `true` if the claim bounds a time, or a rate, by a number: on a host, the verdict then depends on the
+    /// machine, and on what else it runs. A ratio of two times of the same run does not.
+    pub fn bounds_a_time(&self) -> bool {
+        let unit =
+            everybuddy_metrics::find(&self.metric).map_or("", |own| own.unit(&self.statistic));
+        self.kind == Kind::Bound && ["ns", "cycles", "1/s"].contains(&unit)
+    }
+
     /// Returns the claim with the wider bounds of its known deviation; `None` if it has none.
     fn widened(&self) -> Option<Claim> {
         self.differs.as_ref()?;

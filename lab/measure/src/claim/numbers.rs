@@ -118,13 +118,14 @@ impl<'f> Finder<'f> {
         self.row_of(system, cell, statistic).is_some()
     }
 
-    /// Returns the systems in the rows of a cell, in the order of the rows.
+    /// Returns the systems in the rows of a cell, in the order of the rows. What measuring itself costs is not a system:
+    /// a claim names it, or is not about it.
     pub(super) fn systems(&self, cell: Cell<'_>) -> Vec<String> {
         let statistic = &self.claim.statistic;
         let mut names: Vec<String> = Vec::new();
         for row in self.rows {
             let is_own = self.is_in(row, cell, &self.claim.metric, statistic);
-            if is_own && !names.contains(&row.name()) {
+            if is_own && row.is_of_system() && !names.contains(&row.name()) {
                 names.push(row.name());
             }
         }

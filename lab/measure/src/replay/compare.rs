@@ -165,6 +165,7 @@ impl Stage<'_> {
         Ok(Outcome {
             spec: *spec,
             batch: parameters.as_ref().ok().and_then(Parameters::batch),
+            has_list: parameters.as_ref().is_ok_and(Parameters::has_list),
             parameters: parameters.map(|p| p.to_string()).unwrap_or_default(),
             max_order: done.max_order,
             given: self.memory.frames - self.memory.taken,

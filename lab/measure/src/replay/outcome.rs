@@ -55,6 +55,8 @@ pub struct Outcome {
     pub parameters: String,
     /// The number of frames that a refill or a drain of a CPU's list moves on this memory, if it is fixed.
     pub batch: Option<u32>,
+    /// Whether each CPU has a list of free frames.
+    pub has_list: bool,
     /// The largest order that it allocates.
     pub max_order: Order,
     /// The number of managed frames, minus those in use before the replay started.
@@ -89,6 +91,11 @@ impl Outcome {
         let [mut all, frees] = self.tallies;
         all.add(&frees);
         all
+    }
+
+    /// Returns the share of the order-0 operations of a tally that the per-CPU lists served; `None` without lists.
+    pub fn service_ratio(&self, tally: &Tally) -> Option<f64> {
+        tally.service_ratio().filter(|_| self.has_list)
     }
 
     /// Returns the number of blocks split and of buddy pairs coalesced, by callers and services.
@@ -153,9 +160,10 @@ impl Outcome {
 
 impl Tally {
     /// Returns the share of order-0 operations that the per-CPU layer served, measured by the frames that crossed its
-    /// border: 1 - crossed / operations. It is negative if more frames move than are requested.
+    /// border: 1 - crossed / operations. It is 0 if at least as many frames move as are requested.
     pub fn service_ratio(&self) -> Option<f64> {
-        share(self.crossed, self.single_frames).map(|crossed| 1.0 - crossed)
+        let crossed = self.crossed.min(self.single_frames);
+        share(crossed, self.single_frames).map(|crossed| 1.0 - crossed)
     }
 
     /// Returns the share of order-0 operations that reached the zone layer.
@@ -238,6 +246,12 @@ mod tests {
         assert_eq!(tally.service_ratio(), Some(0.0));
         assert_eq!(tally.miss_rate(), Some(2.0 / 62.0));
         assert_eq!(Tally::default().service_ratio(), None);
+        // A list that is filled and drained without a hit serves nothing, and not less.
+        let idle = Tally {
+            crossed: 93,
+            ..tally
+        };
+        assert_eq!(idle.service_ratio(), Some(0.0));
     }
 
     #[test]

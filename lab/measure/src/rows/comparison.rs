@@ -146,10 +146,10 @@ impl Rows {
             self.latency(operation, latency);
         }
         for (operation, tally) in DIRECTIONS.into_iter().zip(&outcome.tallies) {
-            self.tally(operation, tally);
+            self.tally(operation, tally, outcome);
         }
         let all = outcome.all();
-        self.tally("all", &all);
+        self.tally("all", &all, outcome);
         // Callers and services together.
         for metric in &METRICS {
             if let Some(counted) = metric.counted {
@@ -226,8 +226,9 @@ impl Rows {
         self.common.source = source;
     }
 
-    fn tally(&mut self, operation: &'static str, tally: &Tally) {
-        self.push_some(operation, "service_ratio", "value", tally.service_ratio());
+    fn tally(&mut self, operation: &'static str, tally: &Tally, outcome: &Outcome) {
+        let served = outcome.service_ratio(tally);
+        self.push_some(operation, "service_ratio", "value", served);
         self.push_some(operation, "miss_rate", "value", tally.miss_rate());
         let residual = tally.residual();
         self.push_some(operation, "residual", "mean", residual);

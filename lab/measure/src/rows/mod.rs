@@ -124,7 +124,16 @@ pub const COLUMNS: [&str; 15] = [
     "simulated",
 ];
 
+/// What rows name as a system, but hands out no memory, or only bounds what can: private arrays or nothing at all, the
+/// same behind a table of functions, and the clock.
+const NO_SYSTEMS: [&str; 3] = [comparison::FLOOR, "floor+table", comparison::TIMER];
+
 impl Row {
+    /// Returns `true` if the row is about an allocator, and not about what measuring itself costs.
+    pub fn is_of_system(&self) -> bool {
+        !NO_SYSTEMS.contains(&self.system.as_str())
+    }
+
     /// Returns the system's full name, including options.
     pub fn name(&self) -> String {
         match self.options.is_empty() {

@@ -95,7 +95,7 @@ pub fn compared(rows: &[Row], which: Which, threads: usize) -> Table {
     let mut names: Vec<String> = Vec::new();
     for row in &whole {
         let name = row.name();
-        if ![TIMER, FLOOR].contains(&name.as_str()) && !names.contains(&name) {
+        if row.is_of_system() && !names.contains(&name) {
             names.push(name);
         }
     }
@@ -170,12 +170,7 @@ impl Layout<'_> {
         };
         let scaled = |name: &String| value(name).map(|value| value * spec.factor);
         let values: Vec<Option<f64>> = self.names.iter().map(scaled).collect();
-        let show = |value: f64| match spec.places {
-            Places::Three => short(value),
-            Places::Fixed(places) => format!("{:.places$}", value + 0.0),
-            Places::AboveFloor if value > 0.0 => short(value),
-            Places::AboveFloor => format!("≤{:.0}", self.floor),
-        };
+        let show = |value: f64| spec.text(value, self.floor);
         let is_shown = match spec.when {
             When::Always => values.iter().any(Option::is_some),
             When::Threads => self.threads > 1,
@@ -238,15 +233,6 @@ impl Layout<'_> {
             });
         }
         columns
-    }
-}
-
-/// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
-pub fn short(value: f64) -> String {
-    match value {
-        v if v < 9.95 => format!("{:.2}", v + 0.0),
-        v if v < 99.5 => format!("{v:.1}"),
-        v => crate::size::count(v.round() as u64),
     }
 }
 

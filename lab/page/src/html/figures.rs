@@ -7,12 +7,12 @@
 //!
 //! # Invariants
 //!
-//! A figure that needs systems is omitted if there are none.
+//! A figure whose numbers no system has is omitted: a trace may have no systems, and stored rows have only some numbers.
 
 use maud::{Markup, html};
 
 use super::say;
-use crate::report::{Report, Trace};
+use crate::report::{Report, System, Trace};
 
 /// A figure.
 pub(crate) struct Figure {
@@ -22,13 +22,53 @@ pub(crate) struct Figure {
     panels: &'static [(&'static str, &'static str, Width)],
     /// Anchors of definitions, with names.
     definitions: &'static [(&'static str, &'static str)],
-    needs_systems: bool,
+    needs: Need,
 }
 
 impl Figure {
     /// Returns the heading.
     pub(crate) fn name(&self) -> &'static str {
         self.title
+    }
+}
+
+/// What a figure shows.
+#[derive(Clone, Copy, PartialEq)]
+enum Need {
+    /// The trace itself.
+    Trace,
+    /// The times of single calls, by length.
+    Histograms,
+    /// The times of single calls over the trace.
+    Sections,
+    /// The times of successive calls.
+    Window,
+    /// Misses of lists.
+    Misses,
+    /// Acquired locks.
+    Locks,
+    /// Free memory over the trace.
+    Samples,
+    /// The owners of frames at some moments.
+    Maps,
+}
+
+impl Need {
+    /// Returns `true` if a trace has it: at least one of its systems, unless it is about the trace itself.
+    fn is_met(self, trace: &Trace) -> bool {
+        let any = |has: &dyn Fn(&System) -> bool| trace.systems.iter().any(has);
+        match self {
+            Need::Trace => true,
+            Need::Histograms => any(&|own| own.latency.iter().any(|of| !of.histogram.is_empty())),
+            Need::Sections => {
+                any(&|own| own.latency.iter().any(|of| !of.over_trace.p50.is_empty()))
+            }
+            Need::Window => any(&|own| own.latency.iter().any(|of| !of.window.ns.is_empty())),
+            Need::Misses => any(&|own| own.miss_rate.is_some()),
+            Need::Locks => any(&|own| own.locks_per_call.is_some()),
+            Need::Samples => any(&|own| !own.samples.positions.is_empty()),
+            Need::Maps => any(&|own| !own.maps.is_empty()),
+        }
     }
 }
 
@@ -46,21 +86,21 @@ pub(crate) const FIGURES: &[Figure] = &[
         title: "Latency of calls",
         panels: &[("allocate", "Allocations", Half), ("free", "Frees", Half)],
         definitions: &[("def-latency", "latency"), ("def-timer", "timer")],
-        needs_systems: true,
+        needs: Need::Histograms,
     },
     Figure {
         key: "pace",
         title: "Latency over the trace",
         panels: &[("over", "", Full)],
         definitions: &[("def-latency", "latency")],
-        needs_systems: true,
+        needs: Need::Sections,
     },
     Figure {
         key: "window",
         title: "Call by call",
         panels: &[("left", "", Half), ("right", "", Half)],
         definitions: &[("def-latency", "latency"), ("def-timer", "timer")],
-        needs_systems: true,
+        needs: Need::Window,
     },
     Figure {
         key: "lists",
@@ -73,7 +113,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("def-service_ratio", "service ratio"),
             ("def-miss_rate", "miss rate"),
         ],
-        needs_systems: true,
+        needs: Need::Misses,
     },
     Figure {
         key: "contention",
@@ -86,21 +126,21 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("def-lock_acquisitions", "locks"),
             ("def-contention_rate", "contention rate"),
         ],
-        needs_systems: true,
+        needs: Need::Locks,
     },
     Figure {
         key: "blocks",
         title: "Free 4 MiB blocks over the trace",
         panels: &[("blocks", "", Full)],
         definitions: &[("def-free_blocks", "free blocks")],
-        needs_systems: true,
+        needs: Need::Samples,
     },
     Figure {
         key: "unusable",
         title: "Unusable free memory",
         panels: &[("unusable", "", Full)],
         definitions: &[("def-unusable_index", "unusable free space index")],
-        needs_systems: true,
+        needs: Need::Samples,
     },
     Figure {
         key: "kept",
@@ -120,14 +160,14 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("def-domains", "domains"),
             ("def-residual", "residual"),
         ],
-        needs_systems: true,
+        needs: Need::Samples,
     },
     Figure {
         key: "map",
         title: "Memory map, frame by frame",
         panels: &[("left", "", Half), ("right", "", Half)],
         definitions: &[("def-map", "how to read a map")],
-        needs_systems: true,
+        needs: Need::Maps,
     },
     Figure {
         key: "demand",
@@ -143,7 +183,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("contexts", "Context of the allocation", Half),
         ],
         definitions: &[("def-trace", "trace statistics")],
-        needs_systems: false,
+        needs: Need::Trace,
     },
     Figure {
         key: "runs",
@@ -155,16 +195,13 @@ pub(crate) const FIGURES: &[Figure] = &[
             ("region-free", "Frees, by address region", Half),
         ],
         definitions: &[("def-runs", "run")],
-        needs_systems: false,
+        needs: Need::Trace,
     },
 ];
 
 /// Returns the figures of a trace, with their numbers.
-pub(crate) fn of(trace: &Trace) -> impl Iterator<Item = (usize, &'static Figure)> {
-    let systems = !trace.systems.is_empty();
-    let shown = FIGURES
-        .iter()
-        .filter(move |figure| systems || !figure.needs_systems);
+pub(crate) fn of(trace: &Trace) -> impl Iterator<Item = (usize, &'static Figure)> + '_ {
+    let shown = FIGURES.iter().filter(|figure| figure.needs.is_met(trace));
     (1..).zip(shown)
 }
 

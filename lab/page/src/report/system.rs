@@ -23,7 +23,7 @@ pub struct System {
     pub parameters: String,
     /// The latency of calls.
     pub latency: [Latency; 2],
-    /// 1 - frames that crossed the border of the per-CPU layer / order-0 calls. May be negative.
+    /// 1 - frames that crossed the border of the per-CPU layer / order-0 calls, at least 0. `None` without lists.
     pub service_ratio: Option<f64>,
     /// Order-0 calls that reached the zone layer / order-0 calls.
     pub miss_rate: Option<f64>,

@@ -38,6 +38,7 @@ impl Grid {
     pub fn of(experiment: &Experiment, spec: &TableSpec, rows: &[Row]) -> Grid {
         let fits = |row: &&Row| {
             row.experiment == experiment.name
+                && row.is_of_system()
                 && row.metric == spec.metric
                 && row.order == spec.order
                 && spec.operations.iter().any(|own| own == row.operation)

@@ -10,6 +10,7 @@
 //! Every number on the page is also in the tables or rows, or comes from the same passes; nothing is measured for the
 //! page alone.
 
+mod earlier;
 mod maps;
 mod owners;
 pub mod simulated;
@@ -222,7 +223,8 @@ pub fn trace(name: &str, subject: &Subject) -> page::Trace {
     }
 }
 
-/// Converts a trace and the results of all systems on it.
+/// Converts a trace and the results of all systems on it. A comparison without systems is one whose rows are all that
+/// is left of it.
 pub fn compared(comparison: &Comparison, rows: &[Row], subject: &Subject) -> page::Trace {
     let memory = &comparison.memory;
     let taken = memory.taken_frames();
@@ -271,17 +273,23 @@ pub fn compared(comparison: &Comparison, rows: &[Row], subject: &Subject) -> pag
         });
         self::system(comparison, outcome, maps)
     };
+    let measured = comparison.systems.iter().map(system);
+    let systems = match comparison.systems.is_empty() {
+        true => earlier::systems(comparison, rows),
+        false => measured.collect(),
+    };
     let owned_by = match subject.owners.are_programs {
-        true => "Owners are programs.",
-        false => "Owners are uses of memory, since few programs ran.",
+        _ if comparison.systems.is_empty() => "",
+        true => " Owners are programs.",
+        false => " Owners are uses of memory, since few programs ran.",
     };
     page::Trace {
         managed_frames: memory.frames,
         cpus: u32::from(comparison.cpus),
         threads: comparison.threads as u32,
-        dealt: format!("{} {owned_by}", dealt(comparison)),
+        dealt: dealt(comparison) + owned_by,
         owners,
-        systems: comparison.systems.iter().map(system).collect(),
+        systems,
         table: table(comparison, rows),
         ..trace(&comparison.trace, subject)
     }
@@ -330,7 +338,7 @@ fn system(comparison: &Comparison, outcome: &Outcome, maps: Vec<page::Map>) -> p
         name: outcome.spec.to_string(),
         parameters: outcome.parameters.clone(),
         latency,
-        service_ratio: all.service_ratio(),
+        service_ratio: outcome.service_ratio(&all),
         miss_rate: all.miss_rate(),
         locks_per_call: all.locks(),
         contention_rate: all.contention_rate(),

@@ -1,0 +1,207 @@
+//! `everybuddy compare --rows`: the tables of an earlier run again.
+//!
+//! # Purpose
+//!
+//! The rows of a run on a quiet machine are kept. Its tables and its page can be made again, also by a later program.
+//!
+//! # Invariants
+//!
+//! Nothing is measured, and nothing about this machine is shown. The traces are read again for what rows do not say:
+//! how many calls they have and how much memory they use.
+
+use std::path::Path;
+
+use everybuddy_measure::Error;
+use everybuddy_measure::library;
+use everybuddy_measure::replay::Script;
+use everybuddy_measure::replay::background_load::HostInfo;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::outcome::Comparison;
+use everybuddy_measure::replay::pace::Pace;
+use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::comparison::TIMER;
+use everybuddy_measure::size::Size;
+
+use super::super::reproduce;
+use super::{Arguments, TITLE, page, scripts, which};
+use crate::export::Outputs;
+use crate::export::page::{self as pages, Occasion};
+use crate::show;
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
+    let earlier = Earlier::read(file)?;
+    let names = match arguments.traces.is_empty() {
+        true => earlier.sources(),
+        false => arguments.traces.clone(),
+    };
+    let mut inputs = vec![file.to_path_buf()];
+    for name in &names {
+        inputs.extend(library::file(name)?);
+    }
+    let mut outputs = Outputs::beside(inputs);
+    let sinks = arguments.files.open(&mut outputs)?;
+    let page = page(arguments, &mut outputs, &sinks)?;
+    let (scripts, subjects) = scripts(arguments, &names, page.is_some())?;
+    let (which, style) = (which(arguments), sinks.style());
+    let comparisons: Result<Vec<Comparison>, Error> =
+        scripts.iter().map(|own| earlier.comparison(own)).collect();
+    let comparisons = comparisons?;
+    let rows: Vec<Vec<Row>> = scripts.iter().map(|own| earlier.of(&own.name)).collect();
+    for (comparison, rows) in comparisons.iter().zip(&rows) {
+        sinks.print(&show::comparison::text(comparison, rows, which, &style))?;
+    }
+    sinks.print(&show::comparison::legend(
+        &comparisons,
+        &rows,
+        which,
+        &style,
+    ))?;
+    if let Some(page) = page {
+        let name = file.file_name().unwrap_or(file.as_os_str());
+        let machine = HostInfo {
+            processor: Some(format!("the machine that wrote {}", name.display())),
+            ..HostInfo::default()
+        };
+        let mut report = pages::report(&Occasion {
+            title: TITLE,
+            machine: &machine,
+            timer: None,
+            seed: earlier.rows.first().map_or(0, |row| row.seed),
+            rounds: 0,
+        });
+        let mut timer = earlier.rows.iter().filter(|row| row.system == TIMER);
+        let floor = timer.find(|row| row.statistic == "value");
+        report.timer_floor_ns = floor.map_or(0.0, |row| row.value);
+        let traces = comparisons.iter().zip(&rows).zip(&subjects);
+        report.traces = traces
+            .map(|((comparison, rows), subject)| pages::compared(comparison, rows, subject))
+            .collect();
+        page.write(&report)?;
+    }
+    sinks.write(&rows.concat())
+}
+
+/// The rows of a run.
+struct Earlier<'e> {
+    file: &'e Path,
+    rows: Vec<Row>,
+    /// The memory that was given, in frames.
+    memory: Option<u64>,
+    /// The seed of aged memory.
+    aged: Option<u64>,
+}
+
+impl Earlier<'_> {
+    /// Reads the rows: those of one run of `compare`.
+    fn read(file: &Path) -> Result<Earlier<'_>, Error> {
+        let rows = reproduce::earlier(file)?;
+        let refuse = |what: String, help: &str| {
+            let file = file.display();
+            Error::usage(format!("--rows: {file}: {what}\nhelp: {help}"))
+        };
+        let mut runs: Vec<&str> = Vec::new();
+        for row in &rows {
+            let run = row.experiment.split('@').next().unwrap_or_default();
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+        let help = "--rows takes what `everybuddy compare --json FILE` wrote";
+        let [run] = runs[..] else {
+            let what = match runs.is_empty() {
+                true => "the file has no rows".to_string(),
+                false => format!("the file has rows of several runs: {}", runs.join(", ")),
+            };
+            return Err(refuse(what, help));
+        };
+        let mut words = run.split('+');
+        if words.next() != Some("compare") {
+            return Err(refuse(format!("the file has rows of {run}"), help));
+        }
+        let (mut memory, mut aged) = (None, None);
+        for word in words {
+            match word.split_once('=') {
+                Some(("memory", size)) => {
+                    let size: Result<Size, String> = size.parse();
+                    memory = Some(size.map_err(|what| refuse(what, help))?.frames);
+                }
+                Some(("aged", seed)) => {
+                    let seed = seed.parse();
+                    aged = Some(seed.map_err(|_| refuse(format!("experiment {run}"), help))?);
+                }
+                _ => return Err(refuse(format!("experiment {run}"), help)),
+            }
+        }
+        Ok(Earlier {
+            file,
+            memory,
+            aged,
+            rows,
+        })
+    }
+
+    /// Returns the traces, in the order of the rows. What is after `:` is a part of a trace.
+    fn sources(&self) -> Vec<String> {
+        let mut sources: Vec<String> = Vec::new();
+        for row in &self.rows {
+            let is_part = |known: &String| is_of(&row.source, known);
+            if !sources.iter().any(is_part) {
+                sources.push(row.source.clone());
+            }
+        }
+        sources
+    }
+
+    /// Returns the rows of a trace.
+    fn of(&self, trace: &str) -> Vec<Row> {
+        let own = self.rows.iter().filter(|row| is_of(&row.source, trace));
+        own.cloned().collect()
+    }
+
+    /// Returns what was compared on a trace, without the systems.
+    fn comparison(&self, script: &Script) -> Result<Comparison, Error> {
+        let refuse = |what: String, help: String| {
+            let file = self.file.display();
+            Err(Error::usage(format!(
+                "--rows: {file}: {what}\nhelp: {help}"
+            )))
+        };
+        let name = &script.name;
+        let mut rows = self.rows.iter().filter(|row| is_of(&row.source, name));
+        let Some(first) = rows.next() else {
+            return refuse(
+                format!("the file has no rows of trace {name}"),
+                format!("it has rows of {}", self.sources().join(", ")),
+            );
+        };
+        if first.cpus != script.cpus {
+            return refuse(
+                format!(
+                    "the rows of trace {name} are of {} CPUs, and this replay has {}",
+                    first.cpus, script.cpus
+                ),
+                "repeat the --cpus of the earlier run".to_string(),
+            );
+        }
+        Ok(Comparison {
+            trace: name.clone(),
+            events: script.events,
+            peak_frames: script.peak_frames,
+            cpus: script.cpus,
+            threads: script.lanes.len(),
+            assignment: script.assignment,
+            memory: Memory::new(script, self.memory, self.aged)?,
+            rounds: 0,
+            switches: 0,
+            systems: Vec::new(),
+            floor: Pace::default(),
+        })
+    }
+}
+
+/// Returns `true` if a source is a trace, or a part of it.
+fn is_of(source: &str, trace: &str) -> bool {
+    let rest = source.strip_prefix(trace);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
