@@ -119,6 +119,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     graph::check(root, &mut faults)?;
     numbers::check(root, &files, &mut faults)?;
     documents::readme(root, &mut faults);
+    documents::results(root, &files, &mut faults);
     prose::check(root, &files, &mut faults)?;
     faults.sort();
     Ok(faults)
