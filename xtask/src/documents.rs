@@ -1,4 +1,5 @@
-//! Rules of documents: links and paths of results exist, results are few, the glossary is sorted, the README is short.
+//! Rules of documents: their source is readable, links and paths of results exist, results are few, the glossary is
+//! sorted, the README is short.
 //!
 //! # Invariants
 //!
@@ -19,6 +20,39 @@ pub(crate) fn results(root: &Path, files: &[String], faults: &mut Vec<String>) {
         Some((file.strip_prefix("results/")?.to_owned(), length))
     };
     faults.extend(excess(&files.iter().filter_map(size).collect::<Vec<_>>()));
+}
+
+/// How many characters a line outside of tables may have, and which part of a document may be comments.
+const LONGEST_LINE: usize = 200;
+const COMMENTS: usize = 10;
+
+/// Reports what keeps a reader from reading the source of a document: long lines, and comments that hide the text.
+pub(crate) fn raw(file: &str, text: &str, faults: &mut Vec<String>) {
+    let (mut is_code, mut is_comment, mut hidden) = (false, false, 0);
+    for (index, line) in text.lines().enumerate() {
+        let is_row = line.trim_start().starts_with('|');
+        if !is_row && line.chars().count() > LONGEST_LINE {
+            let at = index + 1;
+            faults.push(format!(
+                "{file}:{at}: long-line: more than {LONGEST_LINE} characters"
+            ));
+        }
+        is_code ^= line.starts_with("```");
+        let mut rest = line;
+        while !is_code && !rest.is_empty() {
+            let mark = if is_comment { "-->" } else { "<!--" };
+            let end = rest.find(mark).map_or(rest.len(), |at| at + mark.len());
+            hidden += if is_comment { end } else { 0 };
+            is_comment ^= rest.contains(mark);
+            rest = &rest[end..];
+        }
+    }
+    if hidden * COMMENTS > text.len() && !file.starts_with(".github/") {
+        let length = text.len();
+        faults.push(format!(
+            "{file}:1: comments: {hidden} of {length} bytes, at most a tenth"
+        ));
+    }
 }
 
 /// Returns what is wrong with results that have these files and sizes.
@@ -153,6 +187,29 @@ mod tests {
             "x.md:2: dead-link: results/bench-b/x",
         ];
         assert_eq!(faults, found);
+    }
+
+    #[test]
+    fn the_source_of_a_document_is_readable() {
+        let rules = |text: &str| {
+            let mut faults = Vec::new();
+            raw("x.md", text, &mut faults);
+            let rule = |fault: &String| fault.split(": ").nth(1).unwrap_or_default().to_owned();
+            faults.iter().map(rule).collect::<Vec<_>>()
+        };
+        let long = "word ".repeat(40);
+        assert_eq!(rules(&long), Vec::<String>::new());
+        assert_eq!(rules(&format!("{long}x")), ["long-line"]);
+        assert!(rules(&format!("| {long}x |")).is_empty());
+        let comment = "<!-- x\n234567 -->\n";
+        assert_eq!(comment.len(), 18);
+        assert!(rules(&format!("{comment}{}", "text\n".repeat(30))).is_empty());
+        assert_eq!(
+            rules(&format!("{comment}{}", "text\n".repeat(5))),
+            ["comments"]
+        );
+        assert_eq!(rules("a <!--= x --> b <!--/--> c"), ["comments"]);
+        assert!(rules("```\n<!-- text of a program -->\n```\n").is_empty());
     }
 
     #[test]

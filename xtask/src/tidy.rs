@@ -95,6 +95,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
         }
         if name.ends_with(".md") {
             documents::links(root, name, &text, &mut faults);
+            documents::raw(name, &text, &mut faults);
         }
         for (index, line) in text.lines().enumerate() {
             if CONFLICTS.iter().any(|mark| line.starts_with(mark)) {
