@@ -206,15 +206,7 @@ fn rendered(
         match is_code {
             true => out += part,
             false => {
-                let part = comment.replace_all(part, |found: &Captures<'_>| {
-                    // A comment within a line leaves the end of the line.
-                    let is_within = found[0].starts_with("<!--=") || found[0].starts_with("<!--/");
-                    if is_within && found[0].ends_with('\n') {
-                        "\n"
-                    } else {
-                        ""
-                    }
-                });
+                let part = comment.replace_all(part, "");
                 out += &link.replace_all(&part, &mut own);
             }
         }
@@ -248,9 +240,8 @@ mod tests {
 
     #[test]
     fn comments_vanish_from_text_and_stay_in_code() {
-        let (text, _) = rendered_in_docs(
-            "a\n<!--= [x] as .1 -->1.5<!--/-->\nb\n<!-- numbers: y\n z -->\n| t |\n",
-        );
+        let (text, _) =
+            rendered_in_docs("a\n<!-- x -->1.5\nb\n<!-- numbers: y\n z -->\n| t |\n");
         assert_eq!(text, "a\n1.5\nb\n| t |\n");
         let code = "```c\n<!-- code -->\n[a](b)\n```\n";
         assert_eq!(rendered_in_docs(code).0, code);

@@ -146,7 +146,37 @@ pub(crate) fn systems() -> String {
             row.name, row.summary, row.source
         );
     }
-    text
+    wrapped(&text)
+}
+
+/// Breaks lines outside of tables.
+fn wrapped(text: &str) -> String {
+    // A line must not begin like an item of a list.
+    let is_mark = |word: &str| {
+        let digits = word.strip_suffix('.').unwrap_or(word);
+        ["-", "+", "*", ">"].contains(&word)
+            || digits.len() < word.len() && digits.chars().all(|digit| digit.is_ascii_digit())
+    };
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = if line.starts_with("- ") { "  " } else { "" };
+        let mut length = 0;
+        for word in line.split(' ') {
+            let own = word.chars().count();
+            let fits = line.starts_with('|') || length + 1 + own <= 120 || is_mark(word);
+            if length > 0 && fits {
+                out.push(' ');
+                length += 1;
+            } else if length > 0 {
+                out += &format!("\n{indent}");
+                length = indent.len();
+            }
+            out += word;
+            length += own;
+        }
+        out.push('\n');
+    }
+    out
 }
 
 #[cfg(test)]
@@ -156,11 +186,26 @@ mod tests {
     #[test]
     fn each_system_has_a_section_and_each_text_is_written_once() {
         let text = systems();
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ") + " ";
         for row in ROWS {
             let heads = text.matches(&format!("\n## {}\n", row.name)).count();
-            let deviations = text.matches(&format!(": {}\n", row.deviates)).count();
+            let deviations = joined.matches(&format!(": {} ", row.deviates)).count();
             assert_eq!((heads, deviations), (1, 1), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn lines_outside_of_tables_are_broken() {
+        let words = "four ".repeat(30);
+        let text = format!("- a\n- {words}- 5. end\n| {words}|\n\n`x`\n");
+        let lines = wrapped(&text);
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 6, "{lines:?}");
+        assert!(
+            lines[1].len() <= 120 && lines[2].starts_with("  four") && lines[2].ends_with("end")
+        );
+        let breaks = format!("{}- x", "four ".repeat(24));
+        assert!(wrapped(&breaks).lines().all(|line| !line.starts_with("- ")));
     }
 
     #[test]

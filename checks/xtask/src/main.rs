@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let faults = match (verb.as_str(), path) {
         ("tidy", None) => tidy::faults(&root),
         ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files)),
-        ("numbers", Some(document)) => numbers::measured::list(&root, &document),
+        ("numbers", Some(document)) => numbers::facts::list(&root, &document),
         ("mutants", Some(folder)) => mutants::write(folder.as_ref()),
         ("book", None) => book::write(&root),
         ("book", Some(check)) if check == "check" => book::check(&root),

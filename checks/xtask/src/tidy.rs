@@ -98,6 +98,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
         }
         if name.ends_with(".md") {
             documents::links(root, name, &text, &mut faults);
+            documents::raw(name, &text, &mut faults);
         }
         for (index, line) in text.lines().enumerate() {
             if CONFLICTS.iter().any(|mark| line.starts_with(mark)) {
@@ -122,6 +123,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     cycles::check(root, &mut faults)?;
     numbers::check(root, &files, &mut faults)?;
     documents::lengths(root, &mut faults);
+    documents::results(root, &files, &mut faults);
     prose::check(root, &files, &mut faults)?;
     faults.sort();
     Ok(faults)

@@ -2,13 +2,12 @@
 //!
 //! # Purpose
 //!
-//! A document names an experiment and not a file, so a new run refreshes it: of all runs below `results`, sorted by
-//! date and number, the last one counts that has rows of the experiment in the file that its command writes. Other
-//! files are named by their path.
+//! A document names an experiment and not a file, if one run alone has rows of it in the file that its command writes.
+//! Other files are named by their path below `results`.
 //!
 //! # Invariants
 //!
-//! A file is read once. Rows about single moments (`@` in `experiment`) are found under their own names only.
+//! A file is read once.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,7 +22,7 @@ const OUTPUTS: [&str; 3] = ["reproduce.jsonl", "compare.jsonl", "bench.jsonl"];
 pub(crate) struct Results {
     root: PathBuf,
     files: RefCell<BTreeMap<String, Rc<Vec<Row>>>>,
-    /// The paths of the commands' own rows, the last run first.
+    /// The paths of the commands' own rows.
     own: Vec<String>,
 }
 
@@ -48,9 +47,9 @@ impl Results {
         let mut runs: Vec<String> = runs
             .filter_map(|run| run.ok()?.file_name().into_string().ok())
             .collect();
-        runs.sort_by_cached_key(|run| numbered(run));
+        runs.sort();
         let path = |run: &String| OUTPUTS.map(|file| format!("results/{run}/{file}"));
-        let own = runs.iter().rev().flat_map(path);
+        let own = runs.iter().flat_map(path);
         Self {
             root: root.to_path_buf(),
             files: RefCell::default(),
@@ -71,65 +70,46 @@ impl Results {
         Ok(rows)
     }
 
-    /// Returns the file with the rows of an experiment: that of the last run. Returns `None` if no run has any.
-    pub(crate) fn of(&self, experiment: &str) -> Result<Option<&str>, String> {
+    /// Returns the file with the rows of an experiment.
+    pub(crate) fn of(&self, experiment: &str) -> Result<&str, String> {
+        let mut found = Vec::new();
         for path in &self.own {
-            let rows = self.file(path)?;
-            if rows.iter().any(|row| row.experiment == experiment) {
-                return Ok(Some(path));
+            if self
+                .file(path)?
+                .iter()
+                .any(|row| row.experiment == experiment)
+            {
+                found.push(path.as_str());
             }
         }
-        Ok(None)
-    }
-}
-
-/// Returns the text with every number in ten digits, so that the tenth run of a day sorts after the ninth.
-fn numbered(name: &str) -> String {
-    let mut text = String::new();
-    for part in name.split_inclusive(|letter: char| !letter.is_ascii_digit()) {
-        let digits = part.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-        text += &format!("{digits:0>10}{}", &part[digits.len()..]);
-    }
-    text
-}
-
-#[test]
-fn the_tenth_run_of_a_day_sorts_after_the_ninth() {
-    let mut runs = [
-        "21-2cpu-10",
-        "21-2cpu",
-        "21-2cpu-9",
-        "20-2cpu-serewa",
-        "21-2cpu-2",
-    ];
-    runs.sort_by_cached_key(|run| numbered(run));
-    assert_eq!(
-        runs,
-        [
-            "20-2cpu-serewa",
-            "21-2cpu",
-            "21-2cpu-2",
-            "21-2cpu-9",
-            "21-2cpu-10"
-        ]
-    );
-}
-
-impl Results {
-    /// Returns `true` if the last run of an experiment measured a metric or a system; with an empty name, any.
-    pub(crate) fn has(&self, experiment: &str, name: &str) -> Result<bool, String> {
-        let Some(path) = self.of(experiment)? else {
-            return Ok(false);
-        };
-        let rows = self.file(path)?;
-        let mut own = rows.iter().filter(|row| row.experiment == experiment);
-        Ok(name.is_empty() || own.any(|row| row.metric == name || row.system == name))
+        match found[..] {
+            [path] => Ok(path),
+            [] => Err(format!(
+                "no run has rows of `{experiment}`: name the file by `in=`"
+            )),
+            _ => {
+                let paths = found.join(", ");
+                Err(format!("`{experiment}` is in {paths}: name one by `in=`"))
+            }
+        }
     }
 }
 
 impl Row {
+    /// Returns what a query selects by.
+    pub(crate) fn names(&self) -> [&str; 6] {
+        [
+            &self.source,
+            &self.system,
+            &self.operation,
+            &self.metric,
+            &self.statistic,
+            &self.order,
+        ]
+    }
+
     /// Reads a flat JSON object.
-    pub(crate) fn read(line: &str) -> Option<Self> {
+    fn read(line: &str) -> Option<Self> {
         let text = |name: &str| {
             let value = field(line, name)?.trim_matches('"');
             Some(if value == "null" { "" } else { value }.to_owned())

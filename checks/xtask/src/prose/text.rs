@@ -5,8 +5,6 @@
 //! A passage never contains code. Code blocks are left out, and a code span is replaced by `CODE`, so that
 //! a rule about words cannot fire on an identifier. Each character of a passage maps to the line that it came from.
 
-use crate::numbers::without_marks;
-
 /// Text that reads as one paragraph.
 #[derive(Debug, Default)]
 pub(super) struct Passage {
@@ -38,11 +36,12 @@ struct Paragraphs {
     done: Vec<Passage>,
     open: Passage,
     fenced: bool,
+    /// Whether a comment of Markdown has begun on an earlier line.
+    hidden: bool,
 }
 
 impl Paragraphs {
     fn line(&mut self, number: usize, line: &str) {
-        let line = &without_marks(line);
         let line = line.trim();
         if line.starts_with("```") {
             self.end();
@@ -50,6 +49,11 @@ impl Paragraphs {
             return;
         }
         if self.fenced {
+            return;
+        }
+        let was_hidden = self.hidden;
+        self.hidden = (was_hidden || line.starts_with("<!--")) && !line.contains("-->");
+        if was_hidden {
             return;
         }
         let apart = line.is_empty() || line.starts_with('#') || line.starts_with("<!--");

@@ -1,0 +1,315 @@
+//! Numbers in sentences.
+//!
+//! # Purpose
+//!
+//! A number that is written by hand stays when the measurement changes. A sentence that has one is listed in
+//! `checks/xtask/numbers.txt` with the query that gives it, so the document itself has no mark:
+//!
+//! ```text
+//! # docs/coalescing.md
+//! fact: saves {-0%} of all splits = coalescing gcc_build@ system=delay-2 all splits mean over system=bs
+//! paper: (the paper: 6%)          a figure of a source
+//! parameter: pauses of 10 us      a setting, a definition, or arithmetic on them
+//! open: 12                        how many others the document may still have; the count may only fall
+//! ```
+//!
+//! The braces hold the format of the number. In a document with a line `open`, each measured number is in a generated
+//! table, in a fact, or exempt. A measured number is a number with a unit of time, a percentage, a ratio ("times"), or
+//! a cell of a table that consists of numbers.
+//!
+//! # Invariants
+//!
+//! The text of a fact is found exactly once in its document, and each exemption at least once: the list does not
+//! outlive its sentences.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use regex::Regex;
+
+use super::query::{Format, Query};
+use super::results::Results;
+
+/// The list of facts and exemptions.
+const LIST: &str = "checks/xtask/numbers.txt";
+
+/// What the list has about a document.
+#[derive(Debug, Default, PartialEq)]
+struct Listed {
+    document: String,
+    /// Lines with their numbers.
+    facts: Vec<(usize, String)>,
+    exempt: Vec<String>,
+    open: Option<usize>,
+}
+
+/// Reports facts that the results do not give, and measured numbers that are nowhere listed.
+pub(super) fn check(
+    root: &Path,
+    results: &Results,
+    faults: &mut Vec<String>,
+) -> Result<(), Box<dyn Error>> {
+    let finder = Finder::new()?;
+    for listed in listed(&fs::read_to_string(root.join(LIST))?) {
+        let text = fs::read_to_string(root.join(&listed.document))?;
+        faults.extend(finder.faults(&text, &listed, results));
+    }
+    Ok(())
+}
+
+/// Lists the measured numbers of a document that are in no table, in no fact, and not exempt.
+pub(crate) fn list(root: &Path, document: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let all = listed(&fs::read_to_string(root.join(LIST))?);
+    let own = all.into_iter().find(|own| own.document == document);
+    let text = fs::read_to_string(root.join(document))?;
+    let (_, left) = left(&text, &own.unwrap_or_default(), &Results::new(root));
+    Ok(Finder::new()?.found(&left))
+}
+
+fn listed(text: &str) -> Vec<Listed> {
+    let mut all: Vec<Listed> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if let Some(document) = line.strip_prefix("# ") {
+            all.push(Listed {
+                document: document.to_owned(),
+                ..Listed::default()
+            });
+        }
+        let Some(own) = all.last_mut() else { continue };
+        match line.split_once(": ") {
+            Some(("fact", fact)) => own.facts.push((index + 1, fact.to_owned())),
+            Some(("paper" | "parameter", text)) => own.exempt.push(text.to_owned()),
+            Some(("open", count)) => own.open = count.parse().ok(),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Returns the text of a fact with its number.
+fn stated(fact: &str, results: &Results) -> Result<String, String> {
+    let wrong = || "a fact is `TEXT {FORMAT} TEXT = QUERY`".to_owned();
+    let (text, query) = fact.rsplit_once(" = ").ok_or_else(wrong)?;
+    let (before, rest) = text.split_once('{').ok_or_else(wrong)?;
+    let (format, after) = rest.split_once('}').ok_or_else(wrong)?;
+    if !format.is_empty() && Format::parse(format).is_none() {
+        return Err(format!("`{format}` is not a format: 3s, .2, 0%, -0%, +.1%"));
+    }
+    // The format comes first: what follows `over` belongs to the base.
+    let (experiment, words) = query.split_once(' ').ok_or_else(wrong)?;
+    let query = format!("{experiment} {format} {words}");
+    let number = Query::parse(&query)?.text(results)?;
+    Ok(format!("{before}{number}{after}"))
+}
+
+/// Returns faults of facts and exemptions, and the paragraphs and rows without what these contain.
+fn left(text: &str, listed: &Listed, results: &Results) -> (Vec<String>, Vec<String>) {
+    let mut faults = Vec::new();
+    let mut paragraphs = paragraphs(text);
+    let mut texts = listed.exempt.clone();
+    for (line, fact) in &listed.facts {
+        match stated(fact, results) {
+            Ok(text) => {
+                let count = paragraphs
+                    .iter()
+                    .map(|own| own.matches(&text).count())
+                    .sum::<usize>();
+                if count != 1 {
+                    let document = &listed.document;
+                    faults.push(format!(
+                        "{LIST}:{line}: numbers: {document} has `{text}` {count} times, and not once"
+                    ));
+                }
+                texts.push(text);
+            }
+            Err(error) => faults.push(format!("{LIST}:{line}: numbers: {error}")),
+        }
+    }
+    for text in &listed.exempt {
+        if !paragraphs.iter().any(|own| own.contains(text)) {
+            faults.push(format!(
+                "{LIST}:1: numbers: {} has no `{text}`",
+                listed.document
+            ));
+        }
+    }
+    for paragraph in &mut paragraphs {
+        // Texts may overlap, so all of them are found before any is taken out.
+        let found = texts
+            .iter()
+            .flat_map(|text| paragraph.match_indices(text.as_str()));
+        let mut found: Vec<_> = found.map(|(at, text)| at..at + text.len()).collect();
+        found.sort_by_key(|range| range.start);
+        let (mut kept, mut end) = (String::new(), 0);
+        for range in found {
+            kept += paragraph.get(end..range.start).unwrap_or_default();
+            end = end.max(range.end);
+        }
+        *paragraph = kept + &paragraph[end..];
+    }
+    (faults, paragraphs)
+}
+
+/// Returns paragraphs, each with one space for a line break, and rows of tables. Code blocks, comments and generated
+/// tables are left out.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let (mut is_code, mut is_filled, mut is_note) = (false, false, false);
+    for line in text.lines().map(str::trim) {
+        is_filled = (is_filled || line.starts_with("<!-- numbers: ")) && !line.is_empty();
+        is_note |= line.starts_with("<!--");
+        let is_apart = is_note || is_code || line.starts_with("```") || line.is_empty();
+        is_code ^= line.starts_with("```");
+        is_note &= !line.contains("-->");
+        if is_apart || is_filled {
+            all.push(String::new());
+        } else if line.starts_with(['|', '#']) || line.starts_with("- ") {
+            all.push(line.to_owned());
+        } else if let Some(last) = all.last_mut() {
+            let space = if last.is_empty() { "" } else { " " };
+            *last += &format!("{space}{line}");
+        }
+    }
+    all.retain(|own| !own.is_empty());
+    all
+}
+
+/// The patterns of measured numbers.
+struct Finder {
+    unit: Regex,
+    cell: Regex,
+    code: Regex,
+}
+
+impl Finder {
+    fn new() -> Result<Self, regex::Error> {
+        let number = r"[-±≤~]?\d[\d,]*(\.\d+)?";
+        Ok(Self {
+            unit: Regex::new(&format!(
+                r"{number}( to {number})?( ?(%|ns|µs|us|ms|GHz)| (s|seconds?|minutes?|times|cycles|instructions)\b)"
+            ))?,
+            cell: Regex::new(&format!(r"^[\s(*]*{number}"))?,
+            code: Regex::new("`[^`]*`")?,
+        })
+    }
+
+    fn faults(&self, text: &str, listed: &Listed, results: &Results) -> Vec<String> {
+        let (mut faults, left) = left(text, listed, results);
+        let found = self.found(&left);
+        if listed.open.is_some_and(|open| found.len() > open) {
+            let document = &listed.document;
+            let (found, open) = (found.len(), listed.open.unwrap_or(0));
+            faults.push(format!(
+                "{document}:1: numbers: {found} come from no result, at most {open} may: \
+                 cargo run -p xtask -- numbers {document}"
+            ));
+        }
+        faults
+    }
+
+    /// Returns the numbers, each with the beginning of its paragraph.
+    fn found(&self, paragraphs: &[String]) -> Vec<String> {
+        let mut found = Vec::new();
+        for own in paragraphs {
+            let text = self.code.replace_all(own, "");
+            let numbers: Vec<&str> = match text.starts_with('|') {
+                true => text
+                    .split('|')
+                    .filter(|cell| self.cell.is_match(cell))
+                    .collect(),
+                false => self.unit.find_iter(&text).map(|own| own.as_str()).collect(),
+            };
+            let begin: String = own.chars().take(40).collect();
+            let line = |number: &&str| format!("`{}` in `{begin}...`", number.trim());
+            found.extend(numbers.iter().map(line));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Folder;
+    use super::*;
+
+    fn listed_one(text: &str) -> Listed {
+        listed(text).pop().expect("a document")
+    }
+
+    #[test]
+    fn measured_numbers_are_facts_or_exempt() {
+        let finder = Finder::new().expect("the patterns are right");
+        let folder = Folder::new("measured");
+        folder.run("a", &[("x", "bs", 1, "m", "mean", 5.0)]);
+        let results = Results::new(&folder.0);
+        let found = |text: &str, list: &str| -> Vec<String> {
+            let (_, left) = left(text, &listed_one(&format!("# x.md\n{list}\n")), &results);
+            let number = |own: &String| own.split('`').nth(1).unwrap_or_default().to_owned();
+            finder.found(&left).iter().map(number).collect()
+        };
+        assert_eq!(
+            found("It takes 5 ns, 3% or 2.5 times as long on 2 CPUs.", ""),
+            ["5 ns", "3%", "2.5 times"]
+        );
+        assert_eq!(
+            found("between 10 and 12% or 4 to 21%", ""),
+            ["12%", "4 to 21%"]
+        );
+        assert_eq!(
+            found("| `bs` | 1.2 | **0.5** (64) | text 3 |", ""),
+            ["1.2", "**0.5** (64)"]
+        );
+        assert_eq!(
+            found("pauses of\n10 µs, 5 ns", "paper: pauses of 10 µs"),
+            ["5 ns"]
+        );
+        let fact = "fact: takes {.0} ns = e x@ system=bs all m mean";
+        assert_eq!(found("it takes\n5 ns, not 6 ns", fact), ["6 ns"]);
+        assert!(
+            found(
+                "It takes 5 ns or 6 ns.",
+                &format!("{fact}\nparameter: ns or 6 ns")
+            )
+            .is_empty()
+        );
+        assert!(found("`lis-31 5 ns`\n```text\n5 ns\n```\n", "").is_empty());
+        let table = "<!-- numbers: e x:\n a b c -->\n| a |\n|---|\n| 1.5 |\n";
+        assert!(found(table, "").is_empty());
+        assert_eq!(
+            found("<!-- a note of 5 ns\n and 6 ns -->\n7 ns", ""),
+            ["7 ns"]
+        );
+    }
+
+    #[test]
+    fn a_fact_is_in_its_document_once_and_as_the_results_have_it() {
+        let finder = Finder::new().expect("the patterns are right");
+        let folder = Folder::new("facts");
+        folder.run("a", &[("x", "bs", 1, "m", "mean", 5.0)]);
+        let results = Results::new(&folder.0);
+        let faults = |text: &str, list: &str| {
+            finder.faults(text, &listed_one(&format!("# x.md\n{list}\n")), &results)
+        };
+        let fact = "fact: takes {.0} ns = e x@ system=bs all m mean\nopen: 0";
+        assert_eq!(faults("It takes\n5 ns.", fact), Vec::<String>::new());
+        for text in ["It takes 6 ns.", "It needs 5 ns.", "takes 5 ns, takes 5 ns"] {
+            let faults = faults(text, fact);
+            assert!(
+                faults[0].starts_with("checks/xtask/numbers.txt:2: numbers: "),
+                "{text} {faults:?}"
+            );
+        }
+        for wrong in [
+            "fact: takes 5 ns = e x@ system=bs all m mean",
+            "fact: takes {z} ns = e x@ system=bs all m mean",
+            "fact: takes {.0} ns = e x@ system=none all m mean",
+            "paper: 6 ns",
+        ] {
+            assert_eq!(faults("It takes 5 ns.", wrong).len(), 1, "{wrong}");
+        }
+        assert_eq!(faults("It takes 5 ns.", "open: 0").len(), 1);
+        assert!(faults("It takes 5 ns.", "open: 1").is_empty());
+        assert!(faults("It takes 5 ns.", "").is_empty());
+    }
+}
