@@ -23,7 +23,7 @@ use super::results::{Results, Row};
 
 /// How a marker begins.
 const MARKER: &str = "<!-- excerpt: compare ";
-/// What separates the trace from the rows that a picture beside the table shows.
+/// What separates the trace from the rows that a picture next to the table shows.
 const PICTURED: &str = ", pictured from ";
 /// How a marker ends.
 const END: &str = " -->";
@@ -43,7 +43,7 @@ pub(super) fn filled(file: &str, text: &str, results: &Results) -> Result<String
             None => (marker, None),
         };
         let path = results.of("compare")?;
-        let path = path.ok_or_else(|| place("no run has rows of compare".into()))?;
+
         if let Some(other) = pictured.filter(|own| *own != path) {
             return Err(place(format!(
                 "the picture is of {other}, the numbers are of {path}: `ci/picture.sh` makes it anew"
