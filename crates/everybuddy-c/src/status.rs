@@ -250,11 +250,11 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     ),
     (
         EB_ERROR_SPAN_TOO_LARGE,
-        c"the memory map spans too many frames: build several systems",
+        c"the memory map spans more than 16 TiB of 4 KiB frames, holes included: build several systems",
     ),
     (
         EB_ERROR_CPU_COUNT,
-        c"the number of CPUs is not 1 to 65,534: set it in the setup",
+        c"the number of CPUs is not 1 to 65,534, or 16,383 for `magazines`: set it in the setup",
     ),
     (
         EB_ERROR_METADATA_TOO_LARGE,

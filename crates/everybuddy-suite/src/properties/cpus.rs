@@ -51,6 +51,7 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
                 let mut out = [Pfn(0); 4];
                 let given = system.allocate_bulk(cpu, request, &mut out);
                 assert_eq!(given, Err(refused));
+                assert_eq!(system.allocate_bulk(cpu, request, &mut []), Ok(0));
                 for unknown in [UNKNOWN, CpuId(u16::MAX)] {
                     assert_eq!(system.allocate_nested(unknown, request), Err(refused));
                 }

@@ -164,7 +164,11 @@ impl<'m, 's> Builder<'m, 's> {
     /// Refuses a span of more frames than the structure can keep.
     fn limit(&self, frames: u64) -> Result<(), BuildError> {
         if u64::from(self.span.frames()) > frames {
-            return Err(BuildError::SpanTooLarge);
+            return Err(BuildError::SpanTooLarge {
+                first: self.span.base(),
+                last: self.span.base() + u64::from(self.span.frames() - 1),
+                most: frames as u32,
+            });
         }
         Ok(())
     }
@@ -172,9 +176,10 @@ impl<'m, 's> Builder<'m, 's> {
     /// Passes every range to `seed`.
     fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
         for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
-            let relative = self.span.relative(*range);
-            let (start, frames) = relative.map_err(|_| BuildError::SpanTooLarge)?;
-            seed(start, frames);
+            // The span covers all ranges.
+            if let Ok((start, frames)) = self.span.relative(*range) {
+                seed(start, frames);
+            }
         }
         Ok(())
     }
@@ -552,12 +557,12 @@ mod tests {
             C::make(&mut builder).err()
         }
         let most = MAX_TREE_FRAMES;
-        let too_large = Some(BuildError::SpanTooLarge);
+        let is_too_large = |error: Option<BuildError>| matches!(error, Some(BuildError::SpanTooLarge { most: limit, .. }) if u64::from(limit) == most);
         for (frames, is_refused) in [(most, false), (most + 1, true)] {
             let serewa = refused::<SerewaTrees<'_, Native>>("serewa", frames);
-            assert_eq!(serewa == too_large, is_refused, "{serewa:?}");
+            assert_eq!(is_too_large(serewa), is_refused, "{serewa:?}");
             let buddy = refused::<TreeBuddy<'_, Native>>("serewa+separate=off", frames);
-            assert_eq!(buddy == too_large, is_refused, "{buddy:?}");
+            assert_eq!(is_too_large(buddy), is_refused, "{buddy:?}");
         }
     }
 }
