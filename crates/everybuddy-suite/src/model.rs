@@ -35,13 +35,13 @@ impl Model {
             .any(|block| block.iter().all(|free| *free))
     }
 
-    /// Returns `true` if a request for `frames` frames can be served in a place.
+    /// Returns `true` if a request for `frames` frames can be served in a place, from a block that is wholly free.
     pub fn can_serve_in(&self, span: Span, frames: u32, place: &Place) -> bool {
-        let step = frames.next_power_of_two() as usize;
-        let mut starts = (0..span.frames()).step_by(step);
+        let block = frames.next_power_of_two();
+        let mut starts = (0..span.frames()).step_by(block as usize);
         starts.any(|start| {
             place.holds(span.physical(Pfn(start)), frames)
-                && (start..start + frames).all(|frame| self.is_free(Pfn(frame)))
+                && (start..start + block).all(|frame| self.is_free(Pfn(frame)))
         })
     }
 

@@ -30,6 +30,9 @@ pub enum AllocateError {
     /// A nested request found a lock held, or a CPU that may have free frames in its list did not drain it in time, or
     /// Serewa's manager took the request and did not answer in time. A request with
     /// [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for lists. A later attempt can succeed.
+    ///
+    /// "In time" is [`Platform::MAX_POLLS`](crate::Platform::MAX_POLLS) polls, or
+    /// [`Platform::MAX_WAIT`](crate::Platform::MAX_WAIT) if the platform has a clock and that is earlier.
     Busy,
 }
 
@@ -204,7 +207,7 @@ pub enum BuildError {
     },
     /// From the first to the last frame of the memory map, or of the reach, there are more frames than a system can
     /// manage: [`Span::LARGEST`](crate::region::Span::LARGEST), which is 16 TiB with frames of 4 KiB, or fewer in some
-    /// structures. Holes count. The sizes of frames and the number of nodes do not matter.
+    /// structures. Holes count. Build a system for each part.
     SpanTooLarge {
         /// The first physical frame.
         first: u64,

@@ -65,6 +65,7 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
                 };
                 assert_eq!(system.free_bulk(cpu, &[release, release]), Err(bulk));
                 assert_eq!(system.free_nested(UNKNOWN, release), Err(refused));
+                assert_eq!(system.free_bulk(cpu, &[]), Ok(()));
             }
             let refused_range = Err(RegionError::NoSuchCpu);
             let hole = FrameRange::new(4096 + 512, 8);

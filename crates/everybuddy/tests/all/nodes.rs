@@ -398,7 +398,6 @@ fn a_reserve_counts_what_a_zone_could_not_serve() {
 fn a_check_counts_what_lists_hold_without_records() {
     for spec in [
         "lbs-31+check=off+order=5+batch=4+high=8",
-        "spring+check=off+order=5+high=16",
         "linux-6+check=off+order=5",
         "everybuddy+check=border",
         "magazines+order=5+batch=4",

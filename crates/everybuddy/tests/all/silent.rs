@@ -190,6 +190,7 @@ fn now() -> Option<u64> {
 
 /// Returns how often requests of all kinds pause beside a CPU that neither parks nor calls, and read the clock.
 fn pauses_and_reads(system: &System<'_>) -> (u64, u64) {
+    TIME.set((0, 0));
     let set = NativeCpus::new(2);
     let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
     let held: Vec<_> = (0..4)
@@ -229,7 +230,6 @@ fn a_wait_ends_by_the_clock_where_there_is_one() {
     let ranges = [FrameRange::new(0, 64)];
     let setup = Setup::new(&ranges, 2);
     for name in LISTS.into_iter().chain(["everybuddy", "magazines+batch=4"]) {
-        TIME.set((0, 0));
         let timed = || on(name, &setup, pauses_and_reads);
         let (pauses, reads) = timed_by(now, || waiting_by(pause, timed));
         // 64 polls without the clock, and a second.

@@ -11,13 +11,16 @@
 //! A program is run again and again, and stopped at its first, second, third ... operation of a queue, until
 //! it runs to its end.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
-use everybuddy::{AllocateError, CpuToken, Event, FrameRange, Pfn, Release, Request, Setup};
-use everybuddy_suite::platform::waiting_by;
-use everybuddy_suite::{Cpu, System, claim, on};
+use everybuddy::{
+    AllocateError, CpuToken, Event, FrameRange, Pfn, Platform, Release, Request, Setup,
+};
+use everybuddy_suite::platform::{timed_by, waiting_by};
+use everybuddy_suite::{Cpu, Machine, System, claim, on};
 
 const FRAMES: u64 = 64;
 
@@ -137,6 +140,47 @@ fn run(name: &str, stop_after: u32, system: &System<'_>) -> Ran {
         finished,
         waiting: lost,
     }
+}
+
+thread_local! {
+    /// How often this thread waited.
+    static WAITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A clock by which every wait takes a hundredth of [`Platform::MAX_WAIT`].
+fn now() -> Option<u64> {
+    Some(WAITS.get() * (Machine::MAX_WAIT / 100))
+}
+
+#[test]
+fn a_request_beside_a_stopped_thread_is_refused_by_the_clock() {
+    let ranges = [FrameRange::new(0, FRAMES)];
+    let refused = |system: &System<'_>| {
+        let cpus = NativeCpus::new(2);
+        let mut first = claim(&cpus, 0);
+        let frame = system.allocate(&mut first, Request::FRAME).unwrap();
+        // The thread that links the frame stops with it in hand.
+        system.free(&mut first, Release::frame(frame)).unwrap();
+        first.probe().listener = Some(stops_after(0));
+        let stopped = catch_unwind(AssertUnwindSafe(|| system.quiesce(&mut first)));
+        assert!(stopped.is_err());
+        let mut other = claim(&cpus, 1);
+        let mut calls = 0;
+        loop {
+            WAITS.set(0);
+            calls += 1;
+            match system.allocate(&mut other, Request::FRAME) {
+                Ok(_) => assert!(calls <= FRAMES),
+                Err(error) => break (error, WAITS.get()),
+            }
+        }
+    };
+    let count = |_| WAITS.set(WAITS.get() + 1);
+    let setup = Setup::new(&ranges, 2);
+    let timed = || on("serewa+order=4+queue=8", &setup, refused);
+    let (error, waits) = timed_by(now, || waiting_by(count, timed));
+    assert_eq!(error, AllocateError::Busy);
+    assert!((100..=165).contains(&waits), "{waits}");
 }
 
 #[test]
