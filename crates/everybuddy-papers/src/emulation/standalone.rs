@@ -62,11 +62,12 @@ impl<P: Platform> StructureMemory<P> {
         if frames == 0 {
             return Err(BuildError::NoMemory);
         }
-        if u64::from(frames) > S::MAX_FRAMES {
+        let most = S::KIND.max_frames();
+        if frames > most {
             return Err(BuildError::SpanTooLarge {
                 first: 0,
                 last: u64::from(frames - 1),
-                most: S::MAX_FRAMES as u32,
+                most,
             });
         }
         let words = S::BITS.words(frames.div_ceil(max_order.frames()), max_order);

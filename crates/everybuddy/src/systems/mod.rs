@@ -304,7 +304,7 @@ impl<'m, P: Platform> OnComposition<'m, P> for BytesOf<'_> {
     type Output = usize;
 
     fn on<C: Compose<'m, P>>(self) -> Result<usize, BuildError> {
-        let span = self.setup.span(self.parameters.max_order)?;
+        let span = self.parameters.span(self.setup)?;
         C::plan(self.parameters, span, self.setup.cpus).bytes()
     }
 }

@@ -292,6 +292,26 @@ fn memory_that_is_too_far_apart_is_refused_with_the_limit() {
     );
 }
 
+#[test]
+fn a_span_beyond_what_trees_can_link_is_refused_before_memory_is_provided() {
+    let most = 1 << 30;
+    for name in ["serewa", "serewa+separate=off"] {
+        let spec = name.parse().unwrap();
+        let layout = |frames| {
+            let ranges = [FrameRange::new(0, frames)];
+            metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1))
+        };
+        assert!(layout(most).is_ok(), "{name}");
+        let too_large = BuildError::SpanTooLarge {
+            first: 0,
+            last: most,
+            most: most as u32,
+        };
+        assert_eq!(layout(most + 1), Err(too_large), "{name}");
+        assert!(too_large.to_string().contains("or 4 TiB of 4 KiB frames"));
+    }
+}
+
 /// The range of an error's text, `1 to 65,534`.
 fn limit_in(text: &str) -> Option<u16> {
     let (_, limit) = text.split_once("must be 1 to ")?;
