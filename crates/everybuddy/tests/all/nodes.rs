@@ -110,6 +110,7 @@ zones_conform! {
     misuse_is_an_error_and_changes_nothing,
     nested_and_bulk,
     places_are_kept,
+    hasty_requests_are_exhausted_only_without_free_frames,
     free_blocks_are_visited,
     unknown_cpus_are_refused,
     offline_cpus_are_drained,
