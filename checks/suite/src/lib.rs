@@ -123,6 +123,7 @@ macro_rules! conformance {
             nested_and_bulk,
             given_frames_are_allocated,
             places_are_kept,
+            hasty_requests_are_exhausted_only_without_free_frames,
             many_frames_come_in_few_runs,
             free_blocks_are_visited,
             unknown_cpus_are_refused,

@@ -7,7 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use everybuddy::{FrameRange, Order, Pfn, Span};
+use everybuddy::{FrameRange, Order, Pfn, Place, Span};
 
 /// Which frames are free.
 pub struct Model {
@@ -33,6 +33,16 @@ impl Model {
         self.free
             .chunks_exact(order.frames() as usize)
             .any(|block| block.iter().all(|free| *free))
+    }
+
+    /// Returns `true` if a request for `frames` frames can be served in a place, from a block that is wholly free.
+    pub fn can_serve_in(&self, span: Span, frames: u32, place: &Place) -> bool {
+        let block = frames.next_power_of_two();
+        let mut starts = (0..span.frames()).step_by(block as usize);
+        starts.any(|start| {
+            place.holds(span.physical(Pfn(start)), frames)
+                && (start..start + block).all(|frame| self.is_free(Pfn(frame)))
+        })
     }
 
     /// Returns `true` if this frame is free.

@@ -40,11 +40,16 @@ pub struct Wait;
 
 thread_local! {
     static PAUSE: Cell<fn(u32)> = const { Cell::new(give_way) };
+    static CLOCK: Cell<fn() -> Option<u64>> = const { Cell::new(|| None) };
 }
 
 impl Waiting for Wait {
     fn pause(attempt: u32) {
         PAUSE.get()(attempt);
+    }
+
+    fn now() -> Option<u64> {
+        CLOCK.get()()
     }
 }
 
@@ -72,6 +77,19 @@ pub fn waiting_by<T>(pause: fn(u32), body: impl FnOnce() -> T) -> T {
         }
     }
     let _former = Former(PAUSE.replace(pause));
+    body()
+}
+
+/// Runs `body` with a clock on this thread, which otherwise has none.
+pub fn timed_by<T>(now: fn() -> Option<u64>, body: impl FnOnce() -> T) -> T {
+    /// Restores the former clock, also when `body` panics.
+    struct Former(fn() -> Option<u64>);
+    impl Drop for Former {
+        fn drop(&mut self) {
+            CLOCK.set(self.0);
+        }
+    }
+    let _former = Former(CLOCK.replace(now));
     body()
 }
 

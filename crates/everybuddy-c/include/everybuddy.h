@@ -158,9 +158,9 @@ typedef enum {
     EB_ERROR_UNORDERED_RANGES = 51,
     // A range lies outside the reach; the value is its position.
     EB_ERROR_OUTSIDE_REACH = 52,
-    // The memory map spans more frames than can be managed.
+    // The memory map spans more frames than can be managed: 16 TiB of 4 KiB frames, holes included.
     EB_ERROR_SPAN_TOO_LARGE = 53,
-    // The number of CPUs is 0 or above 65,534.
+    // The number of CPUs is 0 or above the limit of the system: 65,534, or 16,383 for `magazines`.
     EB_ERROR_CPU_COUNT = 54,
     // The metadata is larger than this target can address.
     EB_ERROR_METADATA_TOO_LARGE = 55,

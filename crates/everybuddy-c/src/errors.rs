@@ -142,8 +142,8 @@ impl SetupError<'_> {
         match self {
             Self::Use(status) => (*status, 0),
             Self::Spec(error, _) => match error {
-                SpecError::UnknownSystem => (EB_ERROR_UNKNOWN_SYSTEM, 0),
-                SpecError::UnknownOption { part } => (EB_ERROR_UNKNOWN_OPTION, *part as u64),
+                SpecError::UnknownSystem { .. } => (EB_ERROR_UNKNOWN_SYSTEM, 0),
+                SpecError::UnknownOption { part, .. } => (EB_ERROR_UNKNOWN_OPTION, *part as u64),
                 SpecError::NotTaken { .. } => (EB_ERROR_OPTION_NOT_TAKEN, 0),
                 SpecError::Malformed { part } => (EB_ERROR_OPTION_MALFORMED, *part as u64),
                 SpecError::BadValue { .. } => (EB_ERROR_OPTION_VALUE, 0),
@@ -153,8 +153,8 @@ impl SetupError<'_> {
                 BuildError::NoMemory => (EB_ERROR_NO_MEMORY, 0),
                 BuildError::UnorderedRanges { index } => (EB_ERROR_UNORDERED_RANGES, *index as u64),
                 BuildError::OutsideReach { index } => (EB_ERROR_OUTSIDE_REACH, *index as u64),
-                BuildError::SpanTooLarge => (EB_ERROR_SPAN_TOO_LARGE, 0),
-                BuildError::BadCpuCount => (EB_ERROR_CPU_COUNT, 0),
+                BuildError::SpanTooLarge { .. } => (EB_ERROR_SPAN_TOO_LARGE, 0),
+                BuildError::BadCpuCount { .. } => (EB_ERROR_CPU_COUNT, 0),
                 BuildError::MetadataTooLarge => (EB_ERROR_METADATA_TOO_LARGE, 0),
                 BuildError::MetadataTooSmall { needed, .. } => {
                     (EB_ERROR_METADATA_TOO_SMALL, *needed as u64)

@@ -87,9 +87,9 @@ pub enum eb_status {
     EB_ERROR_UNORDERED_RANGES = 51,
     /// A range lies outside the reach; the value is its position.
     EB_ERROR_OUTSIDE_REACH = 52,
-    /// The memory map spans more frames than can be managed.
+    /// The memory map spans more frames than can be managed: 16 TiB of 4 KiB frames, holes included.
     EB_ERROR_SPAN_TOO_LARGE = 53,
-    /// The number of CPUs is 0 or above 65,534.
+    /// The number of CPUs is 0 or above the limit of the system: 65,534, or 16,383 for `magazines`.
     EB_ERROR_CPU_COUNT = 54,
     /// The metadata is larger than this target can address.
     EB_ERROR_METADATA_TOO_LARGE = 55,
@@ -250,11 +250,11 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     ),
     (
         EB_ERROR_SPAN_TOO_LARGE,
-        c"the memory map spans too many frames: build several systems",
+        c"the memory map spans more than 16 TiB of 4 KiB frames, holes included: build several systems",
     ),
     (
         EB_ERROR_CPU_COUNT,
-        c"the number of CPUs is not 1 to 65,534: set it in the setup",
+        c"the number of CPUs is not 1 to 65,534, or 16,383 for `magazines`: set it in the setup",
     ),
     (
         EB_ERROR_METADATA_TOO_LARGE,

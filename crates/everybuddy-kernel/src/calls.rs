@@ -80,7 +80,7 @@ impl Refused {
                 Ok(_) => Ok(()),
                 Err(error) => {
                     write!(out, "`{}`: {error}", error.part(spec))?;
-                    if error != SpecError::UnknownSystem {
+                    if !matches!(error, SpecError::UnknownSystem { .. }) {
                         return Ok(());
                     }
                     write!(out, "; the names are")?;

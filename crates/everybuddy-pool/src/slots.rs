@@ -13,6 +13,7 @@
 //! 1. A [`Token`] exists only while its slot is taken. So at most one token of a number exists.
 //! 2. While `short` is not zero, every call parks its token before it leaves its slot.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,6 +42,11 @@ impl Waiting for Yield {
             true => Spin::pause(attempt),
             false => thread::yield_now(),
         }
+    }
+
+    fn now() -> Option<u64> {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        u64::try_from(START.elapsed().as_nanos()).ok()
     }
 }
 

@@ -141,7 +141,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
         false
     }
 
-    /// Allocates up to `out.len()` blocks of the same size, and returns their number.
+    /// Allocates up to `out.len()` blocks of the same size, and returns their number: 0 if `out` is empty, whatever the
+    /// size and the CPU.
     ///
     /// The number is smaller than `out.len()` only if the next block could not be allocated; a further request tells
     /// whether memory is exhausted or another CPU is busy. A lock is acquired once for many blocks
@@ -290,29 +291,34 @@ pub trait FrameAllocator<P: Platform>: Sync {
         if is_here && place.holds(self.span().physical(start), frames) {
             return Ok(start);
         }
-        let search = |cpu: &mut P::Cpu| {
-            Search {
+        // The search or another CPU can bring home what lists and queues hold, behind the frames that the search looks
+        // at. So it found everything only if they were empty before it, and still are.
+        let search = |cpu: &mut P::Cpu, is_settled: bool| {
+            let buffers = |cpu: &mut P::Cpu| !is_settled && self.snapshot(cpu).buffered_frames > 0;
+            let buffered = buffers(cpu);
+            let found = Search {
                 span: self.span(),
                 state: &|pfn| self.frame_state(pfn),
                 take: &mut |range| self.try_allocate_at(cpu, range),
             }
-            .run(frames, place)
+            .run(frames, place);
+            match found {
+                Err(_) if buffered || buffers(cpu) => Err(AllocateError::Busy),
+                found => found,
+            }
         };
-        let mut found = match is_here {
-            true => search(cpu),
+        let may_wait = !request.flags.contains(Flags::NO_WAIT);
+        let found = match is_here {
+            true => match search(cpu, may_wait) {
+                // What lists and queues hold is brought back only if nothing else is free.
+                Err(_) if may_wait => {
+                    let is_settled = self.quiesce(cpu).is_ok();
+                    search(cpu, is_settled)
+                }
+                found => found,
+            },
             false => Err(AllocateError::Exhausted),
         };
-        if is_here && found.is_err() {
-            // What lists and queues hold is brought back only if nothing else is free.
-            let may_wait = !request.flags.contains(Flags::NO_WAIT);
-            let settled = may_wait && self.quiesce(cpu).is_ok();
-            if may_wait {
-                found = search(cpu);
-            }
-            if found.is_err() && !settled && self.snapshot(cpu).buffered_frames > 0 {
-                found = Err(AllocateError::Busy);
-            }
-        }
         let release = Release {
             start,
             size: request.size,

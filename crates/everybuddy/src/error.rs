@@ -30,6 +30,9 @@ pub enum AllocateError {
     /// A nested request found a lock held, or a CPU that may have free frames in its list did not drain it in time, or
     /// Serewa's manager took the request and did not answer in time. A request with
     /// [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for lists. A later attempt can succeed.
+    ///
+    /// "In time" is [`Platform::MAX_POLLS`](crate::Platform::MAX_POLLS) polls, or
+    /// [`Platform::MAX_WAIT`](crate::Platform::MAX_WAIT) if the platform has a clock and that is earlier.
     Busy,
 }
 
@@ -172,6 +175,21 @@ impl fmt::Display for RegionError {
 
 impl core::error::Error for RegionError {}
 
+/// Frames of 4 KiB.
+const TEBIBYTE: u32 = 1 << 28;
+
+/// A number whose digits are grouped by threes.
+struct Grouped(u32);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0 / 1000, self.0 % 1000) {
+            (0, rest) => write!(f, "{rest}"),
+            (thousands, rest) => write!(f, "{},{rest:03}", Grouped(thousands)),
+        }
+    }
+}
+
 /// The reason why a system could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuildError {
@@ -187,11 +205,22 @@ pub enum BuildError {
         /// The position of the range.
         index: usize,
     },
-    /// A range ends beyond the largest frame number, or the whole spans more than
-    /// [`Span::LARGEST`](crate::region::Span::LARGEST) frames.
-    SpanTooLarge,
-    /// The number of CPUs is 0 or above 65,534.
-    BadCpuCount,
+    /// From the first to the last frame of the memory map, or of the reach, there are more frames than a system can
+    /// manage: [`Span::LARGEST`](crate::region::Span::LARGEST), which is 16 TiB with frames of 4 KiB, or fewer in some
+    /// structures. Holes count. Build a system for each part.
+    SpanTooLarge {
+        /// The first physical frame.
+        first: u64,
+        /// The last physical frame; `u64::MAX` if the map ends beyond the largest frame number.
+        last: u64,
+        /// The largest number of frames of a span.
+        most: u32,
+    },
+    /// The number of CPUs is 0, or above what this system supports.
+    BadCpuCount {
+        /// The largest number of CPUs of this system.
+        most: u16,
+    },
     /// The system needs more memory for metadata than this target can address: lists that are long, times many CPUs,
     /// or records of too many frames.
     MetadataTooLarge,
@@ -226,8 +255,16 @@ impl fmt::Display for BuildError {
             Self::OutsideReach { index } => {
                 write!(f, "range {index} of the memory map lies outside the reach")
             }
-            Self::SpanTooLarge => write!(f, "the memory map spans more frames than can be managed"),
-            Self::BadCpuCount => write!(f, "the number of CPUs must be 1 to 65,534"),
+            Self::SpanTooLarge { first, last, most } => write!(
+                f,
+                "frames {first:#x} to {last:#x} are too far apart: a system spans at most {} frames, holes included, or {} TiB of 4 KiB frames; build one for each part",
+                Grouped(*most),
+                most.div_ceil(TEBIBYTE),
+            ),
+            Self::BadCpuCount { most } => {
+                let most = Grouped(u32::from(*most));
+                write!(f, "the number of CPUs of this system must be 1 to {most}")
+            }
             Self::MetadataTooLarge => write!(
                 f,
                 "the metadata is larger than this target can address: set up fewer CPUs, shorter lists or less memory"

@@ -217,7 +217,7 @@ const LEAN_SHIFT: u32 = u32::BITS - LEAN_BITS;
 const RIGHT: u32 = (1 << LEAN_SHIFT) - 1;
 
 /// The maximum number of frames that a tree can link, limited by the bits of a right child's number.
-pub(crate) const MAX_TREE_FRAMES: u64 = 1 << LEAN_SHIFT;
+pub(crate) const MAX_TREE_FRAMES: u32 = 1 << LEAN_SHIFT;
 
 /// The records of all frames of a span.
 pub struct FrameTable<'a, P: Platform> {

@@ -171,12 +171,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         last_try: LastTry<'_, P, Z>,
     ) -> Result<Pfn, AllocateError> {
         if flags.contains(Flags::NO_WAIT) {
-            let buffers = self.front.buffered_frames() > 0;
-            return Err(if buffers {
-                AllocateError::Busy
-            } else {
-                AllocateError::Exhausted
-            });
+            let caller = &mut Caller::asking(cpu, Self::class(flags));
+            return self.try_beside_lists(|| last_try(&self.zone, caller));
         }
         let mut tried = Err(AllocateError::Exhausted);
         let last_try = &mut |cpu: &mut P::Cpu, all_drained: bool| {
@@ -187,6 +183,27 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         };
         self.front.with_all_drained(cpu, &self.zone, last_try);
         tried
+    }
+
+    /// Answers a request that the zone refused, and that drains no list.
+    #[cold]
+    #[inline(never)]
+    fn try_beside_lists(
+        &self,
+        last_try: impl FnOnce() -> Result<Frame, AllocateError>,
+    ) -> Result<Pfn, AllocateError> {
+        let caches = || self.front.buffered_frames() > 0;
+        if !F::CACHES {
+            return Err(AllocateError::Exhausted);
+        }
+        if caches() {
+            return Err(AllocateError::Busy);
+        }
+        // What a list cached when the zone refused may have come home since then.
+        match last_try() {
+            Err(AllocateError::Exhausted) if caches() => Err(AllocateError::Busy),
+            result => result.map(Frame::pfn),
+        }
     }
 
     /// Frees a block that missed the list; in pieces, as above.
@@ -331,7 +348,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             return self.allocate_one_by_one(cpu, request, out, 0);
         };
         if order > self.max_order {
-            return Err(self.too_large());
+            return self.allocate_one_by_one(cpu, request, out, 0);
         }
         let table = self.zone.table();
         while let Some(place) = out.get_mut(given) {
@@ -410,17 +427,15 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             nested: true,
             class: Self::class(request.flags),
         };
-        let result = match request.size.extent() {
+        let mut ask = || match request.size.extent() {
             Extent::Block(order) if order > self.max_order => Err(self.too_large()),
             Extent::Block(order) => self.zone.allocate(caller, order),
             Extent::Run(0) => Err(AllocateError::ZeroFrames),
             Extent::Run(frames) if frames > self.max_order.frames() => Err(self.too_large()),
             Extent::Run(frames) => self.zone.allocate_run(caller, frames),
         };
-        match result {
-            Err(AllocateError::Exhausted) if self.front.buffered_frames() > 0 => {
-                Err(AllocateError::Busy)
-            }
+        match ask() {
+            Err(AllocateError::Exhausted) => self.try_beside_lists(ask),
             result => result.map(Frame::pfn),
         }
     }
@@ -581,10 +596,18 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
-        let census = self.zone.check(&mut Caller::of(cpu))?;
-        if self.front.tags_cached() && census.buffered != self.front.buffered_frames() {
+        let mut census = self.zone.check(&mut Caller::of(cpu))?;
+        let cached = self.front.buffered_frames();
+        let violation = |what| Violation { pfn: Pfn(0), what };
+        if !self.front.tags_cached() {
+            // The records call the frames in lists allocated.
+            let what = "the lists hold more frames than are tagged as allocated";
+            let allocated = census.allocated.checked_sub(cached);
+            census.allocated = allocated.ok_or(violation(what))?;
+            census.buffered += cached;
+        } else if census.buffered != cached {
             let what = "the lists don't hold the frames that are tagged as buffered";
-            return Err(Violation { pfn: Pfn(0), what });
+            return Err(violation(what));
         }
         Ok(census)
     }

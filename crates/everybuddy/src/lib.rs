@@ -61,7 +61,7 @@ mod cache_padded;
 mod check;
 pub mod coalesce;
 pub mod error;
-pub mod everybuddy;
+mod everybuddy;
 pub mod frame;
 mod frame_table;
 mod free_bits;
@@ -86,6 +86,7 @@ mod withdrawn;
 mod wrapping_slice;
 pub mod zone;
 
+pub use self::everybuddy::OwnedTrees;
 pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};

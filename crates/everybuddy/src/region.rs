@@ -60,13 +60,22 @@ impl Span {
                 return Err(BuildError::UnorderedRanges { index });
             }
             first.get_or_insert(range.start);
-            end = range.end().ok_or(BuildError::SpanTooLarge)?;
+            end = range.end().ok_or(Self::too_large(first, u64::MAX))?;
         }
         let first = first.ok_or(BuildError::NoMemory)?;
         let base = first & !(u64::from(largest.frames()) - 1);
         match u32::try_from(end - base) {
             Ok(frames) if frames <= Self::LARGEST => Ok(Span { base, frames }),
-            _ => Err(BuildError::SpanTooLarge),
+            _ => Err(Self::too_large(Some(first), end - 1)),
+        }
+    }
+
+    /// Returns the error of a map from `first` to `last`.
+    fn too_large(first: Option<u64>, last: u64) -> BuildError {
+        BuildError::SpanTooLarge {
+            first: first.unwrap_or_default(),
+            last,
+            most: Self::LARGEST,
         }
     }
 
@@ -134,11 +143,11 @@ mod tests {
         );
         assert_eq!(
             Span::covering(&[FrameRange::new(5, u64::MAX)], Order::TEN),
-            Err(BuildError::SpanTooLarge)
+            Err(Span::too_large(Some(5), u64::MAX))
         );
         assert_eq!(
             Span::covering(&[FrameRange::new(0, 1 << 32)], Order::TEN),
-            Err(BuildError::SpanTooLarge)
+            Err(Span::too_large(Some(0), (1 << 32) - 1))
         );
         assert_eq!(
             span.relative(FrameRange::new(1_000_100, 2)),

@@ -9,6 +9,7 @@
 //! The selection is never empty and contains no system twice.
 
 use everybuddy::SystemSpec;
+pub use everybuddy::systems::nearest;
 use everybuddy::systems::{OPTIONS, ROWS, SpecError};
 use everybuddy_workload::{Variant, WORKLOADS};
 
@@ -71,7 +72,7 @@ pub fn workloads(texts: &[String]) -> Result<Vec<&'static Variant>, Error> {
             let names: Vec<&str> = all().map(|variant| variant.name).collect();
             let rows = WORKLOADS.iter().map(|row| row.name);
             let known: Vec<&str> = rows.chain(names.iter().copied()).collect();
-            let hint = match nearest(text, &known) {
+            let hint = match nearest(text, known) {
                 Some(near) => format!("did you mean `{near}`? "),
                 None => String::new(),
             };
@@ -98,28 +99,19 @@ pub fn options(spec: &SystemSpec) -> String {
 }
 
 fn explain(text: &str, error: SpecError) -> Error {
-    let name = text.split('+').next().unwrap_or_default();
     let help = match error {
-        SpecError::UnknownOption { .. } => {
+        SpecError::UnknownOption { nearest: None, .. } => {
             let is_taken = |key: &&str| ROWS.iter().any(|row| row.takes(key));
             let keys = OPTIONS.iter().map(|option| option.key).filter(is_taken);
-            let keys: Vec<&str> = keys.collect();
-            let unknown = error.part(text).split('=').next().unwrap_or_default();
-            match nearest(unknown, &keys) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the options are {}", keys.join(", ")),
-            }
+            format!("the options are {}", keys.collect::<Vec<_>>().join(", "))
         }
-        SpecError::UnknownSystem => {
+        SpecError::UnknownOption { .. } => String::new(),
+        SpecError::UnknownSystem { .. } if error.part(text).is_empty() => {
+            "write names with a comma between them, as in bs,lbs-31".to_string()
+        }
+        SpecError::UnknownSystem { .. } => {
             let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-            let list = format!("the systems are {}", names.join(", "));
-            match nearest(name, &names) {
-                _ if name.is_empty() => {
-                    "write names with a comma between them, as in bs,lbs-31".to_string()
-                }
-                Some(near) => format!("did you mean `{near}`? {list}"),
-                None => list,
-            }
+            format!("the systems are {}", names.join(", "))
         }
         SpecError::BadValue { key, needs } => match near_value(text, key, needs) {
             Some(near) => format!("did you mean `{key}={near}`?"),
@@ -146,12 +138,12 @@ fn near_value<'n>(text: &str, key: &str, needs: &'n str) -> Option<&'n str> {
     let mut options = text.split('+').filter_map(|option| option.split_once('='));
     let (_, given) = options.find(|option| option.0 == key)?;
     let names: Vec<&str> = needs.split('`').skip(1).step_by(2).collect();
-    nearest(given, &names).filter(|near| *near != given)
+    nearest(given, names).filter(|near| *near != given)
 }
 
 /// Describes an unknown name, with the nearest known one. `what` is a noun whose plural ends in `s`.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    let hint = match nearest(name, known) {
+    let hint = match nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the {what}s are {}", known.join(", ")),
     };
@@ -167,26 +159,6 @@ pub fn all_known(what: &str, names: &[String], known: &[&str]) -> Result<(), Str
         None => Ok(()),
         Some(name) => Err(unknown(what, name, known)),
     }
-}
-
-/// Returns the name that is most similar to `text`, if any is similar.
-pub fn nearest<'n>(text: &str, names: &[&'n str]) -> Option<&'n str> {
-    let text = text.to_lowercase();
-    let letters =
-        |name: &str| -> String { name.chars().filter(char::is_ascii_alphanumeric).collect() };
-    // Among equally similar names, prefer the one that differs in hyphens only.
-    let near = |name: &str| {
-        (
-            strsim::levenshtein(&text, name),
-            letters(name) != letters(&text),
-        )
-    };
-    let nearest = names
-        .iter()
-        .map(|name| (near(name), *name))
-        .min_by_key(|found| found.0)?;
-    let ((distance, _), name) = nearest;
-    (distance <= 1 + text.len() / 3).then_some(name)
 }
 
 #[cfg(test)]

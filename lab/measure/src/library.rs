@@ -103,7 +103,7 @@ fn locate_in(name: &str, folder: Option<&Path>) -> Result<Place, Error> {
         return Ok(Place::Program(own));
     }
     let known = BUNDLED.map(|own| own.trace.name);
-    let hint = match nearest(name, &known) {
+    let hint = match nearest(name, known) {
         Some(near) => format!("did you mean `{near}`? "),
         None => String::new(),
     };

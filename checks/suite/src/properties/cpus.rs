@@ -51,6 +51,7 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
                 let mut out = [Pfn(0); 4];
                 let given = system.allocate_bulk(cpu, request, &mut out);
                 assert_eq!(given, Err(refused));
+                assert_eq!(system.allocate_bulk(cpu, request, &mut []), Ok(0));
                 for unknown in [UNKNOWN, CpuId(u16::MAX)] {
                     assert_eq!(system.allocate_nested(unknown, request), Err(refused));
                 }
@@ -64,6 +65,7 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
                 };
                 assert_eq!(system.free_bulk(cpu, &[release, release]), Err(bulk));
                 assert_eq!(system.free_nested(UNKNOWN, release), Err(refused));
+                assert_eq!(system.free_bulk(cpu, &[]), Ok(()));
             }
             let refused_range = Err(RegionError::NoSuchCpu);
             let hole = FrameRange::new(4096 + 512, 8);

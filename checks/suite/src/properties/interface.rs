@@ -228,6 +228,19 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
                 system.add(cpu, range).unwrap();
             }
             is_as_new(system, cpu, &ranges);
+            // The span begins at a multiple of the largest block, and ends where the reach does.
+            let span = system.span();
+            let (first, end) = (span.base(), span.base() + u64::from(span.frames()));
+            assert_eq!((first, end), (4096, 9100));
+            for outside in [first - 1, end] {
+                let refused = system.add(cpu, FrameRange::new(outside, 1));
+                assert_eq!(refused, Err(RegionError::OutsideSpan));
+            }
+            for inside in [first, end - 1] {
+                system.add(cpu, FrameRange::new(inside, 1)).unwrap();
+                system.remove(cpu, FrameRange::new(inside, 1)).unwrap();
+            }
+            is_as_new(system, cpu, &ranges);
             let shadow = Shadow::new(system.span().frames());
             let mut held = Vec::new();
             while let Ok(frame) = system.allocate(cpu, Request::FRAME) {
@@ -287,7 +300,16 @@ pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
             } else {
                 system.free_bulk(cpu, &releases).unwrap();
             }
-            assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut []), Ok(0));
+            // Nothing is asked for, so nothing is wrong with the size.
+            let too_large = Request::frames(system.max_order().frames() + 1);
+            let too_high = Request::order(everybuddy::Order::LIMIT);
+            for request in [Request::FRAME, Request::frames(0), too_large, too_high] {
+                assert_eq!(system.allocate_bulk(cpu, request, &mut []), Ok(0));
+            }
+            assert_eq!(system.free_bulk(cpu, &[]), Ok(()));
+            let refused = system.allocate_bulk(cpu, too_large, &mut out);
+            let largest = system.max_order();
+            assert_eq!(refused, Err(AllocateError::TooLarge { largest }));
 
             let given = system
                 .allocate_bulk(cpu, Request::frames(3), &mut out)

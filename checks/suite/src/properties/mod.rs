@@ -13,7 +13,8 @@ pub use interface::{
 };
 
 pub use places::{
-    free_blocks_are_visited, given_frames_are_allocated, many_frames_come_in_few_runs,
+    free_blocks_are_visited, given_frames_are_allocated,
+    hasty_requests_are_exhausted_only_without_free_frames, many_frames_come_in_few_runs,
     places_are_kept,
 };
 

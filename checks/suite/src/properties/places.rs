@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use everybuddy::{
-    AllocateError, Block, Colours, CpuToken, FrameAllocator, FrameRange, Node, Order, Pfn, Place,
-    Platform, Reason, RegionError, Release, Request, Run, Setup, SystemSpec, Visit,
+    AllocateError, Block, Colours, CpuToken, Flags, FrameAllocator, FrameRange, Node, Order, Pfn,
+    Place, Platform, Reason, RegionError, Release, Request, Run, Setup, SystemSpec, Visit,
 };
 
 use spin::Mutex;
@@ -184,6 +184,112 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
             let refused = system.allocate_in(cpu, too_many, &places[1]);
             assert_eq!(refused, Err(AllocateError::TooLarge { largest }));
         });
+    });
+}
+
+/// Frames that a test holds, and the model of all others.
+struct Holder {
+    model: Model,
+    held: Vec<(Pfn, u32)>,
+    random: Random,
+}
+
+impl Holder {
+    /// Asks for frames, which may not wait, and compares a refusal with the model.
+    fn ask<P: Platform>(
+        &mut self,
+        system: &dyn FrameAllocator<P>,
+        cpu: &mut P::Cpu,
+        place: &Place,
+    ) {
+        let frames = [1, 1, 2, 3, 4, 8][self.random.below(6) as usize];
+        let request = Request::frames(frames).with_flags(Flags::NO_WAIT);
+        let answer = match *place == Place::ANYWHERE {
+            true => system.allocate(cpu, request),
+            false => system.allocate_in(cpu, request, place),
+        };
+        match answer {
+            Ok(start) => {
+                assert!(place.holds(system.span().physical(start), frames));
+                self.model.take(start, frames);
+                self.held.push((start, frames));
+            }
+            Err(AllocateError::Busy) => {}
+            Err(error) => {
+                assert_eq!(error, AllocateError::Exhausted);
+                let can_serve = self.model.can_serve_in(system.span(), frames, place);
+                assert!(!can_serve, "{frames} frames are free in {place:?}");
+            }
+        }
+    }
+
+    /// Frees a part of what is held.
+    fn free<P: Platform>(&mut self, system: &dyn FrameAllocator<P>, cpu: &mut P::Cpu) {
+        if self.held.is_empty() {
+            return;
+        }
+        let index = self.random.below(self.held.len() as u64) as usize;
+        let (start, frames) = self.held.swap_remove(index);
+        let freed = 1 + self.random.below(frames.into()) as u32;
+        let release = Release::frames(start, freed);
+        system.free(cpu, release).unwrap();
+        self.model.give(start, freed);
+        if freed < frames {
+            self.held.push((Pfn(start.0 + freed), frames - freed));
+        }
+    }
+}
+
+/// A request that must not wait is refused as exhausted only if no frames were free that suit it, in lists and queues
+/// neither. Lists of another CPU, which neither calls nor parks, hold some.
+pub fn hasty_requests_are_exhausted_only_without_free_frames<P: Platform, H: Host<P>>(
+    host: &H,
+    spec: &SystemSpec,
+) {
+    const RANGES: &[FrameRange] = &[FrameRange::new(0x802, 100), FrameRange::new(0x880, 30)];
+    let places = [
+        Place::ANYWHERE,
+        Place::ANYWHERE.below(0x818),
+        Place::ANYWHERE.below(0x840).aligned(order(3)),
+        Place::ANYWHERE.coloured(Colours::new(0b1100, 1 << 2).unwrap()),
+    ];
+    host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
+        let holder = Mutex::new(Holder {
+            model: Model::new(system.span(), RANGES),
+            held: Vec::new(),
+            random: Random(11),
+        });
+        for round in 0..6 {
+            host.run(2, |cpu| {
+                if cpu.id().0 == 1 {
+                    let mut holder = holder.lock();
+                    (0..40).for_each(|_| holder.ask(system, cpu, &Place::ANYWHERE));
+                    (0..30).for_each(|_| holder.free(system, cpu));
+                }
+            });
+            host.run(1, |cpu| {
+                let mut holder = holder.lock();
+                for step in 0..120 {
+                    let place = &places[holder.random.below(4) as usize];
+                    // Memory fills up and empties, by turns.
+                    let fill = if (step / 30 + round) % 2 == 0 { 75 } else { 35 };
+                    match holder.random.chance(fill) {
+                        true => holder.ask(system, cpu, place),
+                        false => holder.free(system, cpu),
+                    }
+                }
+            });
+        }
+        host.run(2, |cpu| {
+            if cpu.id().0 == 1 {
+                let mut holder = holder.lock();
+                for (start, frames) in holder.held.drain(..) {
+                    system.free(cpu, Release::frames(start, frames)).unwrap();
+                }
+            }
+            system.park(cpu);
+        });
+        host.run(1, |cpu| is_as_new(system, cpu, RANGES));
     });
 }
 

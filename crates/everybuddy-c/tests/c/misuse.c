@@ -69,7 +69,7 @@ static void setups(void)
     }
     const eb_range swapped[] = {MEMORY[1], MEMORY[0]}, wide[] = {{0, 1}, {(uint64_t)1 << 40, 1}};
     refuse_setup(EB_ERROR_UNORDERED_RANGES, eb_setup_new(swapped, 2, 1), 1, "range 1");
-    refuse_setup(EB_ERROR_SPAN_TOO_LARGE, eb_setup_new(wide, 2, 1), 0, "more frames");
+    refuse_setup(EB_ERROR_SPAN_TOO_LARGE, eb_setup_new(wide, 2, 1), 0, "spans at most");
     setup = two_cpus(NULL);
     setup.reach.start = 0x100;
     setup.reach.frames = 0x1000;

@@ -11,7 +11,7 @@
 //! as long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
 //! release: a group of releases that cannot be freed together is freed one by one.
 
-use crate::api::FrameAllocator;
+use crate::api::{FrameAllocator, one_by_one};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BulkFreeError};
 use crate::frame::{Order, Pfn};
@@ -35,7 +35,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
-            return Err(AllocateError::NoSuchCpu);
+            return one_by_one(out, 0, || Err(AllocateError::NoSuchCpu));
         };
         let wanted = Wanted {
             frames: 1,
@@ -86,7 +86,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
-            return Err(AllocateError::NoSuchCpu);
+            return one_by_one(out, 0, || Err(AllocateError::NoSuchCpu));
         };
         let wanted = Wanted {
             frames: order.frames(),

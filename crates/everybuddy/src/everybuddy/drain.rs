@@ -20,14 +20,11 @@
 //! 3. CPUs that ask do not wait in a circle: each acknowledges its own epoch, and owns no tree, before it waits.
 
 use crate::percpu::access::{CpuState, EPOCHS};
-use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, WaitLimit};
 
 use super::OwnedTrees;
 use super::local::{CLOSED, Local};
 use super::refused::Refused;
-
-/// How often a CPU polls for all others together, or for a tree, before it fails as busy.
-pub(super) const MAX_POLLS: u32 = 1 << 16;
 
 /// The words that all CPUs read in slow operations, and that CPUs write that ask.
 #[repr(C, align(64))]
@@ -169,11 +166,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 self.exclude(index, other);
             }
         }
-        let (mut polls, mut all_drained) = (0, true);
+        let (mut polls, mut limit, mut all_drained) = (0, WaitLimit::<P>::new(), true);
         for (index, other) in others() {
             let mut attempt = 0;
             while let Err(seen) = self.keeps_none(other, epoch) {
-                if polls == MAX_POLLS {
+                if limit.is_over(polls, P::MAX_POLLS) {
                     all_drained = false;
                     break;
                 }

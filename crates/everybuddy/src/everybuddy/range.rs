@@ -19,7 +19,6 @@ use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::region::FrameRange;
 
 use super::OwnedTrees;
-use super::drain::MAX_POLLS;
 use super::local::Local;
 use super::tree::Part;
 use super::word::Kind;
@@ -120,7 +119,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return Err(RegionError::Busy);
         }
         self.with_all_drained(local, |all_drained| {
-            match (all_drained || ask == Ask::IfOwned) && claim(MAX_POLLS) {
+            match (all_drained || ask == Ask::IfOwned) && claim(P::MAX_POLLS) {
                 true => finish(),
                 false => Err(RegionError::Busy),
             }

@@ -31,7 +31,6 @@ use crate::probe::{Event, Probe};
 use crate::request::Flags;
 
 use super::OwnedTrees;
-use super::drain::MAX_POLLS;
 use super::foreign::Found;
 use super::local::{Local, NESTED, Scope};
 use super::tree::{Part, WORD_ORDER};
@@ -256,7 +255,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let has_nested_free = self.has_nested_free();
         let trees = &self.shared.trees;
         let last = trees.count().saturating_sub(1);
-        if !self.shared.claim_all(local.id, 0, last, MAX_POLLS) {
+        if !self.shared.claim_all(local.id, 0, last, P::MAX_POLLS) {
             return Err(AllocateError::Busy);
         }
         let take = |tree| {

@@ -69,6 +69,9 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         request: Request,
         out: &mut [Pfn],
     ) -> Result<usize, AllocateError> {
+        if out.is_empty() {
+            return Ok(0);
+        }
         if cpu.id().0 >= self.cpus {
             return Err(AllocateError::NoSuchCpu);
         }

@@ -59,7 +59,7 @@ use crate::error::{AllocateError, BuildError, FreeError};
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{RawLock, Section, SpinLock};
-use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, WaitLimit};
 use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
@@ -169,9 +169,6 @@ pub(crate) struct DrainRequests<P: Platform> {
     count: P::AtomicU32,
     epoch: P::AtomicU32,
 }
-
-/// How often a requester polls for an acknowledgement before it fails as busy.
-const MAX_POLLS: u32 = 1 << 16;
 
 /// One list per CPU.
 pub struct Buffered<'a, P: Platform, L, A> {
@@ -325,7 +322,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         }
         let cpu_state = &slot.remote.cpu_state;
         let mut requested = false;
-        for attempt in 0..MAX_POLLS {
+        let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
+        while !limit.is_over(attempt, P::MAX_POLLS) {
             // Acquire: pairs with the release in `acknowledge`.
             let seen = CpuState(cpu_state.load(Ordering::Acquire));
             if seen.acknowledged(epoch) {
@@ -352,6 +350,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                     }
                 }
             }
+            attempt += 1;
         }
         false
     }

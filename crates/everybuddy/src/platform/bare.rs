@@ -87,4 +87,9 @@ unsafe impl<C: CpuToken + 'static, W: Waiting> Platform for Bare<C, W> {
 
     #[inline(always)]
     fn wake(_: &NativeAtomicU32) {}
+
+    #[inline(always)]
+    fn now() -> Option<u64> {
+        W::now()
+    }
 }

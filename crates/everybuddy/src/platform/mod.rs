@@ -19,6 +19,9 @@
 
 mod bare;
 pub(crate) mod native;
+mod wait_limit;
+
+pub(crate) use wait_limit::WaitLimit;
 
 pub use bare::Bare;
 pub use native::{
@@ -176,6 +179,16 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// [zeroed memory](crate::Memory::zeroed) does not write them then.
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = false;
 
+    /// How often a CPU polls for another one before it gives up: its request fails as busy. A request that asks several
+    /// CPUs may wait so often for each of them. A platform with a [clock](Self::now) also bounds the time.
+    ///
+    /// CPUs wait for locks, and for domains of Spring Buddy, without a bound.
+    const MAX_POLLS: u32 = 1 << 16;
+
+    /// How many nanoseconds a CPU waits for another one, after 64 polls, where the platform has a [clock](Self::now).
+    /// What one poll takes depends on the machine's load if waiting gives the processor away.
+    const MAX_WAIT: u64 = 1_000_000_000;
+
     /// How often a request polls for a service that takes it before it serves itself. A request that was taken polls
     /// twice as often for the answer, and is then refused. Small under model checkers, which otherwise never see a
     /// request that leaves.
@@ -205,6 +218,14 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 
     /// Wakes all CPUs that wait for `word`. Called after the word was changed. Natively nothing.
     fn wake(word: &Self::AtomicU32);
+
+    /// Returns the time in nanoseconds, from any moment on, or `None` without a clock.
+    ///
+    /// Only a CPU that has already waited for another one for some time reads it, at every further poll.
+    #[inline(always)]
+    fn now() -> Option<u64> {
+        None
+    }
 
     /// Charges `instructions` that touch no memory. Natively nothing.
     #[inline(always)]

@@ -133,6 +133,13 @@ atomic_word!(
 pub trait Waiting: Send + Sync + 'static {
     /// Waits a moment; `attempt` counts the calls of one wait from zero.
     fn pause(attempt: u32);
+
+    /// Returns the time in nanoseconds, from any moment on, or `None` without a clock: see
+    /// [`Platform::now`](super::Platform::now).
+    #[inline(always)]
+    fn now() -> Option<u64> {
+        None
+    }
 }
 
 /// Waits by spinning: what a kernel does with preemption disabled.
@@ -157,14 +164,19 @@ pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W>;
 
 /// The real machine under an operating system: waits by `W`, counts with `B`.
 ///
-/// `everybuddy` itself is `no_std` and can't yield; the host brings its own [`Waiting`]:
+/// `everybuddy` itself is `no_std`, can't yield and has no clock; the host brings its own [`Waiting`]:
 ///
 /// ```
 /// use everybuddy::platform::{Hosted, Spin, Waiting};
+/// use std::{sync::LazyLock, time::Instant};
 /// struct Yield;
 /// impl Waiting for Yield {
 ///     fn pause(attempt: u32) {
 ///         if attempt < 32 { Spin::pause(attempt) } else { std::thread::yield_now() }
+///     }
+///     fn now() -> Option<u64> {
+///         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+///         u64::try_from(START.elapsed().as_nanos()).ok()
 ///     }
 /// }
 /// type Machine = Hosted<Yield>;

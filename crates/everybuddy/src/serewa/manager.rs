@@ -39,14 +39,11 @@ use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::lock::Guard;
-use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, WaitLimit};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::Structure;
 use crate::zone::{Caller, ZoneLayer, range};
-
-/// How often a request polls for an area that could serve it.
-const MAX_POLLS: u32 = 1 << 16;
 
 impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     /// Notifies waiting threads that an area was filed.
@@ -186,8 +183,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         order: Order,
         frames: u32,
     ) -> Result<Frame, AllocateError> {
-        let mut attempt = 0;
-        while attempt < MAX_POLLS {
+        let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
+        while !limit.is_over(attempt, P::MAX_POLLS) {
             // Acquire: pairs with the release in `notify_done`.
             let seen = self.done.load(Ordering::Acquire);
             let guard = Guard::lock(self.lock, caller.probe);
@@ -298,7 +295,9 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         caller: &mut Caller<'_, P>,
         work: impl Fn(&mut P::Probe) -> Result<T, RegionError>,
     ) -> Result<T, RegionError> {
-        for _ in 0..MAX_POLLS {
+        let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
+        while !limit.is_over(attempt, P::MAX_POLLS) {
+            attempt += 1;
             let finished = self.finish(caller.probe);
             let guard = Guard::lock(self.lock, caller.probe);
             // A part of the run may have passed through a queue just now.
@@ -346,8 +345,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
 
     /// Processes everything that waits. Returns `false` if another thread processes an area for too long.
     fn finish(&self, probe: &mut P::Probe) -> bool {
-        let mut attempt = 0;
-        while attempt < MAX_POLLS {
+        let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
+        while !limit.is_over(attempt, P::MAX_POLLS) {
             // Acquire: pairs with the release in `notify_done`.
             let seen = self.done.load(Ordering::Acquire);
             if self.dividing_step(probe) || self.linking_step(probe) {

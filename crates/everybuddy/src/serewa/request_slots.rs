@@ -20,7 +20,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
-use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell, WaitLimit};
 
 /// The states of a slot.
 const IDLE: u32 = 0;
@@ -121,14 +121,14 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
         // Release: pairs with the acquire in `serve`: the manager sees the request.
         state.store(POSTED, Ordering::Release);
         P::wake(state);
-        let mut attempt = 0;
+        let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
         loop {
             // Acquire: pairs with the release in `serve`: the answer is seen.
             let seen = state.load(Ordering::Acquire);
             if seen == ANSWERED {
                 break;
             }
-            if attempt >= P::SERVICE_POLLS && seen == POSTED {
+            if seen == POSTED && limit.is_over(attempt, P::SERVICE_POLLS) {
                 let back =
                     state.compare_exchange(POSTED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
                 if back.is_ok() {
@@ -138,7 +138,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
                 continue;
             }
             // The manager that processes the request has stopped or sleeps for long.
-            if attempt >= 2 * P::SERVICE_POLLS && seen == TAKEN {
+            if seen == TAKEN && limit.is_over(attempt, 2 * P::SERVICE_POLLS) {
                 // Release: pairs with the acquire of the manager's exchange. If the exchange fails, the answer is here.
                 let left =
                     state.compare_exchange(TAKEN, LEFT, Ordering::Release, Ordering::Relaxed);

@@ -41,6 +41,7 @@ pub(crate) use mobility_lists::MobilityLists;
 pub(crate) use tests::with_structure;
 pub use tree::Trees;
 
+use crate::frame_table::MAX_TREE_FRAMES;
 pub use crate::frame_table::{Frame, FrameTable, Record, Tag};
 pub use levels::{LEVELS, Level};
 
@@ -130,9 +131,6 @@ impl<'a, P: Platform> Place<'a, P> {
 pub trait Structure<P: Platform>: Send + Sync {
     /// Whether it stores each frame separately, so that a free block is a group of frames that are all free.
     const INDIVIDUAL: bool;
-
-    /// The maximum number of frames of a zone that it can store blocks of. It does not detect that there are more.
-    const MAX_FRAMES: u64 = Tag::FIRST as u64;
 
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;
@@ -228,6 +226,16 @@ pub enum StructureKind {
     Words,
     /// Two bits per frame, and masks for each tree: `everybuddy`.
     Planes,
+}
+
+impl StructureKind {
+    /// Returns the maximum number of frames of a span whose blocks it stores. It does not detect that there are more.
+    pub const fn max_frames(self) -> u32 {
+        match self {
+            Self::Trees => MAX_TREE_FRAMES,
+            _ => Tag::FIRST,
+        }
+    }
 }
 
 /// A structure that orders its blocks by address.

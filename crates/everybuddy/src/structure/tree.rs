@@ -18,7 +18,7 @@
 //! # Design decisions
 //!
 //! A node is the record of a block's head: the left child in its first word, where a list has the next block, and the
-//! right child and the lean in the second. A zone therefore has at most [`MAX_TREE_FRAMES`] frames. The bits are
+//! right child and the lean in the second. A zone therefore has at most `MAX_TREE_FRAMES` frames. The bits are
 //! those of [`free_list`](super::free_list), and `contains` reads them in both: the structures differ only in the
 //! queue and the tree.
 //!
@@ -33,12 +33,12 @@ use super::bits::LevelBits;
 use super::levels::{LEVELS, Level, level_of};
 use super::{Ordered, Place, Placed, Structure, StructureKind};
 use crate::frame::{Order, Pfn};
-use crate::frame_table::{Frame, FrameTable, MAX_TREE_FRAMES, Side};
+use crate::frame_table::{Frame, FrameTable, Side};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
 
 /// The maximum number of levels of a tree. An AVL tree of h levels has at least F(h + 2) - 1 nodes, where F are the
-/// Fibonacci numbers; for h = 43 that is 1,134,903,169, more than [`MAX_TREE_FRAMES`].
+/// Fibonacci numbers; for h = 43 that is 1,134,903,169, more than `MAX_TREE_FRAMES`.
 const DEEPEST: usize = 42;
 
 /// Room for [`DEEPEST`] nodes, rounded up to a power of two, so that a masked depth needs no bounds check.
@@ -343,7 +343,6 @@ impl<'a, P: Platform> Placed<'a, P> for Trees<'a, P> {
 
 impl<P: Platform> Structure<P> for Trees<'_, P> {
     const INDIVIDUAL: bool = false;
-    const MAX_FRAMES: u64 = MAX_TREE_FRAMES;
 
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {

@@ -101,7 +101,7 @@ impl<'m, 's> Builder<'m, 's> {
                 .differs_by(&C::COMPOSITION, spec.row());
             return Err(BuildError::BadOption(key));
         }
-        let span = setup.span(parameters.max_order)?;
+        let span = parameters.span(setup)?;
         let arena = Arena::new(memory);
         let bytes = C::plan(&parameters, span, setup.cpus).bytes()?;
         if bytes > arena.length() {
@@ -161,26 +161,33 @@ impl<'m, 's> Builder<'m, 's> {
         Ok(FrameTable::new(records))
     }
 
-    /// Refuses a span of more frames than the structure can keep.
-    fn limit(&self, frames: u64) -> Result<(), BuildError> {
-        if u64::from(self.span.frames()) > frames {
-            return Err(BuildError::SpanTooLarge);
-        }
-        Ok(())
-    }
-
     /// Passes every range to `seed`.
     fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
         for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
-            let relative = self.span.relative(*range);
-            let (start, frames) = relative.map_err(|_| BuildError::SpanTooLarge)?;
-            seed(start, frames);
+            // The span covers all ranges.
+            if let Ok((start, frames)) = self.span.relative(*range) {
+                seed(start, frames);
+            }
         }
         Ok(())
     }
 }
 
 impl Parameters {
+    /// Returns the span of a machine. Refuses one of more frames than the structure can keep.
+    pub(super) fn span(&self, setup: &Setup<'_>) -> Result<Span, BuildError> {
+        let span = setup.span(self.max_order)?;
+        let most = self.composition.structure.max_frames();
+        match span.frames() <= most {
+            true => Ok(span),
+            false => Err(BuildError::SpanTooLarge {
+                first: span.base(),
+                last: span.base() + u64::from(span.frames() - 1),
+                most,
+            }),
+        }
+    }
+
     /// Returns the locks, lists and bits of the zone layer.
     fn shape(&self, span: Span) -> ZoneGeometry {
         ZoneGeometry {
@@ -278,7 +285,6 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let shape = builder.parameters.shape(builder.span);
         let part = shape.make(&mut builder.arena, table)?;
@@ -310,7 +316,6 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let Parameters {
             max_order,
@@ -349,7 +354,6 @@ where
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        builder.limit(S::MAX_FRAMES)?;
         let table = builder.table()?;
         let parameters = builder.parameters;
         let arena = &mut builder.arena;
@@ -503,9 +507,7 @@ impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SerewaTrees, TreeBuddy};
     use super::*;
-    use crate::frame_table::MAX_TREE_FRAMES;
     use crate::platform::Native;
     use crate::region::FrameRange;
 
@@ -532,32 +534,6 @@ mod tests {
                 let too_large = Err(BuildError::MetadataTooLarge);
                 assert_eq!(bytes(text, cpus), too_large, "{text}: {cpus} CPUs");
             }
-        }
-    }
-
-    #[test]
-    fn a_span_beyond_what_trees_can_link_is_refused() {
-        fn refused<C: Compose<'static, Native>>(text: &str, frames: u64) -> Option<BuildError> {
-            let ranges = [FrameRange::new(0, frames)];
-            let setup = &Setup::new(&ranges, 1);
-            let spec: SystemSpec = text.parse().unwrap();
-            let parameters = spec.parameters(setup).unwrap();
-            let mut builder = Builder {
-                arena: Arena::new(Memory::new(&mut [])),
-                setup,
-                span: setup.span(parameters.max_order).unwrap(),
-                parameters,
-                bytes: 0,
-            };
-            C::make(&mut builder).err()
-        }
-        let most = MAX_TREE_FRAMES;
-        let too_large = Some(BuildError::SpanTooLarge);
-        for (frames, is_refused) in [(most, false), (most + 1, true)] {
-            let serewa = refused::<SerewaTrees<'_, Native>>("serewa", frames);
-            assert_eq!(serewa == too_large, is_refused, "{serewa:?}");
-            let buddy = refused::<TreeBuddy<'_, Native>>("serewa+separate=off", frames);
-            assert_eq!(buddy == too_large, is_refused, "{buddy:?}");
         }
     }
 }

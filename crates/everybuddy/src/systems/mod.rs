@@ -28,6 +28,7 @@ mod llfree;
 mod magazines;
 mod mobility;
 mod nbbs;
+mod nearest;
 mod numbers;
 mod options;
 mod parameters;
@@ -49,6 +50,7 @@ pub use llfree::*;
 pub use magazines::*;
 pub use mobility::*;
 pub use nbbs::*;
+pub use nearest::nearest;
 pub use numbers::*;
 pub use options::*;
 pub use parameters::{Composition, Parameters};
@@ -302,7 +304,7 @@ impl<'m, P: Platform> OnComposition<'m, P> for BytesOf<'_> {
     type Output = usize;
 
     fn on<C: Compose<'m, P>>(self) -> Result<usize, BuildError> {
-        let span = self.setup.span(self.parameters.max_order)?;
+        let span = self.parameters.span(self.setup)?;
         C::plan(self.parameters, span, self.setup.cpus).bytes()
     }
 }

@@ -104,6 +104,9 @@ pub struct Parameters {
     pub tree: Option<u32>,
 }
 
+/// The largest number of CPUs: records have 16 bits for a CPU, and the largest number means none.
+const MAX_CPUS: u16 = u16::MAX - 1;
+
 /// Frames of a space by default: 4 MiB, as in \[iBuddy\].
 const SPACE: u32 = 1 << 10;
 
@@ -113,12 +116,16 @@ impl SystemSpec {
     /// # Errors
     /// [`BuildError::BadCpuCount`], or [`BuildError::Contradiction`] where two options contradict each other.
     pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
-        if setup.cpus == 0 || setup.cpus == u16::MAX {
-            return Err(BuildError::BadCpuCount);
-        }
         let given = &self.options;
         let options = given.or(&self.row.preset);
         let list = options.list.unwrap_or_default();
+        let most = match list {
+            ListKind::Magazines => MagazineOptions::MAX_CPUS,
+            _ => MAX_CPUS,
+        };
+        if !(1..=most).contains(&setup.cpus) {
+            return Err(BuildError::BadCpuCount { most });
+        }
         let zone = zone(&options)?;
         let structure = options.structure.unwrap_or_default();
         let max_order = options.order.unwrap_or(Order::TEN);
@@ -153,9 +160,6 @@ impl SystemSpec {
                 "division",
                 "`off` with separate=off: each free would undo the division",
             );
-        }
-        if list == ListKind::Magazines && setup.cpus > MagazineOptions::MAX_CPUS {
-            return Err(BuildError::BadCpuCount);
         }
         let mut parameters = Parameters {
             composition,

@@ -23,7 +23,10 @@ pub struct Setup<'r> {
 impl<'r> Setup<'r> {
     /// Describes a machine: its memory, as ascending ranges of physical frames, and its CPUs.
     ///
-    /// `cpus` counts all CPUs that may ever exist. One that goes offline is
+    /// From the first to the last frame there are at most [`Span::LARGEST`] frames, 16 TiB of 4 KiB frames, holes
+    /// included.
+    ///
+    /// `cpus` counts all CPUs that may ever exist: at most 65,534, and 16,383 for `magazines`. One that goes offline is
     /// [parked](crate::FrameAllocator::park); a call by a CPU beyond that count is refused as
     /// [`NoSuchCpu`](crate::AllocateError::NoSuchCpu).
     pub const fn new(ranges: &'r [FrameRange], cpus: u16) -> Self {
@@ -35,7 +38,8 @@ impl<'r> Setup<'r> {
         }
     }
 
-    /// Makes room for memory that is added later: everything within `reach`. Metadata grows with it.
+    /// Makes room for memory that is added later: everything within `reach`. Metadata grows with it. The span begins at
+    /// a multiple of the largest block, so what lies between that and the reach can be added as well.
     ///
     /// With a reach, the memory map may be empty: all memory is added later, and what a system derives from the size of
     /// memory is derived from that of the reach.

@@ -10,8 +10,9 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::ROWS;
+use super::nearest::nearest;
 use super::numbers::Ratio;
-use super::options::{OptionRow, Options};
+use super::options::{OPTIONS, OptionRow, Options};
 use super::row::Row;
 use super::values::{ListKind, ZoneKind};
 use crate::error::BuildError;
@@ -20,11 +21,16 @@ use crate::error::BuildError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// No system has this name.
-    UnknownSystem,
+    UnknownSystem {
+        /// The name of a system that is similar.
+        nearest: Option<&'static str>,
+    },
     /// There is no such option.
     UnknownOption {
         /// Which part of the text it is, split at each `+`: the name is part 0.
         part: usize,
+        /// The key of an option that is similar.
+        nearest: Option<&'static str>,
     },
     /// The system does not take this option.
     NotTaken {
@@ -57,8 +63,8 @@ impl SpecError {
     pub fn part<'t>(&self, text: &'t str) -> &'t str {
         let mut parts = text.split('+');
         let part = match self {
-            Self::UnknownSystem => parts.next(),
-            Self::UnknownOption { part } | Self::Malformed { part } => parts.nth(*part),
+            Self::UnknownSystem { .. } => parts.next(),
+            Self::UnknownOption { part, .. } | Self::Malformed { part } => parts.nth(*part),
             Self::NotTaken { key, .. } | Self::BadValue { key, .. } | Self::Repeated { key } => {
                 let is_it = |part: &&str| part.split('=').next() == Some(key);
                 parts.skip(1).filter(is_it).last()
@@ -72,8 +78,14 @@ impl SpecError {
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownSystem => write!(f, "no system has this name"),
-            Self::UnknownOption { .. } => write!(f, "there is no such option"),
+            Self::UnknownSystem { nearest } => {
+                write!(f, "no system has this name")?;
+                suggest(f, *nearest)
+            }
+            Self::UnknownOption { nearest, .. } => {
+                write!(f, "there is no such option")?;
+                suggest(f, *nearest)
+            }
             Self::NotTaken { key, system } => {
                 write!(f, "`{system}` does not take `{key}`; it takes")?;
                 let mut rows = ROWS.iter().filter(|row| row.name == *system);
@@ -93,6 +105,22 @@ impl fmt::Display for SpecError {
 }
 
 impl core::error::Error for SpecError {}
+
+fn suggest(f: &mut fmt::Formatter<'_>, nearest: Option<&str>) -> fmt::Result {
+    match nearest {
+        Some(name) => write!(f, "; did you mean `{name}`?"),
+        None => Ok(()),
+    }
+}
+
+/// Returns the key that an unknown one was meant to be. No system takes some options, which are not suggested.
+fn nearest_option(key: &str) -> Option<&'static str> {
+    let keys = OPTIONS.iter().map(|option| option.key);
+    nearest(
+        key,
+        keys.filter(|key| ROWS.iter().any(|row| row.takes(key))),
+    )
+}
 
 /// A system by name, with options.
 ///
@@ -213,14 +241,19 @@ impl FromStr for SystemSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let mut parts = text.split('+');
         let name = parts.next().unwrap_or_default();
-        let row = ROWS
-            .iter()
-            .find(|row| row.name == name)
-            .ok_or(SpecError::UnknownSystem)?;
+        let row =
+            ROWS.iter()
+                .find(|row| row.name == name)
+                .ok_or_else(|| SpecError::UnknownSystem {
+                    nearest: nearest(name, ROWS.iter().map(|row| row.name)),
+                })?;
         let mut options = Options::NONE;
         for (text, part) in parts.zip(1..) {
             let (key, value) = text.split_once('=').ok_or(SpecError::Malformed { part })?;
-            let option = OptionRow::of(key).ok_or(SpecError::UnknownOption { part })?;
+            let option = OptionRow::of(key).ok_or_else(|| SpecError::UnknownOption {
+                part,
+                nearest: nearest_option(key),
+            })?;
             let (key, system) = (option.key, row.name);
             if !option.applies(row) {
                 return Err(SpecError::NotTaken { key, system });
@@ -284,14 +317,36 @@ mod tests {
             assert_eq!(text.parse::<SystemSpec>().unwrap().to_string(), text);
         }
         for (text, error) in [
-            ("", SpecError::UnknownSystem),
-            ("BS", SpecError::UnknownSystem),
+            ("", SpecError::UnknownSystem { nearest: None }),
+            (
+                "BS",
+                SpecError::UnknownSystem {
+                    nearest: Some("bs"),
+                },
+            ),
+            (
+                "everybudy+order=3",
+                SpecError::UnknownSystem {
+                    nearest: Some("everybuddy"),
+                },
+            ),
+            ("jemalloc", SpecError::UnknownSystem { nearest: None }),
+            (
+                "lbs-31+bacth=3",
+                SpecError::UnknownOption {
+                    part: 1,
+                    nearest: Some("batch"),
+                },
+            ),
             ("bs+", SpecError::Malformed { part: 1 }),
             ("watermark+debt=on", not_taken("watermark", "debt")),
             ("bs+batch=3", not_taken("bs", "batch")),
             (
                 "lbs-31+batch=7+colour=red",
-                SpecError::UnknownOption { part: 2 },
+                SpecError::UnknownOption {
+                    part: 2,
+                    nearest: None,
+                },
             ),
             (
                 "lbs-31+batch=7+batch=8",
@@ -336,6 +391,24 @@ mod tests {
                 matches!(error, SpecError::BadValue { .. }),
                 "{text}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn an_error_suggests_what_was_meant() {
+        let message = |text: &str| text.parse::<SystemSpec>().unwrap_err().to_string();
+        for (text, error) in [
+            (
+                "everybudy",
+                "no system has this name; did you mean `everybuddy`?",
+            ),
+            ("jemalloc", "no system has this name"),
+            (
+                "bs+ordr=3",
+                "there is no such option; did you mean `order`?",
+            ),
+        ] {
+            assert_eq!(message(text), error);
         }
     }
 

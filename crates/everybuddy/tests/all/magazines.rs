@@ -191,7 +191,10 @@ fn more_cpus_than_records_can_name_magazines_are_refused() {
             .map(|own| own.batch())
     };
     assert_eq!(parameters(16_383), Ok(Some(31)));
-    assert_eq!(parameters(16_384), Err(BuildError::BadCpuCount));
+    assert_eq!(
+        parameters(16_384),
+        Err(BuildError::BadCpuCount { most: 16_383 })
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod domains;
 mod excluded;
+mod glob;
 mod handover;
 mod holds;
 mod late;

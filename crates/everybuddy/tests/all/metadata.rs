@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::prelude::*;
-use everybuddy::systems::{ROWS, StructureKind};
+use everybuddy::systems::{ROWS, SpecError, StructureKind};
 use everybuddy::{Block, BuildError, Memory, MetadataPart};
 use everybuddy_suite::platform::try_any;
 use everybuddy_suite::{Machine, System, claim, on};
@@ -197,7 +197,9 @@ fn absurd_ranges_are_refused_by_every_system() {
         for frames in [u64::MAX, 1 << 62, 1 << 58, 1 << 40] {
             let ranges = [FrameRange::new(0, frames)];
             let layout = metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1));
-            assert_eq!(layout, Err(BuildError::SpanTooLarge), "{spec}: {frames}");
+            let last = frames - 1;
+            let is_named = matches!(layout, Err(BuildError::SpanTooLarge { first: 0, last: end, .. }) if end == last);
+            assert!(is_named, "{spec}: {layout:?}");
         }
     }
 }
@@ -209,12 +211,8 @@ fn what_can_not_be_built_is_an_error() {
     };
     assert_eq!(build(&[], 1), Err(BuildError::NoMemory));
     assert_eq!(
-        build(&[FrameRange::new(0, 1 << 40)], 1),
-        Err(BuildError::SpanTooLarge)
-    );
-    assert_eq!(
         build(&[FrameRange::new(0, 10)], 0),
-        Err(BuildError::BadCpuCount)
+        Err(BuildError::BadCpuCount { most: 65_534 })
     );
     let overlap = [FrameRange::new(0, 10), FrameRange::new(9, 3)];
     assert_eq!(
@@ -261,6 +259,109 @@ fn a_system_can_be_printed() {
         format!("{built:?}").starts_with("Ok(Layered { span: "),
         "{built:?}"
     );
+}
+
+/// Two nodes, at 8 TiB and at 64 TiB.
+#[test]
+fn memory_that_is_too_far_apart_is_refused_with_the_limit() {
+    let ranges = [
+        FrameRange::new(8 << 28, 1 << 18),
+        FrameRange::new(64 << 28, 1 << 18),
+    ];
+    for spec in ROWS.iter().map(SystemSpec::of) {
+        let error = metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 4)).unwrap_err();
+        let text = error.to_string();
+        for part in [
+            "0x80000000",
+            "0x40003ffff",
+            "4,278,190,079 frames",
+            "16 TiB",
+            "build one",
+        ] {
+            assert!(text.contains(part), "{spec}, {part}: {text}");
+        }
+    }
+    // Beyond the largest frame number.
+    let endless = [FrameRange::new(7, 9), FrameRange::new(1 << 20, u64::MAX)];
+    let spec = "bs".parse().unwrap();
+    let error = metadata_layout::<Machine>(&spec, &Setup::new(&endless, 1)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("frames 0x7 to 0xffffffffffffffff")
+    );
+}
+
+#[test]
+fn a_span_beyond_what_trees_can_link_is_refused_before_memory_is_provided() {
+    let most = 1 << 30;
+    for name in ["serewa", "serewa+separate=off"] {
+        let spec = name.parse().unwrap();
+        let layout = |frames| {
+            let ranges = [FrameRange::new(0, frames)];
+            metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1))
+        };
+        assert!(layout(most).is_ok(), "{name}");
+        let too_large = BuildError::SpanTooLarge {
+            first: 0,
+            last: most,
+            most: most as u32,
+        };
+        assert_eq!(layout(most + 1), Err(too_large), "{name}");
+        assert!(too_large.to_string().contains("or 4 TiB of 4 KiB frames"));
+    }
+}
+
+/// The range of an error's text, `1 to 65,534`.
+fn limit_in(text: &str) -> Option<u16> {
+    let (_, limit) = text.split_once("must be 1 to ")?;
+    limit.replace(',', "").parse().ok()
+}
+
+#[test]
+fn an_error_about_the_number_of_cpus_names_the_limit_of_the_system() {
+    let ranges = [FrameRange::new(0, 4096)];
+    for spec in everybuddy_suite::specs() {
+        let layout = |cpus| metadata_layout::<Machine>(&spec, &Setup::new(&ranges, cpus));
+        let text = |cpus| layout(cpus).unwrap_err().to_string();
+        let most = limit_in(&text(0)).expect("no CPU is refused with the limit");
+        for cpus in [1, 255, 256, 4096, 16_383, 16_384, 32_768, 65_534, u16::MAX] {
+            match cpus <= most {
+                true => assert!(layout(cpus).is_ok(), "{spec}: {cpus}: {:?}", layout(cpus)),
+                false => assert_eq!(limit_in(&text(cpus)), Some(most), "{spec}: {cpus}"),
+            }
+        }
+        assert!(layout(most).is_ok() && layout(most + 1).is_err(), "{spec}");
+    }
+}
+
+/// The bounds of `a number, 1 to 1048576`.
+fn bounds(values: &str) -> Option<(u64, u64)> {
+    let (least, most) = values.strip_prefix("a number, ")?.split_once(" to ")?;
+    Some((least.parse().ok()?, most.parse().ok()?))
+}
+
+#[test]
+fn numbers_of_options_are_accepted_exactly_within_the_range_that_their_error_names() {
+    for row in ROWS {
+        for option in row.options() {
+            let Some((least, most)) = bounds(option.values) else {
+                continue;
+            };
+            let is_in_range = |number: u64| {
+                let text = format!("{}+{}={number}", row.name, option.key);
+                match text.parse::<SystemSpec>() {
+                    // In range, it may still contradict other options.
+                    Err(SpecError::BadValue { needs, .. }) => needs != option.values,
+                    parsed => parsed.is_ok(),
+                }
+            };
+            for number in [0, 1, least - 1, least, most, most + 1, u64::MAX] {
+                let is_named = (least..=most).contains(&number);
+                assert_eq!(is_in_range(number), is_named, "{}: {number}", option.key);
+            }
+        }
+    }
 }
 
 /// Takes and gives back the largest blocks.

@@ -110,6 +110,7 @@ zones_conform! {
     misuse_is_an_error_and_changes_nothing,
     nested_and_bulk,
     places_are_kept,
+    hasty_requests_are_exhausted_only_without_free_frames,
     free_blocks_are_visited,
     unknown_cpus_are_refused,
     offline_cpus_are_drained,
@@ -392,4 +393,42 @@ fn a_reserve_counts_what_a_zone_could_not_serve() {
         }
         assert_eq!(given, 64 + 16);
     });
+}
+
+#[test]
+fn a_check_counts_what_lists_hold_without_records() {
+    for spec in [
+        "lbs-31+check=off+order=5+batch=4+high=8",
+        "linux-6+check=off+order=5",
+        "everybuddy+check=border+order=5",
+        "magazines+order=5+batch=4",
+    ] {
+        let spec: SystemSpec = spec.parse().unwrap();
+        let parts = [vec![FrameRange::new(0, 64)], vec![FrameRange::new(64, 64)]];
+        with_systems(&spec, &parts, 2, &mut |systems| {
+            let zones = [
+                Zone::new(0, systems[0]).with_reserve(16, 64),
+                Zone::new(0, systems[1]).with_reserve(16, 64),
+            ];
+            let nodes = Nodes::new(&zones, &[], &[]).unwrap();
+            let cpus = NativeCpus::new(2);
+            for id in 0..2 {
+                let mut cpu = claim(&cpus, id);
+                let held: Vec<_> = (0..10)
+                    .map(|_| nodes.allocate(&mut cpu, Request::FRAME).unwrap())
+                    .collect();
+                for frame in &held[..7] {
+                    nodes.free(&mut cpu, Release::frame(*frame)).unwrap();
+                }
+            }
+            let mut cpu = claim(&NativeCpus::new(2), 0);
+            let census = nodes.check(&mut cpu).unwrap();
+            assert_eq!(census.allocated, 6, "{spec}: {census:?}");
+            let buffered = nodes.snapshot(&mut cpu).buffered_frames;
+            assert!(
+                buffered > 0 && census.buffered == buffered,
+                "{spec}: {census:?}"
+            );
+        });
+    }
 }

@@ -1,11 +1,12 @@
 //! Requests for certain frames, while lists cache frames and other CPUs work.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Colours, CpuId, CpuToken, Flags, FrameAllocator, FrameRange, FreeError, Pfn,
-    Place, Release, Request, Setup, Visit,
+    AllocateError, Colours, CpuId, CpuToken, Event, Flags, FrameAllocator, FrameRange, FreeError,
+    Nodes, Pfn, Place, Release, Request, Setup, Visit, Zone,
 };
 use everybuddy_suite::{Cpu, claim, on, order};
 
@@ -74,6 +75,90 @@ fn a_request_for_a_place_that_does_not_wait_drains_no_list() {
             Err(AllocateError::Busy)
         );
     });
+}
+
+/// Frames 0 and 1 wait in a queue, and are the only pair below frame 8. The search sees them there, tries the frames 6
+/// and 7, of which one is in use, and thereby empties the queue. Outside of the place, 14 and 15 are free.
+fn with_a_pair_in_a_queue(system: &System<'_>, cpu: &mut Cpu) {
+    let frames = system.allocate_bulk(cpu, Request::FRAME, &mut [Pfn(0); 16]);
+    assert_eq!(frames, Ok(16));
+    let mut free = |range: std::ops::RangeInclusive<u32>| {
+        range.for_each(|frame| system.free(cpu, Release::frame(Pfn(frame))).unwrap());
+    };
+    free(6..=6);
+    free(14..=15);
+    system.quiesce(cpu).unwrap();
+    (0..=1).for_each(|frame| system.free(cpu, Release::frame(Pfn(frame))).unwrap());
+    let waiting = system.snapshot(cpu).buffered_frames;
+    assert_eq!(waiting, 2);
+}
+
+#[test]
+fn a_search_that_empties_the_queues_does_not_make_memory_exhausted() {
+    let ranges = [FrameRange::new(0, 16)];
+    let place = Place::ANYWHERE.below(8);
+    let pair = Request::frames(2);
+    on("serewa", &Setup::new(&ranges, 1), |system| {
+        let cpu = &mut claim(&NativeCpus::new(1), 0);
+        with_a_pair_in_a_queue(system, cpu);
+        let hasty = pair.with_flags(Flags::NO_WAIT);
+        let answer = system.allocate_in(cpu, hasty, &place);
+        assert_eq!(answer, Err(AllocateError::Busy));
+        assert_eq!(system.allocate_in(cpu, hasty, &place), Ok(Pfn(0)));
+    });
+    // `Nodes` asks each zone without waiting first.
+    on("serewa", &Setup::new(&ranges, 1), |system| {
+        let zones = [Zone::new(0, system)];
+        let nodes = Nodes::new(&zones, &[], &[]).unwrap();
+        let cpu = &mut claim(&NativeCpus::new(1), 0);
+        with_a_pair_in_a_queue(system, cpu);
+        assert_eq!(nodes.allocate_in(cpu, pair, &place), Ok(Pfn(0)));
+    });
+}
+
+/// A CPU drains its list into the zone just after the zone refused the request of another CPU, which does not wait.
+#[test]
+fn a_list_that_is_drained_beside_a_request_does_not_make_memory_exhausted() {
+    let ranges = [FrameRange::new(0, 16)];
+    for spec in ["lbs-31+order=4+batch=4+high=8", "magazines+order=4+batch=4"] {
+        on(spec, &Setup::new(&ranges, 2), |system| {
+            let cpus = NativeCpus::new(2);
+            let [is_refused, is_drained] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+            let mut cpu = claim(&cpus, 0);
+            let moments = (is_refused.clone(), is_drained.clone());
+            cpu.probe().listener = Some(Box::new(move |event| {
+                if matches!(event, Event::Unlock) {
+                    moments.0.store(true, Ordering::Relaxed);
+                    while !moments.1.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                }
+            }));
+            std::thread::scope(|scope| {
+                let mut other = claim(&cpus, 1);
+                let mut held = [Pfn(0); 16];
+                let taken = system.allocate_bulk(&mut other, Request::FRAME, &mut held);
+                assert_eq!(taken, Ok(16));
+                for frame in [0, 1] {
+                    system.free(&mut other, Release::frame(Pfn(frame))).unwrap();
+                }
+                assert_eq!(system.buffered_frames(CpuId(1)), 2, "{spec}");
+                cpus.release(other);
+                scope.spawn(|| {
+                    let mut other = claim(&cpus, 1);
+                    while !is_refused.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    system.drain(&mut other);
+                    is_drained.store(true, Ordering::Relaxed);
+                });
+                let pair = Request::order(order(1)).with_flags(Flags::NO_WAIT);
+                let answer = system.allocate(&mut cpu, pair);
+                is_refused.store(true, Ordering::Relaxed);
+                assert_eq!(answer, Ok(Pfn(0)), "{spec}");
+            });
+        });
+    }
 }
 
 #[test]

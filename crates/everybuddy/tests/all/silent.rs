@@ -1,12 +1,15 @@
 //! A CPU that neither calls nor parks: its frames are unavailable, and the lists of all other CPUs are still drained.
 //! One that calls answers, even if all its operations hit.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{AllocateError, CpuId, Flags, FrameRange, RegionError, Release, Request, Setup};
-use everybuddy_suite::platform::waiting_by;
-use everybuddy_suite::{Cpu, System, claim, on};
+use everybuddy::{
+    AllocateError, CpuId, Flags, FrameRange, Platform, RegionError, Release, Request, Setup,
+};
+use everybuddy_suite::platform::{timed_by, waiting_by};
+use everybuddy_suite::{Cpu, Machine, System, claim, on};
 
 /// Runs with CPU 1 silent.
 fn silence(system: &System<'_>) {
@@ -166,4 +169,84 @@ fn silent_cpus_are_waited_for_together() {
     let one = waits(1);
     assert!(one > 1000, "{one}");
     assert_eq!(waits(9), one);
+}
+
+thread_local! {
+    /// What the clock shows, and how often it was read.
+    static TIME: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    /// How often this thread waited.
+    static PAUSES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What passes while a CPU waits: a yield on a loaded machine.
+const PAUSE: u64 = 4_000_000;
+
+/// Reads the clock of this thread.
+fn now() -> Option<u64> {
+    let (time, reads) = TIME.get();
+    TIME.set((time, reads + 1));
+    Some(time)
+}
+
+/// Returns how often requests of all kinds pause beside a CPU that neither parks nor calls, and read the clock.
+fn pauses_and_reads(system: &System<'_>) -> (u64, u64) {
+    TIME.set((0, 0));
+    let set = NativeCpus::new(2);
+    let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
+    let held: Vec<_> = (0..4)
+        .map(|_| system.allocate(&mut cpus[1], Request::FRAME).unwrap())
+        .collect();
+    for frame in held {
+        system.free(&mut cpus[1], Release::frame(frame)).unwrap();
+    }
+    let no_wait = Request::FRAME.with_flags(Flags::NO_WAIT);
+    while system.allocate(&mut cpus[0], no_wait).is_ok() {}
+    assert_eq!(TIME.get().1, 0, "the clock is not read without a wait");
+    let mut most = (0, 0);
+    let range = FrameRange::new(0, 64);
+    let requests: [&dyn Fn(&mut Cpu) -> bool; 3] = [
+        &|cpu| system.allocate(cpu, Request::FRAME) == Err(AllocateError::Busy),
+        &|cpu| system.remove(cpu, range) == Err(RegionError::Busy),
+        &|cpu| system.quiesce(cpu) == Err(AllocateError::Busy),
+    ];
+    for request in requests {
+        TIME.set((0, 0));
+        PAUSES.set(0);
+        let is_busy = request(&mut cpus[0]);
+        // `everybuddy` has nothing to wait for when it becomes quiet.
+        assert!(is_busy || PAUSES.get() == 0);
+        most = most.max((PAUSES.get(), TIME.get().1));
+    }
+    most
+}
+
+#[test]
+fn a_wait_ends_by_the_clock_where_there_is_one() {
+    let pause = |_| {
+        PAUSES.set(PAUSES.get() + 1);
+        let (time, reads) = TIME.get();
+        TIME.set((time + PAUSE, reads));
+    };
+    let ranges = [FrameRange::new(0, 64)];
+    let setup = Setup::new(&ranges, 2);
+    for name in LISTS.into_iter().chain(["everybuddy", "magazines+batch=4"]) {
+        let timed = || on(name, &setup, pauses_and_reads);
+        let (pauses, reads) = timed_by(now, || waiting_by(pause, timed));
+        // 64 polls without the clock, and a second.
+        let second = Machine::MAX_WAIT / PAUSE;
+        assert!(
+            (second..=second + 65).contains(&pauses),
+            "{name}: {pauses} pauses"
+        );
+        assert!(
+            reads <= second + 2,
+            "{name}: the clock was read {reads} times"
+        );
+        let (pauses, _) = waiting_by(pause, || on(name, &setup, pauses_and_reads));
+        let most = u64::from(Machine::MAX_POLLS);
+        assert!(
+            (most - 2..=most).contains(&pauses),
+            "{name}: {pauses} pauses"
+        );
+    }
 }

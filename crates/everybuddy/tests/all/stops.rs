@@ -11,13 +11,16 @@
 //! A program is run again and again, and stopped at its first, second, third ... operation of a queue, until
 //! it runs to its end.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
-use everybuddy::{AllocateError, CpuToken, Event, FrameRange, Pfn, Release, Request, Setup};
-use everybuddy_suite::platform::waiting_by;
-use everybuddy_suite::{Cpu, System, claim, on};
+use everybuddy::{
+    AllocateError, CpuToken, Event, FrameRange, Pfn, Platform, Release, Request, Setup,
+};
+use everybuddy_suite::platform::{timed_by, waiting_by};
+use everybuddy_suite::{Cpu, Machine, System, claim, on};
 
 const FRAMES: u64 = 64;
 
@@ -139,15 +142,71 @@ fn run(name: &str, stop_after: u32, system: &System<'_>) -> Ran {
     }
 }
 
+thread_local! {
+    /// How often this thread waited.
+    static WAITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A clock by which every wait takes a hundredth of [`Platform::MAX_WAIT`].
+fn now() -> Option<u64> {
+    Some(WAITS.get() * (Machine::MAX_WAIT / 100))
+}
+
+/// Returns how a request is refused, after how many waits, beside a thread that stopped while it linked a frame.
+fn refused(stop_after: u32, system: &System<'_>) -> (AllocateError, u64) {
+    let cpus = NativeCpus::new(2);
+    let mut first = claim(&cpus, 0);
+    let frame = system.allocate(&mut first, Request::FRAME).unwrap();
+    system.free(&mut first, Release::frame(frame)).unwrap();
+    first.probe().listener = Some(stops_after(stop_after));
+    let _ = catch_unwind(AssertUnwindSafe(|| system.quiesce(&mut first)));
+    let mut other = claim(&cpus, 1);
+    for _ in 0..=FRAMES {
+        WAITS.set(0);
+        if let Err(error) = system.allocate(&mut other, Request::FRAME) {
+            return (error, WAITS.get());
+        }
+    }
+    panic!("more frames are allocated than there are");
+}
+
 #[test]
-fn a_thread_that_stops_at_any_operation_of_a_queue_leaves_every_frame_accounted_for() {
-    // Panics are how threads stop here; they are not failures.
+fn a_request_beside_a_stopped_thread_is_refused_by_the_clock() {
+    hide_stops();
+    let ranges = [FrameRange::new(0, FRAMES)];
+    let setup = Setup::new(&ranges, 2);
+    let count = |_| WAITS.set(WAITS.get() + 1);
+    let mut busy = 0;
+    for stop_after in 0..8 {
+        let run = || {
+            on("serewa+order=4+queue=8", &setup, |system| {
+                refused(stop_after, system)
+            })
+        };
+        let (error, waits) = timed_by(now, || waiting_by(count, run));
+        // 64 polls without the clock, and a hundred.
+        assert!(waits <= 165, "{waits}");
+        if error == AllocateError::Busy {
+            assert!(waits >= 100, "{waits}");
+            busy += 1;
+        }
+    }
+    assert!(busy > 0, "no thread stopped with the frame in hand");
+}
+
+/// Panics are how threads stop here; they are not failures.
+fn hide_stops() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if !info.payload().is::<Stopped>() {
             hook(info);
         }
     }));
+}
+
+#[test]
+fn a_thread_that_stops_at_any_operation_of_a_queue_leaves_every_frame_accounted_for() {
+    hide_stops();
     let ranges = [FrameRange::new(0, FRAMES)];
     let setup = Setup::new(&ranges, 2);
     for text in [

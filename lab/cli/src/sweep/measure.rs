@@ -37,7 +37,7 @@ impl FromStr for Measure {
                 .copied()
                 .filter(|own| !name.is_empty() && own.contains(name))
                 .collect();
-            match (nearest(name, &names), longer.is_empty()) {
+            match (nearest(name, names.iter().copied()), longer.is_empty()) {
                 (None, false) => format!(
                     "metric `{name}` does not exist; did you mean {}?",
                     quoted(&longer, " or ")

@@ -11,7 +11,9 @@
 //! then drain their lists.
 
 use std::mem::MaybeUninit;
+use std::sync::LazyLock;
 use std::thread;
+use std::time::Instant;
 
 use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::systems::Presplit;
@@ -40,6 +42,11 @@ impl Waiting for Yielding {
         } else {
             thread::yield_now()
         }
+    }
+
+    fn now() -> Option<u64> {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        u64::try_from(START.elapsed().as_nanos()).ok()
     }
 }
 

@@ -62,8 +62,13 @@ impl<P: Platform> StructureMemory<P> {
         if frames == 0 {
             return Err(BuildError::NoMemory);
         }
-        if u64::from(frames) > S::MAX_FRAMES {
-            return Err(BuildError::SpanTooLarge);
+        let most = S::KIND.max_frames();
+        if frames > most {
+            return Err(BuildError::SpanTooLarge {
+                first: 0,
+                last: u64::from(frames - 1),
+                most,
+            });
         }
         let words = S::BITS.words(frames.div_ceil(max_order.frames()), max_order);
         Ok(Self {
@@ -217,6 +222,11 @@ mod tests {
         let refused =
             |frames| StructureMemory::<Native>::new::<Trees<'_, _>>(frames, Order::TEN).err();
         assert_eq!(refused(0), Some(BuildError::NoMemory));
-        assert_eq!(refused((1 << 30) + 1), Some(BuildError::SpanTooLarge));
+        let too_large = BuildError::SpanTooLarge {
+            first: 0,
+            last: 1 << 30,
+            most: 1 << 30,
+        };
+        assert_eq!(refused((1 << 30) + 1), Some(too_large));
     }
 }

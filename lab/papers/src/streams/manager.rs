@@ -131,7 +131,9 @@ fn call_on<B: Listener, V: WithManager>(
     let mut manager = Buddy {
         system,
         // The set of CPUs is new, so no other thread can have the token.
-        cpu: cpus.claim(CpuId(0)).ok_or(BuildError::BadCpuCount)?,
+        cpu: cpus
+            .claim(CpuId(0))
+            .ok_or(BuildError::BadCpuCount { most: 1 })?,
         extent,
     };
     Ok(visitor.call(&mut manager))
