@@ -195,7 +195,7 @@ impl Assembly {
                     self.allocate(&event, pfn, order, task);
                 }
             }
-            What::Free { pfn, order } => {
+            What::Free { pfn, order } | What::FreeReport { pfn, order } => {
                 self.accounts.frees_seen += 1;
                 if let Some(order) = self.check_shape(pfn, order) {
                     self.free(&event, pfn, order, task);

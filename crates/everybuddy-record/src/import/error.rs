@@ -9,6 +9,7 @@
 //! Lines are counted from 1, bytes from 0.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use everybuddy_trace::TraceError;
@@ -42,6 +43,12 @@ pub enum ImportError {
 impl fmt::Display for ImportError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ImportError::Io { file, error } if error.kind() == ErrorKind::IsADirectory => write!(
+                out,
+                "{}: is a folder\nhelp: pass a file; of the folder of `perf record --threads`, import the output of \
+                 `perf script --ns -i FOLDER`",
+                file.display()
+            ),
             ImportError::Io { file, error } => {
                 write!(
                     out,

@@ -46,6 +46,10 @@ pub struct ImportLog {
     pub out_of_order: u64,
     /// Call chains of lock waits that contain addresses of kernel functions.
     pub chains: u64,
+    /// What the import assumed, one sentence each.
+    pub remarks: Vec<&'static str>,
+    /// Events that name a page only by the address of its descriptor, from which its frame is unknown.
+    pub unknown_frames: u64,
 }
 
 impl ImportLog {
@@ -61,6 +65,14 @@ impl ImportLog {
             lost: 0,
             out_of_order: 0,
             chains: 0,
+            remarks: Vec::new(),
+            unknown_frames: 0,
+        }
+    }
+
+    pub(crate) fn remark(&mut self, text: &'static str) {
+        if !self.remarks.contains(&text) {
+            self.remarks.push(text);
         }
     }
 
