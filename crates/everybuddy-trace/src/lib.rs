@@ -54,6 +54,7 @@ mod repair;
 mod repair_events;
 mod resolve;
 mod schema;
+mod shown;
 mod sizes;
 mod source;
 mod statistics;
@@ -74,6 +75,7 @@ pub use read::{Legal, legalize, read, read_embedded};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
 pub use sizes::{Need, ORDERS, Sizes, SizesError, division};
+pub use shown::{escaped, shown};
 pub use source::{Embedded, files};
 pub use statistics::{
     CpuRun, LiveSample, LockWaits, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs,

@@ -79,7 +79,7 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
                 let value: i128 = text.trim().parse().map_err(|_| {
                     let what = format!(
                         "`{}` in column {} is not an integer",
-                        shown(text),
+                        beginning(text),
                         CSV_COLUMNS[*column]
                     );
                     Fault::refuse(place.clone(), what, "write decimal integers")
@@ -111,8 +111,9 @@ fn needs() -> String {
     )
 }
 
-fn shown(text: &str) -> String {
-    text.trim().chars().take(30).collect()
+fn beginning(text: &str) -> String {
+    let text: String = text.trim().chars().take(30).collect();
+    shown(text)
 }
 
 /// Parses the header: for each column of the file, its index in [`CSV_COLUMNS`].

@@ -15,6 +15,7 @@ use super::graph::{GraphLine, graph};
 use super::head::{Style, head};
 use super::others;
 use super::text::is_kernel_message;
+use everybuddy_trace::shown;
 
 /// The number of bytes that are examined.
 pub(crate) const LOOKED_AT: usize = 64 << 10;
@@ -73,15 +74,10 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
     if is_kernel_message(line, Style::Kernel) {
         return Ok(Source::Ftrace);
     }
-    let shown: String = line
-        .trim()
-        .chars()
-        .take(60)
-        .filter(|c| !c.is_control())
-        .collect();
+    let start: String = line.trim().chars().take(60).collect();
     Err(Fault::refuse(
         format!("line {number}"),
-        format!("unknown format: the line starts with `{shown}`"),
+        format!("unknown format: the line starts with `{}`", shown(start)),
         EXPECTED,
     ))
 }

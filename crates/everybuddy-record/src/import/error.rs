@@ -8,6 +8,7 @@
 //!
 //! Lines are counted from 1, bytes from 0.
 
+use everybuddy_trace::shown;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -47,13 +48,13 @@ impl fmt::Display for ImportError {
                 out,
                 "{}: is a folder\nhelp: pass a file; of the folder of `perf record --threads`, import the output of \
                  `perf script --ns -i FOLDER`",
-                file.display()
+                shown(&file)
             ),
             ImportError::Io { file, error } => {
                 write!(
                     out,
                     "{}: {error}\nhelp: check that the file is readable",
-                    file.display()
+                    shown(&file)
                 )
             }
             ImportError::Refused {
@@ -66,7 +67,7 @@ impl fmt::Display for ImportError {
                 write!(
                     out,
                     "{}{comma}{place}: {what}\nhelp: {help}",
-                    file.display()
+                    shown(&file)
                 )
             }
             ImportError::Trace(error) => write!(out, "{error}"),

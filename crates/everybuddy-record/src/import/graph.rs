@@ -45,7 +45,13 @@ pub(crate) fn graph(line: &str) -> Option<GraphLine<'_>> {
     let Some(comment) = comment else {
         return Some(GraphLine::Function);
     };
-    let Some((event, fields)) = event(comment.trim_end()) else {
+    // Other comments are messages of the kernel.
+    let is_event = |comment: &&str| {
+        let word = comment.split(' ').next().unwrap_or_default();
+        word.ends_with(':') || word.starts_with("sys_")
+    };
+    let comment = Some(comment.trim_end()).filter(is_event);
+    let Some((event, fields)) = comment.and_then(event) else {
         return Some(GraphLine::Function);
     };
     let time = place.find_map(clock::decimal);

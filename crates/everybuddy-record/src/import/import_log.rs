@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Source;
+use everybuddy_trace::shown;
 
 /// The maximum number of distinct names of skipped events: damaged files have endless names.
 const MOST_NAMES: usize = 100;
@@ -93,11 +94,11 @@ impl ImportLog {
         self.unclear += 1;
         if self.complaints.len() < MOST_COMPLAINTS {
             let what = what.trim();
-            let mut shown: String = what.chars().take(SHOWN).collect();
-            if shown.len() < what.len() {
-                shown.push('…');
+            let mut start: String = what.chars().take(SHOWN).collect();
+            if start.len() < what.len() {
+                start.push('…');
             }
-            self.complaints.push((place, shown));
+            self.complaints.push((place, shown(start)));
         }
     }
 

@@ -86,7 +86,7 @@ const BYTES: [(&[u8], &str, &str); 13] = [
 /// Texts: words that one line contains, a description, and a remedy. The first that fits counts.
 const TEXTS: [(&[&str], &str, &str); 21] = [
     (
-        &["kmem:mm_page_", "("],
+        &["kmem:mm_page_alloc("],
         "the output of `perf trace`",
         "import the output of `perf script --ns` (docs/importing.md), which has the page's frame and order",
     ),

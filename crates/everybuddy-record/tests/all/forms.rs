@@ -79,7 +79,7 @@ fn events_among_functions_are_read() {
 
 #[test]
 fn the_time_since_the_previous_line_is_no_event() {
-    let made = read("trace-cmd-ts-diff.txt", Source::Ftrace);
+    let made = read("trace-cmd-ts-diff.txt", Source::TraceCmd);
     assert_eq!(calls(&made), [(A, 0x2041, 0, 810, 4), (F, 0x2041, 0, 810, 4)]);
     assert_eq!(times(&made), [0, 4_000]);
 }
@@ -116,7 +116,8 @@ fn numbers_printed_by_type_have_their_base() {
     assert_eq!(made.trace.events[2].gfp, 208);
     let accounts = made.accounts.as_ref().unwrap();
     assert_eq!((accounts.refusals_seen, accounts.system_calls_seen), (2, 2));
-    assert_eq!(accounts.faults_in_mapped, 1, "the arguments of mmap are known");
+    let (mapped, none) = (accounts.faults_in_mapped, accounts.faults_in_none);
+    assert!(mapped > 0 && none == 0, "the arguments of mmap are known");
 }
 
 #[test]
