@@ -52,7 +52,7 @@ impl Finished {
     ) -> Result<(Finished, Known), Error> {
         let failed = |cause| refused(path, cause);
         let wrong = |what: String, help: &str| {
-            let path = shown(&path);
+            let path = shown(path);
             Err(Error::usage(format!(
                 "--resume {path}: {what}\nhelp: {help}"
             )))

@@ -84,7 +84,7 @@ impl fmt::Display for Error {
             Error::Trace(error) => write!(out, "{error}"),
             Error::Recording(error) => write!(out, "{error}"),
             Error::Write { path, cause } => {
-                write!(out, "{}: failed to write ({cause})", shown(&path))?;
+                write!(out, "{}: failed to write ({cause})", shown(path))?;
                 match remedy(path, cause) {
                     "" => Ok(()),
                     help => write!(out, "\nhelp: {help}"),

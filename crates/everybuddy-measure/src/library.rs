@@ -86,7 +86,7 @@ fn locate_in(name: &str, folder: Option<&Path>) -> Result<Place, Error> {
     }
     if let Some(folder) = folder {
         let path = folder.join(format!("{name}.parquet"));
-        let shown = shown(&folder);
+        let shown = shown(folder);
         return match (path.is_file(), folder.is_dir()) {
             (true, _) => Ok(Place::File(path)),
             (false, true) => Err(Error::usage(format!(
@@ -150,7 +150,7 @@ pub fn check_output(output: &Path, input: Option<&Path>) -> Result<(), Error> {
         let better = output.with_extension("parquet");
         return Err(Error::usage(format!(
             "{}: the name of a trace must end in .parquet\nhelp: use {}",
-            shown(&output),
+            shown(output),
             shown(&better)
         )));
     }
@@ -191,7 +191,7 @@ pub fn check_distinct(option: &str, output: &Path, input: &Path) -> Result<(), E
     match read.any(|read| same(output, &read)) {
         true => Err(Error::usage(format!(
             "{option} {}: the input file is never changed\nhelp: choose another file",
-            shown(&output)
+            shown(output)
         ))),
         false => Ok(()),
     }

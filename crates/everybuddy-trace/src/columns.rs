@@ -97,13 +97,25 @@ impl Column {
         values.clear();
         match (reader, *unsigned) {
             (ColumnReader::Int32ColumnReader(reader), true) => {
-                drain(table, reader, |value| i128::from(value as u32), levels, values)?;
+                drain(
+                    table,
+                    reader,
+                    |value| i128::from(value as u32),
+                    levels,
+                    values,
+                )?;
             }
             (ColumnReader::Int32ColumnReader(reader), false) => {
                 drain(table, reader, i128::from, levels, values)?;
             }
             (ColumnReader::Int64ColumnReader(reader), true) => {
-                drain(table, reader, |value| i128::from(value as u64), levels, values)?;
+                drain(
+                    table,
+                    reader,
+                    |value| i128::from(value as u64),
+                    levels,
+                    values,
+                )?;
             }
             (ColumnReader::Int64ColumnReader(reader), false) => {
                 drain(table, reader, i128::from, levels, values)?;
@@ -296,13 +308,17 @@ impl Table {
                     let Some(column) = column else { continue };
                     let count = column.fill(self, name)?;
                     if *rows.get_or_insert(count) != count {
-                        return Err(self.damaged(format!("column {name} has another number of rows")));
+                        return Err(
+                            self.damaged(format!("column {name} has another number of rows"))
+                        );
                     }
                 }
                 let rows = rows.unwrap_or(0);
                 if row + rows > self.rows {
                     let claimed = self.rows;
-                    return Err(self.damaged(format!("it has more than the claimed {claimed} rows")));
+                    return Err(
+                        self.damaged(format!("it has more than the claimed {claimed} rows"))
+                    );
                 }
                 for at in 0..rows {
                     take(Row {

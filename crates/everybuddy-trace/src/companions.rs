@@ -72,7 +72,15 @@ impl Regions {
         regions.described = true;
         let mut sieve = Sieve::new(leniency);
         let columns = [
-            "vma", "tgid", "start", "len", "prot", "flags", "fd", "kind", "created_ns",
+            "vma",
+            "tgid",
+            "start",
+            "len",
+            "prot",
+            "flags",
+            "fd",
+            "kind",
+            "created_ns",
         ];
         table.scan(columns, |row| {
             let region = AddressRegion {
@@ -217,7 +225,9 @@ pub(crate) fn read_acquisitions(
     let mut sieve = Sieve::new(leniency);
     let mut acquisitions = Vec::new();
     let mut cpus = OnCpus::default();
-    let columns = ["time_ns", "cpu", "pid", "wait_ns", "hold_ns", "batch", "source"];
+    let columns = [
+        "time_ns", "cpu", "pid", "wait_ns", "hold_ns", "batch", "source",
+    ];
     table.scan(columns, |row| {
         let own = Acquisition {
             time_ns: row.value(0, 0, &mut sieve)?,

@@ -74,8 +74,8 @@ pub use model::{
 pub use read::{Legal, legalize, read, read_embedded};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
-pub use sizes::{Need, ORDERS, Sizes, SizesError, division};
 pub use shown::{escaped, shown};
+pub use sizes::{Need, ORDERS, Sizes, SizesError, division};
 pub use source::{Embedded, files};
 pub use statistics::{
     CpuRun, LiveSample, LockWaits, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs,

@@ -39,7 +39,8 @@ pub fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> Cow<'_, str> {
 
 /// Returns `true` for control characters, and for those that change the direction of the text around them.
 fn is_invisible(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -49,7 +50,10 @@ mod tests {
     #[test]
     fn invisible_characters_are_escaped_and_others_stay() {
         assert_eq!(shown("é ü 漢.parquet"), "é ü 漢.parquet");
-        assert_eq!(shown("a\x1b[31mb\nc\u{9b}d\u{202e}e"), "a\\u{1b}[31mb\\nc\\u{9b}d\\u{202e}e");
+        assert_eq!(
+            shown("a\x1b[31mb\nc\u{9b}d\u{202e}e"),
+            "a\\u{1b}[31mb\\nc\\u{9b}d\\u{202e}e"
+        );
         assert_eq!(escaped("a\nb\x07", |c| c == '\n'), "a\nb\\u{7}");
     }
 }

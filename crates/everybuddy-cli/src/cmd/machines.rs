@@ -91,7 +91,7 @@ fn check(path: &Path) -> Result<(), Error> {
     if path.extension().is_none_or(|own| own != "toml") {
         return Err(Error::usage(format!(
             "--output {}: a machine file must end in .toml\nhelp: pass a name such as host.toml",
-            shown(&path)
+            shown(path)
         )));
     }
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
@@ -111,7 +111,7 @@ fn measure(arguments: &Arguments) -> Result<(), Error> {
             path: path.clone(),
             cause,
         })?;
-        output::note(&format!("wrote {}", shown(&path)));
+        output::note(&format!("wrote {}", shown(path)));
     }
     let style = Style::of_output(false);
     output::text(&match arguments.json {

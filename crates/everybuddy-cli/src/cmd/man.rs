@@ -54,6 +54,6 @@ pub(super) fn run(arguments: &Arguments, program: Command) -> Result<(), Error> 
     for (file, text) in pages {
         file.finish(&text)?;
     }
-    output::note(&format!("wrote {count} pages to {}", shown(&folder)));
+    output::note(&format!("wrote {count} pages to {}", shown(folder)));
     Ok(())
 }

@@ -42,8 +42,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::show::output;
 use everybuddy_measure::Error;
-use everybuddy_trace::escaped;
 use everybuddy_measure::error::STANDARD_OUTPUT;
+use everybuddy_trace::escaped;
 
 /// The whole command line.
 #[derive(Debug, Parser)]

@@ -138,7 +138,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(file) => HostInfo {
             processor: file
                 .file_name()
-                .map(|name| format!("the machine that wrote {}", shown(&name))),
+                .map(|name| format!("the machine that wrote {}", shown(name))),
             ..HostInfo::default()
         },
     };
@@ -346,7 +346,7 @@ fn cells(path: Option<&Path>) -> Result<Box<dyn Cells + Send>, Error> {
 /// Reads the rows of an earlier run. No two of them have different values of the same number.
 pub(super) fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
     let wrong = |what: String, help: &str| {
-        Error::usage(format!("--rows: {}: {what}\nhelp: {help}", shown(&path)))
+        Error::usage(format!("--rows: {}: {what}\nhelp: {help}", shown(path)))
     };
     let help = "--rows takes the file that --json wrote; unpack a .gz with zcat";
     let text = fs::read_to_string(path).map_err(|cause| wrong(cause.to_string(), help))?;
@@ -385,7 +385,7 @@ fn retain(
     if missing.is_empty() {
         return Ok(());
     }
-    let what = format!("{} has no rows of {}", shown(&file), missing.join(", "));
+    let what = format!("{} has no rows of {}", shown(file), missing.join(", "));
     if is_all && missing.len() < chosen.len() {
         output::note(&what);
         chosen.retain(has);

@@ -247,7 +247,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         return Err(Error::usage(format!(
             "--timeline {}: a timeline shows one run, and these are {}\nhelp: choose one system with --systems, one \
              number of --cpus and one workload or trace",
-            shown(&path),
+            shown(path),
             kinds.len()
         )));
     }
@@ -271,7 +271,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     {
         return Err(Error::usage(format!(
             "--timeline {}: a timeline is not text, and cannot go to standard output\nhelp: choose a file",
-            shown(&path)
+            shown(path)
         )));
     }
     let timeline = arguments.timeline.as_ref();
@@ -357,7 +357,7 @@ fn of_rows(arguments: &Arguments) -> Result<(), Error> {
     let wrong = |path: &Path, what: String, help: &str| {
         Err(Error::usage(format!(
             "--rows: {}: {what}\nhelp: {help}",
-            shown(&path)
+            shown(path)
         )))
     };
     let (mut scalings, mut run) = (Vec::<Scaling>::new(), None);

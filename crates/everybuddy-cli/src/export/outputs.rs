@@ -47,7 +47,7 @@ impl Outputs {
         let created = signals::deferred(|| Pending::create(path));
         let pending = created.map_err(|cause| refused(path, cause))?;
         if let Some(place) = pending.place() {
-            let name = format!("{option} {}", shown(&path));
+            let name = format!("{option} {}", shown(path));
             if let Some((other, _)) = self.known.iter().find(|known| known.1 == place) {
                 return Err(Error::usage(format!(
                     "{name}: the same file as {other}\nhelp: choose another file for one of them"

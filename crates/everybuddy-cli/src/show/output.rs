@@ -129,7 +129,8 @@ fn printable(text: &str, style: Style) -> Cow<'_, str> {
     Cow::Owned(parts.fold(first, |out, part| {
         let is_colour = part.find('m').is_some_and(|end| {
             let code = &part.as_bytes()[..end];
-            code.iter().all(|byte| byte.is_ascii_digit() || *byte == b';')
+            code.iter()
+                .all(|byte| byte.is_ascii_digit() || *byte == b';')
         });
         let start = if is_colour { COLOUR } else { "\\u{1b}[" };
         out + start + &escaped(part, is_layout)

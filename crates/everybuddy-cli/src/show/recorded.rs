@@ -50,7 +50,7 @@ impl Summary<'_> {
         let style = Style::of_output(true);
         let accounts = &self.made.assembled.accounts;
         let cost = &self.made.cost;
-        let path = shown(&self.path);
+        let path = shown(self.path);
         let mut out = format!("{}\n", style.bold(&path));
         let mut line = |label: &str, text: String| out += &style.wrapped(label, INDENT, &text);
         line(

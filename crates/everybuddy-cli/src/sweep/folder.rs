@@ -71,7 +71,7 @@ impl Folder {
             false => Ok(own),
             true => Err(Error::usage(format!(
                 "--cells {}: the folder has other files\nhelp: choose a new folder",
-                shown(&path)
+                shown(path)
             ))),
         }
     }
@@ -87,7 +87,7 @@ impl Folder {
             false => Err(Error::usage(format!(
                 "--cells {}: no such folder on this machine\nhelp: all machines must see the folder of the cells, \
                  under the same path",
-                shown(&path)
+                shown(path)
             ))),
         }
     }

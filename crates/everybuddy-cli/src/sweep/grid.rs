@@ -132,7 +132,7 @@ impl Grid {
     /// # Errors
     /// A usage error that names the file, the key and the remedy.
     pub(crate) fn read(path: &Path) -> Result<Grid, Error> {
-        let shown = shown(&path);
+        let shown = shown(path);
         let refuse = |what: String| Error::usage(format!("grid {shown}: {what}"));
         let text = fs::read_to_string(path).map_err(|cause| {
             refuse(format!(

@@ -116,7 +116,7 @@ impl Input {
         parts: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Input, Error> {
         let failed = |path: &Path, cause| {
-            let shown = shown(&path);
+            let shown = shown(path);
             Error::usage(format!(
                 "{shown}: failed to read ({cause})\nhelp: paths in a grid are relative to the grid's folder"
             ))

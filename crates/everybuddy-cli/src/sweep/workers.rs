@@ -60,7 +60,7 @@ impl Commands<'_> {
             Some(text) => Ok(text.to_string()),
             None => Err(Error::usage(format!(
                 "{}: the path is not Unicode text\nhelp: rename it",
-                shown(&path)
+                shown(path)
             ))),
         };
         let program = std::env::current_exe();

@@ -74,7 +74,11 @@ fn commands_that_write_traces_replace_none_without_force() {
         // A companion alone would be replaced, too.
         fs::rename(&existing, folder.file("existing.vmas.parquet")).unwrap();
         let run = everybuddy(command);
-        assert!(run.err.contains("existing.vmas.parquet already exists"), "{}", run.err);
+        assert!(
+            run.err.contains("existing.vmas.parquet already exists"),
+            "{}",
+            run.err
+        );
         assert!(!Path::new(&existing).exists());
         let run = everybuddy(&[command, &["--force"]].concat());
         assert_eq!(run.code, 0, "{}", run.err);
@@ -117,7 +121,10 @@ fn names_of_users_do_not_control_the_terminal() {
             assert!(!stream.contains(is_bad), "{command:?}: {stream:?}");
             assert!(!stream.contains("\nerror: c"), "{command:?}: {stream:?}");
         }
-        assert!(run.out.contains("u{") || run.err.contains("u{") || run.code == 0, "{command:?}");
+        assert!(
+            run.out.contains("u{") || run.err.contains("u{") || run.code == 0,
+            "{command:?}"
+        );
     }
 }
 

@@ -168,7 +168,9 @@ fn a_small_file_of_many_rows_takes_little_memory() {
     let folder = Folder::new("rows");
     let file = folder.file("rows.parquet");
     let columns = ["time_ns", "cpu", "pid", "op", "pfn", "order"];
-    let declared = columns.map(|name| format!("required int64 {name};")).concat();
+    let declared = columns
+        .map(|name| format!("required int64 {name};"))
+        .concat();
     let schema = parse_message_type(&format!("message m {{ {declared} }}")).unwrap();
     let out = fs::File::create(&file).unwrap();
     let mut writer = SerializedFileWriter::new(out, schema.into(), Default::default()).unwrap();
@@ -191,5 +193,8 @@ fn a_small_file_of_many_rows_takes_little_memory() {
         .unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2), "{said}");
-    assert!(said.contains("row 1") && said.contains("in use since row 0"), "{said}");
+    assert!(
+        said.contains("row 1") && said.contains("in use since row 0"),
+        "{said}"
+    );
 }

@@ -87,8 +87,7 @@ impl Descriptors {
         log.unknown_frames = self.unknown;
         let mut sizes = SIZES.into_iter().filter(|size| self.divisor % size == 0);
         let (size, other) = (sizes.next(), sizes.next());
-        let is_certain =
-            self.different.len() >= ENOUGH || (self.alone > 0 && other.is_none());
+        let is_certain = self.different.len() >= ENOUGH || (self.alone > 0 && other.is_none());
         match size.filter(|_| self.divisor > 0 && self.others == 0 && is_certain) {
             Some(size) => {
                 for event in events {

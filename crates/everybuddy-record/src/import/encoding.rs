@@ -76,7 +76,11 @@ impl<R: Read> Decoded<R> {
         self.used = 0;
         while self.ready.is_empty() && !self.is_over {
             let mut bytes = std::mem::take(&mut self.rest);
-            let read = self.input.by_ref().take(CHUNK as u64).read_to_end(&mut bytes)?;
+            let read = self
+                .input
+                .by_ref()
+                .take(CHUNK as u64)
+                .read_to_end(&mut bytes)?;
             self.is_over = read == 0;
             let pairs = bytes.chunks_exact(2);
             self.rest = pairs.remainder().to_vec();
@@ -143,7 +147,14 @@ mod tests {
 
     #[test]
     fn other_bytes_stay() {
-        for bytes in [&b""[..], b"a", b"PERFILE2\0\0\0\0", b"\0\0a\0b", b"\x1f\x8b\0\0", b"a\0b\0"] {
+        for bytes in [
+            &b""[..],
+            b"a",
+            b"PERFILE2\0\0\0\0",
+            b"\0\0a\0b",
+            b"\x1f\x8b\0\0",
+            b"a\0b\0",
+        ] {
             let kept = decoded(bytes);
             assert!(kept == bytes || bytes == b"a\0b\0", "{bytes:?}");
         }

@@ -48,13 +48,13 @@ impl fmt::Display for ImportError {
                 out,
                 "{}: is a folder\nhelp: pass a file; of the folder of `perf record --threads`, import the output of \
                  `perf script --ns -i FOLDER`",
-                shown(&file)
+                shown(file)
             ),
             ImportError::Io { file, error } => {
                 write!(
                     out,
                     "{}: {error}\nhelp: check that the file is readable",
-                    shown(&file)
+                    shown(file)
                 )
             }
             ImportError::Refused {
@@ -64,11 +64,7 @@ impl fmt::Display for ImportError {
                 help,
             } => {
                 let comma = if place.is_empty() { "" } else { ", " };
-                write!(
-                    out,
-                    "{}{comma}{place}: {what}\nhelp: {help}",
-                    shown(&file)
-                )
+                write!(out, "{}{comma}{place}: {what}\nhelp: {help}", shown(file))
             }
             ImportError::Trace(error) => write!(out, "{error}"),
         }

@@ -230,20 +230,28 @@ impl Text<'_> {
         let bytes = bytes.filter(|bytes| matches!(bytes.len(), 24 | 48))?;
         let mut read = [0; 6];
         for (argument, bytes) in read.iter_mut().zip(bytes.chunks_exact(bytes.len() / 6)) {
-            *argument = bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
+            *argument = bytes
+                .iter()
+                .rev()
+                .fold(0, |all, byte| all << 8 | u64::from(*byte));
         }
         Some(SystemCallFields::begin(call, read))
     }
 
     /// Parses `__syscall_nr=9 addr=0x0 len=0x2000 ...`, or `__syscall_nr=9 ret=0`.
     fn raw_named_call(&self, number_of_call: i64) -> Option<SystemCallFields> {
-        let at = self.find("__syscall_nr", false).or(self.find("nr", false))?;
+        let at = self
+            .find("__syscall_nr", false)
+            .or(self.find("nr", false))?;
         if let Some(result) = self.signed("ret") {
             return Some(SystemCallFields::end(number_of_call, result));
         }
         let mut read = [0; 6];
         let fields = self.text[at..].split_ascii_whitespace().skip(1);
-        for (argument, field) in read.iter_mut().zip(fields.filter_map(|field| field.split_once('='))) {
+        for (argument, field) in read
+            .iter_mut()
+            .zip(fields.filter_map(|field| field.split_once('=')))
+        {
             *argument = number(field.1, 10).unwrap_or(0);
         }
         Some(SystemCallFields::begin(number_of_call, read))
@@ -288,7 +296,10 @@ mod tests {
             ("pfn=0xffffffff order=3", None),
             ("page=0xffffffff pfn=0xffffffff order=3", None),
             ("page=0xffffffff pfn=4294967295 order=3", None),
-            ("page=00000000829bff11 pfn=0xffffffff order=0", Some(0xffff_ffff)),
+            (
+                "page=00000000829bff11 pfn=0xffffffff order=0",
+                Some(0xffff_ffff),
+            ),
             ("page=00000000829bff11 pfn=0x0 order=0", Some(0)),
             ("pfn=0x3070e0 (3174624) order=0x1 (1)", Some(0x3070e0)),
         ] {
@@ -296,7 +307,10 @@ mod tests {
             assert_eq!(fields(text).frame(), Some(wanted), "{text}");
         }
         for (text, frame) in [
-            ("page=0xffffea0000a44ec0 order=0", Frame::Descriptor(0xffff_ea00_00a4_4ec0)),
+            (
+                "page=0xffffea0000a44ec0 order=0",
+                Frame::Descriptor(0xffff_ea00_00a4_4ec0),
+            ),
             ("page=(nil) order=0", Frame::Absent),
             ("page=0x0 order=0", Frame::Absent),
         ] {
@@ -310,9 +324,18 @@ mod tests {
     #[test]
     fn numbers_without_a_base_have_that_of_their_field() {
         for (text, flags) in [
-            ("pfn=0x1 order=0 gfp_flags=131290 migratetype=0", Some(131_290)),
-            ("pfn=0x1 order=0 migratetype=0 gfp_flags=131290", Some(131_290)),
-            ("pfn=0x1 order=0 gfp_flags=0x152c4a migratetype=0", Some(0x15_2c4a)),
+            (
+                "pfn=0x1 order=0 gfp_flags=131290 migratetype=0",
+                Some(131_290),
+            ),
+            (
+                "pfn=0x1 order=0 migratetype=0 gfp_flags=131290",
+                Some(131_290),
+            ),
+            (
+                "pfn=0x1 order=0 gfp_flags=0x152c4a migratetype=0",
+                Some(0x15_2c4a),
+            ),
             ("pfn=0x1 order=0 migratetype=0 gfp_flags=GFP_KERNEL", None),
             ("pfn=0x1 order=0 migratetype=0 gfp_flags=24200ca", None),
         ] {
@@ -334,7 +357,10 @@ mod tests {
     fn fields_printed_by_type_are_read() {
         let array = |values: [u64; 6]| {
             let bytes = values.iter().flat_map(|value| value.to_le_bytes());
-            bytes.map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(", ")
+            bytes
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let arguments = [0, 0x2000, 3, 0x22, 0xffff_ffff, 0];
         let begin = Some(SystemCallFields::begin(9, arguments));
@@ -345,9 +371,17 @@ mod tests {
         assert_eq!(fields("id=9 ret=-12").system_call(), end(-12));
         let named = "__syscall_nr=9 addr=0x0 len=0x2000 prot=0x3 flags=34 fd=0xffffffff off=0x0";
         assert_eq!(fields(named).named_call("mmap"), begin);
-        assert_eq!(fields("__syscall_nr=9 ret=32512").named_call("mmap"), end(0x7f00));
-        let wait = fields("lock_addr=0xffff888012 flags=1").contention().unwrap();
-        assert_eq!((wait.lock, wait.is_spin, wait.result), (0xff_ff88_8012, Some(true), None));
+        assert_eq!(
+            fields("__syscall_nr=9 ret=32512").named_call("mmap"),
+            end(0x7f00)
+        );
+        let wait = fields("lock_addr=0xffff888012 flags=1")
+            .contention()
+            .unwrap();
+        assert_eq!(
+            (wait.lock, wait.is_spin, wait.result),
+            (0xff_ff88_8012, Some(true), None)
+        );
         let got = fields("lock_addr=0xffff888012 ret=0").contention().unwrap();
         assert_eq!((got.is_spin, got.result), (None, Some(0)));
     }

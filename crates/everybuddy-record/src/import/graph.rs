@@ -85,7 +85,10 @@ mod tests {
         };
         for (line, wanted) in [
             (" 24)               |  ", (0, Clock::Missing, 24, 0)),
-            ("  0)   cat-2212    |   d..1 |    ", (0, Clock::Missing, 0, 2212)),
+            (
+                "  0)   cat-2212    |   d..1 |    ",
+                (0, Clock::Missing, 0, 2212),
+            ),
             (
                 "  889.213383 |  24)   a-b-7   |   1.688 us    |  ",
                 (889_213_383_000, Clock::Time, 24, 7),
@@ -98,14 +101,24 @@ mod tests {
 
     #[test]
     fn other_lines_are_functions_switches_or_nothing() {
-        for line in [" 24)   1.688 us    |    }", " 24) @ 184015.2 us |  }", " 1)   | f() { /* x */"] {
+        for line in [
+            " 24)   1.688 us    |    }",
+            " 24) @ 184015.2 us |  }",
+            " 1)   | f() { /* x */",
+        ] {
             assert_eq!(graph(line), Some(GraphLine::Function), "{line}");
         }
         assert_eq!(
             graph(" 24)    cat-22   =>   bash-300"),
             Some(GraphLine::Switch { cpu: 24, tid: 300 })
         );
-        for line in ["", "hello", " a) | x", "a-7 (12) [000] 1.0: x: f | g", "1) x"] {
+        for line in [
+            "",
+            "hello",
+            " a) | x",
+            "a-7 (12) [000] 1.0: x: f | g",
+            "1) x",
+        ] {
             assert_eq!(graph(line), None, "{line}");
         }
     }

@@ -124,7 +124,9 @@ fn without_thread<'a>(
     clock: Clock,
 ) -> Option<Head<'a>> {
     let rest = after(line, last);
-    let name = rest.split([' ', '(']).find(|word| clock::digits(word).is_none())?;
+    let name = rest
+        .split([' ', '('])
+        .find(|word| clock::digits(word).is_none())?;
     let (system, _) = name.strip_suffix(':')?.split_once(':')?;
     if system.is_empty() || before(words, Style::Kernel).is_some() {
         return None;
@@ -149,7 +151,10 @@ fn without_time<'a>(line: &'a str, words: &[&str], style: Style) -> Option<Head<
             Style::Perf => name.strip_prefix("kmem:").unwrap_or_default(),
             Style::Kernel => name,
         });
-        let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_plain = |name: &str| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        };
         name.is_some_and(|name| {
             (name.starts_with("mm_page_") || name == "mm_pagevec_free") && is_plain(name)
         })
@@ -308,9 +313,15 @@ pub(crate) fn event(mut rest: &str) -> Option<(&str, &str)> {
 
 /// Returns `true` for `(+4)`.
 fn is_difference(word: &str) -> bool {
-    let inner = word.strip_prefix('(').and_then(|word| word.strip_suffix(')'));
+    let inner = word
+        .strip_prefix('(')
+        .and_then(|word| word.strip_suffix(')'));
     let number = inner.and_then(|inner| inner.strip_prefix(['+', '-']));
-    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    number.is_some_and(|number| {
+        number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    })
 }
 #[cfg(test)]
 mod tests {
@@ -415,21 +426,48 @@ mod tests {
         let kernel = |line| part(line, Style::Kernel);
         let (count, time) = (Clock::Count, Clock::Time);
         for (line, wanted) in [
-            ("a-6 [003] d.h1. 123456: e: f", (count, 123_456, Some(6), 3, "e", true)),
-            ("a-6 [003] 123456: e: f", (count, 123_456, Some(6), 3, "e", false)),
-            ("a-6 [003] d..1. 2.000857: (+4)  e: f", (time, 2_000_857_000, Some(6), 3, "e", false)),
-            ("a-6  12d.h1. 2.000857: e: f", (time, 2_000_857_000, Some(6), 12, "e", true)),
-            ("a-6   3d.... 889us : e: f", (time, 889_000, Some(6), 3, "e", false)),
-            ("a-6   3d.... 889us+: e: f", (time, 889_000, Some(6), 3, "e", false)),
-            ("[  8.2] [ T6]  <...>-6   3d..1. 889us : e: f", (time, 889_000, Some(6), 3, "e", false)),
+            (
+                "a-6 [003] d.h1. 123456: e: f",
+                (count, 123_456, Some(6), 3, "e", true),
+            ),
+            (
+                "a-6 [003] 123456: e: f",
+                (count, 123_456, Some(6), 3, "e", false),
+            ),
+            (
+                "a-6 [003] d..1. 2.000857: (+4)  e: f",
+                (time, 2_000_857_000, Some(6), 3, "e", false),
+            ),
+            (
+                "a-6  12d.h1. 2.000857: e: f",
+                (time, 2_000_857_000, Some(6), 12, "e", true),
+            ),
+            (
+                "a-6   3d.... 889us : e: f",
+                (time, 889_000, Some(6), 3, "e", false),
+            ),
+            (
+                "a-6   3d.... 889us+: e: f",
+                (time, 889_000, Some(6), 3, "e", false),
+            ),
+            (
+                "[  8.2] [ T6]  <...>-6   3d..1. 889us : e: f",
+                (time, 889_000, Some(6), 3, "e", false),
+            ),
         ] {
             assert_eq!(kernel(line), wanted, "{line}");
         }
         let no_time = kernel("a-6 [003] ..... mm_page_free: pfn=1");
-        assert_eq!(no_time, (Clock::Missing, 0, Some(6), 3, "mm_page_free", false));
+        assert_eq!(
+            no_time,
+            (Clock::Missing, 0, Some(6), 3, "mm_page_free", false)
+        );
         let bare = kernel("mm_page_free: pfn=1");
         assert_eq!(bare, (Clock::Missing, 0, None, 0, "mm_page_free", false));
-        assert_eq!(head("a-6 [003] xx: mm_page_free: pfn=1", Style::Kernel), None);
+        assert_eq!(
+            head("a-6 [003] xx: mm_page_free: pfn=1", Style::Kernel),
+            None
+        );
     }
 
     #[test]
@@ -440,15 +478,39 @@ mod tests {
         for (line, wanted) in [
             ("1.0: kmem:e: f", (time, second, None, 0, "e", false)),
             ("[003] 1.0: kmem:e: f", (time, second, None, 3, "e", false)),
-            ("Web Content [003] 1.0: kmem:e: f", (time, second, None, 3, "e", false)),
+            (
+                "Web Content [003] 1.0: kmem:e: f",
+                (time, second, None, 3, "e", false),
+            ),
             ("7 1.0: kmem:e: f", (time, second, Some(7), 0, "e", false)),
-            ("a 7 [003] K 1.0: kmem:e: f", (time, second, Some(7), 3, "e", false)),
-            ("a 7 [003] 2023-01-01 12:00:01.0: kmem:e: f", (time, noon, Some(7), 3, "e", false)),
-            ("a 7 [003] 2023-01-01 12:00:01.0 kmem:e: f", (time, noon, Some(7), 3, "e", false)),
-            ("a 7 [003] 2023-01-01 12:00:01.0  1.0: kmem:e: f", (time, second, Some(7), 3, "e", false)),
-            ("2023-01-01 12:00:01.0 kmem:e: f", (time, noon, None, 0, "e", false)),
-            ("a 7 [003] N/A 1.0: kmem:e: f", (time, second, Some(7), 3, "e", false)),
-            ("a 7 [003] kmem:mm_page_free: f", (Clock::Missing, 0, Some(7), 3, "mm_page_free", false)),
+            (
+                "a 7 [003] K 1.0: kmem:e: f",
+                (time, second, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] 2023-01-01 12:00:01.0: kmem:e: f",
+                (time, noon, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] 2023-01-01 12:00:01.0 kmem:e: f",
+                (time, noon, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] 2023-01-01 12:00:01.0  1.0: kmem:e: f",
+                (time, second, Some(7), 3, "e", false),
+            ),
+            (
+                "2023-01-01 12:00:01.0 kmem:e: f",
+                (time, noon, None, 0, "e", false),
+            ),
+            (
+                "a 7 [003] N/A 1.0: kmem:e: f",
+                (time, second, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] kmem:mm_page_free: f",
+                (Clock::Missing, 0, Some(7), 3, "mm_page_free", false),
+            ),
         ] {
             assert_eq!(perf(line), wanted, "{line}");
         }

@@ -305,9 +305,26 @@ impl ReadSource {
     }
 }
 
-fn nothing_understood(log: &ImportLog) -> Fault {
+/// Returns the error of a recording whose allocations are there, but cannot be read.
+fn unreadable(log: &ImportLog) -> Option<Fault> {
     if log.unknown_frames > 0 {
-        return descriptors::unknown(log.unknown_frames);
+        return Some(descriptors::unknown(log.unknown_frames));
+    }
+    let is_about = |(_, what): &&(u64, String)| what.contains("mm_page_");
+    let (place, what) = log.complaints.iter().find(is_about)?;
+    Some(Fault::refuse(
+        format!("{} {place}", log.place_name()),
+        format!(
+            "an event of the page allocator without a readable frame (`pfn`) and `order`: `{what}`"
+        ),
+        "print the fields of events, as `perf script --ns -F comm,pid,tid,cpu,time,event,trace` does, or select \
+         another kind of recording with --from",
+    ))
+}
+
+fn nothing_understood(log: &ImportLog) -> Fault {
+    if let Some(fault) = unreadable(log) {
+        return fault;
     }
     let (place, found) = match log.complaints.first() {
         Some((place, what)) => (
@@ -344,11 +361,12 @@ fn nothing_kept(log: &ImportLog, scope: Scope) -> Fault {
             ),
             "omit the process to keep everything, or select another process",
         ),
-        Scope::Everything if log.unknown_frames > 0 => descriptors::unknown(log.unknown_frames),
-        Scope::Everything => Fault::refuse(
-            "",
-            format!("none of {understood} events is an allocation"),
-            "also record kmem:mm_page_alloc (docs/importing.md lists the commands)",
-        ),
+        Scope::Everything => unreadable(log).unwrap_or_else(|| {
+            Fault::refuse(
+                "",
+                format!("none of {understood} events is an allocation"),
+                "also record kmem:mm_page_alloc (docs/importing.md lists the commands)",
+            )
+        }),
     }
 }

@@ -18,7 +18,8 @@ use super::error::Fault;
 const STATE: &str = "it contains a state, not the calls that led to it: record kmem:mm_page_alloc and \
     kmem:mm_page_free (docs/importing.md lists the commands)";
 /// What to do about a summary of a tool of perf.
-const SUMMARY: &str = "import the file perf.data that it was made from, or the output of `perf script --ns`";
+const SUMMARY: &str =
+    "import the file perf.data that it was made from, or the output of `perf script --ns`";
 /// What to do about an archive or a compressed file without a well-known tool for pipes.
 const UNPACK: &str = "unpack it, and import the file in it";
 
@@ -95,12 +96,12 @@ const TEXTS: [(&[&str], &str, &str); 21] = [
         "a text of LTTng",
         "record with perf or ftrace (docs/importing.md lists the commands)",
     ),
+    (&["Page allocated via order"], "a copy of page_owner", STATE),
     (
-        &["Page allocated via order"],
+        &["PFN ", " Block ", " Flags "],
         "a copy of page_owner",
         STATE,
     ),
-    (&["PFN ", " Block ", " Flags "], "a copy of page_owner", STATE),
     (
         &["Page block order:"],
         "a copy of /proc/pagetypeinfo",
@@ -129,11 +130,19 @@ const TEXTS: [(&[&str], &str, &str); 21] = [
         "a report of the kernel of a failed allocation",
         STATE,
     ),
-    (&["Mem-Info:"], "a report of the kernel about its memory", STATE),
+    (
+        &["Mem-Info:"],
+        "a report of the kernel about its memory",
+        STATE,
+    ),
     (&["MemTotal:"], "a copy of /proc/meminfo", STATE),
     (&["nr_free_pages "], "a copy of /proc/vmstat", STATE),
     (&["slabinfo - version"], "a copy of /proc/slabinfo", STATE),
-    (&["SUMMARY (", "allocator)"], "the output of `perf kmem`", SUMMARY),
+    (
+        &["SUMMARY (", "allocator)"],
+        "the output of `perf kmem`",
+        SUMMARY,
+    ),
     (
         &["Performance counter stats for"],
         "the output of `perf stat`",
@@ -187,11 +196,13 @@ fn is_header(line: &str) -> bool {
     let is_name = |name: &str| {
         let name = name.trim().trim_matches('"');
         name.starts_with(|c: char| c.is_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_alphanumeric() || "_-. ()/".contains(c))
+            && name
+                .chars()
+                .all(|c| c.is_alphanumeric() || "_-. ()/".contains(c))
     };
-    [',', ';', '\t'].iter().any(|mark| {
-        line.matches(*mark).count() >= 2 && line.split(*mark).all(is_name)
-    })
+    [',', ';', '\t']
+        .iter()
+        .any(|mark| line.matches(*mark).count() >= 2 && line.split(*mark).all(is_name))
 }
 
 /// Rejects a table with other columns than those of a trace.

@@ -14,9 +14,9 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::Source;
+use super::clock::Clock;
 use super::error::Fault;
 use super::events::{Interpreter, Meaning, understood};
-use super::clock::Clock;
 use super::fields::{Text, is_raw};
 use super::graph::{GraphLine, graph};
 use super::head::{Head, Style, head};
@@ -171,13 +171,22 @@ impl Running {
     }
 }
 
-/// Returns `true` for a line of the kernel's log, which may contain a dump of the trace file: `[  889.213000] text`. A
-/// line about the page allocator is an event that could not be parsed.
+/// Returns `true` for a line of the kernel's log, which may contain a dump of the trace file: `[  889.213000] text`, with
+/// a level or a date, or as journals write it. A line about the page allocator is an event that could not be parsed.
 pub(crate) fn is_kernel_message(line: &str, style: Style) -> bool {
-    let inner = line.trim_start().strip_prefix('[');
+    let line = line.trim_start();
+    let level = line.strip_prefix('<').and_then(|line| line.split_once('>'));
+    let inner = level.map_or(line, |(_, line)| line).strip_prefix('[');
     let time = inner.and_then(|inner| inner.split(']').next());
-    let is_time = time.is_some_and(|time| super::clock::decimal(time.trim()).is_some());
-    style == Style::Kernel && is_time && !line.contains("mm_page_")
+    let is_time = |time: &str| {
+        let mut parts = time.split_ascii_whitespace();
+        let is_date =
+            parts.any(|part| part.split(':').filter_map(super::clock::digits).count() == 3);
+        is_date || super::clock::decimal(time.trim()).is_some()
+    };
+    style == Style::Kernel
+        && (time.is_some_and(is_time) || line.contains(" kernel: "))
+        && !line.contains("mm_page_")
 }
 
 /// Returns `true` for the line above a call chain in the texts of the kernel and of trace-cmd. perf writes none.
@@ -231,11 +240,11 @@ fn function(line: &str) -> Option<&str> {
     let (first, name) = (words.next()?, words.next().unwrap_or(""));
     // A short number is an address only next to the file of its function, `993 main (/bin/x)`, or in the column in
     // which perf prints addresses.
-    let is_aligned = line.starts_with(['\t', ' ']) && line.len() - line.trim_start().len() + first.len() >= 16;
-    let is_address = (first.len() >= 4
-        || line.ends_with(')')
-        || (is_aligned && words.next().is_none()))
-        && first.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_aligned =
+        line.starts_with(['\t', ' ']) && line.len() - line.trim_start().len() + first.len() >= 16;
+    let is_address =
+        (first.len() >= 4 || line.ends_with(')') || (is_aligned && words.next().is_none()))
+            && first.bytes().all(|byte| byte.is_ascii_hexdigit());
     (first == "=>" || is_address).then(|| name.split('+').next())?
 }
 
@@ -274,7 +283,9 @@ fn is_nothing(line: &str, style: Style) -> bool {
 
 /// Returns `true` for the source of the function above: `  page_alloc.c:4567`, or `  :0` if it is unknown.
 fn is_source_line(line: &str) -> bool {
-    let place = line.rsplit_once(':').filter(|(file, _)| !file.contains([' ', ':']));
+    let place = line
+        .rsplit_once(':')
+        .filter(|(file, _)| !file.contains([' ', ':']));
     place.is_some_and(|(_, number)| super::clock::digits(number).is_some())
 }
 

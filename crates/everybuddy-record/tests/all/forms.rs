@@ -44,7 +44,11 @@ fn calls(made: &Imported) -> Vec<(Op, u64, u8, u32, u16)> {
 }
 
 fn times(made: &Imported) -> Vec<u64> {
-    made.trace.events.iter().map(|event| event.time_ns).collect()
+    made.trace
+        .events
+        .iter()
+        .map(|event| event.time_ns)
+        .collect()
 }
 
 const A: Op = Op::Allocate;
@@ -53,24 +57,43 @@ const F: Op = Op::Free;
 #[test]
 fn counts_of_a_clock_keep_the_order() {
     let made = read("ftrace-counter.txt", Source::Ftrace);
-    let wanted = [(A, 0x2040, 0, 2212, 3), (A, 0x2041, 0, 7, 1), (F, 0x2040, 0, 2212, 3)];
+    let wanted = [
+        (A, 0x2040, 0, 2212, 3),
+        (A, 0x2041, 0, 7, 1),
+        (F, 0x2040, 0, 2212, 3),
+    ];
     assert_eq!(calls(&made), wanted);
     assert_eq!(times(&made), [0, 4, 9]);
-    assert!(made.log.remarks.iter().any(|remark| remark.contains("counts")));
+    assert!(
+        made.log
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("counts"))
+    );
     let report = read("trace-cmd-tsc.txt", Source::TraceCmd);
     assert_eq!(calls(&report), calls(&made));
     // A line with seconds among counts is not understood.
-    let mixed = "a-1 [000] 7: mm_page_alloc: pfn=1 order=0\na-1 [000] 1.5: mm_page_free: pfn=1 order=0\n";
+    let mixed =
+        "a-1 [000] 7: mm_page_alloc: pfn=1 order=0\na-1 [000] 1.5: mm_page_free: pfn=1 order=0\n";
     assert_eq!(text(mixed).unwrap().log.unclear, 1);
 }
 
 #[test]
 fn events_among_functions_are_read() {
     let made = read("function-graph.txt", Source::Ftrace);
-    let wanted = [(A, 0x2040, 0, 0, 24), (A, 0x2080, 3, 300, 24), (F, 0x2040, 0, 300, 24)];
+    let wanted = [
+        (A, 0x2040, 0, 0, 24),
+        (A, 0x2080, 3, 300, 24),
+        (F, 0x2040, 0, 300, 24),
+    ];
     assert_eq!(calls(&made), wanted);
     assert_eq!(made.accounts.as_ref().unwrap().refusals_seen, 1);
-    assert!(made.log.remarks.iter().any(|remark| remark.contains("no times")));
+    assert!(
+        made.log
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("no times"))
+    );
     assert_eq!(made.log.skipped.get("functions"), Some(&5));
     let timed = read("function-graph-times.txt", Source::Ftrace);
     assert_eq!(calls(&timed)[..1], [(A, 0x2040, 0, 22, 2)]);
@@ -80,7 +103,10 @@ fn events_among_functions_are_read() {
 #[test]
 fn the_time_since_the_previous_line_is_no_event() {
     let made = read("trace-cmd-ts-diff.txt", Source::TraceCmd);
-    assert_eq!(calls(&made), [(A, 0x2041, 0, 810, 4), (F, 0x2041, 0, 810, 4)]);
+    assert_eq!(
+        calls(&made),
+        [(A, 0x2041, 0, 810, 4), (F, 0x2041, 0, 810, 4)]
+    );
     assert_eq!(times(&made), [0, 4_000]);
 }
 
@@ -122,7 +148,11 @@ fn numbers_printed_by_type_have_their_base() {
 
 #[test]
 fn texts_of_other_encodings_are_read() {
-    let wanted = [(A, 970_744, 0, 275, 6), (A, 970_745, 0, 275, 6), (F, 970_744, 0, 275, 6)];
+    let wanted = [
+        (A, 970_744, 0, 275, 6),
+        (A, 970_745, 0, 275, 6),
+        (F, 970_744, 0, 275, 6),
+    ];
     let plain = fs::read_to_string(file("ftrace-old.txt")).unwrap();
     let wide = |convert: fn(u16) -> [u8; 2], mark: &[u8]| {
         let mut bytes = mark.to_vec();
@@ -151,14 +181,28 @@ fn texts_of_other_encodings_are_read() {
 #[test]
 fn perf_may_print_fewer_or_more_fields() {
     let full = read("perf-script-tod.txt", Source::PerfScript);
-    assert_eq!(calls(&full), [(A, 0x2f9_5b76, 0, 3837, 12), (F, 0x2f9_5b76, 0, 3837, 12)]);
+    assert_eq!(
+        calls(&full),
+        [(A, 0x2f9_5b76, 0, 3837, 12), (F, 0x2f9_5b76, 0, 3837, 12)]
+    );
     assert_eq!(times(&full), [0, 100_000]);
     assert!(full.log.remarks.is_empty());
-    for (name, cpu) in [("perf-script-no-task.txt", 0), ("perf-script-cpu-only.txt", 12)] {
+    for (name, cpu) in [
+        ("perf-script-no-task.txt", 0),
+        ("perf-script-cpu-only.txt", 12),
+    ] {
         let made = read(name, Source::PerfScript);
-        assert_eq!(calls(&made), [(A, 0x2f9_5b76, 0, 0, cpu), (F, 0x2f9_5b76, 0, 0, cpu)]);
+        assert_eq!(
+            calls(&made),
+            [(A, 0x2f9_5b76, 0, 0, cpu), (F, 0x2f9_5b76, 0, 0, cpu)]
+        );
         assert_eq!(times(&made), [0, 100_000]);
-        assert!(made.log.remarks.iter().any(|remark| remark.contains("thread 0")));
+        assert!(
+            made.log
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("thread 0"))
+        );
     }
     let no_time = "a 7 [003] kmem:mm_page_alloc: pfn=0x10 order=0\na 7 [003] kmem:mm_page_free: pfn=0x10 order=0\n";
     let made = text(no_time).unwrap();
@@ -174,9 +218,15 @@ fn short_addresses_of_a_call_chain_are_no_events() {
 #[test]
 fn dumps_in_the_log_of_the_kernel_are_read() {
     let made = read("dmesg-dump.txt", Source::Ftrace);
-    assert_eq!(calls(&made), [(A, 970_744, 0, 275, 6), (F, 970_744, 0, 275, 6)]);
+    assert_eq!(
+        calls(&made),
+        [(A, 970_744, 0, 275, 6), (F, 970_744, 0, 275, 6)]
+    );
     assert_eq!(times(&made), [0, 16_000]);
-    assert!(made.trace.events[1].flags.0 != 0, "the free was made in an interrupt");
+    assert!(
+        made.trace.events[1].flags.0 != 0,
+        "the free was made in an interrupt"
+    );
     assert!(made.log.skipped.contains_key("messages of the kernel"));
 }
 
@@ -197,7 +247,10 @@ fn each_free_of_an_old_kernel_counts_once() {
     assert_eq!(calls(&made), wanted);
     let accounts = made.accounts.as_ref().unwrap();
     assert_eq!((accounts.unmatched_frees, accounts.inferred_frees), (0, 0));
-    assert_eq!(accounts.refusals_seen, 1, "an old kernel computes a frame of an absent page");
+    assert_eq!(
+        accounts.refusals_seen, 1,
+        "an old kernel computes a frame of an absent page"
+    );
     assert_eq!((made.log.repeated, made.log.understood), (3, 9));
 }
 
@@ -205,19 +258,29 @@ fn each_free_of_an_old_kernel_counts_once() {
 fn a_batched_free_is_a_free_unless_another_event_reports_it() {
     let line = |time: u32, event: &str| format!("a-1 [000] {time}.0: {event}\n");
     let alloc = "mm_page_alloc: pfn=0x10 order=0 migratetype=0 gfp_flags=GFP_KERNEL";
-    let (free, batched) = ("mm_page_free: pfn=0x10 order=0", "mm_page_free_batched: pfn=0x10 order=0");
+    let (free, batched) = (
+        "mm_page_free: pfn=0x10 order=0",
+        "mm_page_free_batched: pfn=0x10 order=0",
+    );
     let ops = |events: &[&str]| {
         let lines = events.iter().zip(1..);
         let text_of: String = lines.map(|(event, time)| line(time, event)).collect();
         let made = text(&text_of).unwrap();
         let ops: Vec<Op> = made.trace.events.iter().map(|event| event.op).collect();
-        (ops, made.log.repeated, made.accounts.unwrap().inferred_frees)
+        (
+            ops,
+            made.log.repeated,
+            made.accounts.unwrap().inferred_frees,
+        )
     };
     assert_eq!(ops(&[alloc, batched]), (vec![A, F], 0, 0));
     assert_eq!(ops(&[alloc, batched, alloc]), (vec![A, F, A], 0, 0));
     assert_eq!(ops(&[alloc, free, batched, alloc]), (vec![A, F, A], 1, 0));
     assert_eq!(ops(&[alloc, batched, free, alloc]), (vec![A, F, A], 1, 0));
-    assert_eq!(ops(&[alloc, free, alloc, batched]), (vec![A, F, A, F], 0, 0));
+    assert_eq!(
+        ops(&[alloc, free, alloc, batched]),
+        (vec![A, F, A, F], 0, 0)
+    );
 }
 
 /// Tools print the distance in bytes where kernels up to 4.0 recorded addresses of descriptors.
@@ -235,14 +298,25 @@ fn distances_of_descriptors_become_frames() {
             };
             frames.iter().enumerate().map(line).collect()
         };
-        let frames = [(81_000, 3), (81_009, 0), (81_011, 0), (81_014, 1), (81_016, 0)];
+        let frames = [
+            (81_000, 3),
+            (81_009, 0),
+            (81_011, 0),
+            (81_014, 1),
+            (81_016, 0),
+        ];
         let made = match name {
             "" => text(&from(&frames)).unwrap(),
             name => read(name, Source::TraceCmd),
         };
         let found: Vec<_> = made.trace.events.iter().map(|e| (e.pfn, e.order)).collect();
         assert_eq!(found, frames, "{size}");
-        assert!(made.log.remarks.iter().any(|remark| remark.contains("descriptors")));
+        assert!(
+            made.log
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("descriptors"))
+        );
         // Numbers that are no multiples of the size are frames.
         let others = from(&[(81_000, 3), (81_009, 0)]).replace("pfn=4536504", "pfn=4536505");
         let others = text(&others.replace("pfn=5184576", "pfn=5184577")).unwrap();
@@ -250,23 +324,98 @@ fn distances_of_descriptors_become_frames() {
     }
 }
 
+/// Events that are there are never said to be absent.
+#[test]
+fn events_without_readable_fields_are_not_said_to_be_absent() {
+    for given in [
+        "a 7 [000] 1.0: kmem:mm_page_alloc:\na 7 [000] 1.1: kmem:mm_page_free:\n",
+        "a-7 [000] 1.0: mm_page_alloc: page=what order=0\n",
+        "a-7 [000] 1.0: mm_page_alloc: pfn=zz order=0\na-7 [000] 1.1: mm_page_free: pfn=0x1 order=0\n",
+    ] {
+        refused(
+            given.as_bytes(),
+            &["line 1", "without a readable frame", "perf script --ns -F"],
+        );
+    }
+}
+
+#[test]
+fn the_log_of_the_kernel_may_have_any_prefix() {
+    let event = |at: u32, text: &str| format!("   <...>-275       6d..1. {at}us : {text}\n");
+    let alloc = event(
+        10,
+        "mm_page_alloc: page=1 pfn=16 order=0 migratetype=0 gfp_flags=GFP_KERNEL",
+    );
+    let free = event(12, "mm_page_free: page=1 pfn=16 order=0");
+    for prefix in [
+        "[  889.213000] ",
+        "<4>[  889.213000] ",
+        "[  889.213000] [  T275] ",
+        "[Fri Nov 27 07:20:25 2026] ",
+        "Nov 27 07:20:25 host kernel: ",
+        "Nov 27 07:20:25 host kernel: [  889.213000] ",
+    ] {
+        let log = format!("{prefix}Linux version\n{prefix}{alloc}{prefix}---\n{prefix}{free}");
+        let made = text(&log).unwrap();
+        assert_eq!(
+            calls(&made),
+            [(A, 16, 0, 275, 6), (F, 16, 0, 275, 6)],
+            "{prefix}"
+        );
+        assert_eq!(made.log.unclear, 0, "{prefix}");
+    }
+}
+
 #[test]
 fn files_that_are_no_recordings_are_named() {
     for (given, words) in [
-        ("Page allocated via order 0, mask 0x0\nPFN 4096 type Unmovable\n", &["page_owner", "mm_page_alloc"][..]),
-        ("Node 0, zone      DMA      1      1      1      0      2\n", &["/proc/buddyinfo"]),
-        ("Page block order: 9\nPages per block:  512\n", &["/proc/pagetypeinfo"]),
-        ("Node 0, zone      DMA\n  per-node stats\n", &["/proc/zoneinfo"]),
-        ("[  7.1] x invoked oom-killer: gfp_mask=0xcc0, order=0\n[  7.2] Mem-Info:\n", &["ran out of memory"]),
-        ("x: page allocation failure: order:4, mode:0x40dc0\n", &["failed allocation"]),
+        (
+            "Page allocated via order 0, mask 0x0\nPFN 4096 type Unmovable\n",
+            &["page_owner", "mm_page_alloc"][..],
+        ),
+        (
+            "Node 0, zone      DMA      1      1      1      0      2\n",
+            &["/proc/buddyinfo"],
+        ),
+        (
+            "Page block order: 9\nPages per block:  512\n",
+            &["/proc/pagetypeinfo"],
+        ),
+        (
+            "Node 0, zone      DMA\n  per-node stats\n",
+            &["/proc/zoneinfo"],
+        ),
+        (
+            "[  7.1] x invoked oom-killer: gfp_mask=0xcc0, order=0\n[  7.2] Mem-Info:\n",
+            &["ran out of memory"],
+        ),
+        (
+            "x: page allocation failure: order:4, mode:0x40dc0\n",
+            &["failed allocation"],
+        ),
         ("MemTotal:       16318480 kB\n", &["/proc/meminfo"]),
-        ("     0.000 cat/7 kmem:mm_page_alloc(pfn: 5, order: 0)\n", &["perf trace", "perf script"]),
-        ("SUMMARY (page allocator)\n=====\n", &["perf kmem", "perf.data"]),
+        (
+            "     0.000 cat/7 kmem:mm_page_alloc(pfn: 5, order: 0)\n",
+            &["perf trace", "perf script"],
+        ),
+        (
+            "SUMMARY (page allocator)\n=====\n",
+            &["perf kmem", "perf.data"],
+        ),
         ("# Samples: 5\n# Overhead  Command\n", &["perf report"]),
-        ("{\"linux-perf-json-version\": 1}\n", &["JSON", "perf script"]),
+        (
+            "{\"linux-perf-json-version\": 1}\n",
+            &["JSON", "perf script"],
+        ),
         ("PERFFILE\0\0", &["version 1", "perf script"]),
-        ("timestamp,cpu,event,page,order\n1,0,alloc,5,0\n", &["time_ns, pid, op, pfn", "line 1", "time_ns,cpu,pid"]),
-        ("time_ns;cpu;pid;op;pfn;order\n1;0;1;0;5;0\n", &["line 1", "commas"]),
+        (
+            "timestamp,cpu,event,page,order\n1,0,alloc,5,0\n",
+            &["time_ns, pid, op, pfn", "line 1", "time_ns,cpu,pid"],
+        ),
+        (
+            "time_ns;cpu;pid;op;pfn;order\n1;0;1;0;5;0\n",
+            &["line 1", "commas"],
+        ),
         ("a\tb\tc\n1\t2\t3\n", &["lacks the columns time_ns"]),
         ("\u{1f}\u{8b}", &["line 1"]),
         ("PK\u{3}\u{4}..", &["zip", "unpack"]),
@@ -274,7 +423,9 @@ fn files_that_are_no_recordings_are_named() {
         refused(given.as_bytes(), words);
     }
     refused(b"\x04\x22\x4d\x18..", &["lz4", "lz4cat"]);
-    let folder = import(Path::new("."), ImportOptions::default()).unwrap_err().to_string();
+    let folder = import(Path::new("."), ImportOptions::default())
+        .unwrap_err()
+        .to_string();
     assert!(folder.contains("is a folder"), "{folder}");
 }
 
@@ -285,7 +436,11 @@ fn old_perf_data(is_address: bool) -> Vec<u8> {
     let pages = b"field:struct page *page;\toffset:8;";
     assert_eq!(declared.len(), pages.len());
     let mut at = 0;
-    let find = |bytes: &[u8], at: usize| bytes[at..].windows(declared.len()).position(|w| w == declared);
+    let find = |bytes: &[u8], at: usize| {
+        bytes[at..]
+            .windows(declared.len())
+            .position(|w| w == declared)
+    };
     while let Some(place) = find(&bytes, at) {
         at += place;
         bytes[at..at + declared.len()].copy_from_slice(pages);
@@ -318,7 +473,10 @@ fn perf_data_of_old_kernels_is_read_if_frames_follow_from_it() {
     let new = import(&file("../perf.data"), ImportOptions::default()).unwrap();
     assert_eq!(calls(&made), calls(&new));
     let error = of(old_perf_data(false)).unwrap_err().to_string();
-    assert!(error.contains("descriptor") && error.contains("pfn"), "{error}");
+    assert!(
+        error.contains("descriptor") && error.contains("pfn"),
+        "{error}"
+    );
     let unused = ImportOptions {
         scope: Scope::Tree { root: 1 },
         ..ImportOptions::default()

@@ -113,7 +113,8 @@ impl Fields for Sample<'_> {
         };
         // The kernel's value if there is no page, as wide as its integers; older kernels wrote frame 0.
         let pfn = field.value(self.data)?;
-        let is_absent = pfn == 0 || pfn == u64::MAX || (field.size == 4 && pfn == u64::from(u32::MAX));
+        let is_absent =
+            pfn == 0 || pfn == u64::MAX || (field.size == 4 && pfn == u64::from(u32::MAX));
         Some(match is_absent {
             true => Frame::Absent,
             false => Frame::Number(pfn),
