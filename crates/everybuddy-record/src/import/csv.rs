@@ -15,7 +15,7 @@ use std::io::BufRead;
 
 use everybuddy_trace::{
     AddressRegion, Broken, CSV_COLUMNS, Event, EventFlags, Fault as PageFault, Legal, Leniency, Op,
-    RegionId, Repairs, Trace, legalize,
+    RegionId, Repairs, Trace, legalize, shown,
 };
 
 use super::Source;
