@@ -12,6 +12,7 @@
 //! A line that is not complete is a cell that is not finished. Rows are read as they were written, so the results are
 //! those of a run without interrupts. A file of another run, or of no run, is never changed.
 
+use everybuddy_trace::shown;
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ impl Finished {
     ) -> Result<(Finished, Known), Error> {
         let failed = |cause| refused(path, cause);
         let wrong = |what: String, help: &str| {
-            let path = path.display();
+            let path = shown(path);
             Err(Error::usage(format!(
                 "--resume {path}: {what}\nhelp: {help}"
             )))

@@ -23,6 +23,7 @@ mod commit;
 mod digest;
 pub mod export;
 mod finished;
+pub mod left_out;
 pub mod processes;
 #[cfg(target_os = "linux")]
 pub mod recording;

@@ -9,6 +9,7 @@
 //! Exit code 1 means that a comparison failed; 2 means an error in usage, input or a file; 0 never accompanies an
 //! error message.
 
+use everybuddy_trace::shown;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ impl fmt::Display for Error {
             Error::Trace(error) => write!(out, "{error}"),
             Error::Recording(error) => write!(out, "{error}"),
             Error::Write { path, cause } => {
-                write!(out, "{}: failed to write ({cause})", path.display())?;
+                write!(out, "{}: failed to write ({cause})", shown(path))?;
                 match remedy(path, cause) {
                     "" => Ok(()),
                     help => write!(out, "\nhelp: {help}"),

@@ -12,7 +12,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use everybuddy_trace::{Embedded, Leniency, Repairs, Trace, files, read_embedded};
+use everybuddy_trace::{Embedded, Leniency, Repairs, Trace, files, read_embedded, shown};
 
 use crate::Error;
 use crate::choice::nearest;
@@ -86,7 +86,7 @@ fn locate_in(name: &str, folder: Option<&Path>) -> Result<Place, Error> {
     }
     if let Some(folder) = folder {
         let path = folder.join(format!("{name}.parquet"));
-        let shown = folder.display();
+        let shown = shown(folder);
         return match (path.is_file(), folder.is_dir()) {
             (true, _) => Ok(Place::File(path)),
             (false, true) => Err(Error::usage(format!(
@@ -150,14 +150,29 @@ pub fn check_output(output: &Path, input: Option<&Path>) -> Result<(), Error> {
         let better = output.with_extension("parquet");
         return Err(Error::usage(format!(
             "{}: the name of a trace must end in .parquet\nhelp: use {}",
-            output.display(),
-            better.display()
+            shown(output),
+            shown(&better)
         )));
     }
     // The companions are written, too.
     let mut written = files(output).into_iter();
     let Some(input) = input else { return Ok(()) };
     written.try_for_each(|file| check_distinct("-o", &file, input))
+}
+
+/// Rejects a trace that would replace another one, or its companions, unless the user asked for that.
+///
+/// # Errors
+/// Returns a usage error that names the existing file.
+pub fn check_replaced(output: &Path, is_forced: bool) -> Result<(), Error> {
+    let existing = files(output).into_iter().find(|file| file.exists());
+    match existing {
+        Some(file) if !is_forced => Err(Error::usage(format!(
+            "{} already exists\nhelp: choose another name with -o, or replace the trace with --force",
+            shown(&file)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Rejects an output file, named by an option, that is `input` or, if that is a trace, a companion of it.
@@ -176,7 +191,7 @@ pub fn check_distinct(option: &str, output: &Path, input: &Path) -> Result<(), E
     match read.any(|read| same(output, &read)) {
         true => Err(Error::usage(format!(
             "{option} {}: the input file is never changed\nhelp: choose another file",
-            output.display()
+            shown(output)
         ))),
         false => Ok(()),
     }

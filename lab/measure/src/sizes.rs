@@ -8,6 +8,7 @@
 //!
 //! An unusable file is rejected with its name; a file for another memory size is not used, and a note reports it.
 
+use everybuddy_trace::shown;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub type Known = (PathBuf, Sizes);
 /// Returns a usage error with the file and the problem.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Known>, Error> {
     let read = |path: &PathBuf| {
-        let refuse = |what: String| Error::usage(format!("sizes {}: {what}", path.display()));
+        let refuse = |what: String| Error::usage(format!("sizes {}: {what}", shown(path)));
         let bytes = fs::read(path).map_err(|cause| refuse(cause.to_string()))?;
         let sizes = Sizes::from_json(&bytes).map_err(|error| refuse(error.to_string()))?;
         Ok((path.clone(), sizes))
@@ -63,7 +64,7 @@ fn other_memory(trace: &str, path: &Path, sizes: &Sizes, frames: u64) -> String 
     format!(
         "sizes {}: not used, because they are for a memory of {} and {trace} is replayed in {} \
          (use `everybuddy trace sizes --memory SIZE`)",
-        path.display(),
+        shown(path),
         size::frames(sizes.frames),
         size::frames(frames),
     )

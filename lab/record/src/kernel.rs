@@ -53,6 +53,14 @@ pub enum What {
         /// The freed order: any number.
         order: u32,
     },
+    /// A block was freed, and another event may report the same free (`kmem:mm_page_free_batched`; of old kernels
+    /// `kmem:mm_page_free_direct` and `kmem:mm_pagevec_free`).
+    FreeReport {
+        /// First frame.
+        pfn: u64,
+        /// The freed order: any number.
+        order: u32,
+    },
     /// The thread accessed memory that was not mapped (`exceptions:page_fault_user` and `_kernel`).
     Fault {
         /// The address.

@@ -59,10 +59,19 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Creates a ledger for events whose frames are in the span of `events`.
     pub(crate) fn new(events: &[Event]) -> Result<Ledger, Broken> {
-        if events.len() > MOST_EVENTS {
+        let mut span = Span::default();
+        for (row, event) in events.iter().enumerate() {
+            span.add(row, event.pfn, event.order);
+        }
+        Ledger::in_span(events.len(), &span)
+    }
+
+    /// Creates a ledger for a number of events whose frames are in `span`.
+    pub(crate) fn in_span(events: usize, span: &Span) -> Result<Ledger, Broken> {
+        if events > MOST_EVENTS {
             return Err((MOST_EVENTS, Problem::TooManyRows));
         }
-        let (first, last) = span(events)?;
+        let (first, last) = span.frames()?;
         Ok(Ledger {
             frames: FrameMap::new(first, last),
             blocks: Vec::new(),
@@ -218,27 +227,51 @@ pub(crate) fn check_shape(event: &Event) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the lowest and the highest frame of the events, or the row that is too far from the others.
-pub(crate) fn span(events: &[Event]) -> Result<(u64, u64), Broken> {
-    let (mut low, mut high) = ((u64::MAX, 0), (0, 0));
-    for (row, event) in events.iter().enumerate() {
+/// The lowest and the highest frame of events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// The first frame of the first event.
+    begin: Option<u64>,
+    /// Each with its row.
+    low: (u64, usize),
+    high: (u64, usize),
+}
+
+impl Default for Span {
+    fn default() -> Span {
+        Span {
+            begin: None,
+            low: (u64::MAX, 0),
+            high: (0, 0),
+        }
+    }
+}
+
+impl Span {
+    /// Includes the frames of an event.
+    pub(crate) fn add(&mut self, row: usize, pfn: u64, order: u8) {
         // Rows with other errors are rejected later, each by itself, and must not overflow here.
-        let frames = 1u64 << event.order.min(LARGEST_ORDER);
-        low = low.min((event.pfn, row));
-        high = high.max((event.pfn.saturating_add(frames - 1), row));
+        let frames = 1u64 << order.min(LARGEST_ORDER);
+        self.begin.get_or_insert(pfn);
+        self.low = self.low.min((pfn, row));
+        self.high = self.high.max((pfn.saturating_add(frames - 1), row));
     }
-    let (first, last) = (low.0.min(high.0), high.0);
-    if last - first >= LARGEST_SPAN {
-        // The outlier is the frame farther from the start of the trace.
-        let begin = events[0].pfn;
-        let row = if begin - first > last.saturating_sub(begin) {
-            low.1
-        } else {
-            high.1
-        };
-        return Err((row, Problem::Span { first, last }));
+
+    /// Returns the lowest and the highest frame, or the row that is too far from the others.
+    pub(crate) fn frames(&self) -> Result<(u64, u64), Broken> {
+        let (first, last) = (self.low.0.min(self.high.0), self.high.0);
+        if last - first >= LARGEST_SPAN {
+            // The outlier is the frame farther from the start of the trace.
+            let begin = self.begin.unwrap_or(first);
+            let row = if begin - first > last.saturating_sub(begin) {
+                self.low.1
+            } else {
+                self.high.1
+            };
+            return Err((row, Problem::Span { first, last }));
+        }
+        Ok((first, last))
     }
-    Ok((first, last))
 }
 
 /// Checks all rules. Returns, for each event, the row that allocated its block.

@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //!
-//! Every returned column has exactly the number of rows of the table.
+//! A scan passes on exactly the number of rows of the table, and holds one batch of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,11 +25,149 @@ use crate::identity;
 use crate::repair::{Leniency, Repair, Repairs};
 use crate::source::Source;
 
+/// One row of the columns that a scan reads.
+pub(crate) struct Row<'t, const N: usize> {
+    table: &'t Table,
+    names: &'t [&'static str; N],
+    columns: &'t [Option<Column>; N],
+    /// The position in the current batch.
+    at: usize,
+    /// The number of the row.
+    pub(crate) row: usize,
+}
+
+impl<const N: usize> Row<'_, N> {
+    /// Returns the value of a column, by its position in the scan, or `default` if the file lacks the column. A row
+    /// without a suitable value that `sieve` accepts has the `default`, too.
+    pub(crate) fn value<T: TryFrom<i128>>(
+        &self,
+        column: usize,
+        default: T,
+        sieve: &mut Sieve,
+    ) -> Result<T, TraceError> {
+        let Some(values) = &self.columns[column] else {
+            return Ok(default);
+        };
+        let column = self.names[column];
+        let problem = match values.values[self.at] {
+            Some(value) => match T::try_from(value) {
+                Ok(fitting) => return Ok(fitting),
+                Err(_) => Problem::OutOfRange { column, value },
+            },
+            None => Problem::NoValue { column },
+        };
+        self.reject(sieve, problem)?;
+        Ok(default)
+    }
+
+    /// Rejects the row or, if lenient, marks it to be dropped.
+    pub(crate) fn reject(&self, sieve: &mut Sieve, problem: Problem) -> Result<(), TraceError> {
+        sieve
+            .reject(self.row, problem)
+            .map_err(|problem| self.table.error(Some(self.row), problem))
+    }
+}
+
+/// One column of a row group, of which a batch is decoded.
+struct Column {
+    reader: ColumnReader,
+    unsigned: bool,
+    values: Vec<Option<i128>>,
+    levels: Vec<i16>,
+}
+
+impl Column {
+    fn new(reader: ColumnReader, unsigned: bool) -> Column {
+        Column {
+            reader,
+            unsigned,
+            values: Vec::with_capacity(BATCH),
+            levels: Vec::with_capacity(BATCH),
+        }
+    }
+
+    /// Decodes the next batch. Returns its number of rows, which is 0 at the end of the row group.
+    fn fill(&mut self, table: &Table, name: &str) -> Result<usize, TraceError> {
+        let Column {
+            reader,
+            unsigned,
+            values,
+            levels,
+        } = self;
+        values.clear();
+        match (reader, *unsigned) {
+            (ColumnReader::Int32ColumnReader(reader), true) => {
+                drain(
+                    table,
+                    reader,
+                    |value| i128::from(value as u32),
+                    levels,
+                    values,
+                )?;
+            }
+            (ColumnReader::Int32ColumnReader(reader), false) => {
+                drain(table, reader, i128::from, levels, values)?;
+            }
+            (ColumnReader::Int64ColumnReader(reader), true) => {
+                drain(
+                    table,
+                    reader,
+                    |value| i128::from(value as u64),
+                    levels,
+                    values,
+                )?;
+            }
+            (ColumnReader::Int64ColumnReader(reader), false) => {
+                drain(table, reader, i128::from, levels, values)?;
+            }
+            _ => {
+                return Err(
+                    table.damaged(format!("column {name} changes its type between row groups"))
+                );
+            }
+        }
+        Ok(values.len())
+    }
+}
+
+/// Decodes a batch of values, `None` for a missing one.
+fn drain<D: DataType>(
+    table: &Table,
+    reader: &mut ColumnReaderImpl<D>,
+    widen: impl Fn(D::T) -> i128,
+    levels: &mut Vec<i16>,
+    values: &mut Vec<Option<i128>>,
+) -> Result<(), TraceError> {
+    let mut decoded = Vec::with_capacity(BATCH);
+    while values.len() < BATCH {
+        levels.clear();
+        decoded.clear();
+        let wanted = BATCH - values.len();
+        let (rows, present, _) = guarded(&table.file, || {
+            reader.read_records(wanted, Some(&mut *levels), None, &mut decoded)
+        })?;
+        if rows == 0 {
+            break;
+        }
+        let mut decoded = decoded.drain(..);
+        if present == rows {
+            values.extend(decoded.map(|value| Some(widen(value))));
+            continue;
+        }
+        // Columns have neither lists nor structures, so that level 0 is a missing value.
+        values.extend(levels.iter().map(|level| match level {
+            0 => None,
+            _ => decoded.next().map(&widen),
+        }));
+    }
+    Ok(())
+}
+
 /// The number of values decoded per call: large enough to amortize the call, small enough for the cache.
 const BATCH: usize = 8192;
 
 /// The maximum number of rows that are reserved in advance: a damaged file may claim any number.
-const RESERVED_ROWS: usize = 1 << 22;
+pub(crate) const RESERVED_ROWS: usize = 1 << 22;
 
 /// An open Parquet file.
 pub(crate) struct Table {
@@ -112,7 +250,7 @@ impl Table {
         }
     }
 
-    /// Returns the number of rows that the file claims; [`Table::column`] checks the claim.
+    /// Returns the number of rows that the file claims; [`Table::scan`] checks the claim.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -140,66 +278,68 @@ impl Table {
         TraceError::new(&self.file, row.map(|row| row as u64), problem)
     }
 
-    /// Reads a column, which must be in the list passed to [`Table::open`], or returns `default` for every row if the
-    /// file lacks the column. Rows without a suitable value that `sieve` accepts get `default`.
-    pub(crate) fn column<T: TryFrom<i128> + Copy>(
+    /// Passes on each row of some columns, a batch at a time, so that memory consumption does not depend on the number
+    /// of rows.
+    pub(crate) fn scan<const N: usize>(
         &self,
-        name: &'static str,
-        default: T,
-        sieve: &mut Sieve,
-    ) -> Result<Vec<T>, TraceError> {
-        let Some(position) = self.position(name) else {
-            return Ok(vec![default; self.rows]);
-        };
+        names: [&'static str; N],
+        mut take: impl FnMut(Row<'_, N>) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        let places = names.map(|name| self.position(name));
+        let mut unsigned = [false; N];
         let schema = self.reader.metadata().file_metadata().schema_descr_ptr();
-        let unsigned = self.unsigned(name, &schema.column(position))?;
-        let mut values = Vec::with_capacity(self.rows.min(RESERVED_ROWS));
-        let mut take = |value: Option<i128>| {
-            let problem = match value {
-                Some(value) => match T::try_from(value) {
-                    Ok(fitting) => {
-                        values.push(fitting);
-                        return Ok(());
-                    }
-                    Err(_) => Problem::OutOfRange {
-                        column: name,
-                        value,
-                    },
-                },
-                None => Problem::NoValue { column: name },
-            };
-            let row = values.len();
-            values.push(default);
-            sieve
-                .reject(row, problem)
-                .map_err(|problem| self.error(Some(row), problem))
-        };
+        for (at, place) in places.iter().enumerate() {
+            if let Some(place) = place {
+                unsigned[at] = self.unsigned(names[at], &schema.column(*place))?;
+            }
+        }
+        let mut row = 0;
         for group in 0..self.reader.num_row_groups() {
-            match self.reader_of(group, position)? {
-                ColumnReader::Int32ColumnReader(mut reader) if unsigned => {
-                    self.drain(&mut reader, |value| i128::from(value as u32), &mut take)?;
+            let mut columns: [Option<Column>; N] = [const { None }; N];
+            for (at, place) in places.iter().enumerate() {
+                if let Some(place) = place {
+                    let reader = self.reader_of(group, *place)?;
+                    columns[at] = Some(Column::new(reader, unsigned[at]));
                 }
-                ColumnReader::Int32ColumnReader(mut reader) => {
-                    self.drain(&mut reader, i128::from, &mut take)?;
+            }
+            loop {
+                let mut rows = None;
+                for (column, name) in columns.iter_mut().zip(names) {
+                    let Some(column) = column else { continue };
+                    let count = column.fill(self, name)?;
+                    if *rows.get_or_insert(count) != count {
+                        return Err(
+                            self.damaged(format!("column {name} has another number of rows"))
+                        );
+                    }
                 }
-                ColumnReader::Int64ColumnReader(mut reader) if unsigned => {
-                    self.drain(&mut reader, |value| i128::from(value as u64), &mut take)?;
-                }
-                ColumnReader::Int64ColumnReader(mut reader) => {
-                    self.drain(&mut reader, i128::from, &mut take)?;
-                }
-                _ => {
+                let rows = rows.unwrap_or(0);
+                if row + rows > self.rows {
+                    let claimed = self.rows;
                     return Err(
-                        self.damaged(format!("column {name} changes its type between row groups"))
+                        self.damaged(format!("it has more than the claimed {claimed} rows"))
                     );
+                }
+                for at in 0..rows {
+                    take(Row {
+                        table: self,
+                        names: &names,
+                        columns: &columns,
+                        at,
+                        row,
+                    })?;
+                    row += 1;
+                }
+                if rows == 0 {
+                    break;
                 }
             }
         }
-        if values.len() != self.rows {
-            let (found, claimed) = (values.len(), self.rows);
-            return Err(self.damaged(format!("column {name} has {found} of {claimed} rows")));
+        if row != self.rows {
+            let claimed = self.rows;
+            return Err(self.damaged(format!("it has {row} of {claimed} rows")));
         }
-        Ok(values)
+        Ok(())
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -273,38 +413,6 @@ impl Table {
                 .get_row_group(group)?
                 .get_column_reader(position)
         })
-    }
-
-    /// Passes every value of one column chunk to `take`, `None` for a missing value.
-    fn drain<D: DataType>(
-        &self,
-        reader: &mut ColumnReaderImpl<D>,
-        widen: impl Fn(D::T) -> i128,
-        take: &mut impl FnMut(Option<i128>) -> Result<(), TraceError>,
-    ) -> Result<(), TraceError> {
-        let (mut levels, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
-        loop {
-            levels.clear();
-            values.clear();
-            let (rows, present, _) = guarded(&self.file, || {
-                reader.read_records(BATCH, Some(&mut levels), None, &mut values)
-            })?;
-            if rows == 0 {
-                return Ok(());
-            }
-            if present == rows {
-                values
-                    .drain(..)
-                    .try_for_each(|value| take(Some(widen(value))))?;
-                continue;
-            }
-            // This is called only for columns without lists or structures, so level 0 is a missing value.
-            let mut values = values.drain(..);
-            for level in &levels {
-                let value = if *level > 0 { values.next() } else { None };
-                take(value.map(&widen))?;
-            }
-        }
     }
 
     fn damaged(&self, why: String) -> TraceError {

@@ -71,35 +71,38 @@ impl Regions {
         };
         regions.described = true;
         let mut sieve = Sieve::new(leniency);
-        let number = table.column::<u64>("vma", 0, &mut sieve)?;
-        let tgid = table.column::<u32>("tgid", 0, &mut sieve)?;
-        let start = table.column::<u64>("start", 0, &mut sieve)?;
-        let len = table.column::<u64>("len", 0, &mut sieve)?;
-        let prot = table.column::<u32>("prot", 0, &mut sieve)?;
-        let flags = table.column::<u32>("flags", 0, &mut sieve)?;
-        let fd = table.column::<i32>("fd", -1, &mut sieve)?;
-        let kind = table.column::<u8>("kind", RegionKind::Other as u8, &mut sieve)?;
-        let created_ns = table.column::<u64>("created_ns", 0, &mut sieve)?;
-        for row in 0..table.rows() {
+        let columns = [
+            "vma",
+            "tgid",
+            "start",
+            "len",
+            "prot",
+            "flags",
+            "fd",
+            "kind",
+            "created_ns",
+        ];
+        table.scan(columns, |row| {
             let region = AddressRegion {
-                number: number[row],
-                tgid: tgid[row],
-                start: start[row],
-                len: len[row],
-                kind: RegionKind::from_value(kind[row]),
-                created_ns: created_ns[row],
-                prot: prot[row],
-                flags: flags[row],
-                fd: fd[row],
+                number: row.value(0, 0, &mut sieve)?,
+                tgid: row.value(1, 0, &mut sieve)?,
+                start: row.value(2, 0, &mut sieve)?,
+                len: row.value(3, 0, &mut sieve)?,
+                prot: row.value(4, 0, &mut sieve)?,
+                flags: row.value(5, 0, &mut sieve)?,
+                fd: row.value(6, -1, &mut sieve)?,
+                kind: RegionKind::from_value(row.value(7, RegionKind::Other as u8, &mut sieve)?),
+                created_ns: row.value(8, 0, &mut sieve)?,
             };
             let number = region.number;
             let fits = number != 0 && !regions.by_number.contains_key(&number);
-            if sieve.drops(row) || (!fits && leniency == Leniency::Lenient) {
+            if sieve.drops(row.row) || (!fits && leniency == Leniency::Lenient) {
                 repairs.add(Repair::RegionDropped, 1);
             } else if !fits || regions.add(region).is_none() {
-                return Err(table.error(Some(row), Problem::RegionNumber { number }));
+                return Err(table.error(Some(row.row), Problem::RegionNumber { number }));
             }
-        }
+            Ok(())
+        })?;
         Ok(regions)
     }
 
@@ -138,39 +141,43 @@ pub(crate) fn read_faults(
         return Ok(Vec::new());
     };
     let mut sieve = Sieve::new(leniency);
-    let row = table.column::<u64>("row", 0, &mut sieve)?;
-    let vpn = table.column::<u64>("vpn", 0, &mut sieve)?;
-    let vma = table.column::<u64>("vma", 0, &mut sieve)?;
-    let sequence = table.column::<u32>("fault", 0, &mut sieve)?;
-    sieve.report(repairs);
-
-    let mut faults = Vec::with_capacity(table.rows());
+    // Each allocation has at most one fault.
+    let mut faults = Vec::with_capacity(table.rows().min(events.len()));
     let mut taken = vec![false; events.len()];
-    for index in (0..table.rows()).filter(|index| !sieve.drops(*index)) {
-        let event = match find_allocation(row[index], events, rows, &mut taken) {
+    table.scan(["row", "vpn", "vma", "fault"], |own| {
+        let row = own.value(0, 0, &mut sieve)?;
+        let vpn = own.value(1, 0, &mut sieve)?;
+        let vma = own.value(2, 0, &mut sieve)?;
+        let sequence = own.value(3, 0, &mut sieve)?;
+        if sieve.drops(own.row) {
+            return Ok(());
+        }
+        let event = match find_allocation(row, events, rows, &mut taken) {
             Ok(Some(event)) => event,
-            Ok(None) => continue,
+            Ok(None) => return Ok(()),
             Err(_) if leniency == Leniency::Lenient => {
                 repairs.add(Repair::FaultDropped, 1);
-                continue;
+                return Ok(());
             }
-            Err(problem) => return Err(table.error(Some(index), problem)),
+            Err(problem) => return Err(table.error(Some(own.row), problem)),
         };
-        let region = match regions.of_fault(vma[index]) {
+        let region = match regions.of_fault(vma) {
             Ok(region) => region,
             Err(_) if leniency == Leniency::Lenient => {
                 repairs.add(Repair::UnknownRegion, 1);
                 None
             }
-            Err(problem) => return Err(table.error(Some(index), problem)),
+            Err(problem) => return Err(table.error(Some(own.row), problem)),
         };
         faults.push(Fault {
             row: event,
-            vpn: vpn[index],
+            vpn,
             region,
-            sequence: sequence[index],
+            sequence,
         });
-    }
+        Ok(())
+    })?;
+    sieve.report(repairs);
     faults.sort_by_key(|fault| fault.row);
     Ok(faults)
 }
@@ -216,34 +223,33 @@ pub(crate) fn read_acquisitions(
         return Ok(Vec::new());
     };
     let mut sieve = Sieve::new(leniency);
-    let time_ns = table.column::<u64>("time_ns", 0, &mut sieve)?;
-    let cpu = table.column::<u16>("cpu", 0, &mut sieve)?;
-    let pid = table.column::<u32>("pid", 0, &mut sieve)?;
-    let wait_ns = table.column::<u64>("wait_ns", 0, &mut sieve)?;
-    let hold_ns = table.column::<u64>("hold_ns", 0, &mut sieve)?;
-    let batch = table.column::<u32>("batch", 0, &mut sieve)?;
-    let source = table.column::<u8>("source", 0, &mut sieve)?;
-    sieve.report(repairs);
-
-    let mut acquisitions = Vec::with_capacity(table.rows());
+    let mut acquisitions = Vec::new();
     let mut cpus = OnCpus::default();
-    for row in (0..table.rows()).filter(|row| !sieve.drops(*row)) {
+    let columns = [
+        "time_ns", "cpu", "pid", "wait_ns", "hold_ns", "batch", "source",
+    ];
+    table.scan(columns, |row| {
         let own = Acquisition {
-            time_ns: time_ns[row],
-            wait_ns: wait_ns[row],
-            hold_ns: hold_ns[row],
-            pid: pid[row],
-            batch: batch[row],
-            cpu: cpu[row],
-            source: source[row],
+            time_ns: row.value(0, 0, &mut sieve)?,
+            cpu: row.value(1, 0, &mut sieve)?,
+            pid: row.value(2, 0, &mut sieve)?,
+            wait_ns: row.value(3, 0, &mut sieve)?,
+            hold_ns: row.value(4, 0, &mut sieve)?,
+            batch: row.value(5, 0, &mut sieve)?,
+            source: row.value(6, 0, &mut sieve)?,
         };
+        if sieve.drops(row.row) {
+            return Ok(());
+        }
         match cpus.admit(&own) {
             Ok(()) => acquisitions.push(own),
             Err(_) if leniency == Leniency::Lenient => {
                 repairs.add(Repair::AcquisitionDropped, 1);
             }
-            Err(problem) => return Err(table.error(Some(row), problem)),
+            Err(problem) => return Err(table.error(Some(row.row), problem)),
         }
-    }
+        Ok(())
+    })?;
+    sieve.report(repairs);
     Ok(acquisitions)
 }

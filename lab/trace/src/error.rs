@@ -10,6 +10,7 @@
 //! Rows are counted from 0 in the file on disk, as in the column `row` of `NAME.faults.parquet`, in pandas and in
 //! polars.
 
+use crate::shown::shown;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -188,7 +189,7 @@ impl TraceError {
 
 impl fmt::Display for TraceError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", self.file.display())?;
+        write!(out, "{}", shown(&self.file))?;
         if let Some(row) = self.row {
             write!(out, ", row {row}")?;
         }

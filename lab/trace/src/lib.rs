@@ -54,6 +54,7 @@ mod repair;
 mod repair_events;
 mod resolve;
 mod schema;
+mod shown;
 mod sizes;
 mod source;
 mod statistics;
@@ -73,6 +74,7 @@ pub use model::{
 pub use read::{Legal, legalize, read, read_embedded};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};
+pub use shown::{escaped, shown};
 pub use sizes::{Need, ORDERS, Sizes, SizesError, division};
 pub use source::{Embedded, files};
 pub use statistics::{

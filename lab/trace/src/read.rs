@@ -11,8 +11,8 @@
 
 use std::path::Path;
 
-use crate::check::{self, Broken};
-use crate::columns::{Sieve, Table};
+use crate::check::{self, Broken, Ledger, Span};
+use crate::columns::{RESERVED_ROWS, Row, Sieve, Table};
 use crate::companions::{Regions, read_acquisitions, read_faults};
 use crate::error::{Problem, TraceError};
 use crate::model::{Event, EventFlags, Op, Trace};
@@ -29,7 +29,8 @@ use crate::source::{Embedded, Source};
 ///
 /// # Complexity
 ///
-/// Linear in the number of events: about 0.1 us and 40 bytes each, plus as much memory again while reading.
+/// Linear in the number of events: about 0.1 us and 60 bytes each. Strict reading reads the events up to the first
+/// broken rule, so that the memory does not depend on the number of rows that a file claims.
 ///
 /// # Errors
 ///
@@ -58,10 +59,15 @@ fn read_sources(
     if table.rows() == 0 {
         return Err(table.error(None, Problem::NoRows));
     }
-    let mut sieve = Sieve::new(leniency);
-    let events = read_events(&table, &mut sieve)?;
-    let broken = |(row, problem): Broken| table.error(Some(row), problem);
-    let mut legal = sifted(events, &sieve, leniency, &mut repairs).map_err(broken)?;
+    let mut legal = match leniency {
+        Leniency::Strict => read_strictly(&table)?,
+        Leniency::Lenient => {
+            let mut sieve = Sieve::new(leniency);
+            let events = read_events(&table, &mut sieve)?;
+            let broken = |(row, problem): Broken| table.error(Some(row), problem);
+            sifted(events, &sieve, leniency, &mut repairs).map_err(broken)?
+        }
+    };
     if legal.events.is_empty() {
         return Err(table.error(None, Problem::NoRows));
     }
@@ -171,46 +177,82 @@ fn name_of(path: &Path) -> String {
     name.strip_suffix(".parquet").unwrap_or(&name).to_string()
 }
 
-fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
-    let time_ns = table.column::<u64>("time_ns", 0, sieve)?;
-    let cpu = table.column::<u16>("cpu", 0, sieve)?;
-    let pid = table.column::<u32>("pid", 0, sieve)?;
-    let op = table.column::<u8>("op", 0, sieve)?;
-    let pfn = table.column::<u64>("pfn", 0, sieve)?;
-    let order = table.column::<u8>("order", 0, sieve)?;
-    let migratetype = table.column::<i8>("migratetype", -1, sieve)?;
-    let gfp = table.column::<u32>("gfp", 0, sieve)?;
-    let context = table.column::<u8>("ctx", 0, sieve)?;
-    let sysno = table.column::<u16>("sysno", Event::NO_SYSTEM_CALL, sieve)?;
-    let flags = table.column::<u8>("flags", 0, sieve)?;
+/// The columns of events.
+const COLUMNS: [&str; 11] = [
+    "time_ns",
+    "cpu",
+    "pid",
+    "op",
+    "pfn",
+    "order",
+    "migratetype",
+    "gfp",
+    "ctx",
+    "sysno",
+    "flags",
+];
 
-    let mut events = Vec::with_capacity(table.rows());
-    for row in 0..table.rows() {
-        let op = match op[row] {
+/// Reads events and checks them one after another, so that memory is needed only for those before the first broken
+/// rule: a small file may claim any number of rows.
+fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
+    let mut sieve = Sieve::new(Leniency::Strict);
+    let mut span = Span::default();
+    table.scan(["pfn", "order"], |row| {
+        let (pfn, order) = (row.value(0, 0, &mut sieve)?, row.value(1, 0, &mut sieve)?);
+        span.add(row.row, pfn, order);
+        Ok(())
+    })?;
+    let broken = |(row, problem): Broken| table.error(Some(row), problem);
+    let mut ledger = Ledger::in_span(table.rows(), &span).map_err(broken)?;
+    let reserved = table.rows().min(RESERVED_ROWS);
+    let mut events = Vec::with_capacity(reserved);
+    let mut allocations = Vec::with_capacity(reserved);
+    table.scan(COLUMNS, |row| {
+        let event = event_of(&row, &mut sieve)?;
+        let applied = ledger.apply(row.row, &event);
+        let applied = applied.map_err(|problem| broken((row.row, problem)))?;
+        allocations.push(ledger.blocks()[applied.block as usize].row);
+        events.push(event);
+        Ok(())
+    })?;
+    let rows = (0..events.len() as u32).collect();
+    Ok(Legal {
+        events,
+        rows,
+        allocations,
+    })
+}
+
+fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
+    let mut events = Vec::with_capacity(table.rows().min(RESERVED_ROWS));
+    table.scan(COLUMNS, |row| {
+        events.push(event_of(&row, sieve)?);
+        Ok(())
+    })?;
+    Ok(events)
+}
+
+/// Creates the event of a row with all columns.
+fn event_of(row: &Row<'_, 11>, sieve: &mut Sieve) -> Result<Event, TraceError> {
+    Ok(Event {
+        time_ns: row.value(0, 0, sieve)?,
+        cpu: row.value(1, 0, sieve)?,
+        pid: row.value(2, 0, sieve)?,
+        op: match row.value::<u8>(3, 0, sieve)? {
             0 => Op::Allocate,
             1 => Op::Free,
             other => {
-                let problem = Problem::UnknownOp(i128::from(other));
-                sieve
-                    .reject(row, problem)
-                    .map_err(|problem| table.error(Some(row), problem))?;
+                row.reject(sieve, Problem::UnknownOp(i128::from(other)))?;
                 Op::Free
             }
-        };
-        events.push(Event {
-            time_ns: time_ns[row],
-            pfn: pfn[row],
-            pid: pid[row],
-            gfp: gfp[row],
-            region: None,
-            cpu: cpu[row],
-            sysno: sysno[row],
-            op,
-            order: order[row],
-            migratetype: migratetype[row],
-            context: context[row],
-            flags: EventFlags(flags[row]),
-        });
-    }
-    Ok(events)
+        },
+        pfn: row.value(4, 0, sieve)?,
+        order: row.value(5, 0, sieve)?,
+        migratetype: row.value(6, -1, sieve)?,
+        gfp: row.value(7, 0, sieve)?,
+        context: row.value(8, 0, sieve)?,
+        sysno: row.value(9, Event::NO_SYSTEM_CALL, sieve)?,
+        flags: EventFlags(row.value(10, 0, sieve)?),
+        region: None,
+    })
 }

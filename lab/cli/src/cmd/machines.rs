@@ -9,6 +9,7 @@
 //!
 //! Every number is shown with its source. A measurement never replaces a file that was not named.
 
+use everybuddy_trace::shown;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -92,7 +93,7 @@ fn check(path: &Path) -> Result<(), Error> {
     if path.extension().is_none_or(|own| own != "toml") {
         return Err(Error::usage(format!(
             "--output {}: a machine file must end in .toml\nhelp: pass a name such as host.toml",
-            path.display()
+            shown(path)
         )));
     }
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
@@ -112,7 +113,7 @@ fn measure(arguments: &Arguments) -> Result<(), Error> {
             path: path.clone(),
             cause,
         })?;
-        output::note(&format!("wrote {}", path.display()));
+        output::note(&format!("wrote {}", shown(path)));
     }
     let style = Style::of_output(false);
     output::text(&match arguments.json {

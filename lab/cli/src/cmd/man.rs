@@ -8,6 +8,7 @@
 //!
 //! One page per command, with the text that `--help` shows. A page appears completely or not at all.
 
+use everybuddy_trace::shown;
 use std::fs;
 use std::path::PathBuf;
 
@@ -53,6 +54,6 @@ pub(super) fn run(arguments: &Arguments, program: Command) -> Result<(), Error> 
     for (file, text) in pages {
         file.finish(&text)?;
     }
-    output::note(&format!("wrote {count} pages to {}", folder.display()));
+    output::note(&format!("wrote {count} pages to {}", shown(folder)));
     Ok(())
 }

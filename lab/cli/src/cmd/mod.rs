@@ -43,6 +43,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::show::output;
 use everybuddy_measure::Error;
 use everybuddy_measure::error::STANDARD_OUTPUT;
+use everybuddy_trace::escaped;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -66,6 +67,8 @@ Examples:
   everybuddy metrics miss_rate                  show the definition of a metric
 
 `everybuddy COMMAND --help` shows examples for each command.
+Commands that write a trace (record, trace import, trace cut) replace one only with --force. Other
+files that you name, such as tables, pages and texts, are replaced.
 Exit codes: 0 success; 1 a claim or comparison failed; 2 error in usage, input or files."
 )]
 struct Cli {
@@ -130,7 +133,16 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli.run(),
         // A help text or the version is a result: clap itself would ignore that it could not be written.
         Err(text) if !text.use_stderr() => shown(&text),
-        Err(mistake) => mistake.exit(),
+        Err(mistake) => {
+            // An argument may contain anything.
+            let plain = mistake.render().to_string();
+            let message = escaped(&plain, |c| c == '\n');
+            if message == plain {
+                mistake.exit();
+            }
+            let _ = output::aside(&message);
+            return ExitCode::from(2);
+        }
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;

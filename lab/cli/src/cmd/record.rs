@@ -23,6 +23,7 @@ use crate::recording::{self, Running, Stop};
 use crate::show::live::Live;
 use crate::show::{output, recorded};
 use everybuddy_measure::Error;
+use everybuddy_measure::library;
 use everybuddy_measure::size::Size;
 
 /// Record the page-allocator calls of a command or of the whole machine.
@@ -184,20 +185,8 @@ fn check(arguments: &Arguments) -> Result<PathBuf, Error> {
         }
         (None, None) => PathBuf::from("machine.parquet"),
     };
-    let shown = path.display();
-    if path
-        .extension()
-        .is_none_or(|extension| extension != "parquet")
-    {
-        return Err(Error::usage(format!(
-            "{shown}: a trace is a Parquet file, so its name must end in .parquet"
-        )));
-    }
-    if path.exists() && !arguments.force {
-        return Err(Error::usage(format!(
-            "{shown} already exists\nhelp: choose another name with -o, or replace the file with --force"
-        )));
-    }
+    library::check_output(&path, None)?;
+    library::check_replaced(&path, arguments.force)?;
     Ok(path)
 }
 

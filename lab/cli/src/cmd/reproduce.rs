@@ -9,6 +9,7 @@
 //! All names and files are checked before the first measurement. A failed claim gives exit code 1 after everything
 //! was printed and written. Nothing else runs while times are measured.
 
+use everybuddy_trace::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::num::NonZero;
@@ -137,7 +138,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(file) => HostInfo {
             processor: file
                 .file_name()
-                .map(|name| format!("the machine that wrote {}", name.display())),
+                .map(|name| format!("the machine that wrote {}", shown(name))),
             ..HostInfo::default()
         },
     };
@@ -345,7 +346,7 @@ fn cells(path: Option<&Path>) -> Result<Box<dyn Cells + Send>, Error> {
 /// Reads the rows of an earlier run. No two of them have different values of the same number.
 pub(super) fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
     let wrong = |what: String, help: &str| {
-        Error::usage(format!("--rows: {}: {what}\nhelp: {help}", path.display()))
+        Error::usage(format!("--rows: {}: {what}\nhelp: {help}", shown(path)))
     };
     let help = "--rows takes the file that --json wrote; unpack a .gz with zcat";
     let text = fs::read_to_string(path).map_err(|cause| wrong(cause.to_string(), help))?;
@@ -384,7 +385,7 @@ fn retain(
     if missing.is_empty() {
         return Ok(());
     }
-    let what = format!("{} has no rows of {}", file.display(), missing.join(", "));
+    let what = format!("{} has no rows of {}", shown(file), missing.join(", "));
     if is_all && missing.len() < chosen.len() {
         output::note(&what);
         chosen.retain(has);

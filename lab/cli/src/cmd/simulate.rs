@@ -8,6 +8,7 @@
 //!
 //! All names are parsed and checked before the first run. The same command line gives the same rows on every host.
 
+use everybuddy_trace::shown;
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -246,7 +247,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         return Err(Error::usage(format!(
             "--timeline {}: a timeline shows one run, and these are {}\nhelp: choose one system with --systems, one \
              number of --cpus and one workload or trace",
-            path.display(),
+            shown(path),
             kinds.len()
         )));
     }
@@ -270,7 +271,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     {
         return Err(Error::usage(format!(
             "--timeline {}: a timeline is not text, and cannot go to standard output\nhelp: choose a file",
-            path.display()
+            shown(path)
         )));
     }
     let timeline = arguments.timeline.as_ref();
@@ -321,7 +322,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     progress.done();
     if let (Some(file), Some(cell)) = (timeline, cells.first()) {
-        let path = file.path().display().to_string();
+        let path = shown(file.path());
         file.finish(&plan.timeline(cell)?)?;
         output::note(&format!(
             "timeline written: {path}; open it at ui.perfetto.dev"
@@ -356,7 +357,7 @@ fn of_rows(arguments: &Arguments) -> Result<(), Error> {
     let wrong = |path: &Path, what: String, help: &str| {
         Err(Error::usage(format!(
             "--rows: {}: {what}\nhelp: {help}",
-            path.display()
+            shown(path)
         )))
     };
     let (mut scalings, mut run) = (Vec::<Scaling>::new(), None);

@@ -8,6 +8,7 @@
 //!
 //! All names are checked before the first cell runs. Results appear when all cells are finished, in the grid's order.
 
+use everybuddy_trace::shown;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -181,7 +182,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             sinks.print(&format!(
                 "{text}: {} rows in {}\n",
                 rows.len(),
-                folder.path().display()
+                shown(folder.path())
             ))?;
             sinks.write(&rows)
         }
@@ -305,7 +306,7 @@ impl Runner<'_> {
                     Failure::new(format!(
                         "{}: the cell has ended, but its file is not in {}\nhelp: all machines must see this folder",
                         cell.name,
-                        folder.path().display()
+                        shown(folder.path())
                     ))
                 })
             })

@@ -12,8 +12,9 @@
 use std::path::Path;
 
 use clap::Args;
-use everybuddy_trace::{Leniency, files};
+use everybuddy_trace::{Leniency, files, shown};
 
+use crate::left_out;
 use crate::show::output;
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
@@ -57,9 +58,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                     true => String::new(),
                     false => format!(", repaired: {repairs}"),
                 };
+                let name = shown(name);
                 output::text(&format!(
                     "ok       {name}: {events} events{locks}{repaired}\n"
                 ))?;
+                // A valid trace may still be a part of what was recorded.
+                if let Some(text) = left_out::of(&trace) {
+                    output::note(&format!("trace {name}: {text}"));
+                }
             }
             Err(error) => refused.push(error),
         }

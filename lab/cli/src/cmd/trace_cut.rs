@@ -6,8 +6,9 @@
 //!
 //! # Invariants
 //!
-//! The result replays by itself; the original trace is not changed.
+//! The result replays by itself; the original trace is not changed, and no trace is replaced without `--force`.
 
+use everybuddy_trace::shown;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -81,6 +82,10 @@ pub(super) struct Arguments {
     /// Repair an invalid trace and report the repairs
     #[arg(long)]
     lenient: bool,
+
+    /// Replace an existing trace
+    #[arg(long)]
+    force: bool,
 }
 
 /// Runs the command.
@@ -94,6 +99,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         &arguments.output,
         library::file(&arguments.trace)?.as_deref(),
     )?;
+    library::check_replaced(&arguments.output, arguments.force)?;
     let (trace, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", trace.name));
@@ -121,7 +127,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     write_trace(&part, &arguments.output)?;
     output::text(&format!(
         "{}: {} of {} calls\n",
-        arguments.output.display(),
+        shown(&arguments.output),
         count(report.kept),
         count(report.before)
     ))?;

@@ -6,8 +6,10 @@
 //!
 //! # Invariants
 //!
-//! Lost, skipped, unrecognized and omitted events are reported on standard error.
+//! Lost, skipped, unrecognized and omitted events are reported on standard error. No trace is replaced without
+//! `--force`.
 
+use everybuddy_trace::shown;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -78,12 +80,17 @@ pub(super) struct Arguments {
     /// Repair invalid CSV and report the repairs
     #[arg(long)]
     lenient: bool,
+
+    /// Replace an existing trace
+    #[arg(long)]
+    force: bool,
 }
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let path = place(&arguments)?;
     library::check_output(&path, Some(&arguments.file))?;
+    library::check_replaced(&path, arguments.force)?;
     let functions = match &arguments.kallsyms {
         None => Functions::default(),
         Some(symbols) => {
@@ -123,7 +130,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     output::text(&format!(
         "{}: {} calls, {} with known faults{locks}\n",
-        path.display(),
+        shown(&path),
         count(calls as u64),
         count(faults as u64)
     ))
@@ -165,6 +172,9 @@ fn report(imported: &Imported, arguments: &Arguments) {
             "not recognized, {} {place}: {what}",
             log.place_name()
         ));
+    }
+    for remark in &log.remarks {
+        output::note(remark);
     }
     let accounts = imported
         .accounts
@@ -237,6 +247,7 @@ mod tests {
                 zone_lock: zone_lock.to_vec(),
                 kallsyms: kallsyms.then(|| "symbols".into()),
                 lenient: false,
+                force: false,
             };
             let all = advice(chains, Some(&accounts), &arguments);
             let words = ["not used", "cannot be interpreted", "record call chains"];

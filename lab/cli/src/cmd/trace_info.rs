@@ -15,6 +15,7 @@ use everybuddy_trace::{Leniency, Statistics, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
+use crate::left_out;
 use crate::show::{output, trace};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
@@ -61,6 +62,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let (read, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", read.name));
+    }
+    if let Some(text) = left_out::of(&read) {
+        output::note(&format!("trace {}: {text}", read.name));
     }
     let resolved = resolve(&read)?;
     let statistics = Statistics::of(&read, &resolved);

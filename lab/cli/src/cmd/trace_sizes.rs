@@ -8,6 +8,7 @@
 //!
 //! The traces are checked before anything is written; the file appears completely or not at all.
 
+use everybuddy_trace::shown;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -91,7 +92,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     output::note(&format!(
         "wrote the sizes of {} requests to {} (for {} of memory)",
         count(sizes.total()),
-        path.display(),
+        shown(&path),
         frames(sizes.frames)
     ));
     Ok(())

@@ -9,6 +9,7 @@
 //! The outputs of a command are different files, and none of them is an input, whatever names lead to them. A file
 //! appears completely or not at all, and an interrupt leaves no temporary file.
 
+use everybuddy_trace::shown;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -46,7 +47,7 @@ impl Outputs {
         let created = signals::deferred(|| Pending::create(path));
         let pending = created.map_err(|cause| refused(path, cause))?;
         if let Some(place) = pending.place() {
-            let name = format!("{option} {}", path.display());
+            let name = format!("{option} {}", shown(path));
             if let Some((other, _)) = self.known.iter().find(|known| known.1 == place) {
                 return Err(Error::usage(format!(
                     "{name}: the same file as {other}\nhelp: choose another file for one of them"

@@ -6,14 +6,20 @@
 //!
 //! # Invariants
 //!
-//! Nothing else in the crate writes to standard output or standard error, except the progress bar.
+//! Nothing else in the crate writes to standard output or standard error, except the progress bar. Control characters
+//! reach a stream only as line ends, tabulators and colours of this module; rows for programs are written unchanged.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use console::Term;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::error::{STANDARD_ERROR, STANDARD_OUTPUT};
+use everybuddy_trace::escaped;
+
+/// The start of a colour.
+const COLOUR: &str = "\x1b[";
 
 /// The maximum width of text if no terminal defines one.
 const WIDTH: usize = 120;
@@ -109,7 +115,26 @@ impl Style {
 /// # Errors
 /// Returns [`Error::ReaderGone`] if the reader has closed the pipe, or [`Error::Write`].
 pub fn text(text: &str) -> Result<(), Error> {
-    bytes(text.as_bytes())
+    bytes(printable(text, Style::of_output(false)).as_bytes())
+}
+
+/// Escapes characters that would control the terminal. A text for a terminal may contain colours.
+fn printable(text: &str, style: Style) -> Cow<'_, str> {
+    let is_layout = |c| matches!(c, '\n' | '\t');
+    if !style.colour {
+        return escaped(text, is_layout);
+    }
+    let mut parts = text.split(COLOUR);
+    let first = escaped(parts.next().unwrap_or_default(), is_layout).into_owned();
+    Cow::Owned(parts.fold(first, |out, part| {
+        let is_colour = part.find('m').is_some_and(|end| {
+            let code = &part.as_bytes()[..end];
+            code.iter()
+                .all(|byte| byte.is_ascii_digit() || *byte == b';')
+        });
+        let start = if is_colour { COLOUR } else { "\\u{1b}[" };
+        out + start + &escaped(part, is_layout)
+    }))
 }
 
 /// Writes the bytes of a result unchanged.
@@ -127,6 +152,7 @@ pub fn bytes(bytes: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// Like [`text`].
 pub fn aside(text: &str) -> Result<(), Error> {
+    let text = printable(text, Style::of_output(true));
     let written = io::stderr().lock().write_all(text.as_bytes());
     written.map_err(|cause| Error::stream(STANDARD_ERROR, cause))
 }
@@ -134,12 +160,14 @@ pub fn aside(text: &str) -> Result<(), Error> {
 /// Prints a note on standard error.
 pub fn note(message: &str) {
     // If standard error is closed too, the note is lost.
+    let message = printable(message, Style::PLAIN);
     let _ = writeln!(io::stderr(), "note: {message}");
 }
 
 /// Prints an error on standard error.
 pub fn error(message: &str) {
     let colour = Style::of_output(true);
+    let message = printable(message, Style::PLAIN);
     // As above.
     let _ = writeln!(io::stderr(), "{} {message}", colour.paint("1;31", "error:"));
 }
@@ -147,6 +175,18 @@ pub fn error(message: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_colours_and_layout_reach_a_terminal() {
+        let text = "\x1b[1ma\tb\x1b[0m\n\x1b[2J\x1b]0;x\x07";
+        let coloured = Style {
+            colour: true,
+            width: WIDTH,
+        };
+        let kept = "\x1b[1ma\tb\x1b[0m\n\\u{1b}[2J\\u{1b}]0;x\\u{7}";
+        assert_eq!(printable(text, coloured), kept);
+        assert!(!printable(text, Style::PLAIN).contains('\x1b'));
+    }
 
     #[test]
     fn text_is_wrapped_under_its_head() {

@@ -8,6 +8,7 @@
 //!
 //! If anything was lost, the summary reports the loss and a remedy.
 
+use everybuddy_trace::shown;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -19,6 +20,7 @@ use everybuddy_record::record::{Losses, Recorded};
 use everybuddy_measure::size::{bytes, count, frames};
 
 use super::output::Style;
+use crate::left_out;
 
 /// The width of the labels.
 const INDENT: usize = 20;
@@ -48,7 +50,7 @@ impl Summary<'_> {
         let style = Style::of_output(true);
         let accounts = &self.made.assembled.accounts;
         let cost = &self.made.cost;
-        let path = self.path.display().to_string();
+        let path = shown(self.path);
         let mut out = format!("{}\n", style.bold(&path));
         let mut line = |label: &str, text: String| out += &style.wrapped(label, INDENT, &text);
         line(
@@ -95,8 +97,11 @@ impl Summary<'_> {
         if let Some(text) = locks(accounts) {
             line("  zone's lock", text);
         }
-        let left_out =
-            accounts.odd_orders + accounts.misaligned + accounts.too_far + accounts.too_many;
+        if let Some(text) = left_out::too_far(accounts.too_far) {
+            out += &style.warning(&style.wrapped("  too far apart", INDENT, &text));
+        }
+        let mut line = |label: &str, text: String| out += &style.wrapped(label, INDENT, &text);
+        let left_out = accounts.odd_orders + accounts.misaligned + accounts.too_many;
         if left_out > 0 {
             line("  omitted", format!("{} invalid events", count(left_out)));
         }

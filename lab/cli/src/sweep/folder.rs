@@ -11,6 +11,7 @@
 //! completely or not at all: processes that run the same cell leave one file. `grid.json` describes the grid. A folder
 //! of another grid, or with other files, is never changed.
 
+use everybuddy_trace::shown;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
@@ -70,7 +71,7 @@ impl Folder {
             false => Ok(own),
             true => Err(Error::usage(format!(
                 "--cells {}: the folder has other files\nhelp: choose a new folder",
-                path.display()
+                shown(path)
             ))),
         }
     }
@@ -86,7 +87,7 @@ impl Folder {
             false => Err(Error::usage(format!(
                 "--cells {}: no such folder on this machine\nhelp: all machines must see the folder of the cells, \
                  under the same path",
-                path.display()
+                shown(path)
             ))),
         }
     }
@@ -105,7 +106,7 @@ impl Folder {
         Error::usage(format!(
             "--cells {}: the folder has cells of another grid: {what}\nhelp: repeat that grid with the same build, \
              choose another folder, or keep the cells that both have with --extend",
-            self.path.display()
+            shown(&self.path)
         ))
     }
 
@@ -129,7 +130,7 @@ impl Folder {
         Error::usage(format!(
             "{}: not the description of a grid ({why})\nhelp: choose a new folder with --cells, or remove this file \
              to begin again with the cells that are there",
-            self.path.join(GRID).display()
+            shown(self.path.join(GRID))
         ))
     }
 

@@ -9,6 +9,7 @@
 //!
 //! A grid names only what exists, and no two cells give the same rows. The order of cells follows from the file alone.
 
+use everybuddy_trace::shown;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
@@ -131,7 +132,7 @@ impl Grid {
     /// # Errors
     /// A usage error that names the file, the key and the remedy.
     pub(crate) fn read(path: &Path) -> Result<Grid, Error> {
-        let shown = path.display().to_string();
+        let shown = shown(path);
         let refuse = |what: String| Error::usage(format!("grid {shown}: {what}"));
         let text = fs::read_to_string(path).map_err(|cause| {
             refuse(format!(

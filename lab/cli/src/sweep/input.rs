@@ -9,6 +9,7 @@
 //!
 //! The key of a word that names a file has the file's name, which rows show, and the digest of its contents.
 
+use everybuddy_trace::shown;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf, absolute};
@@ -115,7 +116,7 @@ impl Input {
         parts: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Input, Error> {
         let failed = |path: &Path, cause| {
-            let shown = path.display();
+            let shown = shown(path);
             Error::usage(format!(
                 "{shown}: failed to read ({cause})\nhelp: paths in a grid are relative to the grid's folder"
             ))
@@ -127,7 +128,7 @@ impl Input {
         let Some(value) = whole.to_str().filter(|value| !value.contains(',')) else {
             return Err(Error::usage(format!(
                 "{}: the path has a comma, or is not Unicode text\nhelp: rename it",
-                whole.display()
+                shown(&whole)
             )));
         };
         Ok(Input {

@@ -9,6 +9,7 @@
 //! A cell that fails does not end the others. A finished cell is not run again, even if another process finished it in
 //! the meantime.
 
+use everybuddy_trace::shown;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
@@ -59,7 +60,7 @@ impl Commands<'_> {
             Some(text) => Ok(text.to_string()),
             None => Err(Error::usage(format!(
                 "{}: the path is not Unicode text\nhelp: rename it",
-                path.display()
+                shown(path)
             ))),
         };
         let program = std::env::current_exe();

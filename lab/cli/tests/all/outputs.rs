@@ -36,7 +36,7 @@ fn csv(folder: &Folder, name: &str) -> String {
 fn a_recording_can_be_imported_again() {
     let folder = Folder::new("import-again");
     let recording = csv(&folder, "perf.data");
-    let import = ["trace", "import", &recording, "--from", "csv"];
+    let import = ["trace", "import", &recording, "--from", "csv", "--force"];
     for _ in 0..2 {
         let run = everybuddy_in(folder.path(), &import);
         assert_eq!(run.code, 0, "{}", run.err);
@@ -46,11 +46,86 @@ fn a_recording_can_be_imported_again() {
     let result = folder.file("run.parquet");
     fs::copy(folder.trace(), folder.file("run.faults.parquet")).unwrap();
     for _ in 0..2 {
-        let run = everybuddy(&["trace", "import", &run, "-o", &result]);
+        let run = everybuddy(&["trace", "import", &run, "-o", &result, "--force"]);
         assert_eq!(run.code, 0, "{}", run.err);
     }
     assert!(!Path::new(&folder.file("run.faults.parquet")).exists());
     everybuddy(&["trace", "check", &result]).done();
+}
+
+/// Traces are replaced only on request, with their companions; other files that the user names are replaced.
+#[test]
+fn commands_that_write_traces_replace_none_without_force() {
+    let folder = Folder::new("force");
+    let trace = folder.trace();
+    let recording = csv(&folder, "tiny.csv");
+    let existing = folder.file("existing.parquet");
+    let bytes = b"another trace";
+    let import = ["trace", "import", &recording, "-o", &existing];
+    let cut = ["trace", "cut", &trace, "--first", "5", "-o", &existing];
+    for command in [&import[..], &cut[..]] {
+        fs::write(&existing, bytes).unwrap();
+        let run = everybuddy(command);
+        assert_eq!(run.code, 2, "{}", run.err);
+        for word in ["existing.parquet already exists", "--force"] {
+            assert!(run.err.contains(word), "{word}: {}", run.err);
+        }
+        assert_eq!(fs::read(&existing).unwrap(), bytes);
+        // A companion alone would be replaced, too.
+        fs::rename(&existing, folder.file("existing.vmas.parquet")).unwrap();
+        let run = everybuddy(command);
+        assert!(
+            run.err.contains("existing.vmas.parquet already exists"),
+            "{}",
+            run.err
+        );
+        assert!(!Path::new(&existing).exists());
+        let run = everybuddy(&[command, &["--force"]].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        everybuddy(&["trace", "check", &existing]).done();
+        assert!(!Path::new(&folder.file("existing.vmas.parquet")).exists());
+    }
+    let text = folder.file("calls.csv");
+    for _ in 0..2 {
+        everybuddy(&["trace", "export", &trace, "--to", "csv", "-o", &text]).done();
+        everybuddy(&["trace", "info", &trace, "--json", &text]).done();
+    }
+}
+
+#[test]
+fn names_of_users_do_not_control_the_terminal() {
+    let folder = Folder::new("escapes");
+    let name = "a\u{1b}[31m\u{7}b\nerror: c\u{202e}.parquet";
+    let (trace, missing) = (folder.file(name), folder.file("no\u{1b}]0;x\u{7}.data"));
+    fs::copy(folder.trace(), &trace).unwrap();
+    let broken = folder.file("broken\u{1b}[2J.parquet");
+    fs::write(&broken, "no Parquet").unwrap();
+    let text = folder.file("text");
+    fs::write(&text, "what \u{1b}[2J is this\n").unwrap();
+    let out = folder.file("out.parquet");
+    for command in [
+        &["trace", "check", &trace][..],
+        &["trace", "check", &broken],
+        &["trace", "info", &trace],
+        &["trace", "info", &trace, "--lenient"],
+        &["trace", "cut", &trace, "--first", "5", "-o", &trace],
+        &["trace", "import", &missing, "-o", &out],
+        &["trace", "import", &text, "-o", &out],
+        &["trace", "import", &text, "--from", &missing],
+        &["compare", &broken, "--systems", "bs"],
+        &["compare", "gcc_build", "--systems", "b\u{1b}[2Js"],
+    ] {
+        let run = everybuddy(command);
+        for stream in [&run.out, &run.err] {
+            let is_bad = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
+            assert!(!stream.contains(is_bad), "{command:?}: {stream:?}");
+            assert!(!stream.contains("\nerror: c"), "{command:?}: {stream:?}");
+        }
+        assert!(
+            run.out.contains("u{") || run.err.contains("u{") || run.code == 0,
+            "{command:?}"
+        );
+    }
 }
 
 #[test]
@@ -207,7 +282,7 @@ fn replaced_files_keep_permissions_and_links() {
     fs::set_permissions(&trace, fs::Permissions::from_mode(0o640)).unwrap();
     let recording = folder.file("tiny.csv");
     everybuddy(&["trace", "export", &trace, "--to", "csv", "-o", &recording]).done();
-    everybuddy(&["trace", "import", &recording, "-o", &trace]).noted();
+    everybuddy(&["trace", "import", &recording, "-o", &trace, "--force"]).noted();
     let mode = fs::metadata(&trace).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
 }

@@ -125,3 +125,76 @@ fn sizes_are_gathered_into_a_file() {
     everybuddy(&["trace", "sizes", &trace, "-o", &trace]).refused(&[&trace]);
     everybuddy(&["trace", "sizes"]).refused(&["TRACE"]);
 }
+
+/// Memory of two nodes that lie more than 16 TiB apart: half of the calls are left out, and every command says so.
+#[test]
+fn frames_that_are_too_far_apart_are_not_hidden() {
+    let folder = Folder::new("apart");
+    let mut text = String::from("# tracer: nop\n");
+    for call in 0..40u64 {
+        let (cpu, frame) = match call % 2 {
+            0 => (0, 0x208_0000 + call),
+            _ => (64, 0x2_0200_0000 + call),
+        };
+        text += &format!(
+            "  job-7 [{cpu:03}] .... 1.{call:06}: mm_page_alloc: page=1 pfn={frame:#x} order=0 migratetype=1 \
+             gfp_flags=GFP_HIGHUSER\n"
+        );
+    }
+    let (recording, trace) = (folder.file("apart.txt"), folder.file("apart.parquet"));
+    std::fs::write(&recording, text).unwrap();
+    let said = everybuddy(&["trace", "import", &recording, "-o", &trace]).err;
+    for word in ["20 events", "16 TiB", "real", "docs/limitations.md"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    for command in [["trace", "check", &trace], ["trace", "info", &trace]] {
+        let run = everybuddy(&command);
+        assert_eq!(run.code, 0);
+        for word in ["20 events were left out", "16 TiB", "docs/limitations.md"] {
+            assert!(run.err.contains(word), "{word}: {}", run.err);
+        }
+    }
+}
+
+/// A small file may claim any number of rows: only those before the first broken rule take memory.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_small_file_of_many_rows_takes_little_memory() {
+    use parquet::data_type::Int64Type;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    const ROWS: usize = 8 << 20;
+    let folder = Folder::new("rows");
+    let file = folder.file("rows.parquet");
+    let columns = ["time_ns", "cpu", "pid", "op", "pfn", "order"];
+    let declared = columns
+        .map(|name| format!("required int64 {name};"))
+        .concat();
+    let schema = parse_message_type(&format!("message m {{ {declared} }}")).unwrap();
+    let out = fs::File::create(&file).unwrap();
+    let mut writer = SerializedFileWriter::new(out, schema.into(), Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let values = vec![0; ROWS];
+    for _ in columns {
+        let mut column = group.next_column().unwrap().unwrap();
+        let typed = column.typed::<Int64Type>();
+        typed.write_batch(&values, None, None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    assert!(fs::metadata(&file).unwrap().len() < 1 << 20);
+    // 400 MB of addresses; the rows as columns and events would take 600 MB.
+    let run = std::process::Command::new("sh")
+        .args(["-c", "ulimit -v 400000; exec \"$0\" trace check \"$1\""])
+        .args([env!("CARGO_BIN_EXE_everybuddy"), &file])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("row 1") && said.contains("in use since row 0"),
+        "{said}"
+    );
+}

@@ -195,7 +195,7 @@ impl Assembly {
                     self.allocate(&event, pfn, order, task);
                 }
             }
-            What::Free { pfn, order } => {
+            What::Free { pfn, order } | What::FreeReport { pfn, order } => {
                 self.accounts.frees_seen += 1;
                 if let Some(order) = self.check_shape(pfn, order) {
                     self.free(&event, pfn, order, task);
@@ -222,8 +222,8 @@ impl Assembly {
 
     /// Finishes the trace and names it.
     ///
-    /// Frames that are too far from the others, which indicates damage, are omitted here and counted in
-    /// [`Accounts::too_far`].
+    /// Frames that are too far from the others are omitted here and counted in [`Accounts::too_far`]. They are damaged,
+    /// or belong to a machine whose memory lies farther apart than a trace spans.
     pub fn finish(mut self, name: &str) -> Assembled {
         let begin_ns = self.begin_ns.unwrap_or(0);
         self.accounts.too_far = window::narrow(&mut self.events, &mut self.faults);

@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! One frame number from a damaged page must not cost the whole recording: frames
-//! of a trace lie within 2^32 - 2^24 of each other, so those farther from the middle one are left
-//! out.
+//! One frame number from a damaged page must not cost the whole recording: frames of a trace lie within 2^32 - 2^24 of
+//! each other, about 16 TiB, so those farther from the middle one are left out. On machines whose memory lies farther
+//! apart, these are real, too.
 //!
 //! # Invariants
 //!

@@ -15,7 +15,7 @@ use std::io::BufRead;
 
 use everybuddy_trace::{
     AddressRegion, Broken, CSV_COLUMNS, Event, EventFlags, Fault as PageFault, Legal, Leniency, Op,
-    RegionId, Repairs, Trace, legalize,
+    RegionId, Repairs, Trace, legalize, shown,
 };
 
 use super::Source;
@@ -79,7 +79,7 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
                 let value: i128 = text.trim().parse().map_err(|_| {
                     let what = format!(
                         "`{}` in column {} is not an integer",
-                        shown(text),
+                        beginning(text),
                         CSV_COLUMNS[*column]
                     );
                     Fault::refuse(place.clone(), what, "write decimal integers")
@@ -106,32 +106,40 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
 
 fn needs() -> String {
     format!(
-        "start with a header line with the columns {}",
+        "start with a header line with the columns {}, separated by commas (traces/README.md describes them)",
         CSV_COLUMNS[..NEEDED].join(",")
     )
 }
 
-fn shown(text: &str) -> String {
-    text.trim().chars().take(30).collect()
+fn beginning(text: &str) -> String {
+    let text: String = text.trim().chars().take(30).collect();
+    shown(text)
 }
 
 /// Parses the header: for each column of the file, its index in [`CSV_COLUMNS`].
-fn columns(number: u64, line: &str) -> Result<Vec<Option<usize>>, Fault> {
+pub(crate) fn columns(number: u64, line: &str) -> Result<Vec<Option<usize>>, Fault> {
     let line = line.trim_start_matches('\u{feff}');
     let names = line.split(',').map(|name| name.trim().trim_matches('"'));
     let places: Vec<Option<usize>> = names
         .map(|name| CSV_COLUMNS.iter().position(|column| *column == name))
         .collect();
+    let missing: Vec<&str> = (0..NEEDED)
+        .filter(|column| !places.contains(&Some(*column)))
+        .map(|column| CSV_COLUMNS[column])
+        .collect();
+    if !missing.is_empty() {
+        let what = format!("the table lacks the columns {}", missing.join(", "));
+        return Err(Fault::refuse(format!("line {number}"), what, needs()));
+    }
     for (column, name) in CSV_COLUMNS.iter().enumerate() {
         let count = places
             .iter()
             .filter(|place| **place == Some(column))
             .count();
-        let what = match count {
-            0 if column < NEEDED => format!("column {name} is missing"),
-            0 | 1 => continue,
-            _ => format!("column {name} occurs {count} times"),
-        };
+        if count <= 1 {
+            continue;
+        }
+        let what = format!("column {name} occurs {count} times");
         return Err(Fault::refuse(format!("line {number}"), what, needs()));
     }
     Ok(places)

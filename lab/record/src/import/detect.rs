@@ -11,44 +11,14 @@
 
 use super::Source;
 use super::error::Fault;
+use super::graph::{GraphLine, graph};
 use super::head::{Style, head};
+use super::others;
+use super::text::is_kernel_message;
+use everybuddy_trace::shown;
 
 /// The number of bytes that are examined.
 pub(crate) const LOOKED_AT: usize = 64 << 10;
-
-/// Other formats: their first bytes, a description, and a remedy.
-const OTHERS: [(&[u8], &str, &str); 6] = [
-    (
-        b"PAR1",
-        "a Parquet file",
-        "no import is necessary: pass the file as a trace",
-    ),
-    (
-        b"\x17\x08\x44tracing",
-        "a file of trace-cmd",
-        "import the output of `trace-cmd report -t FILE`",
-    ),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "compressed with zstd",
-        "`zstdcat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"\x1f\x8b",
-        "compressed with gzip",
-        "`zcat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"\xfd7zXZ",
-        "compressed with xz",
-        "`xzcat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"BZh",
-        "compressed with bzip2",
-        "`bzcat FILE | everybuddy trace import -`",
-    ),
-];
 
 /// The supported inputs, for error messages.
 pub(crate) const EXPECTED: &str = "pass a perf.data file, the output of `perf script --ns` or \
@@ -62,15 +32,11 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
     if begin.starts_with(b"PERFILE2") || begin.starts_with(b"2ELIFREP") {
         return Ok(Source::PerfData);
     }
-    for (magic, what, help) in OTHERS {
-        if begin.starts_with(magic) {
-            return Err(Fault::refuse("", format!("the file is {what}"), help));
-        }
-    }
+    others::check_bytes(begin)?;
     let text = String::from_utf8_lossy(begin);
     let mut first = None;
     for (number, line) in text.lines().enumerate() {
-        if line.starts_with("# tracer:") {
+        if line.starts_with("# tracer:") || line.contains("Dumping ftrace buffer") {
             return Ok(Source::Ftrace);
         }
         if line.starts_with("cpus=") {
@@ -89,10 +55,14 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
                 false => Source::TraceCmd,
             });
         }
+        if let Some(GraphLine::Event(_)) = graph(line) {
+            return Ok(Source::Ftrace);
+        }
         if first.is_none() && !line.trim().is_empty() && !line.starts_with('#') {
             first = Some((number + 1, line));
         }
     }
+    others::check_text(&text)?;
     let Some((number, line)) = first else {
         return Err(Fault::refuse(
             "",
@@ -100,15 +70,14 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
             EXPECTED,
         ));
     };
-    let shown: String = line
-        .trim()
-        .chars()
-        .take(60)
-        .filter(|c| !c.is_control())
-        .collect();
+    // A dump of the kernel's trace file may follow in the kernel's log.
+    if is_kernel_message(line, Style::Kernel) {
+        return Ok(Source::Ftrace);
+    }
+    let start: String = line.trim().chars().take(60).collect();
     Err(Fault::refuse(
         format!("line {number}"),
-        format!("unknown format: the line starts with `{shown}`"),
+        format!("unknown format: the line starts with `{}`", shown(start)),
         EXPECTED,
     ))
 }

@@ -8,7 +8,9 @@
 //!
 //! Lines are counted from 1, bytes from 0.
 
+use everybuddy_trace::shown;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use everybuddy_trace::TraceError;
@@ -42,11 +44,17 @@ pub enum ImportError {
 impl fmt::Display for ImportError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ImportError::Io { file, error } if error.kind() == ErrorKind::IsADirectory => write!(
+                out,
+                "{}: is a folder\nhelp: pass a file; of the folder of `perf record --threads`, import the output of \
+                 `perf script --ns -i FOLDER`",
+                shown(file)
+            ),
             ImportError::Io { file, error } => {
                 write!(
                     out,
                     "{}: {error}\nhelp: check that the file is readable",
-                    file.display()
+                    shown(file)
                 )
             }
             ImportError::Refused {
@@ -56,11 +64,7 @@ impl fmt::Display for ImportError {
                 help,
             } => {
                 let comma = if place.is_empty() { "" } else { ", " };
-                write!(
-                    out,
-                    "{}{comma}{place}: {what}\nhelp: {help}",
-                    file.display()
-                )
+                write!(out, "{}{comma}{place}: {what}\nhelp: {help}", shown(file))
             }
             ImportError::Trace(error) => write!(out, "{error}"),
         }

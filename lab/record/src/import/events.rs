@@ -10,19 +10,36 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::descriptors::Descriptors;
+use super::error::Fault;
+use super::import_log::ImportLog;
 use crate::kernel::{KernelEvent, What};
+
+/// The page of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// There was no page.
+    Absent,
+    /// The number of its frame.
+    Number(u64),
+    /// The address of its descriptor.
+    Descriptor(u64),
+}
 
 /// The fields of an event, in any encoding.
 pub(crate) trait Fields {
-    /// The frame of a page allocation or free; `Some(None)` if there was no page.
-    fn frame(&self) -> Option<Option<u64>>;
+    /// The page of an allocation or a free.
+    fn frame(&self) -> Option<Frame>;
+    /// The address of the page's descriptor, if it is printed next to the frame.
+    fn descriptor(&self) -> Option<u64>;
     /// A number that texts write in decimal.
     fn unsigned(&self, name: &str) -> Option<u64>;
     /// A number that may be negative.
     fn signed(&self, name: &str) -> Option<i64>;
     /// A number that texts write in hexadecimal.
     fn address(&self, name: &str) -> Option<u64>;
-    /// Like [`Fields::address`], for a field after a thread name, which may contain anything.
+    /// Like [`Fields::address`], for a field after a thread name, which may contain anything. Tools that print by type
+    /// write it in decimal.
     fn mask(&self, name: &str) -> Option<u64>;
     /// Like [`Fields::unsigned`], for a field after a thread name, which may contain anything.
     fn late(&self, name: &str) -> Option<u64>;
@@ -123,16 +140,23 @@ pub(crate) struct Interpreter {
     announced: HashSet<u64>,
     /// The last call of each thread: recordings may contain both `raw_syscalls` and `syscalls`.
     calls: HashMap<u32, SystemCallFields>,
+    descriptors: Descriptors,
 }
 
 impl Interpreter {
     /// Returns the meaning of a thread's event.
     pub(crate) fn meaning(&mut self, event: &str, tid: u32, fields: &impl Fields) -> Meaning {
         let understood = match event {
-            "mm_page_alloc" => allocation(fields),
-            "mm_page_free" | "mm_page_free_direct" => free(fields),
-            // Each of these frees also has its own event.
-            "mm_page_free_batched" => return Meaning::Repeated,
+            "mm_page_alloc" => self.allocation(fields),
+            "mm_page_free" => self.free(fields),
+            // Most of these frees also have an event of their own. In the oldest kernels, `mm_page_free_direct` has
+            // two, and `mm_pagevec_free` none.
+            "mm_page_free_direct" | "mm_page_free_batched" | "mm_pagevec_free" => {
+                match self.free(fields) {
+                    Some(What::Free { pfn, order }) => Some(What::FreeReport { pfn, order }),
+                    _ => None,
+                }
+            }
             "page_fault_user" | "page_fault_kernel" => {
                 // An address with a symbol belongs to the kernel.
                 let is_user = event == "page_fault_user";
@@ -168,6 +192,53 @@ impl Interpreter {
             other => return self.named_call(other, tid, fields),
         };
         understood.map_or(Meaning::Unclear, Meaning::Event)
+    }
+
+    /// Converts frames that a recording names in another way, after its last event.
+    pub(crate) fn finish(
+        &self,
+        events: &mut [KernelEvent],
+        log: &mut ImportLog,
+    ) -> Result<(), Fault> {
+        self.descriptors.finish(events, log)
+    }
+
+    fn allocation(&mut self, fields: &impl Fields) -> Option<What> {
+        let order = u32::try_from(fields.unsigned("order")?).ok()?;
+        Some(match self.frame(fields, order)? {
+            None => What::Refuse { order },
+            Some(pfn) => What::Allocate {
+                pfn,
+                order,
+                // Symbolic flags do not reveal the numbers of that kernel: unknown.
+                gfp: fields
+                    .late("gfp_flags")
+                    .and_then(|flags| u32::try_from(flags).ok())
+                    .unwrap_or(0),
+                migratetype: fields
+                    .signed("migratetype")
+                    .and_then(|value| i8::try_from(value).ok())
+                    .unwrap_or(-1),
+            },
+        })
+    }
+
+    fn free(&mut self, fields: &impl Fields) -> Option<What> {
+        let order = u32::try_from(fields.unsigned("order")?).ok()?;
+        let pfn = self.frame(fields, order)??;
+        Some(What::Free { pfn, order })
+    }
+
+    /// Returns the frame of an event, or for now its distance; `Some(None)` if there was no page.
+    fn frame(&mut self, fields: &impl Fields, order: u32) -> Option<Option<u64>> {
+        Some(match fields.frame()? {
+            Frame::Absent => None,
+            Frame::Number(pfn) => {
+                self.descriptors.number(pfn, fields.descriptor(), order);
+                Some(pfn)
+            }
+            Frame::Descriptor(address) => Some(self.descriptors.address(address, order)?),
+        })
     }
 
     fn new_task(&mut self, fields: &impl Fields) -> Option<What> {
@@ -225,26 +296,6 @@ impl Interpreter {
     }
 }
 
-fn allocation(fields: &impl Fields) -> Option<What> {
-    let order = u32::try_from(fields.unsigned("order")?).ok()?;
-    Some(match fields.frame()? {
-        None => What::Refuse { order },
-        Some(pfn) => What::Allocate {
-            pfn,
-            order,
-            // Symbolic flags do not reveal the numbers of that kernel: unknown.
-            gfp: fields
-                .mask("gfp_flags")
-                .and_then(|flags| u32::try_from(flags).ok())
-                .unwrap_or(0),
-            migratetype: fields
-                .signed("migratetype")
-                .and_then(|value| i8::try_from(value).ok())
-                .unwrap_or(-1),
-        },
-    })
-}
-
 fn contention(fields: &impl Fields) -> Option<What> {
     let ContentionFields {
         lock,
@@ -287,10 +338,4 @@ fn zone_lock_returned(fields: &impl Fields) -> Option<What> {
         },
         false => What::ZoneLockGivenUp { zone },
     })
-}
-
-fn free(fields: &impl Fields) -> Option<What> {
-    let pfn = fields.frame()??;
-    let order = u32::try_from(fields.unsigned("order")?).ok()?;
-    Some(What::Free { pfn, order })
 }

@@ -8,7 +8,10 @@
 //!
 //! # Invariants
 //!
-//! A head is given only for a line with a thread, a time and the name of an event.
+//! A head is given only for a line with the name of an event, and with a thread and a time. A line of perf without
+//! one of these must name an event with its system, and a line without a time an event of the page allocator.
+
+use super::clock::{self, Clock};
 
 /// The line format of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +26,11 @@ pub(crate) enum Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
     pub(crate) time_ns: u64,
+    pub(crate) clock: Clock,
     pub(crate) cpu: u16,
     pub(crate) tid: u32,
+    /// Whether the line names the thread.
+    pub(crate) has_thread: bool,
     pub(crate) tgid: Option<u32>,
     pub(crate) in_interrupt: bool,
     /// Whether there are flags of the thread's state between CPU and time.
@@ -35,61 +41,149 @@ pub(crate) struct Head<'a> {
     pub(crate) fields: &'a str,
 }
 
-/// The number of words in which the time is searched: thread names have at most 15 characters.
-const MOST_WORDS: usize = 24;
-
-/// Parses the head of a line. Returns `None` if it has another format.
-pub(crate) fn head(line: &str, style: Style) -> Option<Head<'_>> {
-    let mut words: Vec<(usize, &str)> = Vec::with_capacity(MOST_WORDS);
-    for word in line.split_ascii_whitespace().take(MOST_WORDS) {
-        let at = word.as_ptr() as usize - line.as_ptr() as usize;
-        if let Some(time_ns) = time(word)
-            && let Some(head) = before(&words, style)
-        {
-            let (event, fields) = event(line[at + word.len()..].trim_start())?;
-            return Some(Head {
-                time_ns,
-                event,
-                fields,
-                ..head
-            });
-        }
-        words.push((at, word));
-    }
-    None
-}
-
-/// Parses `seconds.fraction:` with up to nine decimal places as nanoseconds.
-fn time(word: &str) -> Option<u64> {
-    let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
-    if fraction.is_empty() || fraction.len() > 9 {
-        return None;
-    }
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(seconds) || !digits(fraction) {
-        return None;
-    }
-    let scale = 10u64.pow(9 - fraction.len() as u32);
-    let nanos = fraction.parse::<u64>().ok()? * scale;
-    seconds
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1_000_000_000)?
-        .checked_add(nanos)
-}
-
-/// Parses the words before the time, from the last to the first.
-fn before<'a>(words: &[(usize, &'a str)], style: Style) -> Option<Head<'a>> {
-    let mut words = words.iter().map(|(_, word)| *word).rev().peekable();
-    let mut head = Head {
+impl Head<'_> {
+    /// The head of a line that says nothing.
+    pub(crate) const NOTHING: Head<'static> = Head {
         time_ns: 0,
+        clock: Clock::Missing,
         cpu: 0,
         tid: 0,
+        has_thread: false,
         tgid: None,
         in_interrupt: false,
         has_flags: false,
         event: "",
         fields: "",
+    };
+}
+
+/// The number of words in which the time is searched: thread names have at most 15 characters.
+const MOST_WORDS: usize = 24;
+
+/// Parses the head of a line. Returns `None` if it has another format.
+pub(crate) fn head(line: &str, style: Style) -> Option<Head<'_>> {
+    let mut words: Vec<&str> = Vec::with_capacity(MOST_WORDS);
+    words.extend(line.split_ascii_whitespace().take(MOST_WORDS));
+    let times = || (0..words.len()).filter_map(|at| Some((at, time(&words, at, style)?)));
+    for (at, (time_ns, clock, length)) in times() {
+        if let Some(head) = before(&words[..at], style) {
+            let (event, fields) = event(after(line, words[at + length - 1]))?;
+            return Some(Head {
+                time_ns,
+                clock,
+                event,
+                fields,
+                ..head
+            });
+        }
+    }
+    if style == Style::Perf {
+        let mut times = times().filter(|(_, (_, clock, _))| *clock == Clock::Time);
+        if let Some((at, (time_ns, clock, length))) = times.next() {
+            return without_thread(line, &words[..at], words[at + length - 1], time_ns, clock);
+        }
+    }
+    without_time(line, &words, style)
+}
+
+/// Returns what stands after a word of a line.
+fn after<'a>(line: &'a str, word: &str) -> &'a str {
+    let at = word.as_ptr() as usize - line.as_ptr() as usize;
+    line[at + word.len()..].trim_start()
+}
+
+/// Parses the time that begins at a word: nanoseconds, the clock, and the number of words.
+fn time(words: &[&str], at: usize, style: Style) -> Option<(u64, Clock, usize)> {
+    let word = words[at];
+    if let Some(time) = clock::seconds(word) {
+        return Some((time, Clock::Time, 1));
+    }
+    match style {
+        // perf writes the time of day without a colon if no other time follows.
+        Style::Perf => {
+            let time = word.strip_suffix(':').unwrap_or(word);
+            let next = words.get(at + 1).copied().unwrap_or_default();
+            let time = clock::of_day(words[..at].last()?, time)?;
+            (clock::seconds(next).is_none()).then_some((time, Clock::Time, 1))
+        }
+        Style::Kernel => {
+            let next = words.get(at + 1).copied();
+            let time = clock::microseconds(word, next);
+            let time = time.map(|(time, length)| (time, Clock::Time, length));
+            time.or_else(|| Some((clock::count(word)?, Clock::Count, 1)))
+        }
+    }
+}
+
+/// Parses a line of perf whose thread or CPU was not printed. The event's system shows that perf wrote the line.
+fn without_thread<'a>(
+    line: &'a str,
+    words: &[&str],
+    last: &str,
+    time_ns: u64,
+    clock: Clock,
+) -> Option<Head<'a>> {
+    let rest = after(line, last);
+    let name = rest
+        .split([' ', '('])
+        .find(|word| clock::digits(word).is_none())?;
+    let (system, _) = name.strip_suffix(':')?.split_once(':')?;
+    if system.is_empty() || before(words, Style::Kernel).is_some() {
+        return None;
+    }
+    let (event, fields) = event(rest)?;
+    let cpu = perf_words(words).last().and_then(|word| cpu_of(word));
+    Some(Head {
+        time_ns,
+        clock,
+        cpu: cpu.unwrap_or(0),
+        event,
+        fields,
+        ..Head::NOTHING
+    })
+}
+
+/// Parses a line without a time, which must be about the page allocator.
+fn without_time<'a>(line: &'a str, words: &[&str], style: Style) -> Option<Head<'a>> {
+    let is_event = |word: &&str| {
+        let name = word.strip_suffix(':');
+        let name = name.map(|name| match style {
+            Style::Perf => name.strip_prefix("kmem:").unwrap_or_default(),
+            Style::Kernel => name,
+        });
+        let is_plain = |name: &str| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        };
+        name.is_some_and(|name| {
+            (name.starts_with("mm_page_") || name == "mm_pagevec_free") && is_plain(name)
+        })
+    };
+    let at = words.iter().position(|word| is_event(&word))?;
+    let start = words[at].as_ptr() as usize - line.as_ptr() as usize;
+    let (event, fields) = event(&line[start..])?;
+    let head = match before(&words[..at], style) {
+        Some(head) => head,
+        None if at == 0 => Head::NOTHING,
+        None => return None,
+    };
+    Some(Head {
+        event,
+        fields,
+        ..head
+    })
+}
+
+/// Parses the words before the time, from the last to the first.
+fn before<'a>(words: &[&'a str], style: Style) -> Option<Head<'a>> {
+    let words = match style {
+        Style::Perf => perf_words(words),
+        Style::Kernel => words,
+    };
+    let mut words = words.iter().copied().rev().peekable();
+    let mut head = Head {
+        has_thread: true,
+        ..Head::NOTHING
     };
     let mut word = words.next()?;
     let mut cpu = cpu_of(word);
@@ -101,7 +195,11 @@ fn before<'a>(words: &[(usize, &'a str)], style: Style) -> Option<Head<'a>> {
         words.next();
         cpu = Some(found);
     } else if cpu.is_none() && style == Style::Kernel {
-        return None;
+        let (number, flags) = cpu_with_flags(word)?;
+        head.in_interrupt = interrupt(flags)?;
+        head.has_flags = true;
+        head.cpu = number;
+        word = words.next()?;
     }
     if let Some(cpu) = cpu {
         head.cpu = cpu;
@@ -132,9 +230,25 @@ fn before<'a>(words: &[(usize, &'a str)], style: Style) -> Option<Head<'a>> {
         };
         word = words.next()?;
     }
-    let (_, tid) = word.rsplit_once('-')?;
-    head.tid = tid.parse().ok()?;
+    head.tid = thread_of(word)?;
     Some(head)
+}
+
+/// Returns the words of perf without those between the CPU and the time: the mode of the CPU (`K`, `U E`, of the field
+/// `misc`) and the time of day (of the field `tod`).
+fn perf_words<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
+    while let [rest @ .., last] = words {
+        let is_date = clock::of_day(last, "0:0:0.0").is_some();
+        let is_time = last.contains(':') && clock::of_day("1970-01-01", last).is_some();
+        let is_mode = last.len() <= 4
+            && last.bytes().all(|byte| b"KUHGgMES".contains(&byte))
+            && rest.iter().any(|word| cpu_of(word).is_some());
+        if !(is_date || is_time || is_mode || *last == "N/A") {
+            break;
+        }
+        words = rest;
+    }
+    words
 }
 
 /// Parses a thread number of perf: -1 means that the thread has ended already.
@@ -149,6 +263,19 @@ fn perf_number(word: &str) -> Option<Option<u32>> {
 fn cpu_of(word: &str) -> Option<u16> {
     let digits = word.strip_prefix('[')?.strip_suffix(']')?;
     digits.parse().ok()
+}
+
+/// Parses the thread of `name-275`.
+pub(crate) fn thread_of(word: &str) -> Option<u32> {
+    word.rsplit_once('-')?.1.parse().ok()
+}
+
+/// Splits `6d..1.` of the latency format into the CPU and the state.
+fn cpu_with_flags(word: &str) -> Option<(u16, &str)> {
+    let end = word.find(|c: char| !c.is_ascii_digit())?;
+    let (number, flags) = word.split_at(end);
+    let is_state = flags.starts_with(['.', 'd', 'D', 'b', 'B', 'X']);
+    Some((number.parse().ok().filter(|_| is_state)?, flags))
 }
 
 /// Parses the state of a thread, `d..h1.`, and returns whether an interrupt had suspended it. Returns `None` for any
@@ -166,11 +293,11 @@ fn interrupt(word: &str) -> Option<bool> {
 }
 
 /// Splits the part after the time into the event and its fields.
-fn event(mut rest: &str) -> Option<(&str, &str)> {
-    // perf may write the number of occurrences, or a sample's weight, before the event's name.
-    if let Some((number, after)) = rest.split_once(' ')
-        && !number.is_empty()
-        && number.bytes().all(|byte| byte.is_ascii_digit())
+pub(crate) fn event(mut rest: &str) -> Option<(&str, &str)> {
+    // trace-cmd may write the time since the previous line, `(+4)`. perf may write the number of occurrences, or a
+    // sample's weight, before the event's name.
+    if let Some((word, after)) = rest.split_once(' ')
+        && (clock::digits(word).is_some() || is_difference(word))
     {
         rest = after.trim_start();
     }
@@ -184,6 +311,18 @@ fn event(mut rest: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, fields.trim_start_matches(' ')))
 }
 
+/// Returns `true` for `(+4)`.
+fn is_difference(word: &str) -> bool {
+    let inner = word
+        .strip_prefix('(')
+        .and_then(|word| word.strip_suffix(')'));
+    let number = inner.and_then(|inner| inner.strip_prefix(['+', '-']));
+    number.is_some_and(|number| {
+        number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    })
+}
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,10 +409,110 @@ mod tests {
         ] {
             assert_eq!(head(line, Style::Perf), None, "{line}");
         }
+        assert_eq!(head("a-7 [000] 1.5: sched: e: f", Style::Perf), None);
+        assert_eq!(head("a-7 [000] 123 e: f", Style::Kernel), None);
+    }
+
+    /// Returns the clock, the time, the thread, the CPU, the event and whether an interrupt had suspended the thread.
+    #[track_caller]
+    fn part(line: &str, style: Style) -> (Clock, u64, Option<u32>, u16, &str, bool) {
+        let h = head(line, style).unwrap();
+        let thread = h.has_thread.then_some(h.tid);
+        (h.clock, h.time_ns, thread, h.cpu, h.event, h.in_interrupt)
+    }
+
+    #[test]
+    fn the_kernel_has_other_clocks_and_formats() {
+        let kernel = |line| part(line, Style::Kernel);
+        let (count, time) = (Clock::Count, Clock::Time);
+        for (line, wanted) in [
+            (
+                "a-6 [003] d.h1. 123456: e: f",
+                (count, 123_456, Some(6), 3, "e", true),
+            ),
+            (
+                "a-6 [003] 123456: e: f",
+                (count, 123_456, Some(6), 3, "e", false),
+            ),
+            (
+                "a-6 [003] d..1. 2.000857: (+4)  e: f",
+                (time, 2_000_857_000, Some(6), 3, "e", false),
+            ),
+            (
+                "a-6  12d.h1. 2.000857: e: f",
+                (time, 2_000_857_000, Some(6), 12, "e", true),
+            ),
+            (
+                "a-6   3d.... 889us : e: f",
+                (time, 889_000, Some(6), 3, "e", false),
+            ),
+            (
+                "a-6   3d.... 889us+: e: f",
+                (time, 889_000, Some(6), 3, "e", false),
+            ),
+            (
+                "[  8.2] [ T6]  <...>-6   3d..1. 889us : e: f",
+                (time, 889_000, Some(6), 3, "e", false),
+            ),
+        ] {
+            assert_eq!(kernel(line), wanted, "{line}");
+        }
+        let no_time = kernel("a-6 [003] ..... mm_page_free: pfn=1");
         assert_eq!(
-            head("a-6 [000] 123456: e: f", Style::Kernel),
-            None,
-            "no seconds"
+            no_time,
+            (Clock::Missing, 0, Some(6), 3, "mm_page_free", false)
         );
+        let bare = kernel("mm_page_free: pfn=1");
+        assert_eq!(bare, (Clock::Missing, 0, None, 0, "mm_page_free", false));
+        assert_eq!(
+            head("a-6 [003] xx: mm_page_free: pfn=1", Style::Kernel),
+            None
+        );
+    }
+
+    #[test]
+    fn perf_may_leave_out_any_field() {
+        let perf = |line| part(line, Style::Perf);
+        let (time, second) = (Clock::Time, 1_000_000_000);
+        let noon = 1_672_574_401 * second;
+        for (line, wanted) in [
+            ("1.0: kmem:e: f", (time, second, None, 0, "e", false)),
+            ("[003] 1.0: kmem:e: f", (time, second, None, 3, "e", false)),
+            (
+                "Web Content [003] 1.0: kmem:e: f",
+                (time, second, None, 3, "e", false),
+            ),
+            ("7 1.0: kmem:e: f", (time, second, Some(7), 0, "e", false)),
+            (
+                "a 7 [003] K 1.0: kmem:e: f",
+                (time, second, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] 2023-01-01 12:00:01.0: kmem:e: f",
+                (time, noon, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] 2023-01-01 12:00:01.0 kmem:e: f",
+                (time, noon, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] 2023-01-01 12:00:01.0  1.0: kmem:e: f",
+                (time, second, Some(7), 3, "e", false),
+            ),
+            (
+                "2023-01-01 12:00:01.0 kmem:e: f",
+                (time, noon, None, 0, "e", false),
+            ),
+            (
+                "a 7 [003] N/A 1.0: kmem:e: f",
+                (time, second, Some(7), 3, "e", false),
+            ),
+            (
+                "a 7 [003] kmem:mm_page_free: f",
+                (Clock::Missing, 0, Some(7), 3, "mm_page_free", false),
+            ),
+        ] {
+            assert_eq!(perf(line), wanted, "{line}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Source;
+use everybuddy_trace::shown;
 
 /// The maximum number of distinct names of skipped events: damaged files have endless names.
 const MOST_NAMES: usize = 100;
@@ -46,6 +47,10 @@ pub struct ImportLog {
     pub out_of_order: u64,
     /// Call chains of lock waits that contain addresses of kernel functions.
     pub chains: u64,
+    /// What the import assumed, one sentence each.
+    pub remarks: Vec<&'static str>,
+    /// Events that name a page only by the address of its descriptor, from which its frame is unknown.
+    pub unknown_frames: u64,
 }
 
 impl ImportLog {
@@ -61,6 +66,14 @@ impl ImportLog {
             lost: 0,
             out_of_order: 0,
             chains: 0,
+            remarks: Vec::new(),
+            unknown_frames: 0,
+        }
+    }
+
+    pub(crate) fn remark(&mut self, text: &'static str) {
+        if !self.remarks.contains(&text) {
+            self.remarks.push(text);
         }
     }
 
@@ -81,11 +94,11 @@ impl ImportLog {
         self.unclear += 1;
         if self.complaints.len() < MOST_COMPLAINTS {
             let what = what.trim();
-            let mut shown: String = what.chars().take(SHOWN).collect();
-            if shown.len() < what.len() {
-                shown.push('…');
+            let mut start: String = what.chars().take(SHOWN).collect();
+            if start.len() < what.len() {
+                start.push('…');
             }
-            self.complaints.push((place, shown));
+            self.complaints.push((place, shown(start)));
         }
     }
 

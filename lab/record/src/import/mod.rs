@@ -6,11 +6,13 @@
 //!
 //! | module | contents |
 //! |------|--------------|
-//! | `detect` | detection of the kind of a recording |
-//! | `lines`, `head`, `fields`, `text` | the parser for texts, line by line |
+//! | `detect`, `others` | detection of the kind of a recording, or of other files |
+//! | `encoding`, `lines`, `head`, `clock`, `graph`, `fields`, `text` | the parser for texts, line by line |
 //! | `perf_data` | the parser for perf.data files, record by record |
 //! | `symbols` | the parser for lists of a kernel's symbols |
 //! | `events`, `system_calls` | the meaning of events, by name |
+//! | `descriptors` | the frames of kernels that recorded addresses |
+//! | `order` | the order of events, and repeated ones |
 //! | `csv` | the parser for tables |
 //! | `import_log` | what was read, and what was not? |
 //!
@@ -19,14 +21,20 @@
 //! The result replays by itself, or there is none; everything that was not used is counted in
 //! [`ImportLog`] or [`Accounts`].
 
+mod clock;
 mod csv;
+mod descriptors;
 mod detect;
+mod encoding;
 mod error;
 mod events;
 mod fields;
+mod graph;
 mod head;
 mod import_log;
 mod lines;
+mod order;
+mod others;
 mod perf_data;
 mod symbols;
 mod system_calls;
@@ -41,7 +49,9 @@ use std::str::FromStr;
 pub use error::ImportError;
 pub use import_log::ImportLog;
 
+use self::encoding::Decoded;
 use self::error::Fault;
+use self::order::in_order;
 use crate::assemble::{Accounts, Assembly, Scope};
 use crate::functions::Functions;
 use crate::kernel::KernelEvent;
@@ -240,12 +250,16 @@ fn kind(
     input.take(detect::LOOKED_AT as u64).read_to_end(begin)?;
     match options.source {
         Some(source) if !begin.is_empty() => Ok(source),
-        _ => detect::detect(begin),
+        _ => {
+            let mut text = Vec::new();
+            Decoded::new(&begin[..])?.read_to_end(&mut text)?;
+            detect::detect(&text)
+        }
     }
 }
 
 fn read_text(input: impl Read, source: Source) -> Result<ReadSource, Fault> {
-    let input = BufReader::with_capacity(1 << 18, input);
+    let input = BufReader::with_capacity(1 << 18, Decoded::new(input)?);
     if source == Source::Csv {
         let (table, log) = csv::read(input)?;
         return Ok(ReadSource::Table(table, log));
@@ -272,7 +286,7 @@ impl ReadSource {
         if events.is_empty() {
             return Err(nothing_understood(&log));
         }
-        let events = in_order(events, &mut log);
+        let events = in_order(events, &mut log)?;
         let mut assembly = Assembly::new(options.scope);
         assembly.name_zone_locks(&options.zone_locks);
         for event in events {
@@ -291,21 +305,27 @@ impl ReadSource {
     }
 }
 
-/// Sorts events by time; events with equal times keep their order.
-fn in_order(mut events: Vec<KernelEvent>, log: &mut ImportLog) -> Vec<KernelEvent> {
-    let mut latest = 0;
-    let is_event = |event: &&KernelEvent| event.what.is_event();
-    for event in events.iter().filter(is_event) {
-        log.out_of_order += u64::from(event.time_ns < latest);
-        latest = latest.max(event.time_ns);
+/// Returns the error of a recording whose allocations are there, but cannot be read.
+fn unreadable(log: &ImportLog) -> Option<Fault> {
+    if log.unknown_frames > 0 {
+        return Some(descriptors::unknown(log.unknown_frames));
     }
-    if log.out_of_order > 0 {
-        events.sort_by_key(|event| event.time_ns);
-    }
-    events
+    let is_about = |(_, what): &&(u64, String)| what.contains("mm_page_");
+    let (place, what) = log.complaints.iter().find(is_about)?;
+    Some(Fault::refuse(
+        format!("{} {place}", log.place_name()),
+        format!(
+            "an event of the page allocator without a readable frame (`pfn`) and `order`: `{what}`"
+        ),
+        "print the fields of events, as `perf script --ns -F comm,pid,tid,cpu,time,event,trace` does, or select \
+         another kind of recording with --from",
+    ))
 }
 
 fn nothing_understood(log: &ImportLog) -> Fault {
+    if let Some(fault) = unreadable(log) {
+        return fault;
+    }
     let (place, found) = match log.complaints.first() {
         Some((place, what)) => (
             format!("{} {place}", log.place_name()),
@@ -341,10 +361,12 @@ fn nothing_kept(log: &ImportLog, scope: Scope) -> Fault {
             ),
             "omit the process to keep everything, or select another process",
         ),
-        Scope::Everything => Fault::refuse(
-            "",
-            format!("none of {understood} events is an allocation"),
-            "also record kmem:mm_page_alloc (docs/importing.md lists the commands)",
-        ),
+        Scope::Everything => unreadable(log).unwrap_or_else(|| {
+            Fault::refuse(
+                "",
+                format!("none of {understood} events is an allocation"),
+                "also record kmem:mm_page_alloc (docs/importing.md lists the commands)",
+            )
+        }),
     }
 }

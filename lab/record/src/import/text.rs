@@ -10,12 +10,15 @@
 //!
 //! Every line is an event, a known remark, a part of a call chain, or is counted as unrecognized.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::Source;
+use super::clock::Clock;
 use super::error::Fault;
 use super::events::{Interpreter, Meaning, understood};
-use super::fields::Text;
+use super::fields::{Text, is_raw};
+use super::graph::{GraphLine, graph};
 use super::head::{Head, Style, head};
 use super::import_log::ImportLog;
 use super::lines::Lines;
@@ -36,6 +39,9 @@ pub(crate) fn read(
     let mut interpreter = Interpreter::default();
     let mut lines = Lines::new(input);
     let mut chain = Chain::default();
+    let mut clock = LineClock::default();
+    let mut running = Running::default();
+    let (mut raw, mut has_no_thread) = (false, false);
     while let Some(line) = lines.next()? {
         let text = line.text.trim_end();
         if is_nothing(text, style) {
@@ -47,15 +53,42 @@ pub(crate) fn read(
             events.extend(gap(text, events.last()));
             continue;
         }
-        let Some(head) = head(text, style).filter(|_| !line.is_cut) else {
-            log.complain(line.number, text);
+        let mut found = match line.is_cut {
+            true => None,
+            false => head(text, style),
+        };
+        if found.is_none() && style == Style::Kernel && !line.is_cut {
+            match graph(text) {
+                Some(GraphLine::Event(head)) => found = Some(running.fill(head)),
+                Some(GraphLine::Switch { cpu, tid }) => {
+                    running.0.insert(cpu, tid);
+                    continue;
+                }
+                Some(GraphLine::Function) => {
+                    log.skip("functions");
+                    continue;
+                }
+                None => {}
+            }
+        }
+        let Some(head) = found.and_then(|head| clock.fill(head)) else {
+            match is_kernel_message(text, style) {
+                true => log.skip("messages of the kernel"),
+                false => log.complain(line.number, text),
+            }
             continue;
         };
+        has_no_thread |= !head.has_thread;
+        raw |= is_raw(head.fields);
         chain.begin(&head);
         if is_chain_head(head.event) {
             continue;
         }
-        match interpreter.meaning(head.event, head.tid, &Text(head.fields)) {
+        let fields = Text {
+            text: head.fields,
+            is_raw: raw,
+        };
+        match interpreter.meaning(head.event, head.tid, &fields) {
             Meaning::Event(what) => events.push(KernelEvent {
                 time_ns: head.time_ns,
                 cpu: head.cpu,
@@ -71,7 +104,89 @@ pub(crate) fn read(
     }
     log.read = lines.count();
     log.understood = understood(&events);
+    if let Some(remark) = clock.remark() {
+        log.remark(remark);
+    }
+    if has_no_thread {
+        log.remark(
+            "some lines do not name the thread, or neither thread nor CPU: their calls count as those of thread 0, or \
+             of CPU 0",
+        );
+    }
+    interpreter.finish(&mut events, &mut log)?;
     Ok((events, log))
+}
+
+/// The clock of a recording: that of its first event.
+#[derive(Default)]
+struct LineClock {
+    clock: Option<Clock>,
+    last: u64,
+}
+
+impl LineClock {
+    /// Gives an event without a time the next count. Returns `None` for an event on another clock than the first.
+    fn fill<'a>(&mut self, head: Head<'a>) -> Option<Head<'a>> {
+        let clock = *self.clock.get_or_insert(head.clock);
+        if clock != head.clock {
+            return None;
+        }
+        if clock != Clock::Missing {
+            return Some(head);
+        }
+        self.last += 1;
+        let time_ns = self.last;
+        Some(Head { time_ns, ..head })
+    }
+
+    fn remark(&self) -> Option<&'static str> {
+        match self.clock? {
+            Clock::Time => None,
+            Clock::Count => Some(
+                "the times are counts without a unit, as of the kernel's clocks counter and x86-tsc: a count is taken \
+                 for 1 ns, so that the order is right, but durations are not",
+            ),
+            Clock::Missing => Some(
+                "the lines have no times: each event is placed 1 ns after the previous one, so that the order is that \
+                 of the lines, and durations are unknown",
+            ),
+        }
+    }
+}
+
+/// The thread that runs on each CPU, according to the tracer `function_graph`.
+#[derive(Default)]
+struct Running(HashMap<u16, u32>);
+
+impl Running {
+    fn fill<'a>(&self, head: Head<'a>) -> Head<'a> {
+        match self.0.get(&head.cpu) {
+            Some(tid) if !head.has_thread => Head {
+                tid: *tid,
+                has_thread: true,
+                ..head
+            },
+            _ => head,
+        }
+    }
+}
+
+/// Returns `true` for a line of the kernel's log, which may contain a dump of the trace file: `[  889.213000] text`, with
+/// a level or a date, or as journals write it. A line about the page allocator is an event that could not be parsed.
+pub(crate) fn is_kernel_message(line: &str, style: Style) -> bool {
+    let line = line.trim_start();
+    let level = line.strip_prefix('<').and_then(|line| line.split_once('>'));
+    let inner = level.map_or(line, |(_, line)| line).strip_prefix('[');
+    let time = inner.and_then(|inner| inner.split(']').next());
+    let is_time = |time: &str| {
+        let mut parts = time.split_ascii_whitespace();
+        let is_date =
+            parts.any(|part| part.split(':').filter_map(super::clock::digits).count() == 3);
+        is_date || super::clock::decimal(time.trim()).is_some()
+    };
+    style == Style::Kernel
+        && (time.is_some_and(is_time) || line.contains(" kernel: "))
+        && !line.contains("mm_page_")
 }
 
 /// Returns `true` for the line above a call chain in the texts of the kernel and of trace-cmd. perf writes none.
@@ -123,9 +238,13 @@ impl Chain {
 fn function(line: &str) -> Option<&str> {
     let mut words = line.split_ascii_whitespace();
     let (first, name) = (words.next()?, words.next().unwrap_or(""));
-    // Small numbers are addresses only in a chain that perf could not follow: `0 [unknown] ([unknown])`.
-    let is_address = (first.len() >= 4 || name == "[unknown]")
-        && first.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // A short number is an address only next to the file of its function, `993 main (/bin/x)`, or in the column in
+    // which perf prints addresses.
+    let is_aligned =
+        line.starts_with(['\t', ' ']) && line.len() - line.trim_start().len() + first.len() >= 16;
+    let is_address =
+        (first.len() >= 4 || line.ends_with(')') || (is_aligned && words.next().is_none()))
+            && first.bytes().all(|byte| byte.is_ascii_hexdigit());
     (first == "=>" || is_address).then(|| name.split('+').next())?
 }
 
@@ -156,7 +275,18 @@ fn is_nothing(line: &str, style: Style) -> bool {
         return is_remark || line.starts_with("=>");
     }
     // A frame of a call chain.
-    trimmed.starts_with("=>") || (function(line).is_some() && head(line, style).is_none())
+    trimmed.starts_with("=>")
+        || trimmed.bytes().all(|byte| byte == b'-')
+        || is_source_line(trimmed)
+        || (function(line).is_some() && head(line, style).is_none())
+}
+
+/// Returns `true` for the source of the function above: `  page_alloc.c:4567`, or `  :0` if it is unknown.
+fn is_source_line(line: &str) -> bool {
+    let place = line
+        .rsplit_once(':')
+        .filter(|(file, _)| !file.contains([' ', ':']));
+    place.is_some_and(|(_, number)| super::clock::digits(number).is_some())
 }
 
 /// Returns the number of lost events that a line reports, or `None` for any other line.
@@ -218,6 +348,14 @@ mod tests {
             "        7f00aa main (/bin/x)",
             "               0 [unknown] ([unknown])",
             "\tffffffff8128",
+            "\t             993 main (/root/noploop)",
+            "\t             f7a std::f(int, int) ([vdso])",
+            "\t               0 [unknown] ([unknown])",
+            "\t             993 main",
+            "\t             993",
+            "\t              1f inlined_one (inlined)",
+            "  page_alloc.c:4567",
+            "  :0",
         ] {
             assert!(is_nothing(line, Style::Perf), "{line}");
         }

@@ -9,6 +9,7 @@
 //!
 //! Each error names what was tried and a remedy.
 
+use everybuddy_trace::shown;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -79,7 +80,7 @@ impl fmt::Display for RecordError {
                 "{}: permission denied, because only root may read the kernel's trace events\nhelp: \
                  use `sudo`, or record with `sudo perf record` and use \
                  `everybuddy trace import`",
-                path.display()
+                shown(path)
             ),
             RecordError::NoTracefs => write!(
                 out,
@@ -97,7 +98,7 @@ impl fmt::Display for RecordError {
                 out,
                 "{}: this kernel describes its records in an unknown format\nhelp: record with \
                  `perf record` and use `everybuddy trace import`, and please report this file",
-                path.display()
+                shown(path)
             ),
             RecordError::NoBuffer { bytes } => write!(
                 out,
@@ -123,7 +124,7 @@ impl fmt::Display for RecordError {
             RecordError::Io { path, cause } => write!(
                 out,
                 "{}: {cause}\nhelp: check the permissions of the file and the free space of its directory",
-                path.display()
+                shown(path)
             ),
         }
     }

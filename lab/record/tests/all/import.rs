@@ -223,7 +223,7 @@ fn lines_out_of_order_and_unknown_ones_are_counted() {
         .collect();
     assert_eq!(ops, [(Op::Allocate, 0), (Op::Free, 1_000_000_000)]);
     let log = made.log;
-    assert_eq!((log.out_of_order, log.lost, log.repeated), (1, 54, 1));
+    assert_eq!((log.out_of_order, log.lost, log.repeated), (2, 54, 1));
     assert_eq!(log.skipped.get("sched_switch"), Some(&1));
     let places: Vec<u64> = log.complaints.iter().map(|(line, _)| *line).collect();
     assert_eq!((log.unclear, places), (2, vec![2, 6]));

@@ -6,6 +6,7 @@ mod assembly;
 mod assembly_examples;
 mod common;
 mod corpus;
+mod forms;
 mod import;
 mod locks;
 mod perf_chains;

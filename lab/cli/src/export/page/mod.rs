@@ -17,6 +17,7 @@ pub mod simulated;
 mod statistics;
 pub mod study;
 
+use everybuddy_trace::shown;
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -141,7 +142,7 @@ impl Page {
         self.file.finish(html.as_bytes())?;
         output::note(&format!(
             "page written: {} ({})",
-            path.display(),
+            shown(&path),
             size::bytes(html.len() as f64)
         ));
         Ok(())

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use super::super::events::{ContentionFields, Fields, SystemCallFields};
+use super::super::events::{ContentionFields, Fields, Frame, SystemCallFields};
 use super::super::system_calls;
 use super::bytes::Bytes;
 use crate::format::Format;
@@ -94,22 +94,35 @@ impl Sample<'_> {
 
     fn arguments(&self) -> [u64; 6] {
         let mut arguments = [0; 6];
-        if let Some(bytes) = self.format.field("args").and_then(|f| f.bytes(self.data)) {
-            let values = bytes.chunks_exact(8).filter_map(|bytes| Bytes(bytes).u64());
-            arguments
-                .iter_mut()
-                .zip(values)
-                .for_each(|(to, value)| *to = value);
+        if let Some(field) = self.format.field("args") {
+            for (index, argument) in arguments.iter_mut().enumerate() {
+                *argument = field.entry(index, 6).value(self.data).unwrap_or(0);
+            }
         }
         arguments
     }
 }
 
 impl Fields for Sample<'_> {
-    fn frame(&self) -> Option<Option<u64>> {
-        let pfn = self.number("pfn")?;
-        // The kernel's value if there is no page; older kernels wrote frame 0.
-        Some((pfn != u64::MAX && pfn != 0).then_some(pfn))
+    fn frame(&self) -> Option<Frame> {
+        let Some(field) = self.format.field("pfn") else {
+            return Some(match self.number("page")? {
+                0 => Frame::Absent,
+                address => Frame::Descriptor(address),
+            });
+        };
+        // The kernel's value if there is no page, as wide as its integers; older kernels wrote frame 0.
+        let pfn = field.value(self.data)?;
+        let is_absent =
+            pfn == 0 || pfn == u64::MAX || (field.size == 4 && pfn == u64::from(u32::MAX));
+        Some(match is_absent {
+            true => Frame::Absent,
+            false => Frame::Number(pfn),
+        })
+    }
+
+    fn descriptor(&self) -> Option<u64> {
+        None
     }
 
     fn unsigned(&self, name: &str) -> Option<u64> {
@@ -206,6 +219,40 @@ mod tests {
             (short.text("filename", ""), short.text("comm", "")),
             (None, None)
         );
+    }
+
+    #[test]
+    fn integers_are_as_wide_as_those_of_the_kernel() {
+        let frame = |declared: &str, size: usize, value: u64| {
+            let format = Format::parse(&format!(
+                "name: mm_page_alloc\nID: 9\n\tfield:{declared};\toffset:8;\tsize:{size};\tsigned:0;\n"
+            ));
+            let mut data = vec![0; 8];
+            data.extend(&value.to_le_bytes()[..size]);
+            Sample {
+                format: &format,
+                data: &data,
+            }
+            .frame()
+        };
+        let pfn = "unsigned long pfn";
+        assert_eq!(frame(pfn, 8, u64::MAX), Some(Frame::Absent));
+        assert_eq!(frame(pfn, 4, u64::from(u32::MAX)), Some(Frame::Absent));
+        let last = u64::from(u32::MAX);
+        assert_eq!(frame(pfn, 8, last), Some(Frame::Number(last)));
+        let page = "struct page * page";
+        assert_eq!(frame(page, 8, 0), Some(Frame::Absent));
+        assert_eq!(frame(page, 4, 0xc100), Some(Frame::Descriptor(0xc100)));
+        let format = Format::parse(
+            "name: sys_enter\nID: 9\n\tfield:unsigned long args[6];\toffset:8;\tsize:24;\tsigned:0;\n",
+        );
+        let mut data = vec![0; 8];
+        (1..=6u32).for_each(|value| data.extend(value.to_le_bytes()));
+        let sample = Sample {
+            format: &format,
+            data: &data,
+        };
+        assert_eq!(sample.arguments(), [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]

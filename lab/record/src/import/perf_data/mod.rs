@@ -81,9 +81,10 @@ pub(crate) fn read(
         true
     })?;
     let Reader {
-        events,
+        mut events,
         mut log,
         chains,
+        interpreter,
         ..
     } = reader;
     if let Some(place) = incomplete {
@@ -91,6 +92,7 @@ pub(crate) fn read(
     }
     log.understood = understood(&events);
     log.chains = chains.finish()?;
+    interpreter.finish(&mut events, &mut log)?;
     Ok((events, log))
 }
 

@@ -1,0 +1,32 @@
+//! The events that are missing in a trace.
+//!
+//! # Purpose
+//!
+//! A trace that is valid may still lack half of the recorded calls. Its metadata `stats` contains the counts.
+//!
+//! # Invariants
+//!
+//! A trace without such metadata lacks nothing that is known.
+
+use everybuddy_measure::size::count;
+use everybuddy_trace::Trace;
+use serde_json::Value;
+
+/// Describes the events of a trace that were left out since their frames are too far from the others. Returns `None`
+/// if there were none.
+pub fn of(trace: &Trace) -> Option<String> {
+    let stats = trace.metadata.iter().find(|(key, _)| key == "stats");
+    let stats: Option<Value> = stats.and_then(|(_, text)| serde_json::from_str(text).ok());
+    let count = stats.as_ref().map(|stats| &stats["accounts"]["too_far"]);
+    too_far(count.and_then(Value::as_u64).unwrap_or(0))
+}
+
+/// Describes a number of such events.
+pub fn too_far(events: u64) -> Option<String> {
+    let text = format!(
+        "{} events were left out: their frames are 16 TiB or more from the others, and a trace spans at most 16 TiB \
+         (docs/limitations.md)",
+        count(events)
+    );
+    (events > 0).then_some(text)
+}

@@ -1,0 +1,485 @@
+//! Recordings in forms that tools, clocks and ages of the kernel write: each is read, or refused with what it is.
+//!
+//! The files in `data/synthetic` are written by hand after the formats of the tools.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use everybuddy_record::{
+    ImportError, ImportOptions, Imported, Scope, Source, import, import_stream,
+};
+use everybuddy_trace::{Event, Op};
+
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/synthetic");
+    folder.join(name)
+}
+
+/// Imports a file, of which nothing may remain unrecognized.
+#[track_caller]
+fn read(name: &str, source: Source) -> Imported {
+    let made = import(&file(name), ImportOptions::default()).unwrap();
+    let log = &made.log;
+    assert_eq!((log.source, log.unclear), (source, 0), "{name}: {log}");
+    made
+}
+
+fn text(text: &str) -> Result<Imported, ImportError> {
+    import_stream(text.as_bytes(), "made", ImportOptions::default())
+}
+
+#[track_caller]
+fn refused(text: &[u8], words: &[&str]) {
+    let error = import_stream(text, "made", ImportOptions::default());
+    let error = error.unwrap_err().to_string();
+    for word in words {
+        assert!(error.contains(word), "{word}: {error}");
+    }
+}
+
+/// Allocations and frees: operation, frame, order, thread, CPU.
+fn calls(made: &Imported) -> Vec<(Op, u64, u8, u32, u16)> {
+    let call = |e: &Event| (e.op, e.pfn, e.order, e.pid, e.cpu);
+    made.trace.events.iter().map(call).collect()
+}
+
+fn times(made: &Imported) -> Vec<u64> {
+    made.trace
+        .events
+        .iter()
+        .map(|event| event.time_ns)
+        .collect()
+}
+
+const A: Op = Op::Allocate;
+const F: Op = Op::Free;
+
+#[test]
+fn counts_of_a_clock_keep_the_order() {
+    let made = read("ftrace-counter.txt", Source::Ftrace);
+    let wanted = [
+        (A, 0x2040, 0, 2212, 3),
+        (A, 0x2041, 0, 7, 1),
+        (F, 0x2040, 0, 2212, 3),
+    ];
+    assert_eq!(calls(&made), wanted);
+    assert_eq!(times(&made), [0, 4, 9]);
+    assert!(
+        made.log
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("counts"))
+    );
+    let report = read("trace-cmd-tsc.txt", Source::TraceCmd);
+    assert_eq!(calls(&report), calls(&made));
+    // A line with seconds among counts is not understood.
+    let mixed =
+        "a-1 [000] 7: mm_page_alloc: pfn=1 order=0\na-1 [000] 1.5: mm_page_free: pfn=1 order=0\n";
+    assert_eq!(text(mixed).unwrap().log.unclear, 1);
+}
+
+#[test]
+fn events_among_functions_are_read() {
+    let made = read("function-graph.txt", Source::Ftrace);
+    let wanted = [
+        (A, 0x2040, 0, 0, 24),
+        (A, 0x2080, 3, 300, 24),
+        (F, 0x2040, 0, 300, 24),
+    ];
+    assert_eq!(calls(&made), wanted);
+    assert_eq!(made.accounts.as_ref().unwrap().refusals_seen, 1);
+    assert!(
+        made.log
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("no times"))
+    );
+    assert_eq!(made.log.skipped.get("functions"), Some(&5));
+    let timed = read("function-graph-times.txt", Source::Ftrace);
+    assert_eq!(calls(&timed)[..1], [(A, 0x2040, 0, 22, 2)]);
+    assert_eq!(times(&timed), [0, 16_000]);
+}
+
+#[test]
+fn the_time_since_the_previous_line_is_no_event() {
+    let made = read("trace-cmd-ts-diff.txt", Source::TraceCmd);
+    assert_eq!(
+        calls(&made),
+        [(A, 0x2041, 0, 810, 4), (F, 0x2041, 0, 810, 4)]
+    );
+    assert_eq!(times(&made), [0, 4_000]);
+}
+
+#[test]
+fn differences_of_times_are_refused() {
+    let differences = fs::read(file("perf-script-deltatime.txt")).unwrap();
+    refused(&differences, &["differences", "--deltatime"]);
+    // Times from 0 on are times, and lines out of order are sorted.
+    let from_zero = "\
+        a 1 [000] 0.000000: kmem:mm_page_alloc: pfn=0x10 order=0\n\
+        a 1 [000] 0.000252: kmem:mm_page_free: pfn=0x10 order=0\n\
+        a 1 [000] 0.000286: kmem:mm_page_alloc: pfn=0x10 order=0\n";
+    assert_eq!(text(from_zero).unwrap().trace.events.len(), 3);
+    let shuffled = "\
+        a 1 [001] 500.2: kmem:mm_page_free: pfn=0x10 order=0\n\
+        a 1 [000] 500.1: kmem:mm_page_alloc: pfn=0x10 order=0\n\
+        a 1 [001] 500.4: kmem:mm_page_free: pfn=0x10 order=0\n\
+        a 1 [000] 500.3: kmem:mm_page_alloc: pfn=0x10 order=0\n";
+    assert_eq!(text(shuffled).unwrap().trace.events.len(), 4);
+}
+
+#[test]
+fn numbers_printed_by_type_have_their_base() {
+    let made = read("trace-cmd-raw.txt", Source::TraceCmd);
+    let wanted = [
+        (A, 0x3070e0, 1, 4734, 0),
+        (F, 0x3070e0, 1, 4734, 0),
+        (A, 0x3070e2, 0, 4734, 0),
+    ];
+    assert_eq!(calls(&made), wanted);
+    let first = made.trace.events[0];
+    assert_eq!((first.gfp, first.migratetype), (131_290, 0));
+    assert_eq!(made.trace.events[2].gfp, 208);
+    let accounts = made.accounts.as_ref().unwrap();
+    assert_eq!((accounts.refusals_seen, accounts.system_calls_seen), (2, 2));
+    let (mapped, none) = (accounts.faults_in_mapped, accounts.faults_in_none);
+    assert!(mapped > 0 && none == 0, "the arguments of mmap are known");
+}
+
+#[test]
+fn texts_of_other_encodings_are_read() {
+    let wanted = [
+        (A, 970_744, 0, 275, 6),
+        (A, 970_745, 0, 275, 6),
+        (F, 970_744, 0, 275, 6),
+    ];
+    let plain = fs::read_to_string(file("ftrace-old.txt")).unwrap();
+    let wide = |convert: fn(u16) -> [u8; 2], mark: &[u8]| {
+        let mut bytes = mark.to_vec();
+        bytes.extend(plain.encode_utf16().flat_map(convert));
+        bytes
+    };
+    for bytes in [
+        plain.clone().into_bytes(),
+        [b"\xef\xbb\xbf", plain.as_bytes()].concat(),
+        plain.replace('\n', "\r\n").into_bytes(),
+        wide(u16::to_le_bytes, b"\xff\xfe"),
+        wide(u16::to_be_bytes, b"\xfe\xff"),
+        wide(u16::to_le_bytes, b""),
+    ] {
+        let made = import_stream(&bytes[..], "made", ImportOptions::default()).unwrap();
+        assert_eq!((calls(&made), made.log.unclear), (wanted.to_vec(), 0));
+    }
+    let table = "\u{feff}time_ns,cpu,pid,op,pfn,order\n5,0,1,0,3,0\n";
+    let wide: Vec<u8> = table.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for bytes in [table.as_bytes(), &wide] {
+        let made = import_stream(bytes, "made", ImportOptions::default()).unwrap();
+        assert_eq!(calls(&made), [(A, 3, 0, 1, 0)]);
+    }
+}
+
+#[test]
+fn perf_may_print_fewer_or_more_fields() {
+    let full = read("perf-script-tod.txt", Source::PerfScript);
+    assert_eq!(
+        calls(&full),
+        [(A, 0x2f9_5b76, 0, 3837, 12), (F, 0x2f9_5b76, 0, 3837, 12)]
+    );
+    assert_eq!(times(&full), [0, 100_000]);
+    assert!(full.log.remarks.is_empty());
+    for (name, cpu) in [
+        ("perf-script-no-task.txt", 0),
+        ("perf-script-cpu-only.txt", 12),
+    ] {
+        let made = read(name, Source::PerfScript);
+        assert_eq!(
+            calls(&made),
+            [(A, 0x2f9_5b76, 0, 0, cpu), (F, 0x2f9_5b76, 0, 0, cpu)]
+        );
+        assert_eq!(times(&made), [0, 100_000]);
+        assert!(
+            made.log
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("thread 0"))
+        );
+    }
+    let no_time = "a 7 [003] kmem:mm_page_alloc: pfn=0x10 order=0\na 7 [003] kmem:mm_page_free: pfn=0x10 order=0\n";
+    let made = text(no_time).unwrap();
+    assert_eq!(calls(&made), [(A, 0x10, 0, 7, 3), (F, 0x10, 0, 7, 3)]);
+}
+
+#[test]
+fn short_addresses_of_a_call_chain_are_no_events() {
+    let made = read("perf-script-short-addresses.txt", Source::PerfScript);
+    assert_eq!(calls(&made).len(), 2);
+}
+
+#[test]
+fn dumps_in_the_log_of_the_kernel_are_read() {
+    let made = read("dmesg-dump.txt", Source::Ftrace);
+    assert_eq!(
+        calls(&made),
+        [(A, 970_744, 0, 275, 6), (F, 970_744, 0, 275, 6)]
+    );
+    assert_eq!(times(&made), [0, 16_000]);
+    assert!(
+        made.trace.events[1].flags.0 != 0,
+        "the free was made in an interrupt"
+    );
+    assert!(made.log.skipped.contains_key("messages of the kernel"));
+}
+
+/// Kernels up to 2.6.33: some frees have two events, and those of whole vectors have one that others repeat later.
+#[test]
+fn each_free_of_an_old_kernel_counts_once() {
+    let made = read("ftrace-2.6.32.txt", Source::TraceCmd);
+    let wanted = [
+        (A, 1_155_800, 0, 1567, 0),
+        (F, 1_155_800, 0, 1567, 0),
+        (A, 1_155_800, 0, 1567, 0),
+        (A, 1_155_801, 0, 1567, 0),
+        (F, 1_155_800, 0, 1567, 0),
+        (F, 1_155_801, 0, 1567, 0),
+        (A, 1_155_808, 3, 1567, 0),
+        (F, 1_155_808, 3, 1567, 0),
+    ];
+    assert_eq!(calls(&made), wanted);
+    let accounts = made.accounts.as_ref().unwrap();
+    assert_eq!((accounts.unmatched_frees, accounts.inferred_frees), (0, 0));
+    assert_eq!(
+        accounts.refusals_seen, 1,
+        "an old kernel computes a frame of an absent page"
+    );
+    assert_eq!((made.log.repeated, made.log.understood), (3, 9));
+}
+
+#[test]
+fn a_batched_free_is_a_free_unless_another_event_reports_it() {
+    let line = |time: u32, event: &str| format!("a-1 [000] {time}.0: {event}\n");
+    let alloc = "mm_page_alloc: pfn=0x10 order=0 migratetype=0 gfp_flags=GFP_KERNEL";
+    let (free, batched) = (
+        "mm_page_free: pfn=0x10 order=0",
+        "mm_page_free_batched: pfn=0x10 order=0",
+    );
+    let ops = |events: &[&str]| {
+        let lines = events.iter().zip(1..);
+        let text_of: String = lines.map(|(event, time)| line(time, event)).collect();
+        let made = text(&text_of).unwrap();
+        let ops: Vec<Op> = made.trace.events.iter().map(|event| event.op).collect();
+        (
+            ops,
+            made.log.repeated,
+            made.accounts.unwrap().inferred_frees,
+        )
+    };
+    assert_eq!(ops(&[alloc, batched]), (vec![A, F], 0, 0));
+    assert_eq!(ops(&[alloc, batched, alloc]), (vec![A, F, A], 0, 0));
+    assert_eq!(ops(&[alloc, free, batched, alloc]), (vec![A, F, A], 1, 0));
+    assert_eq!(ops(&[alloc, batched, free, alloc]), (vec![A, F, A], 1, 0));
+    assert_eq!(
+        ops(&[alloc, free, alloc, batched]),
+        (vec![A, F, A, F], 0, 0)
+    );
+}
+
+/// Tools print the distance in bytes where kernels up to 4.0 recorded addresses of descriptors.
+#[test]
+fn distances_of_descriptors_become_frames() {
+    for (size, name) in [(56, "perf-script-56.txt"), (64, "")] {
+        let from = |frames: &[(u64, u8)]| -> String {
+            let line = |(n, (frame, order)): (usize, &(u64, u8))| {
+                let distance = frame * size;
+                let page = 0xffff_ea00_0000_0000 + distance;
+                format!(
+                    "imap-20599 [002] 7.{n:06}: mm_page_alloc: page={page:#x} pfn={distance} order={order} \
+                     migratetype=0 gfp_flags=GFP_ATOMIC\n"
+                )
+            };
+            frames.iter().enumerate().map(line).collect()
+        };
+        let frames = [
+            (81_000, 3),
+            (81_009, 0),
+            (81_011, 0),
+            (81_014, 1),
+            (81_016, 0),
+        ];
+        let made = match name {
+            "" => text(&from(&frames)).unwrap(),
+            name => read(name, Source::TraceCmd),
+        };
+        let found: Vec<_> = made.trace.events.iter().map(|e| (e.pfn, e.order)).collect();
+        assert_eq!(found, frames, "{size}");
+        assert!(
+            made.log
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("descriptors"))
+        );
+        // Numbers that are no multiples of the size are frames.
+        let others = from(&[(81_000, 3), (81_009, 0)]).replace("pfn=4536504", "pfn=4536505");
+        let others = text(&others.replace("pfn=5184576", "pfn=5184577")).unwrap();
+        assert!(others.log.remarks.is_empty());
+    }
+}
+
+/// Events that are there are never said to be absent.
+#[test]
+fn events_without_readable_fields_are_not_said_to_be_absent() {
+    for given in [
+        "a 7 [000] 1.0: kmem:mm_page_alloc:\na 7 [000] 1.1: kmem:mm_page_free:\n",
+        "a-7 [000] 1.0: mm_page_alloc: page=what order=0\n",
+        "a-7 [000] 1.0: mm_page_alloc: pfn=zz order=0\na-7 [000] 1.1: mm_page_free: pfn=0x1 order=0\n",
+    ] {
+        refused(
+            given.as_bytes(),
+            &["line 1", "without a readable frame", "perf script --ns -F"],
+        );
+    }
+}
+
+#[test]
+fn the_log_of_the_kernel_may_have_any_prefix() {
+    let event = |at: u32, text: &str| format!("   <...>-275       6d..1. {at}us : {text}\n");
+    let alloc = event(
+        10,
+        "mm_page_alloc: page=1 pfn=16 order=0 migratetype=0 gfp_flags=GFP_KERNEL",
+    );
+    let free = event(12, "mm_page_free: page=1 pfn=16 order=0");
+    for prefix in [
+        "[  889.213000] ",
+        "<4>[  889.213000] ",
+        "[  889.213000] [  T275] ",
+        "[Fri Nov 27 07:20:25 2026] ",
+        "Nov 27 07:20:25 host kernel: ",
+        "Nov 27 07:20:25 host kernel: [  889.213000] ",
+    ] {
+        let log = format!("{prefix}Linux version\n{prefix}{alloc}{prefix}---\n{prefix}{free}");
+        let made = text(&log).unwrap();
+        assert_eq!(
+            calls(&made),
+            [(A, 16, 0, 275, 6), (F, 16, 0, 275, 6)],
+            "{prefix}"
+        );
+        assert_eq!(made.log.unclear, 0, "{prefix}");
+    }
+}
+
+#[test]
+fn files_that_are_no_recordings_are_named() {
+    for (given, words) in [
+        (
+            "Page allocated via order 0, mask 0x0\nPFN 4096 type Unmovable\n",
+            &["page_owner", "mm_page_alloc"][..],
+        ),
+        (
+            "Node 0, zone      DMA      1      1      1      0      2\n",
+            &["/proc/buddyinfo"],
+        ),
+        (
+            "Page block order: 9\nPages per block:  512\n",
+            &["/proc/pagetypeinfo"],
+        ),
+        (
+            "Node 0, zone      DMA\n  per-node stats\n",
+            &["/proc/zoneinfo"],
+        ),
+        (
+            "[  7.1] x invoked oom-killer: gfp_mask=0xcc0, order=0\n[  7.2] Mem-Info:\n",
+            &["ran out of memory"],
+        ),
+        (
+            "x: page allocation failure: order:4, mode:0x40dc0\n",
+            &["failed allocation"],
+        ),
+        ("MemTotal:       16318480 kB\n", &["/proc/meminfo"]),
+        (
+            "     0.000 cat/7 kmem:mm_page_alloc(pfn: 5, order: 0)\n",
+            &["perf trace", "perf script"],
+        ),
+        (
+            "SUMMARY (page allocator)\n=====\n",
+            &["perf kmem", "perf.data"],
+        ),
+        ("# Samples: 5\n# Overhead  Command\n", &["perf report"]),
+        (
+            "{\"linux-perf-json-version\": 1}\n",
+            &["JSON", "perf script"],
+        ),
+        ("PERFFILE\0\0", &["version 1", "perf script"]),
+        (
+            "timestamp,cpu,event,page,order\n1,0,alloc,5,0\n",
+            &["time_ns, pid, op, pfn", "line 1", "time_ns,cpu,pid"],
+        ),
+        (
+            "time_ns;cpu;pid;op;pfn;order\n1;0;1;0;5;0\n",
+            &["line 1", "commas"],
+        ),
+        ("a\tb\tc\n1\t2\t3\n", &["lacks the columns time_ns"]),
+        ("\u{1f}\u{8b}", &["line 1"]),
+        ("PK\u{3}\u{4}..", &["zip", "unpack"]),
+    ] {
+        refused(given.as_bytes(), words);
+    }
+    refused(b"\x04\x22\x4d\x18..", &["lz4", "lz4cat"]);
+    let folder = import(Path::new("."), ImportOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(folder.contains("is a folder"), "{folder}");
+}
+
+/// Makes the perf.data of a kernel up to 4.0 of a new one: the field of the frame becomes the descriptor's address.
+fn old_perf_data(is_address: bool) -> Vec<u8> {
+    let mut bytes = fs::read(file("../perf.data")).unwrap();
+    let declared = b"field:unsigned long pfn;\toffset:8;";
+    let pages = b"field:struct page *page;\toffset:8;";
+    assert_eq!(declared.len(), pages.len());
+    let mut at = 0;
+    let find = |bytes: &[u8], at: usize| {
+        bytes[at..]
+            .windows(declared.len())
+            .position(|w| w == declared)
+    };
+    while let Some(place) = find(&bytes, at) {
+        at += place;
+        bytes[at..at + declared.len()].copy_from_slice(pages);
+    }
+    // The values: every sample of the two events, found by the kernel's numbers of these in the file.
+    if is_address {
+        let numbers = [653u16, 655];
+        for number in numbers {
+            let head = number.to_le_bytes();
+            let is_sample = |at: usize, bytes: &[u8]| {
+                let size = u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap());
+                bytes[at..at + 2] == head && (20..=44).contains(&size)
+            };
+            for at in 104..bytes.len() - 24 {
+                let value = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().unwrap());
+                if is_sample(at, &bytes) && value < 1 << 24 && value > 0 {
+                    let address = 0xffff_ea00_0000_0000u64 + value * 56;
+                    bytes[at + 8..at + 16].copy_from_slice(&address.to_le_bytes());
+                }
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn perf_data_of_old_kernels_is_read_if_frames_follow_from_it() {
+    let of = |bytes: Vec<u8>| import_stream(&bytes[..], "made", ImportOptions::default());
+    let made = of(old_perf_data(true)).unwrap();
+    let new = import(&file("../perf.data"), ImportOptions::default()).unwrap();
+    assert_eq!(calls(&made), calls(&new));
+    let error = of(old_perf_data(false)).unwrap_err().to_string();
+    assert!(
+        error.contains("descriptor") && error.contains("pfn"),
+        "{error}"
+    );
+    let unused = ImportOptions {
+        scope: Scope::Tree { root: 1 },
+        ..ImportOptions::default()
+    };
+    assert!(import_stream(&old_perf_data(true)[..], "made", unused).is_err());
+}
