@@ -109,6 +109,15 @@ pub(crate) fn smallest_block(free: u64, order: Order) -> Option<(Order, u32)> {
     (blocks != 0).then_some((Order::saturating(WORD.trailing_zeros()), 0))
 }
 
+/// Returns the first bit of each block of 16 set bits.
+#[inline]
+pub(crate) const fn blocks_of_16(free: u64) -> u64 {
+    let pairs = free & (free >> 1);
+    let fours = pairs & (pairs >> 2);
+    let eights = fours & (fours >> 4);
+    eights & (eights >> 8) & STARTS[4]
+}
+
 /// Splits a run of frames at the borders of words: each part is a word, and the bits of the run in it.
 pub(crate) fn words(start: u32, frames: u32) -> impl Iterator<Item = (usize, u64)> {
     let (first, offset) = (start / WORD, start % WORD);

@@ -7,17 +7,18 @@
 //! chance. In a shortage, a CPU therefore takes the smallest free block that suffices, as a standard buddy system does:
 //! of its own trees, or of trees that no CPU owns.
 //!
-//! Otherwise address decides, since it makes words and larger blocks whole again. With each small request that does not
-//! hit, a CPU looks at one more tree, and updates its estimate of the *room*: the free frames in wholly free words, and
-//! some for trees in which every word has a free frame. A shortage begins when the estimate is low, or when a small
-//! request is refused. It ends when the estimate is twice as high as the limit at which it begins.
+//! Otherwise address decides, since it makes words and larger blocks whole again. With small requests that do not hit, a
+//! CPU looks at a few words, each time elsewhere, and updates its estimate of the *room*: the free frames, of which
+//! those of free blocks of 16 count several times. A shortage begins when the estimate is low, or when a small request
+//! is refused. It ends when the estimate is high enough. Both need a number of looks that does not grow with memory.
 //!
 //! # Invariants
 //!
-//! A search by fit is a hint. It reads trees that other CPUs may change, looks at a bounded number of them, and is
-//! followed by the search by address. It therefore decides which block is taken, but not whether a request is refused.
+//! A search by fit is a hint. It reads trees that other CPUs may change, looks at a bounded number of trees and words,
+//! and is followed by the search by address. It therefore decides which block is taken, but not whether a request is
+//! refused.
 
-use crate::bit_runs::{WORD, smallest_block};
+use crate::bit_runs::{WORD, blocks_of_16, smallest_block};
 use crate::frame::Order;
 use crate::platform::{CpuToken, Platform, SharedCell};
 use crate::probe::{Event, Probe};
@@ -26,31 +27,49 @@ use super::OwnedTrees;
 use super::local::Local;
 use super::request::Wanted;
 use super::slots::MANY;
-use super::tree::Trees;
+use super::tree::{MAX_WORDS, Trees};
 use super::word::Header;
 
 /// The number of trees, other than the CPU's own, at which a request looks. It passes over those with an owner.
 const LOOKS: u32 = 64;
+/// The number of words that one request reads, of own trees and others. Searches rarely need as many: each one begins
+/// at the tree where an earlier one found a block.
+const MAX_READS: u32 = 1024;
 /// After this many searches in vain in a row, one request looks only at the CPU's own trees. Each further search in
 /// vain doubles the number of such requests.
 const PATIENCE: u16 = 8;
 /// The base-2 logarithm of the largest number of requests in a row that look only at the CPU's own trees.
 const MAX_PAUSE: u16 = 10;
 
-/// A shortage begins where the room is less than this number of frames for each word of memory.
-const LEAST: u32 = 1;
-/// It ends where the room is this number of frames for each word.
-const ENOUGH: u32 = 2;
+/// The number of words at which a CPU looks with one request, if a tree has as many.
+const WORDS: u32 = 16;
+/// The estimate is that of about as many words, so it is new after some tens of looks.
+const SAMPLE: u32 = 256;
+/// In a shortage nearly each request looks for fit, so a CPU estimates the room with one request of this number only.
+const RARELY: u16 = 8;
+/// 2^16 divided by the golden ratio: its multiples, modulo 2^16, are spread evenly, however many of them there are.
+const SPREAD: u16 = 40_503;
+
+/// What a free block of 16 frames adds to the room, in frames. Of two memories with as many free frames, the one whose
+/// frames are scattered is short of blocks.
+const PER_BLOCK: u32 = 64;
+/// A shortage begins where the room is less than this number of frames for each word.
+const LEAST: u32 = 7;
+/// It ends where the room is this number of frames for each word. The limits are far apart: blocks that a shortage
+/// saved are not enough to end it.
+const ENOUGH: u32 = 12;
 /// The units of the estimate in a frame: what a division drops must be small even if a tree is one word.
 const UNITS: u32 = 16;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
-    /// The tree at which the CPU looks next.
+    /// The tree at which a search begins: where the last one found a block.
     next: P::Cell<u32>,
-    /// The room in all trees, in units: an estimate from the trees at which the CPU looked. Each look adds the room of
-    /// a tree, and removes its share of the old estimate. Room of more than 2^28 frames counts as so much.
+    /// The room in `SAMPLE` words, or in all if there are fewer, in units: an estimate. Each look adds the room of some
+    /// words, and removes their share of the old estimate.
     room: P::Cell<u32>,
+    /// The number of requests that could look, modulo 2^16.
+    turn: P::Cell<u16>,
     /// 1 in a shortage.
     is_on: P::Cell<u16>,
     /// How many searches in a row found only blocks that must be split, at most `PATIENCE + MAX_PAUSE`.
@@ -65,7 +84,8 @@ impl<P: Platform> Fitting<P> {
         Self {
             next: P::Cell::new(first_tree),
             // All frames are free.
-            room: P::Cell::new(frames.saturating_mul(UNITS)),
+            room: P::Cell::new(room_of_word(u64::MAX) * (frames / WORD).min(SAMPLE) * UNITS),
+            turn: P::Cell::new(0),
             is_on: P::Cell::new(0),
             in_vain: P::Cell::new(0),
             pause: P::Cell::new(0),
@@ -85,25 +105,32 @@ impl<P: Platform> Fitting<P> {
         self.pause.set(0);
     }
 
-    /// Looks at the next tree. Returns `true` if a shortage begins there.
+    /// Looks at some words. Returns `true` if a shortage begins.
     pub(super) fn look(&self, trees: &Trees<'_, P>) -> bool {
-        let (tree, count) = (self.next.get(), trees.count());
-        self.next.set(if tree + 1 < count { tree + 1 } else { 0 });
-        let Some(header) = trees.header(tree) else {
+        let (is_on, turn) = (self.is_on(), self.turn.get());
+        self.turn.set(turn.wrapping_add(1));
+        if is_on && !turn.is_multiple_of(RARELY) {
             return false;
-        };
-        let is_on = self.is_on();
+        }
+        let turn = if is_on { turn / RARELY } else { turn };
+        let words = trees.words_per_tree().min(WORDS);
+        let places = (trees.words.len() as u32).div_ceil(words);
+        let window = (SAMPLE / words).min(places);
+        let place = (u64::from(turn.wrapping_mul(SPREAD)) * u64::from(places)) >> 16;
+        let first = place as u32 * words;
         // A word with absent frames counts as the limit itself, so it changes neither decision.
-        let per_absent = if is_on { ENOUGH } else { LEAST };
-        let (old, words) = (self.room.get(), trees.words.len() as u32);
-        let seen = trees.room(header, per_absent) * UNITS;
-        let room = (old - old / count).saturating_add(seen);
-        self.room.set(room);
-        // No product overflows: memory has at most 2^26 words.
-        if is_on && room >= ENOUGH * words * UNITS {
+        let limit = if is_on { ENOUGH } else { LEAST };
+        let room = |word| trees.room(word).unwrap_or(limit);
+        let seen: u32 = (first..first + words).map(room).sum();
+        let old = self.room.get();
+        // No sum overflows: a word has less than 2^9 frames of room.
+        let estimate = old - old / window + seen * UNITS;
+        self.room.set(estimate);
+        let limit = limit * window * words * UNITS;
+        if is_on && estimate >= limit {
             self.is_on.set(0);
         }
-        !is_on && room < LEAST * words * UNITS
+        !is_on && estimate < limit
     }
 
     /// Sets the tree at which the CPU looks next. For tests.
@@ -145,34 +172,39 @@ impl Wanted {
     }
 }
 
+/// Returns the room of a word with these free frames.
+fn room_of_word(free: u64) -> u32 {
+    free.count_ones() + blocks_of_16(free).count_ones() * PER_BLOCK
+}
+
 impl<P: Platform> Trees<'_, P> {
-    /// Returns the room of a tree, in frames: those of its wholly free words, and `ENOUGH` for each word if every word
-    /// has a free frame. Such a tree is not full, although its free frames are scattered. If such frames also counted
-    /// in trees with full words, nearly full memory would seem to have room. A word with absent frames counts as
-    /// `per_absent`. The result is a hint.
-    pub(super) fn room(&self, header: &Header<P>, per_absent: u32) -> u32 {
-        let whole = !header.split.peek() & self.extent();
-        let none = self.extent() & !(whole | header.any.peek());
-        // Each read of a header that other CPUs write may fetch its line anew.
-        let absent = if none == 0 { 0 } else { header.absent.peek() };
-        let scattered = match none & !absent {
-            0 => (self.extent() & !absent).count_ones() * ENOUGH,
-            _ => 0,
+    /// Returns the room of a word, in frames. `None` if frames of it are absent, or if there is no such word. A hint.
+    fn room(&self, index: u32) -> Option<u32> {
+        let part = self.part(index.checked_mul(WORD)?)?;
+        let is_whole = part.header.split.peek() & part.mask == 0;
+        let is_absent = part.header.absent.peek() & part.mask != 0;
+        let free = if is_whole {
+            u64::MAX
+        } else {
+            part.word.free_hint()
         };
-        whole.count_ones() * WORD + scattered + absent.count_ones() * per_absent
+        (!is_absent).then(|| room_of_word(free))
     }
 
     /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its
-    /// first frame. Of equal ones, the lowest. A hint, unless the CPU owns the tree.
+    /// first frame. Of equal ones, the lowest. Reads at most `reads` words, and subtracts those that it reads. A hint,
+    /// unless the CPU owns the tree.
     pub(super) fn smallest(
         &self,
         tree: u32,
         header: &Header<P>,
         order: Order,
+        reads: &mut u32,
     ) -> Option<(Order, u32)> {
         let mut candidates = header.candidates(order.frames());
         let mut best: Option<(Order, u32)> = None;
-        while candidates != 0 {
+        while candidates != 0 && *reads > 0 {
+            *reads -= 1;
             let index = tree * self.words_per_tree() + candidates.trailing_zeros();
             candidates &= candidates - 1;
             let word = self.words.get(index as usize)?;
@@ -191,7 +223,7 @@ impl<P: Platform> Trees<'_, P> {
 
     /// Takes the smallest free block of the split words of an own tree that has a block of an order.
     pub(super) fn take_smallest(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
-        let (_, start) = self.smallest(tree, header, order)?;
+        let (_, start) = self.smallest(tree, header, order, &mut { MAX_WORDS })?;
         let part = self.part_of_word(start, order.frames())?;
         let is_taken = header.take(part.mask, part.word, part.frames);
         is_taken.then_some(start)
@@ -263,8 +295,14 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
 
     /// Returns where the smallest block is that suffices: in an own tree, or in one of some trees without owner.
     fn smallest_of_some(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<Best> {
-        let own = local.slots.search_order(local.fitting.next.get());
-        let own = self.smallest_of(own.take(MANY), true, wanted);
+        let mut reads = MAX_READS;
+        let next = &local.fitting.next;
+        // From there on: the trees before it were searched in vain.
+        let own = local.slots.from(next.get()).take(MANY);
+        let own = self.smallest_of(own, (true, &mut reads), wanted);
+        if let Some(best) = &own {
+            next.set(best.tree);
+        }
         let is_exact = |best: &Best| best.size == wanted.order;
         if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.fitting.may_look() {
             return own;
@@ -273,10 +311,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let from = match count <= LOOKS {
             // Lower trees first: blocks of higher ones stay.
             true => 0,
-            false => local.fitting.next.get(),
+            false => next.get(),
         };
         let others = (from..count).chain(0..from).take(LOOKS as usize);
-        let other = self.smallest_of(others, false, wanted);
+        let other = self.smallest_of(others, (false, &mut reads), wanted);
         let best = match (own, other) {
             (Some(own), Some(other)) if own.size <= other.size => Some(own),
             (own, other) => other.or(own),
@@ -287,28 +325,29 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             local.fitting.note(has_exact);
         }
         if !has_exact && count > LOOKS {
-            local.fitting.next.set((from + LOOKS) % count);
+            next.set((from + LOOKS) % count);
         }
         best
     }
 
-    /// Returns where the smallest block is that suffices, of own trees or of trees without owner.
+    /// Returns where the smallest block is that suffices, of own trees or of trees without owner. Subtracts the words
+    /// that it reads.
     fn smallest_of(
         &self,
         some: impl Iterator<Item = u32>,
-        is_own: bool,
+        (is_own, reads): (bool, &mut u32),
         wanted: Wanted,
     ) -> Option<Best> {
         let trees = &self.shared.trees;
         let mut best: Option<Best> = None;
         for tree in some {
-            let Some(header) = trees.header(tree) else {
+            let Some(header) = trees.header(tree).filter(|_| *reads > 0) else {
                 break;
             };
             if !trees.suits(header, wanted.kind) || !is_own && !self.shared.is_unowned(header) {
                 continue;
             }
-            if let Some((size, _)) = trees.smallest(tree, header, wanted.order)
+            if let Some((size, _)) = trees.smallest(tree, header, wanted.order, reads)
                 && best.as_ref().is_none_or(|best| size < best.size)
             {
                 best = Some(Best { size, tree, is_own });

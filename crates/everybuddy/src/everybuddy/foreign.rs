@@ -213,6 +213,12 @@ impl<P: Platform> Shared<'_, P> {
         header.owner.load(Ordering::Acquire) == 0
     }
 
+    /// Reads the owner of a tree, so that this CPU sees all writes of the last CPU that released it: hints about the
+    /// tree are then no older than its release. A tree that a CPU owns now counts as well, since the claim waits for it.
+    fn see_last_owner(&self, header: &Header<P>) {
+        self.is_unowned(header);
+    }
+
     /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
     ///
     /// The search begins with the window `home`, of which it passes over the trees below `first`. In each window, a
@@ -317,7 +323,7 @@ impl<P: Platform> Shared<'_, P> {
                     left = left.or(Some((tree, header)));
                     continue;
                 }
-                if fill == Fill::Whole && self.trees.is_unused(header) {
+                if fill == Fill::Whole && self.trees.is_whole(header) {
                     unused = unused.or(Some((tree, header)));
                     continue;
                 }
@@ -426,7 +432,7 @@ impl<P: Platform> Shared<'_, P> {
             let mut whole = start..start + (frames >> self.trees.shift);
             let may_be_free = whole.all(|tree| {
                 self.trees.header(tree).is_some_and(|header| {
-                    self.is_unowned(header);
+                    self.see_last_owner(header);
                     self.trees.is_whole(header) || header.inbox.load(Ordering::Relaxed) != 0
                 })
             });

@@ -70,7 +70,7 @@ impl<'m, P: Platform> Slots<'m, P> {
     }
 
     /// Returns the trees from `first` on, lowest first, and then those below it.
-    fn from(&self, first: u32) -> impl Iterator<Item = u32> {
+    pub(super) fn from(&self, first: u32) -> impl Iterator<Item = u32> {
         let used = self.used();
         let (below, above) = used.split_at(used.partition_point(|own| own.get() < first));
         above.iter().chain(below).map(P::Cell::get)

@@ -513,12 +513,7 @@ impl<'m, P: Platform> Trees<'m, P> {
 
     /// Returns `true` if a tree is for frames of a kind, or wholly free. A hint, like [`may_serve`](Self::may_serve).
     pub(crate) fn suits(&self, header: &Header<P>, kind: Kind) -> bool {
-        header.is_for(kind) || self.is_unused(header)
-    }
-
-    /// Returns `true` if a tree is wholly free. A hint, like [`may_serve`](Self::may_serve).
-    pub(crate) fn is_unused(&self, header: &Header<P>) -> bool {
-        header.split.peek() & self.extent() == 0
+        header.is_for(kind) || self.is_whole(header)
     }
 
     /// Returns `true` if at least half of the words of an own tree are wholly free. A request that takes a block of
@@ -534,7 +529,7 @@ impl<'m, P: Platform> Trees<'m, P> {
         split.count_ones() * NEARLY < self.words_per_tree()
     }
 
-    /// Returns `true` if all frames of an own tree are free.
+    /// Returns `true` if all frames of a tree are free. A hint, unless the CPU owns the tree.
     pub(crate) fn is_whole(&self, header: &Header<P>) -> bool {
         header.split.peek() & self.extent() == 0
     }
