@@ -10,6 +10,7 @@ mod lists;
 mod magazines;
 mod managers;
 mod metadata;
+mod mixed;
 mod native;
 mod nodes;
 mod oracle;

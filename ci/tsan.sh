@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# All systems under ThreadSanitizer, on cells of plain memory: it reports what two CPUs access without an order between
+# them. Several threads make all calls of the interface, exchange tokens and frames, and let memory come and go. Needs a
+# nightly toolchain, on x86-64; 5 minutes.
+#
+#   ci/tsan.sh [FILTER...]   the tests whose names contain a filter, by default those of several CPUs
+#   EVERYBUDDY_ROUNDS=N ...  N times as many steps; 8 by default
+#
+# On the native platform a cell is an atomic with relaxed ordering, so no access of it is a race. The feature `plain` of
+# everybuddy-suite replaces it. The records of frames stay atomics: other CPUs may read them at any time.
+#
+# The standard library is not instrumented. ThreadSanitizer sees how threads start and are joined, and whatever is
+# compiled here: the atomics of `core`, and spin::Mutex. It does not see the standard library's locks and channels.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=x86_64-unknown-linux-gnu
+if [ "$(rustc -vV | sed -n 's/^host: //p')" != "$target" ]; then
+    echo "tsan: only x86-64 Linux is supported: skipped"
+    exit 77
+fi
+ci/install.sh nightly
+
+# What is not instrumented has no calls of the sanitizer; it is compatible otherwise.
+export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/tsan CARGO_PROFILE_GATE_DEBUG=line-tables-only
+export TSAN_OPTIONS="halt_on_error=1 exitcode=66 history_size=4"
+run=(cargo +nightly run --quiet --locked --profile gate --target "$target" -p everybuddy-suite --features plain
+    --example race)
+test=(cargo +nightly test --locked --profile gate --target "$target" -p everybuddy --features everybuddy-suite/plain
+    --test all)
+
+# The canary: whoever misses it sees nothing.
+"${run[@]}" -- hint
+if "${run[@]}" -- value >/dev/null 2>&1; then
+    echo "tsan: a race of two threads was not reported: the run would show nothing" >&2
+    exit 1
+fi
+echo "tsan: canary found"
+
+[ $# -gt 0 ] || set -- mixed::
+"${test[@]}" -- --test-threads 1 "$@"
+echo "tsan: no race"
