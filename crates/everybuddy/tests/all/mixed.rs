@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use everybuddy::platform::{CpuToken, NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, Class, CpuId, Flags, FrameRange, FreeError, Node, Order, Pfn, Place, Progress,
-    RegionError, Release, Request, Run, Setup, Size, SystemSpec, Visit,
+    AllocateError, Block, Class, CpuId, Flags, FrameRange, FreeError, Node, Order, Pfn, Place,
+    Progress, RegionError, Release, Request, Run, Setup, Size, SystemSpec, Visit,
 };
 use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{
@@ -33,7 +33,7 @@ const REACH: FrameRange = FrameRange::new(0x1400, 0x3000);
 const CPUS: u16 = 4;
 const THREADS: u16 = 3;
 /// The steps of a thread in each round.
-const STEPS: u32 = 60;
+const STEPS: u32 = 10;
 
 /// Lets other threads run, and never sleeps: a CPU that neither calls nor parks is waited for in vain, and often.
 fn let_others_run(attempt: u32) {
@@ -49,8 +49,46 @@ struct Stage<'s> {
     system: &'s System<'s>,
     cpus: &'s NativeCpus,
     shadow: Shadow,
-    /// Allocations that change hands: the first frame plus one, and the number of frames; 0 if there is none.
+    /// Allocations that change hands, as [`Held::to_word`]; 0 if there is none.
     handed: [AtomicU64; 16],
+}
+
+/// Frames that a thread has allocated.
+#[derive(Clone, Copy)]
+struct Held {
+    start: Pfn,
+    frames: u32,
+    /// They are a whole allocation, and not a part of one.
+    is_whole: bool,
+}
+
+impl Held {
+    fn to_word(self) -> u64 {
+        u64::from(self.start.0) << 32 | u64::from(self.frames) << 1 | u64::from(self.is_whole)
+    }
+
+    fn from_word(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self {
+            start: Pfn((word >> 32) as u32),
+            frames: word as u32 >> 1,
+            is_whole: word & 1 == 1,
+        })
+    }
+
+    /// Returns the release: of a block by its order, of anything else by its number of frames.
+    fn release(self, largest: Order) -> Release {
+        let order = Order::covering(self.frames).filter(|order| *order <= largest);
+        match order {
+            Some(order)
+                if self.is_whole
+                    && order.frames() == self.frames
+                    && self.start.is_aligned(order) =>
+            {
+                Release::block(Block::new(self.start, order))
+            }
+            _ => Release::frames(self.start, self.frames),
+        }
+    }
 }
 
 /// A thread.
@@ -58,8 +96,7 @@ struct Actor<'s> {
     stage: &'s Stage<'s>,
     cpu: Cpu,
     random: Random,
-    /// What the thread has allocated: the first frame, and the number of frames.
-    held: Vec<(Pfn, u32)>,
+    held: Vec<Held>,
     /// What the thread has removed, and has reserved.
     removed: Vec<FrameRange>,
     reserved: Vec<FrameRange>,
@@ -104,7 +141,11 @@ impl Drop for Acting<'_> {
 impl Actor<'_> {
     fn keep(&mut self, start: Pfn, frames: u32) {
         self.stage.shadow.take(start, frames, 0);
-        self.held.push((start, frames));
+        self.held.push(Held {
+            start,
+            frames,
+            is_whole: true,
+        });
     }
 
     /// Returns a request, and its number of frames.
@@ -116,8 +157,10 @@ impl Actor<'_> {
             0..9 => Request::FRAME,
             9..15 => Request::order(Order::new(random.below(most.min(5) + 1) as u8).unwrap()),
             15 => Request::order(Order::new(random.below(most + 1) as u8).unwrap()),
-            16..19 => Request::frames(1 + random.below(largest.frames().min(60).into()) as u32),
-            _ => Request::frames(1 + random.below(largest.frames().min(600).into()) as u32),
+            16 | 17 => Request::frames(1 + random.below(largest.frames().min(60).into()) as u32),
+            18 => Request::frames(1 + random.below(largest.frames().min(600).into()) as u32),
+            // Whole words of 64 frames, often not a power of two.
+            _ => Request::frames((64 + 64 * random.below(8) as u32).min(largest.frames())),
         };
         let class = [Class::Unmovable, Class::Movable, Class::Reclaimable];
         let request = request.with_class(class[random.below(3) as usize]);
@@ -143,9 +186,9 @@ impl Actor<'_> {
     fn allocate(&mut self) {
         let system = self.stage.system;
         let (request, frames) = self.request();
-        let got = match self.random.below(12) {
-            0 => system.allocate_nested(self.cpu.id(), request),
-            1 => {
+        let got = match self.random.below(40) {
+            0..4 => system.allocate_nested(self.cpu.id(), request),
+            4 => {
                 let limit = REACH.start + self.random.below(REACH.frames);
                 let place = Place {
                     node: Node::Preferred(0),
@@ -168,19 +211,21 @@ impl Actor<'_> {
         }
         let system = self.stage.system;
         let index = self.random.below(self.held.len() as u64) as usize;
-        let (start, mut frames) = self.held.swap_remove(index);
+        let mut held = self.held.swap_remove(index);
         if self.random.chance(20) {
-            let all = frames;
-            frames = 1 + self.random.below(u64::from(all)) as u32;
-            if frames < all {
-                self.held.push((Pfn(start.0 + frames), all - frames));
+            let all = held.frames;
+            held.frames = 1 + self.random.below(u64::from(all)) as u32;
+            if held.frames < all {
+                held.is_whole = false;
+                self.held.push(Held {
+                    start: Pfn(held.start.0 + held.frames),
+                    frames: all - held.frames,
+                    is_whole: false,
+                });
             }
         }
-        self.stage.shadow.give(start, frames, 0);
-        let release = match frames {
-            1 => Release::frame(start),
-            _ => Release::frames(start, frames),
-        };
+        self.stage.shadow.give(held.start, held.frames, 0);
+        let release = held.release(system.max_order());
         let freed = match self.random.below(8) {
             0 => system.free_nested(self.cpu.id(), release),
             1 => system.free_zeroed(&mut self.cpu, release),
@@ -189,14 +234,10 @@ impl Actor<'_> {
         match freed {
             Ok(()) => {}
             Err(FreeError::Busy) => {
-                self.stage.shadow.take(start, frames, 0);
-                self.held.push((start, frames));
+                self.stage.shadow.take(held.start, held.frames, 0);
+                self.held.push(held);
             }
-            // The frame is a part of a larger block.
-            Err(_) if frames == 1 => system
-                .free(&mut self.cpu, Release::frames(start, 1))
-                .unwrap(),
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{release:?}: {error}"),
         }
     }
 
@@ -224,12 +265,12 @@ impl Actor<'_> {
             }
             _ => {
                 let from = self.held.len().saturating_sub(30);
-                let releases: Vec<_> = self.held.drain(from..).collect();
-                for (start, frames) in &releases {
-                    self.stage.shadow.give(*start, *frames, 0);
-                }
-                let release = |(start, frames): &(Pfn, u32)| Release::frames(*start, *frames);
-                let releases: Vec<_> = releases.iter().map(release).collect();
+                let shadow = &self.stage.shadow;
+                let release = |held: Held| {
+                    shadow.give(held.start, held.frames, 0);
+                    held.release(system.max_order())
+                };
+                let releases: Vec<_> = self.held.drain(from..).map(release).collect();
                 system.free_bulk(&mut self.cpu, &releases).unwrap();
             }
         }
@@ -238,17 +279,10 @@ impl Actor<'_> {
     /// Leaves an allocation to another thread, and frees what another one left.
     fn hand_over(&mut self) {
         let slot = self.random.below(self.stage.handed.len() as u64) as usize;
-        let given = self.held.pop();
-        let given = given.map_or(0, |(start, frames)| {
-            (u64::from(start.0) + 1) << 32 | u64::from(frames)
-        });
+        let given = self.held.pop().map_or(0, Held::to_word);
         // Release and acquire: the next holder of frames comes after the last one.
-        match self.stage.handed[slot].swap(given, Ordering::AcqRel) {
-            0 => {}
-            taken => self
-                .held
-                .push((Pfn((taken >> 32) as u32 - 1), taken as u32)),
-        }
+        let taken = self.stage.handed[slot].swap(given, Ordering::AcqRel);
+        self.held.extend(Held::from_word(taken));
     }
 
     /// Allocates given frames, and lets memory come and go.
@@ -290,14 +324,22 @@ impl Actor<'_> {
                 }
             }
             _ => {
-                let (mut visits, order) = (0, Order::new(2).unwrap());
-                system.visit_free(cpu, order.min(system.max_order()), &mut |_| {
+                let order = Order::new(2).unwrap().min(system.max_order());
+                let (mut visits, mut kept) = (0, None);
+                system.visit_free(cpu, order, &mut |block| {
                     visits += 1;
-                    match visits < 5 {
-                        true => Visit::Return,
-                        false => Visit::ReturnZeroed,
+                    match visits {
+                        1 => Visit::Return,
+                        2 => Visit::ReturnZeroed,
+                        _ => {
+                            kept = Some(block.start);
+                            Visit::KeepAndStop
+                        }
                     }
                 });
+                if let Some(start) = kept {
+                    self.keep(start, order.frames());
+                }
             }
         }
     }
@@ -389,9 +431,9 @@ impl Actor<'_> {
             }
         }
         let system = self.stage.system;
-        for (start, frames) in self.held {
-            self.stage.shadow.give(start, frames, 0);
-            let release = Release::frames(start, frames);
+        for held in self.held {
+            self.stage.shadow.give(held.start, held.frames, 0);
+            let release = held.release(system.max_order());
             system.free(&mut self.cpu, release).unwrap();
         }
         for range in self.removed {
@@ -456,13 +498,10 @@ fn mixed(spec: &SystemSpec, seed: u64, steps: u32) {
                 let mut cpu = claim(cpus, id);
                 if id == 0 {
                     for handed in &stage.handed {
-                        let handed = handed.load(Ordering::Relaxed);
-                        if handed != 0 {
-                            let (start, frames) = (Pfn((handed >> 32) as u32 - 1), handed as u32);
-                            stage.shadow.give(start, frames, 0);
-                            system
-                                .free(&mut cpu, Release::frames(start, frames))
-                                .unwrap();
+                        if let Some(held) = Held::from_word(handed.load(Ordering::Relaxed)) {
+                            stage.shadow.give(held.start, held.frames, 0);
+                            let release = held.release(system.max_order());
+                            system.free(&mut cpu, release).unwrap();
                         }
                     }
                     assert_eq!(stage.shadow.taken(), 0);

@@ -1,6 +1,7 @@
 //! Which words a search reads: those of the own tree that can matter, and no other.
 
 use super::*;
+use crate::arena::ZeroCells;
 use crate::platform::{
     CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, SharedCell,
 };
