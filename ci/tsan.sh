@@ -3,8 +3,9 @@
 # them. Several threads make all calls of the interface, exchange tokens and frames, and let memory come and go. Needs a
 # nightly toolchain, on x86-64; 5 minutes.
 #
-#   ci/tsan.sh [FILTER...]   the tests whose names contain a filter, by default those of several CPUs
-#   EVERYBUDDY_ROUNDS=N ...  each thread makes 10 N calls of each system; 48 by default, and 8 in the gate
+#   ci/tsan.sh [FILTER...]      the tests whose names contain a filter, by default the one of all calls at once
+#   EVERYBUDDY_SYSTEMS=... ...  the systems, separated by commas, by default those of everybuddy-suite
+#   EVERYBUDDY_ROUNDS=N ...     each thread makes 10 N calls of each system; 48 by default, and 8 in the gate
 #
 # On the native platform a cell is an atomic with relaxed ordering, so no access of it is a race. The feature `plain` of
 # everybuddy-suite replaces it. The records of frames stay atomics: other CPUs may read them at any time.
