@@ -15,6 +15,7 @@ operations     20 min   ci/stress.sh operations
 programs        5 min   ci/stress.sh programs
 schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh
+tsan            5 min   ci/tsan.sh
 kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
 boot            7 min   ci/boot.sh

@@ -11,13 +11,15 @@
 //! | [`model`] | the plain model: which requests can be served |
 //! | [`shadow`] | the owner of each frame; random numbers |
 //! | [`platform`] | the platform of all native tests, for which systems are compiled once |
+//! | [`plain`] | another platform's cells as plain memory, so that ThreadSanitizer sees races |
 //!
 //! # Invariants
 //!
 //! Nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
 //!
 //! The feature `std`, which is on by default, adds [`platform`] and [`for_each_spec`]. The rest needs only a heap:
-//! `examples/boot` runs the properties in a kernel.
+//! `examples/boot` runs the properties in a kernel. With the feature `plain`, native tests run on cells of plain memory:
+//! `ci/tsan.sh` runs them under ThreadSanitizer.
 #![no_std]
 
 extern crate alloc;
@@ -25,6 +27,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod model;
+pub mod plain;
 #[cfg(feature = "std")]
 pub mod platform;
 pub mod properties;
@@ -32,7 +35,8 @@ pub mod shadow;
 mod specs;
 
 #[cfg(feature = "std")]
-pub use platform::{Cpu, Machine, System, Threads, any, claim, on};
+pub use platform::{Cpu, Machine, System, Threads, all_at_once, any, claim, on};
+pub use properties::rounds;
 pub use shadow::{Random, Shadow};
 pub use specs::specs;
 

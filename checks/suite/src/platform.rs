@@ -27,7 +27,11 @@ use everybuddy::{
 use crate::Host;
 
 /// The real machine, for tests.
+#[cfg(not(feature = "plain"))]
 pub type Machine = Hosted<Wait, Watch>;
+/// The real machine with cells of plain memory, for tests under ThreadSanitizer.
+#[cfg(feature = "plain")]
+pub type Machine = crate::plain::Plain<Hosted<Wait, Watch>>;
 
 /// The token of one of its CPUs.
 pub type Cpu = NativeCpu<Watch>;
@@ -187,11 +191,25 @@ impl Host<Machine> for Threads {
 
     fn run<F: Fn(&mut Cpu) + Sync>(&self, cpus: u16, body: F) {
         let set = NativeCpus::new(cpus);
-        std::thread::scope(|scope| {
-            for id in 0..cpus {
-                let (set, body) = (&set, &body);
-                scope.spawn(move || body(&mut claim(set, id)));
-            }
-        });
+        all_at_once(cpus, |id| body(&mut claim(&set, id)));
     }
+}
+
+/// Runs `body` on `threads` threads at the same time, with numbers from 0 on.
+///
+/// # Panics
+/// If one of the threads panicked.
+pub fn all_at_once(threads: u16, body: impl Fn(u16) + Sync) {
+    std::thread::scope(|scope| {
+        let body = &body;
+        let spawn = |number| scope.spawn(move || body(number));
+        let threads: Vec<_> = (0..threads).map(spawn).collect();
+        // ThreadSanitizer sees how a thread is joined, but not how a scope waits: the standard library is not
+        // instrumented.
+        for thread in threads {
+            if let Err(panic) = thread.join() {
+                panic::resume_unwind(panic);
+            }
+        }
+    });
 }

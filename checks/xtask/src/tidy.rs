@@ -36,6 +36,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy-pool/src/shared.rs",
     "crates/everybuddy-pool/tests/all/raw.rs",
     "crates/everybuddy-pool/examples/page_cache/sources.rs",
+    "checks/suite/src/plain.rs",
     "examples/boot/src/",
     "examples/jemalloc/src/",
     "examples/kernel/src/",

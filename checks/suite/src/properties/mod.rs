@@ -295,7 +295,10 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
 
 /// Returns how often a property that only some schedules can break is tried: `EVERYBUDDY_ROUNDS`, 8 by default. Each
 /// round starts threads, which is what it costs.
-fn rounds() -> u64 {
+///
+/// # Panics
+/// If the variable is not a number.
+pub fn rounds() -> u64 {
     #[cfg(feature = "std")]
     if let Ok(rounds) = std::env::var("EVERYBUDDY_ROUNDS") {
         return rounds.parse().expect("EVERYBUDDY_ROUNDS is a number");

@@ -20,6 +20,7 @@ mod fitting;
 mod kept;
 mod kinds;
 mod owned;
+mod reads;
 mod refused;
 mod searches;
 

@@ -323,7 +323,10 @@ impl<'m, P: Platform> Trees<'m, P> {
         let (words, rest) = (frames / WORD, first(frames % WORD));
         let whole = !header.split.get() & self.extent();
         let at = match find(whole, frames.div_ceil(WORD), word_order(order)) {
-            None if words != 0 => self.find_before_split(tree, whole, (words, rest), order)?,
+            // Only a run that ends within a word can end in a split one.
+            None if words != 0 && rest != 0 => {
+                self.find_before_split(tree, whole, (words, rest), order)?
+            }
             found => found?,
         };
         let index = tree * self.words_per_tree() + at;
@@ -335,7 +338,8 @@ impl<'m, P: Platform> Trees<'m, P> {
         Some(index * WORD)
     }
 
-    /// Finds whole words of a tree before a split one whose first frames, `rest`, are free.
+    /// Finds whole words of an own tree before a split one whose first frames, `rest`, are free. There is at least one:
+    /// so the split word lies in the same tree.
     #[cold]
     #[inline(never)]
     fn find_before_split(
@@ -348,11 +352,9 @@ impl<'m, P: Platform> Trees<'m, P> {
         let run = first(words);
         let mut starts = (0..self.words_per_tree()).step_by(word_order(order).frames() as usize);
         starts.find(|at| {
-            let last = self
-                .words
-                .get((tree * self.words_per_tree() + at + words) as usize);
-            let has_rest = last.is_some_and(|last| last.free() & rest == rest);
-            rest != 0 && whole >> at & run == run && has_rest
+            let index = tree * self.words_per_tree() + at + words;
+            let has_rest = |last: &Word<P>| last.free() & rest == rest;
+            whole >> at & run == run && self.words.get(index as usize).is_some_and(has_rest)
         })
     }
 

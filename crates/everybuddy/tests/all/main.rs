@@ -11,6 +11,7 @@ mod lists;
 mod magazines;
 mod managers;
 mod metadata;
+mod mixed;
 mod native;
 mod nodes;
 mod oracle;
