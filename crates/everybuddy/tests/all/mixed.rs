@@ -1,4 +1,5 @@
-//! All calls of the interface at once: several threads, which exchange tokens and frames, in memory that comes and goes.
+//! All calls of the interface together: several threads, which exchange tokens and frames, in memory that comes and
+//! goes.
 //!
 //! # Purpose
 //!

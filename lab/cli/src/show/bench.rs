@@ -321,7 +321,8 @@ impl<'b> Benchmark<'b> {
         }
         let text = self.lay_out(&columns, style);
         format!(
-            "start: a million frames (4 GiB), metadata in fresh memory; / write: over the time of writing as many bytes\n\
+            "start: a million frames (4 GiB), metadata in fresh memory; / write: over the time of writing as many \
+             bytes\n\
              {text}\n"
         )
     }
