@@ -13,7 +13,8 @@ use core::fmt;
 
 /// The number of a page frame, relative to the base of the managed memory (see [`Span`](crate::region::Span)).
 ///
-/// 32 bits reach 16 TiB of 4 KiB frames ([`Span::LARGEST`](crate::region::Span::LARGEST)), and let a result with an error fit into 8 bytes.
+/// 32 bits reach 16 TiB of 4 KiB frames ([`Span::LARGEST`](crate::region::Span::LARGEST)), and let a result with an
+/// error fit into 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Pfn(pub u32);

@@ -33,8 +33,8 @@ impl<P: Platform> WaitLimit<P> {
         }
     }
 
-    /// Returns `true` if a wait ends in vain: after `most` polls, or after [`Platform::MAX_WAIT`]. `polls` is the number
-    /// of polls so far.
+    /// Returns `true` if a wait ends in vain: after `most` polls, or after [`Platform::MAX_WAIT`]. `polls` is the
+    /// number of polls so far.
     pub(crate) fn is_over(&mut self, polls: u32, most: u32) -> bool {
         polls >= most || polls >= UNTIMED_POLLS && self.is_late()
     }

@@ -188,7 +188,7 @@ fn now() -> Option<u64> {
     Some(time)
 }
 
-/// Returns how often requests of all kinds pause beside a CPU that neither parks nor calls, and read the clock.
+/// Returns how often requests of all kinds pause next to a CPU that neither parks nor calls, and read the clock.
 fn pauses_and_reads(system: &System<'_>) -> (u64, u64) {
     TIME.set((0, 0));
     let set = NativeCpus::new(2);

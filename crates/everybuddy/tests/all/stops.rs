@@ -152,7 +152,7 @@ fn now() -> Option<u64> {
     Some(WAITS.get() * (Machine::MAX_WAIT / 100))
 }
 
-/// Returns how a request is refused, after how many waits, beside a thread that stopped while it linked a frame.
+/// Returns how a request is refused, after how many waits, next to a thread that stopped while it linked a frame.
 fn refused(stop_after: u32, system: &System<'_>) -> (AllocateError, u64) {
     let cpus = NativeCpus::new(2);
     let mut first = claim(&cpus, 0);
