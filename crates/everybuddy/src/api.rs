@@ -291,8 +291,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
         if is_here && place.holds(self.span().physical(start), frames) {
             return Ok(start);
         }
-        // The search or another CPU can drain lists and queues, behind the frames that the search looks
-        // at. So it found everything only if they were empty before it, and still are.
+        // The search or another CPU can drain lists and queues into what the search has passed. So it found everything
+        // only if they were empty before it, and still are.
         let search = |cpu: &mut P::Cpu, is_settled: bool| {
             let buffers = |cpu: &mut P::Cpu| !is_settled && self.snapshot(cpu).buffered_frames > 0;
             let buffered = buffers(cpu);

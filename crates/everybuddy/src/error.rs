@@ -257,8 +257,8 @@ impl fmt::Display for BuildError {
             }
             Self::SpanTooLarge { first, last, most } => write!(
                 f,
-                "frames {first:#x} to {last:#x} are too far apart: a system spans at most {} frames, holes \
-                 included, or {} TiB of 4 KiB frames; build one for each part",
+                "frames {first:#x} to {last:#x} are too far apart: a system spans at most {} frames, holes included, \
+                 or {} TiB of 4 KiB frames; build one for each part",
                 Grouped(*most),
                 most.div_ceil(TEBIBYTE),
             ),

@@ -199,7 +199,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         if caches() {
             return Err(AllocateError::Busy);
         }
-        // What a list cached when the zone refused may have been drained since then.
+        // A list may have been drained since the zone refused.
         match last_try() {
             Err(AllocateError::Exhausted) if caches() => Err(AllocateError::Busy),
             result => result.map(Frame::pfn),

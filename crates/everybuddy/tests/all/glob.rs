@@ -1,4 +1,4 @@
-//! Everything of the crate can be imported together, and its paths still mean what they did.
+//! Everything of the crate can be imported by a glob, and its paths still mean what they did.
 
 use everybuddy::*;
 
