@@ -63,8 +63,10 @@ const UNITS: u32 = 16;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
-    /// The tree at which a search begins: where the last one found a block.
+    /// The tree at which the CPU looks next among trees of others.
     next: P::Cell<u32>,
+    /// The own tree where the last search found a block. The next one begins there.
+    last: P::Cell<u32>,
     /// The room in `SAMPLE` words, or in all if there are fewer, in units: an estimate. Each look adds the room of some
     /// words, and removes their share of the old estimate.
     room: P::Cell<u32>,
@@ -83,6 +85,7 @@ impl<P: Platform> Fitting<P> {
     pub(super) fn new(first_tree: u32, frames: u32) -> Self {
         Self {
             next: P::Cell::new(first_tree),
+            last: P::Cell::new(first_tree),
             // All frames are free.
             room: P::Cell::new(room_of_word(u64::MAX) * (frames / WORD).min(SAMPLE) * UNITS),
             turn: P::Cell::new(0),
@@ -296,12 +299,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns where the smallest block is that suffices: in an own tree, or in one of some trees without owner.
     fn smallest_of_some(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<Best> {
         let mut reads = MAX_READS;
-        let next = &local.fitting.next;
-        // From there on: the trees before it were searched in vain.
-        let own = local.slots.from(next.get()).take(MANY);
+        let Fitting { next, last, .. } = &local.fitting;
+        // The trees before it were searched in vain.
+        let own = local.slots.from(last.get()).take(MANY);
         let own = self.smallest_of(own, (true, &mut reads), wanted);
         if let Some(best) = &own {
-            next.set(best.tree);
+            last.set(best.tree);
         }
         let is_exact = |best: &Best| best.size == wanted.order;
         if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.fitting.may_look() {

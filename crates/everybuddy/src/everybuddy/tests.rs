@@ -21,6 +21,7 @@ mod kept;
 mod kinds;
 mod owned;
 mod refused;
+mod relief;
 mod searches;
 
 /// What a naive model knows of a frame.
