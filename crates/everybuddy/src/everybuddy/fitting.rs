@@ -37,9 +37,9 @@ const LOOKS: u32 = 64;
 const MAX_READS: u32 = 1024;
 /// After this many searches in vain in a row, one request looks only at the CPU's own trees. Each further search in
 /// vain doubles the number of such requests.
-const PATIENCE: u16 = 8;
+const PATIENCE: u8 = 8;
 /// The base-2 logarithm of the largest number of requests in a row that look only at the CPU's own trees.
-const MAX_PAUSE: u16 = 10;
+const MAX_PAUSE: u8 = 10;
 
 /// The number of words at which a CPU looks with one request, if a tree has as many.
 const WORDS: u32 = 16;
@@ -65,19 +65,19 @@ const UNITS: u32 = 16;
 pub(super) struct Fitting<P: Platform> {
     /// The tree at which the CPU looks next among trees of others.
     next: P::Cell<u32>,
-    /// The own tree where the last search found a block. The next one begins there.
-    last: P::Cell<u32>,
     /// The room in `SAMPLE` words, or in all if there are fewer, in units: an estimate. Each look adds the room of some
     /// words, and removes their share of the old estimate.
     room: P::Cell<u32>,
     /// The number of requests that could look, modulo 2^16.
     turn: P::Cell<u16>,
     /// 1 in a shortage.
-    is_on: P::Cell<u16>,
+    is_on: P::Cell<u8>,
     /// How many searches in a row found only blocks that must be split, at most `PATIENCE + MAX_PAUSE`.
-    in_vain: P::Cell<u16>,
+    in_vain: P::Cell<u8>,
     /// The number of requests that look at own trees only.
     pause: P::Cell<u16>,
+    /// The own tree where the last search found a block: the low bits of its number. The next search begins there.
+    last: P::Cell<u16>,
 }
 
 impl<P: Platform> Fitting<P> {
@@ -85,13 +85,13 @@ impl<P: Platform> Fitting<P> {
     pub(super) fn new(first_tree: u32, frames: u32) -> Self {
         Self {
             next: P::Cell::new(first_tree),
-            last: P::Cell::new(first_tree),
             // All frames are free.
             room: P::Cell::new(room_of_word(u64::MAX) * (frames / WORD).min(SAMPLE) * UNITS),
             turn: P::Cell::new(0),
             is_on: P::Cell::new(0),
             in_vain: P::Cell::new(0),
             pause: P::Cell::new(0),
+            last: P::Cell::new(0),
         }
     }
 
@@ -301,10 +301,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let mut reads = MAX_READS;
         let Fitting { next, last, .. } = &local.fitting;
         // The trees before it were searched in vain.
-        let own = local.slots.from(last.get()).take(MANY);
+        let own = local.slots.from_low_bits(last.get()).take(MANY);
         let own = self.smallest_of(own, (true, &mut reads), wanted);
         if let Some(best) = &own {
-            last.set(best.tree);
+            last.set(best.tree as u16);
         }
         let is_exact = |best: &Best| best.size == wanted.order;
         if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.fitting.may_look() {
