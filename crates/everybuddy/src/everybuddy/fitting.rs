@@ -37,9 +37,9 @@ const LOOKS: u32 = 64;
 const MAX_READS: u32 = 1024;
 /// After this many searches in vain in a row, one request looks only at the CPU's own trees. Each further search in
 /// vain doubles the number of such requests.
-const PATIENCE: u16 = 8;
+const PATIENCE: u8 = 8;
 /// The base-2 logarithm of the largest number of requests in a row that look only at the CPU's own trees.
-const MAX_PAUSE: u16 = 10;
+const MAX_PAUSE: u8 = 10;
 
 /// The number of words at which a CPU looks with one request, if a tree has as many.
 const WORDS: u32 = 16;
@@ -63,7 +63,7 @@ const UNITS: u32 = 16;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
-    /// The tree at which a search begins: where the last one found a block.
+    /// The tree at which the CPU looks next among trees of others.
     next: P::Cell<u32>,
     /// The room in `SAMPLE` words, or in all if there are fewer, in units: an estimate. Each look adds the room of some
     /// words, and removes their share of the old estimate.
@@ -71,11 +71,13 @@ pub(super) struct Fitting<P: Platform> {
     /// The number of requests that could look, modulo 2^16.
     turn: P::Cell<u16>,
     /// 1 in a shortage.
-    is_on: P::Cell<u16>,
+    is_on: P::Cell<u8>,
     /// How many searches in a row found only blocks that must be split, at most `PATIENCE + MAX_PAUSE`.
-    in_vain: P::Cell<u16>,
+    in_vain: P::Cell<u8>,
     /// The number of requests that look at own trees only.
     pause: P::Cell<u16>,
+    /// The own tree where the last search found a block: the low bits of its number. The next search begins there.
+    last: P::Cell<u16>,
 }
 
 impl<P: Platform> Fitting<P> {
@@ -89,6 +91,7 @@ impl<P: Platform> Fitting<P> {
             is_on: P::Cell::new(0),
             in_vain: P::Cell::new(0),
             pause: P::Cell::new(0),
+            last: P::Cell::new(0),
         }
     }
 
@@ -296,12 +299,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns where the smallest block is that suffices: in an own tree, or in one of some trees without owner.
     fn smallest_of_some(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<Best> {
         let mut reads = MAX_READS;
-        let next = &local.fitting.next;
-        // From there on: the trees before it were searched in vain.
-        let own = local.slots.from(next.get()).take(MANY);
+        let Fitting { next, last, .. } = &local.fitting;
+        // The trees before it were searched in vain.
+        let own = local.slots.from_low_bits(last.get()).take(MANY);
         let own = self.smallest_of(own, (true, &mut reads), wanted);
         if let Some(best) = &own {
-            next.set(best.tree);
+            last.set(best.tree as u16);
         }
         let is_exact = |best: &Best| best.size == wanted.order;
         if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.fitting.may_look() {

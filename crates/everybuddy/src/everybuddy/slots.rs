@@ -70,10 +70,17 @@ impl<'m, P: Platform> Slots<'m, P> {
     }
 
     /// Returns the trees from `first` on, lowest first, and then those below it.
-    pub(super) fn from(&self, first: u32) -> impl Iterator<Item = u32> {
+    fn from(&self, first: u32) -> impl Iterator<Item = u32> {
         let used = self.used();
         let (below, above) = used.split_at(used.partition_point(|own| own.get() < first));
         above.iter().chain(below).map(P::Cell::get)
+    }
+
+    /// Returns the trees from the one on whose number ends with these bits, lowest first, and then the others. With trees
+    /// of several numbers that end with them, as in more than 1 TiB, it begins in the 2^16 trees of the lowest one.
+    pub(super) fn from_low_bits(&self, bits: u16) -> impl Iterator<Item = u32> {
+        let lowest = self.used().first().map_or(0, P::Cell::get);
+        self.from(lowest & !u32::from(u16::MAX) | u32::from(bits))
     }
 
     #[inline]

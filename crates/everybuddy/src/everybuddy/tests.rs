@@ -22,6 +22,7 @@ mod kinds;
 mod owned;
 mod reads;
 mod refused;
+mod relief;
 mod searches;
 
 /// What a naive model knows of a frame.
