@@ -18,8 +18,8 @@
 //! Nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
 //!
 //! The feature `std`, which is on by default, adds [`platform`] and [`for_each_spec`]. The rest needs only a heap:
-//! `examples/boot` runs the properties in a kernel. With the feature `plain`, native tests run on cells of plain memory:
-//! `ci/tsan.sh` runs them under ThreadSanitizer.
+//! `examples/boot` runs the properties in a kernel. With the feature `plain`, native tests run on cells of plain
+//! memory: `ci/tsan.sh` runs them under ThreadSanitizer.
 #![no_std]
 
 extern crate alloc;

@@ -3,14 +3,15 @@
 //! # Purpose
 //!
 //! The cells of the native platform are atomics with relaxed ordering, so that a caller's misuse has no undefined
-//! behaviour. Such accesses never race, and a missing acquire or release goes unnoticed. Here a [`get`](SharedCell::get)
-//! and a [`set`](SharedCell::set) are ordinary accesses, and every access that the argument of a layer forgot is a race.
-//! Loom finds these in models of a few steps; this platform is for long runs of whole systems.
+//! behaviour. Such accesses never race, and a missing acquire or release goes unnoticed. Here
+//! [`get`](SharedCell::get) and [`set`](SharedCell::set) are ordinary accesses, and every access that the argument of
+//! a layer forgot is a race. Loom finds these in models of a few steps; this platform is for long runs of whole
+//! systems. The records of frames are atomics on every platform, and their races are not reported.
 //!
 //! # Invariants
 //!
-//! 1. Only tests use it, and only under ThreadSanitizer: see `ci/tsan.sh`. A race is undefined behaviour here. It is the
-//!    error that the run exists to find, and the first report ends the run as a failure.
+//! 1. Only tests use it, and only under ThreadSanitizer: see `ci/tsan.sh`. A race is undefined behaviour here. It is
+//!    the error that the run exists to find, and the first report ends the run as a failure.
 //! 2. A [`peek`](SharedCell::peek) is a hint and may race. It reads a copy of the value, an atomic with relaxed
 //!    ordering, which orders nothing.
 #![allow(unsafe_code)]
