@@ -3,10 +3,10 @@
 //! # Purpose
 //!
 //! The cells of the native platform are atomics with relaxed ordering, so that a caller's misuse has no undefined
-//! behaviour. Such accesses never race, and a missing acquire or release goes unnoticed. Here a
-//! [`get`](SharedCell::get) and a [`set`](SharedCell::set) are ordinary accesses, and every access that the argument of
+//! behaviour. Such accesses never race, and a missing acquire or release goes unnoticed. Here
+//! [`get`](SharedCell::get) and [`set`](SharedCell::set) are ordinary accesses, and every access that the argument of
 //! a layer forgot is a race. Loom finds these in models of a few steps; this platform is for long runs of whole
-//! systems.
+//! systems. The records of frames are atomics on every platform, and their races are not reported.
 //!
 //! # Invariants
 //!

@@ -1,5 +1,4 @@
-//! All calls of the interface together: several threads, which exchange tokens and frames, in memory that comes and
-//! goes.
+//! All calls of the interface together: several threads exchange tokens and frames, in memory that comes and goes.
 //!
 //! # Purpose
 //!
