@@ -240,8 +240,7 @@ mod tests {
 
     #[test]
     fn comments_vanish_from_text_and_stay_in_code() {
-        let (text, _) =
-            rendered_in_docs("a\n<!-- x -->1.5\nb\n<!-- numbers: y\n z -->\n| t |\n");
+        let (text, _) = rendered_in_docs("a\n<!-- x -->1.5\nb\n<!-- numbers: y\n z -->\n| t |\n");
         assert_eq!(text, "a\n1.5\nb\n| t |\n");
         let code = "```c\n<!-- code -->\n[a](b)\n```\n";
         assert_eq!(rendered_in_docs(code).0, code);

@@ -46,8 +46,11 @@ pub(crate) struct Query<'q> {
     format: Format,
     second: Option<(char, &'q str)>,
     /// The words that differ in what the values are compared with, and how they are compared.
-    base: Option<(fn(f64, f64) -> f64, Vec<&'q str>)>,
+    base: Option<(Comparison, Vec<&'q str>)>,
 }
+
+/// How a value is compared with another one.
+type Comparison = fn(f64, f64) -> f64;
 
 /// A name or a list of names, and a second one that contains each in place of a star.
 #[derive(Clone, Copy, Default)]
@@ -96,7 +99,11 @@ impl<'q> Query<'q> {
             } else if let Some(statistic) = word.strip_prefix('±') {
                 self.second = Some(('±', statistic));
             } else if let "over" | "minus" = word {
-                let compare = if word == "over" { ratio } else { difference };
+                let compare: Comparison = if word == "over" {
+                    |value, base| value / base
+                } else {
+                    |value, base| value - base
+                };
                 self.base = Some((compare, words.by_ref().collect()));
             } else if let Some(format) = Format::parse(word) {
                 self.format = format;
@@ -299,14 +306,6 @@ impl<'q> Query<'q> {
     }
 }
 
-fn ratio(value: f64, base: f64) -> f64 {
-    value / base
-}
-
-fn difference(value: f64, base: f64) -> f64 {
-    value - base
-}
-
 /// How one value is made of a list.
 #[derive(Clone, Copy, PartialEq)]
 enum Reduction {
@@ -378,7 +377,7 @@ impl Format {
 
     fn text(self, value: f64) -> String {
         match self {
-            Self::Percent(1) if value >= 0.9995 && value < 1.0005 => "100%".to_owned(),
+            Self::Percent(1) if (0.9995..1.0005).contains(&value) => "100%".to_owned(),
             Self::Percent(places) => format!("{:.places$}%", value * 100.0),
             Self::Saved(places) => Self::Percent(places).text(1.0 - value),
             Self::More(places) => Self::Percent(places).text(value - 1.0),
