@@ -52,7 +52,11 @@ pub(super) fn check(
 ) -> Result<(), Box<dyn Error>> {
     let finder = Finder::new()?;
     for listed in listed(&fs::read_to_string(root.join(LIST))?) {
-        let text = fs::read_to_string(root.join(&listed.document))?;
+        let Ok(text) = fs::read_to_string(root.join(&listed.document)) else {
+            let document = &listed.document;
+            faults.push(format!("{LIST}:1: numbers: no document {document}"));
+            continue;
+        };
         faults.extend(finder.faults(&text, &listed, results));
     }
     Ok(())
@@ -81,7 +85,9 @@ fn listed(text: &str) -> Vec<Listed> {
             Some(("fact", fact)) => own.facts.push((index + 1, fact.to_owned())),
             Some(("paper" | "parameter", text)) => own.exempt.push(text.to_owned()),
             Some(("open", count)) => own.open = count.parse().ok(),
-            _ => {}
+            _ if line.is_empty() || line.starts_with("# ") => {}
+            // Any other line is reported as a wrong fact.
+            _ => own.facts.push((index + 1, line.to_owned())),
         }
     }
     all
@@ -213,12 +219,11 @@ impl Finder {
         let mut found = Vec::new();
         for own in paragraphs {
             let text = self.code.replace_all(own, "");
-            let numbers: Vec<&str> = match text.starts_with('|') {
-                true => text
-                    .split('|')
-                    .filter(|cell| self.cell.is_match(cell))
-                    .collect(),
-                false => self.unit.find_iter(&text).map(|own| own.as_str()).collect(),
+            let numbers: Vec<&str> = if text.starts_with('|') {
+                let cells = text.split('|');
+                cells.filter(|cell| self.cell.is_match(cell)).collect()
+            } else {
+                self.unit.find_iter(&text).map(|own| own.as_str()).collect()
             };
             let begin: String = own.chars().take(40).collect();
             let line = |number: &&str| format!("`{}` in `{begin}...`", number.trim());
@@ -301,6 +306,7 @@ mod tests {
             );
         }
         for wrong in [
+            "facts: takes {.0} ns = e x@ system=bs all m mean =",
             "fact: takes 5 ns = e x@ system=bs all m mean",
             "fact: takes {z} ns = e x@ system=bs all m mean",
             "fact: takes {.0} ns = e x@ system=none all m mean",

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! bench hot:order0@2 system=lbs-31 pair latency p50     experiment, source@CPUs, operation metric statistic
-//! order=9 in=bench-zen5/64gib of=compare             rows of an order; another file below results; an experiment
+//! order=9 in=bench-zen5/64gib of=compare                rows of an order; another file below results; an experiment
 //! gcc_build,dbench_tar@                                 a list, with any number of CPUs; `~` stands for a space
 //! */8@, system=*+check=border, free _ _                 around or beside what other words name
 //! =mean, =min, =max, =sum                               of the list, or of all seeds
@@ -21,6 +21,8 @@
 //! # Invariants
 //!
 //! A row that the results do not have is an error. So are several rows where one is meant.
+
+use std::rc::Rc;
 
 use super::results::{Results, Row};
 
@@ -46,8 +48,11 @@ pub(crate) struct Query<'q> {
     format: Format,
     second: Option<(char, &'q str)>,
     /// The words that differ in what the values are compared with, and how they are compared.
-    base: Option<(fn(f64, f64) -> f64, Vec<&'q str>)>,
+    base: Option<(Comparison, Vec<&'q str>)>,
 }
+
+/// How a value is compared with another one.
+type Comparison = fn(f64, f64) -> f64;
 
 /// A name or a list of names, and a second one that contains each in place of a star.
 #[derive(Clone, Copy, Default)]
@@ -58,9 +63,10 @@ struct Name<'q> {
 
 impl<'q> Name<'q> {
     fn set(&mut self, name: &'q str) {
-        match name.contains('*') && name != "*" {
-            true => self.around = name,
-            false => self.own = name,
+        if name.contains('*') && name != "*" {
+            self.around = name;
+        } else {
+            self.own = name;
         }
     }
 
@@ -96,7 +102,11 @@ impl<'q> Query<'q> {
             } else if let Some(statistic) = word.strip_prefix('±') {
                 self.second = Some(('±', statistic));
             } else if let "over" | "minus" = word {
-                let compare = if word == "over" { ratio } else { difference };
+                let compare: Comparison = if word == "over" {
+                    |value, base| value / base
+                } else {
+                    |value, base| value - base
+                };
                 self.base = Some((compare, words.by_ref().collect()));
             } else if let Some(format) = Format::parse(word) {
                 self.format = format;
@@ -141,6 +151,7 @@ impl<'q> Query<'q> {
         Ok(self)
     }
 
+    /// Returns the query for a system, unless its words name one.
     pub(crate) fn of_system(mut self, system: &'q str) -> Self {
         if self.system.own.is_empty() {
             self.system.own = system;
@@ -183,17 +194,15 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the rows of the experiment.
-    fn rows(&self, results: &Results) -> Result<Vec<Row>, String> {
-        let path = match self.file {
-            Some(file) => format!("results/{file}.jsonl"),
-            None => results.of(self.experiment)?.to_owned(),
-        };
-        let rows = results.file(&path)?;
-        let own = |row: &&Row| row.experiment == self.experiment;
-        Ok(rows.iter().filter(own).cloned().collect())
+    /// Returns the rows of the file.
+    fn rows(&self, results: &Results) -> Result<Rc<Vec<Row>>, String> {
+        match self.file {
+            Some(file) => results.file(&format!("results/{file}.jsonl")),
+            None => results.file(results.of(self.experiment)?),
+        }
     }
 
+    /// Returns the numbers that the query asks for.
     fn values(&self, rows: &[Row], results: &Results) -> Result<Vec<f64>, String> {
         let mut values = self.plain(rows)?;
         if let Some((compare, words)) = &self.base {
@@ -226,7 +235,8 @@ impl<'q> Query<'q> {
         for wanted in self.spread() {
             let is_meant = |row: &&Row| {
                 let mut pairs = wanted.iter().zip(row.names());
-                pairs.all(|(wanted, own)| wanted == "*" || wanted.replace('~', " ") == own)
+                row.experiment == self.experiment
+                    && pairs.all(|(wanted, own)| wanted == "*" || wanted.replace('~', " ") == own)
                     && self.cpus.is_none_or(|cpus| cpus == row.cpus)
             };
             let values: Vec<f64> = rows.iter().filter(is_meant).map(|row| row.value).collect();
@@ -274,22 +284,19 @@ impl<'q> Query<'q> {
     /// benchmark has no median since the system cannot run it, or that a system scales to all CPUs.
     fn instead(&self, rows: &[Row]) -> Option<String> {
         let (source, system) = (self.source.text(), self.system.text());
-        let own = || {
-            let own = rows.iter().filter(|row| row.system == system);
-            own.filter(|row| row.source == source)
-        };
+        let all = || rows.iter().filter(|row| row.experiment == self.experiment);
+        let own = || all().filter(|row| row.source == source && row.system == system);
         if self.metric == LIMIT {
-            let all = own().filter(|row| row.metric == "linearity");
-            let most = all.filter_map(|row| row.cpus.parse::<u32>().ok()).max();
+            let shares = own().filter(|row| row.metric == "linearity");
+            let most = shares.filter_map(|row| row.cpus.parse::<u32>().ok()).max();
             let is_limited = own().any(|row| row.metric == LIMIT);
             let is_whole = (self.operation, self.statistic, self.cpus) == ("all", "value", None);
             return most
                 .filter(|_| is_whole && !is_limited)
                 .map(|most| format!("> {most}"));
         }
-        rows.iter().find(|row| row.system == system)?;
-        let floor = rows
-            .iter()
+        all().find(|row| row.system == system)?;
+        let floor = all()
             .find(|row| row.system == "timer" && row.metric == "latency" && row.source == source);
         match (self.statistic, floor) {
             ("p99" | "p999", Some(floor)) => Some(format!("≤{:.0}", floor.value)),
@@ -297,14 +304,6 @@ impl<'q> Query<'q> {
             _ => None,
         }
     }
-}
-
-fn ratio(value: f64, base: f64) -> f64 {
-    value / base
-}
-
-fn difference(value: f64, base: f64) -> f64 {
-    value - base
 }
 
 /// How one value is made of a list.
@@ -378,7 +377,7 @@ impl Format {
 
     fn text(self, value: f64) -> String {
         match self {
-            Self::Percent(1) if value >= 0.9995 && value < 1.0005 => "100%".to_owned(),
+            Self::Percent(1) if (0.9995..1.0005).contains(&value) => "100%".to_owned(),
             Self::Percent(places) => format!("{:.places$}%", value * 100.0),
             Self::Saved(places) => Self::Percent(places).text(1.0 - value),
             Self::More(places) => Self::Percent(places).text(value - 1.0),
