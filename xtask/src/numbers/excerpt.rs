@@ -129,6 +129,12 @@ impl Numbers<'_> {
                 row.source.as_str(),
             ) == ("timer", "value", self.source)
         });
+        if value <= 0.0 && column.places == Places::AboveFloor && floor.is_none() {
+            return Err(format!(
+                "the results have no floor of the timer on {}",
+                self.source
+            ));
+        }
         Ok(column.text(value * column.factor, floor.map_or(0.0, |row| row.value)))
     }
 

@@ -305,7 +305,12 @@ impl<'b> Benchmark<'b> {
         let ratios = self.values(place, "all", ratio, None);
         let [start, _] = heading("start_time");
         let mut columns = [
-            column("start_time", [start.into(), "ms".into()], times, &show),
+            column(
+                "start_time",
+                [start.clone().into(), "ms".into()],
+                times,
+                &show,
+            ),
             column(ratio.0, [start.into(), "/ write".into()], ratios, &show),
             column(
                 metadata.0,
