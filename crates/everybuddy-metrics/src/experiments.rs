@@ -40,7 +40,8 @@ pub(crate) const OWN: &[Metric] = &[
         better: Neither,
         statistics: &["mean"],
         formula: "1 - mean latency of the examined system / mean latency of this one",
-        definition: "Part of this system's time that the examined system of the experiment saves; negative if it takes longer.",
+        definition: "Part of this system's time that the examined system of the experiment saves; negative if it takes \
+                     longer.",
         counted: None,
     },
     Metric {

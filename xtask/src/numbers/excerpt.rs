@@ -23,7 +23,7 @@ use super::results::{Results, Row};
 
 /// How a marker begins.
 const MARKER: &str = "<!-- excerpt: compare ";
-/// What separates the trace from the rows that a picture beside the table shows.
+/// What separates the trace from the rows that the picture above the table shows.
 const PICTURED: &str = ", pictured from ";
 /// How a marker ends.
 const END: &str = " -->";

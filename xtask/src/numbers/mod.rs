@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! The run behind a number that was copied by hand is unknown a year later. Three kinds of marks fill numbers: [`table`]
-//! those of a whole table, [`excerpt`] those of a table that `compare` prints, and a span those of prose and of single
-//! cells:
+//! The run behind a number that was copied by hand is unknown a year later. Three kinds of marks fill numbers:
+//! [`table`] those of a whole table, [`excerpt`] those of a table that `compare` prints, and a span those of prose and
+//! of single cells:
 //!
 //! ```text
 //! <!--= [fragmentation sequence bs all free_blocks mean order=10] as 3s -->176<!--/-->

@@ -118,8 +118,8 @@ impl<'f> Finder<'f> {
         self.row_of(system, cell, statistic).is_some()
     }
 
-    /// Returns the systems in the rows of a cell, in the order of the rows. What measuring itself costs is not a system:
-    /// a claim names it, or is not about it.
+    /// Returns the systems in the rows of a cell, in the order of the rows. What measuring itself costs is not a
+    /// system: a claim names it, or is not about it.
     pub(super) fn systems(&self, cell: Cell<'_>) -> Vec<String> {
         let statistic = &self.claim.statistic;
         let mut names: Vec<String> = Vec::new();

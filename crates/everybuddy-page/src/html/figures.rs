@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //!
-//! A figure whose numbers no system has is omitted: a trace may have no systems, and stored rows have only some numbers.
+//! A figure whose numbers no system has is omitted: a trace may have no systems, and stored rows have only some
+//! numbers.
 
 use maud::{Markup, html};
 
