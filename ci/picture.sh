@@ -22,7 +22,7 @@ cargo run --quiet --locked --profile gate -p everybuddy-cli -- compare gcc_build
     >"$work/table"
 cat "$work/table"
 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" \
-    --window-size=1000,1190 --force-device-scale-factor=1.5 --virtual-time-budget=10000 \
+    --window-size=1150,1475 --force-device-scale-factor=1.3 --virtual-time-budget=10000 \
     --screenshot="$PWD/docs/pictures/report.png" "file://$work/page.html" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 sed -i "s#^$mark.* -->#$mark$rows -->#" README.md
 echo "picture: docs/pictures/report.png shows $rows"

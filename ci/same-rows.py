@@ -22,8 +22,8 @@ TIMED_LOCKS = {"lock-hold"}
 
 # Metrics whose values are times, or follow from times.
 TIMES = {
-    "latency", "throughput", "start_time", "start_over_write", "background_time", "background_work", "total_work",
-    "total_work_over_bs", "latency_over_bs", "latency_over_watermark", "latency_disturbed", "calls_disturbed", "lock_wait", "lock_hold",
+    "latency", "throughput", "start_time", "background_time", "background_work", "total_work", "total_work_over_bs",
+    "latency_over_bs", "latency_over_watermark", "latency_disturbed", "calls_disturbed", "lock_wait", "lock_hold",
     "locks_disturbed", "time_ratio", "time_share", "sections", "sections_dropped", "rounds_disturbed",
 }
 # Systems whose services run on threads of their own: what they count depends on the machine.

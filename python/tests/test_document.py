@@ -54,10 +54,8 @@ OUTPUTS: list[Callable[[str], None]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "is_right"), zip(EXAMPLES, OUTPUTS, strict=True))
-def test_an_example_prints_what_the_text_says(
-    code: str, is_right: Callable[[str], None], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("code", "is_right"), list(zip(EXAMPLES, OUTPUTS, strict=True)))
+def test_an_example_prints_what_the_text_says(code: str, is_right: Callable[[str], None], tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0, run
     is_right(run.stdout)

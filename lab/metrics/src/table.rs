@@ -545,20 +545,6 @@ pub(crate) const OWN: &[Metric] = &[
         counted: None,
     },
     Metric {
-        name: "start_over_write",
-        group: Bench,
-        head: "start/write",
-        unit: "1",
-        better: Lower,
-        statistics: ROUNDS,
-        formula: "start_time / time to write the metadata once",
-        definition: "The time to start, over the time to write as many bytes as the metadata has into fresh memory, \
-                     directly afterwards: both wait for the same pages and the same other programs. Only for \
-                     contenders whose metadata is known and takes at least 64 KiB: less is written in a few \
-                     microseconds.",
-        counted: None,
-    },
-    Metric {
         name: "start_time",
         group: Bench,
         head: "start",

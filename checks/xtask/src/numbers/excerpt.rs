@@ -23,7 +23,7 @@ use super::results::{Results, Row};
 
 /// How a marker begins.
 const MARKER: &str = "<!-- excerpt: compare ";
-/// What separates the trace from the rows that a picture next to the table shows.
+/// What separates the trace from the rows that the picture above the table shows.
 const PICTURED: &str = ", pictured from ";
 /// How a marker ends.
 const END: &str = " -->";
@@ -43,7 +43,6 @@ pub(super) fn filled(file: &str, text: &str, results: &Results) -> Result<String
             None => (marker, None),
         };
         let path = results.of("compare")?;
-
         if let Some(other) = pictured.filter(|own| *own != path) {
             return Err(place(format!(
                 "the picture is of {other}, the numbers are of {path}: `ci/picture.sh` makes it anew"
@@ -129,6 +128,12 @@ impl Numbers<'_> {
                 row.source.as_str(),
             ) == ("timer", "value", self.source)
         });
+        if value <= 0.0 && column.places == Places::AboveFloor && floor.is_none() {
+            return Err(format!(
+                "the results have no floor of the timer on {}",
+                self.source
+            ));
+        }
         Ok(column.text(value * column.factor, floor.map_or(0.0, |row| row.value)))
     }
 

@@ -301,12 +301,9 @@ impl<'b> Benchmark<'b> {
         let metadata = ("metadata_bytes_per_frame", "value");
         let bytes = self.values(place, "all", metadata, None);
         let show = |value| format!("{value:.2}");
-        let ratio = ("start_over_write", "p50");
-        let ratios = self.values(place, "all", ratio, None);
         let [start, _] = heading("start_time");
         let mut columns = [
             column("start_time", [start.into(), "ms".into()], times, &show),
-            column(ratio.0, [start.into(), "/ write".into()], ratios, &show),
             column(
                 metadata.0,
                 heading(metadata.0).map(Into::into),
@@ -314,17 +311,13 @@ impl<'b> Benchmark<'b> {
                 &show,
             ),
         ];
-        for (text, value) in columns[2].texts.iter_mut().zip(&columns[2].values) {
+        for (text, value) in columns[1].texts.iter_mut().zip(&columns[1].values) {
             if value.is_none() {
                 *text = "unknown".to_string();
             }
         }
         let text = self.lay_out(&columns, style);
-        format!(
-            "start: a million frames (4 GiB), metadata in fresh memory; / write: over the time of writing as many \
-             bytes\n\
-             {text}\n"
-        )
+        format!("start: a million frames (4 GiB), metadata in fresh memory\n{text}\n")
     }
 
     /// Renders the table of instruction counts: one line per contender, one column per workload.

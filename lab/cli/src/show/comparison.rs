@@ -28,7 +28,10 @@ pub fn text(comparison: &Comparison, rows: &[Row], which: Which, style: &Style) 
         columns,
     } = table::compared(rows, which, comparison.threads);
     out += &show::text(&names, &columns, competing, style);
-    out += &parameters(comparison, style);
+    // An earlier run, of which only rows are left, has no systems.
+    if !comparison.systems.is_empty() {
+        out += &parameters(comparison, style);
+    }
     out.push('\n');
     out
 }

@@ -107,7 +107,6 @@ fn rows_are_whole_and_tables_fit() {
     for metric in [
         "throughput",
         "start_time",
-        "start_over_write",
         "free_blocks",
         "metadata_bytes_per_frame",
     ] {

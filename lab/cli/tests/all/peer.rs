@@ -137,7 +137,6 @@ fn an_allocator_in_a_library_is_one_more_contender() {
         "latency",
         "throughput",
         "start_time",
-        "start_over_write",
         "metadata_bytes_per_frame",
     ] {
         assert_eq!(systems(metric), BTreeSet::from(all.clone()), "{metric}");

@@ -117,21 +117,15 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     let of = |start: &Start| {
         let common = common(&start.contender, "start", 1, seed);
         let metadata = common.clone();
-        let mut rows = Vec::new();
-        let mut push = |metric, rounds: &[f64], unit: f64| {
-            let row = |(statistic, value): (_, f64)| Row {
-                metric,
-                statistic,
-                value: rounded(value * unit),
-                ..common.clone()
-            };
-            if let Some((least, most)) = extremes(rounds) {
-                let middle = median(rounds.to_vec());
-                rows.extend([("p50", middle), ("min", least), ("max", most)].map(row));
-            }
+        let row = move |statistic, value| Row {
+            metric: "start_time",
+            statistic,
+            value: rounded(value * 1e6),
+            ..common.clone()
         };
-        push("start_time", &start.millis, 1e6);
-        push("start_over_write", &start.over_write, 1.0);
+        let (least, most) = extremes(&start.millis).unwrap_or_default();
+        let middle = median(start.millis.clone());
+        let mut rows = vec![row("p50", middle), row("min", least), row("max", most)];
         rows.extend(start.metadata_bytes.map(|bytes| Row {
             metric: "metadata_bytes_per_frame",
             statistic: "value",

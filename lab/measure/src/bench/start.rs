@@ -2,16 +2,13 @@
 //!
 //! # Purpose
 //!
-//! A kernel builds its allocator before anything else runs, so this time is boot time. On a busy machine it is also the
-//! time of the other programs, so each start is followed by writing as many bytes as the metadata has: the ratio of the
-//! two is what can be judged.
+//! A kernel builds its allocator before anything else runs, so this time is boot time.
 //!
 //! # Invariants
 //!
 //! The memory for metadata is new each time, so that the first access to each page counts, for our systems as for
 //! allocators that bring their own memory.
 
-use std::hint::black_box;
 use std::time::Instant;
 
 use super::{BenchPlan, ContenderSpec};
@@ -28,14 +25,9 @@ pub struct Start {
     pub contender: ContenderSpec,
     /// Milliseconds in each round.
     pub millis: Vec<f64>,
-    /// The same over the milliseconds that writing the metadata once took; empty if that is unknown, or too short.
-    pub over_write: Vec<f64>,
     /// Bytes of metadata, if known.
     pub metadata_bytes: Option<usize>,
 }
-
-/// The least number of bytes whose writing the clock can tell from nothing.
-const LEAST_BYTES: usize = 64 << 10;
 
 /// Starts every contender once per round.
 ///
@@ -45,7 +37,6 @@ pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
     let start = |contender: &ContenderSpec| Start {
         contender: *contender,
         millis: Vec::new(),
-        over_write: Vec::new(),
         metadata_bytes: None,
     };
     let mut starts: Vec<Start> = plan.contenders.iter().map(start).collect();
@@ -61,20 +52,7 @@ pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
             })?;
             start.millis.push(millis);
             start.metadata_bytes = bytes;
-            let bytes = bytes.filter(|bytes| *bytes >= LEAST_BYTES);
-            start
-                .over_write
-                .extend(bytes.map(|bytes| millis / written(bytes)));
         }
     }
     Ok(starts)
-}
-
-/// Writes bytes into fresh memory once, and returns the milliseconds that it took.
-fn written(bytes: usize) -> f64 {
-    let begin = Instant::now();
-    let memory = black_box(vec![1u8; bytes]);
-    let millis = begin.elapsed().as_secs_f64() * 1e3;
-    drop(memory);
-    millis
 }

@@ -148,32 +148,52 @@ mod tests {
     }
 
     #[test]
-    fn every_start_is_judged_by_a_ratio_and_the_floor_is_not_a_system() {
-        // A machine that is a thousand times as slow has the same ratio.
-        let row = |system: &str, metric, value| Row {
+    fn times_alone_are_reported_without_a_verdict() {
+        let row = |system: &str, source: &str, operation, metric| Row {
             experiment: EXPERIMENT.to_string(),
-            source: "start".to_string(),
+            source: source.to_string(),
             system: system.to_string(),
             cpus: 1,
-            operation: "all",
+            operation,
             metric,
             statistic: "p50",
+            // A second: a busy machine can be as slow as that.
+            value: 1e9,
+            ..Row::default()
+        };
+        let rows = [
+            row("spring", "start", "all", "start_time"),
+            row("spring", "burst:in-order", "allocate", "latency"),
+        ];
+        assert!(judge(&rows).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_claim_about_every_system_is_not_about_the_floor() {
+        let text = "kind = 'bound'\ntext = ''\nmetric = 'free_blocks'\nstatistic = 'value'\norder = 9\n\
+                    systems = []\nat_least = 1.0";
+        let row = |system: &str, value| Row {
+            experiment: EXPERIMENT.to_string(),
+            source: "batch".to_string(),
+            system: system.to_string(),
+            operation: "all",
+            order: Some(9),
+            metric: "free_blocks",
+            statistic: "value",
             value,
             ..Row::default()
         };
-        let verdicts = |ratio: f64| {
-            let rows = [
-                row("bs", "start_time", 1e9),
-                row("bs", "start_over_write", ratio),
-                row("floor", "start_over_write", 1e6),
-            ];
-            let verdicts = judge(&rows).unwrap();
-            let cases = verdicts.iter().map(|own| own.1.cases.len());
-            assert_eq!(cases.sum::<usize>(), 1, "{verdicts:?}");
-            verdicts[0].1.state
-        };
-        assert_eq!(verdicts(2.0), State::Pass);
-        assert_eq!(verdicts(1000.0), State::Fail);
+        let judge = |rows: &[Row]| judge_all(vec![toml::from_str(text).unwrap()], rows);
+        let floors = [
+            row("floor", 0.0),
+            row("floor+table", 0.0),
+            row("timer", 0.0),
+        ];
+        assert!(judge(&floors).is_empty(), "no system took part");
+        let verdicts = judge(&[&floors[..], &[row("bs", 2.0)]].concat());
+        let cases = &verdicts[0].1.cases;
+        assert_eq!(verdicts[0].1.state, State::Pass, "{cases:?}");
+        assert_eq!(cases.len(), 1, "{cases:?}");
     }
 
     #[test]

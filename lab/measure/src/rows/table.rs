@@ -112,7 +112,7 @@ pub fn compared(rows: &[Row], which: Which, threads: usize) -> Table {
             .filter(|row| row.source == source)
             .collect(),
         names: &names,
-        floor: floor.map_or(0.0, |row| row.value),
+        floor: floor.map(|row| row.value),
         threads,
     };
     let mut columns = Vec::new();
@@ -138,8 +138,8 @@ pub fn compared(rows: &[Row], which: Which, threads: usize) -> Table {
 struct Layout<'l> {
     rows: Vec<&'l Row>,
     names: &'l [String],
-    /// The timer's spread, in nanoseconds.
-    floor: f64,
+    /// The timer's spread, in nanoseconds; rows of an earlier run may lack it.
+    floor: Option<f64>,
     threads: usize,
 }
 
@@ -170,7 +170,10 @@ impl Layout<'_> {
         };
         let scaled = |name: &String| value(name).map(|value| value * spec.factor);
         let values: Vec<Option<f64>> = self.names.iter().map(scaled).collect();
-        let show = |value: f64| spec.text(value, self.floor);
+        let show = |value: f64| match (spec.places, self.floor) {
+            (Places::AboveFloor, None) if value <= 0.0 => String::new(),
+            (_, floor) => spec.text(value, floor.unwrap_or_default()),
+        };
         let is_shown = match spec.when {
             When::Always => values.iter().any(Option::is_some),
             When::Threads => self.threads > 1,
@@ -292,6 +295,10 @@ mod tests {
         // A percentile without a row, of a call with a mean, is below the timer's spread.
         assert_eq!(text(&table, ["alloc", "p99 ns"]), ["30.0", "≤20", "≤20"]);
         assert_eq!(text(&table, ["list", "misses %"]), ["100.0", "4.7", ""]);
+        // Without the spread, nothing is said about such a time.
+        let unknown: Vec<Row> = rows().into_iter().skip(1).collect();
+        let unknown = compared(&unknown, Which::Default, 1);
+        assert_eq!(text(&unknown, ["alloc", "p99 ns"]), ["30.0", "", ""]);
         // No request failed, and one thread cannot wait.
         assert!(text(&table, ["refused", "requests"]).is_empty());
         assert!(text(&table, ["calls that", "wait %"]).is_empty());

@@ -54,8 +54,10 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
             }
         }
         p.note {
-            "★ best of its column. ↓ lower is better, ↑ higher is better. ≤" (format!("{:.0}", report.timer_floor_ns))
-            " is below the resolution of this timer. "
+            "★ best of its column. ↓ lower is better, ↑ higher is better. "
+            @if report.timer_floor_ns > 0.0 {
+                "≤" (format!("{:.0}", report.timer_floor_ns)) " is below the resolution of this timer. "
+            }
             @if has_overhead {
                 "“Replay overhead” is the same replay without an allocator: its time is included in the numbers \
                  above it. "
