@@ -253,9 +253,10 @@ pub fn exhaust<M: Memory>(
     let start = Instant::now();
     let model = Arc::new(model);
     let replaced = std::env::var_os("LOOM_MAX_PREEMPTIONS").is_some();
-    let mut budget = match replaced {
-        true => BUDGETS[1],
-        false => bound(&BUDGETS),
+    let mut budget = if replaced {
+        BUDGETS[1]
+    } else {
+        bound(&BUDGETS)
     };
     let bounds: Vec<Option<usize>> = match preemptions {
         Some(most) if !replaced => (most.min(1)..=most).map(Some).collect(),

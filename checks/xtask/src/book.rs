@@ -203,23 +203,22 @@ fn rendered(
             .find_iter(rest)
             .find(|mark| !is_code || mark.start() > 0);
         let (part, after) = rest.split_at(start.map_or(rest.len(), |mark| mark.start()));
-        match is_code {
-            true => out += part,
-            false => {
-                let part = comment.replace_all(part, "");
-                out += &link.replace_all(&part, &mut own);
-            }
+        if is_code {
+            out += part
+        } else {
+            let part = comment.replace_all(part, "");
+            out += &link.replace_all(&part, &mut own);
         }
         if after.is_empty() {
             return Ok(out);
         }
-        match is_code {
+        if is_code {
             // The closing fence is part of the code.
-            true => {
-                out += "```";
-                rest = &after[3..];
-            }
-            false => rest = after,
+
+            out += "```";
+            rest = &after[3..];
+        } else {
+            rest = after
         }
         is_code = !is_code;
     }

@@ -47,10 +47,11 @@ unsafe fn with_plan<'t, T>(
         // SAFETY: that many ranges lie there by the caller's promise, and the layout of both types is the same.
         count => unsafe { slice::from_raw_parts(given.ranges.cast::<FrameRange>(), count) },
     };
-    let name: &'t [u8] = match given.system.is_null() {
-        true => b"everybuddy",
+    let name: &'t [u8] = if given.system.is_null() {
+        b"everybuddy"
+    } else {
         // SAFETY: the caller promises a text that ends with NUL.
-        false => unsafe { CStr::from_ptr(given.system) }.to_bytes(),
+        unsafe { CStr::from_ptr(given.system) }.to_bytes()
     };
     // A text that is not UTF-8 names no system, and neither does an empty one.
     let name = str::from_utf8(name).unwrap_or_default();
@@ -182,10 +183,11 @@ unsafe fn build_at<'t>(
     let metadata = unsafe { memory.add(start) }.cast::<MaybeUninit<u8>>();
     // SAFETY: the caller lends these bytes, and nothing else refers to them.
     let metadata = unsafe { slice::from_raw_parts_mut(metadata, needed - start) };
-    let metadata = match plan.is_zeroed {
+    let metadata = if plan.is_zeroed {
         // SAFETY: the caller promises that by the flag.
-        true => unsafe { Memory::zeroed(metadata) },
-        false => Memory::new(metadata),
+        unsafe { Memory::zeroed(metadata) }
+    } else {
+        Memory::new(metadata)
     };
     let system = build_any::<Machine>(&plan.spec, &plan.setup, metadata)?;
     // SAFETY: the bytes before the metadata are aligned, and nothing refers to them.

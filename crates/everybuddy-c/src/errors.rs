@@ -242,9 +242,10 @@ impl<const BYTES: usize> fmt::Write for Text<BYTES> {
             *place = byte as c_char;
         }
         self.used += fits;
-        match fits == text.len() {
-            true => Ok(()),
-            false => Err(fmt::Error),
+        if fits == text.len() {
+            Ok(())
+        } else {
+            Err(fmt::Error)
         }
     }
 }

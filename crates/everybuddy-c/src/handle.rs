@@ -89,9 +89,10 @@ fn check(pointer: *const c_void) -> Result<(), eb_status> {
     if pointer.is_null() {
         return Err(EB_ERROR_NULL);
     }
-    match pointer.addr().is_multiple_of(LINE) {
-        true => Ok(()),
-        false => Err(EB_ERROR_MISALIGNED),
+    if pointer.addr().is_multiple_of(LINE) {
+        Ok(())
+    } else {
+        Err(EB_ERROR_MISALIGNED)
     }
 }
 

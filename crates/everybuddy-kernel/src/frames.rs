@@ -280,9 +280,10 @@ fn allocate_with<A: FrameAllocator<Machine>, const BLOCK: bool>(
         return allocate_nested(frames, gate, CpuId(cpu), order, flags);
     };
     let request = Request::order(order).with_flags(flags).with_hint(hint);
-    let allocated = match BLOCK {
-        true => system_of::<A>(frames).allocate_several(&mut token, request),
-        false => system_of::<A>(frames).allocate(&mut token, request),
+    let allocated = if BLOCK {
+        system_of::<A>(frames).allocate_several(&mut token, request)
+    } else {
+        system_of::<A>(frames).allocate(&mut token, request)
     };
     gate.leave(token);
     match allocated {
@@ -330,9 +331,10 @@ fn free_with<A: FrameAllocator<Machine>, const PART: bool, const BLOCK: bool>(
     let freed = match gate.enter(CpuId(cpu)) {
         Some(mut token) => {
             let block = Release::block(Block::new(start, order));
-            let freed = match BLOCK {
-                true => system_of::<A>(frames).free_several(&mut token, block),
-                false => system_of::<A>(frames).free(&mut token, block),
+            let freed = if BLOCK {
+                system_of::<A>(frames).free_several(&mut token, block)
+            } else {
+                system_of::<A>(frames).free(&mut token, block)
             };
             gate.leave(token);
             freed

@@ -35,9 +35,10 @@ unsafe impl<S: System + 'static> Allocator for Pool<S> {
             return Ok(NonNull::slice_from_raw_parts(dangling, 0));
         }
         let pages = self.pages_of(layout);
-        let run = match layout.align() <= self.page_size() {
-            true => self.allocate_pages(pages),
-            false => self.allocate_aligned(pages, layout.align()),
+        let run = if layout.align() <= self.page_size() {
+            self.allocate_pages(pages)
+        } else {
+            self.allocate_aligned(pages, layout.align())
         };
         Ok(run.map_err(|_| AllocError)?.into_raw())
     }

@@ -38,9 +38,10 @@ pub(crate) struct Yield;
 
 impl Waiting for Yield {
     fn pause(attempt: u32) {
-        match attempt < SPINS {
-            true => Spin::pause(attempt),
-            false => thread::yield_now(),
+        if attempt < SPINS {
+            Spin::pause(attempt)
+        } else {
+            thread::yield_now()
         }
     }
 

@@ -46,10 +46,7 @@ thread_local! {
 #[inline]
 pub(crate) fn slot(pool: u64, join: impl FnOnce() -> (u32, Weak<dyn Home>)) -> u32 {
     let (last, slot) = LAST.get();
-    match last == pool {
-        true => slot,
-        false => find(pool, join),
-    }
+    if last == pool { slot } else { find(pool, join) }
 }
 
 #[cold]

@@ -308,16 +308,17 @@ pub trait FrameAllocator<P: Platform>: Sync {
             }
         };
         let may_wait = !request.flags.contains(Flags::NO_WAIT);
-        let found = match is_here {
-            true => match search(cpu, may_wait) {
+        let found = if is_here {
+            match search(cpu, may_wait) {
                 // What lists and queues hold is brought back only if nothing else is free.
                 Err(_) if may_wait => {
                     let is_settled = self.quiesce(cpu).is_ok();
                     search(cpu, is_settled)
                 }
                 found => found,
-            },
-            false => Err(AllocateError::Exhausted),
+            }
+        } else {
+            Err(AllocateError::Exhausted)
         };
         let release = Release {
             start,

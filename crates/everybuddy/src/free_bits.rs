@@ -86,13 +86,12 @@ pub(crate) trait FreeBits {
     /// Returns `true` if all frames of a block are free.
     fn is_whole(&self, start: u32, order: Order) -> bool {
         let frames = order.frames();
-        match order.index() < WORD_ORDER {
-            true => {
-                let bits = first(frames) << (start % WORD);
-                self.free_bits(start / WORD) & bits == bits
-            }
-            false => (start / WORD..(start + frames) / WORD)
-                .all(|word| word < self.words() && self.free_bits(word) == u64::MAX),
+        if order.index() < WORD_ORDER {
+            let bits = first(frames) << (start % WORD);
+            self.free_bits(start / WORD) & bits == bits
+        } else {
+            (start / WORD..(start + frames) / WORD)
+                .all(|word| word < self.words() && self.free_bits(word) == u64::MAX)
         }
     }
 

@@ -73,9 +73,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// nothing.
     #[inline(always)]
     fn class(flags: Flags) -> Class {
-        match Z::HAS_CLASSES {
-            true => flags.class(),
-            false => Class::Unmovable,
+        if Z::HAS_CLASSES {
+            flags.class()
+        } else {
+            Class::Unmovable
         }
     }
 
@@ -475,9 +476,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         if !self.has_cpu(cpu.id()) || !self.has_cpu(other) {
             return Err(AllocateError::NoSuchCpu);
         }
-        match self.front.drain_parked(cpu, &self.zone, other) {
-            true => Ok(()),
-            false => Err(AllocateError::Busy),
+        if self.front.drain_parked(cpu, &self.zone, other) {
+            Ok(())
+        } else {
+            Err(AllocateError::Busy)
         }
     }
 

@@ -86,9 +86,10 @@ impl Runs<'_> {
             let most_frames = most.frames();
             // What is left, as one run; or the largest block that is not larger than what is left.
             let whole = left <= most_frames;
-            let request = match whole {
-                true => Request::frames(left),
-                false => Request::order(most),
+            let request = if whole {
+                Request::frames(left)
+            } else {
+                Request::order(most)
             };
             // The call has waited for the other CPUs already. It does not wait again for each smaller block.
             let request = match failure {

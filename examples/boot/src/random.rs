@@ -162,10 +162,11 @@ impl<'a> Worker<'a> {
             let most = 1 << largest.min(6);
             (None, 1 + self.random.below(most) as u32)
         } else {
-            let order = match self.random.chance(10) {
-                true => self.random.below(u64::from(largest) + 1) as u8,
-                false => (self.random.next() | 1 << largest).trailing_zeros() as u8,
-            };
+            let order = if self.random.chance(10) {
+self.random.below(u64::from(largest) + 1) as u8
+} else {
+(self.random.next() | 1 << largest).trailing_zeros() as u8
+};
             let order = Order::new(order).expect("an order");
             (Some(order), order.frames())
         };

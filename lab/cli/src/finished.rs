@@ -163,9 +163,10 @@ pub(crate) fn difference(run: &Run, other: &Map<String, Value>) -> Option<String
     let of = |key: &str| other.get(key).and_then(Value::as_str).unwrap_or("nothing");
     let (key, value) = run.iter().find(|(key, value)| of(key) != value)?;
     let other = of(key);
-    Some(match value.len().max(other.len()) > SHOWN {
-        true => format!("its {key} differ"),
-        false => format!("its {key}: {other}; here: {value}"),
+    Some(if value.len().max(other.len()) > SHOWN {
+        format!("its {key} differ")
+    } else {
+        format!("its {key}: {other}; here: {value}")
     })
 }
 

@@ -120,9 +120,10 @@ fn explain(text: &str, error: SpecError) -> Error {
         SpecError::NotTaken { .. } => String::new(),
         _ => "write options as in lbs-31+batch=7+percpu=locked".to_string(),
     };
-    let help = match help.is_empty() {
-        true => help,
-        false => format!("\nhelp: {help}"),
+    let help = if help.is_empty() {
+        help
+    } else {
+        format!("\nhelp: {help}")
     };
     let part = match error.part(text) {
         part if part == text => String::new(),

@@ -188,12 +188,13 @@ pub fn check_distinct(option: &str, output: &Path, input: &Path) -> Result<(), E
     // Only a trace has companions: next to `perf.data`, `perf.parquet` is the result of an earlier import.
     let companions = files(input).into_iter().skip(1).filter(|_| is_trace);
     let mut read = std::iter::once(input.to_path_buf()).chain(companions);
-    match read.any(|read| same(output, &read)) {
-        true => Err(Error::usage(format!(
+    if read.any(|read| same(output, &read)) {
+        Err(Error::usage(format!(
             "{option} {}: the input file is never changed\nhelp: choose another file",
             shown(output)
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -56,17 +56,19 @@ impl WithManager for Perform<'_> {
             let slot = &mut slots[call.slot as usize];
             match (call.order, slot.take()) {
                 (Some(order), _) => {
-                    let start = match counts {
-                        true => measured_allocate(manager, order),
-                        false => black_box(manager.allocate(order)),
+                    let start = if counts {
+                        measured_allocate(manager, order)
+                    } else {
+                        black_box(manager.allocate(order))
                     };
                     *slot = start.map(|start| (start, order));
                     served[0] += u64::from(counts && slot.is_some());
                 }
                 (None, Some((start, order))) => {
-                    let freed = match counts {
-                        true => measured_free(manager, start, order),
-                        false => black_box(manager.free(start, order)),
+                    let freed = if counts {
+                        measured_free(manager, start, order)
+                    } else {
+                        black_box(manager.free(start, order))
                     };
                     assert!(freed, "a block could not be given back");
                     served[1] += u64::from(counts);

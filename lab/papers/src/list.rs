@@ -118,9 +118,10 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
 /// Checks that no claim needs a cell that a run leaves out.
 fn none_left_out(run: &Experiment, method: &dyn Measure) -> Result<(), String> {
     for claim in &run.claims {
-        let about = match claim.sources.is_empty() {
-            true => method.sources_of(run, &claim.metric),
-            false => claim.sources.clone(),
+        let about = if claim.sources.is_empty() {
+            method.sources_of(run, &claim.metric)
+        } else {
+            claim.sources.clone()
         };
         let base = claim.metric.ends_with("_over_bs").then_some(BASE);
         let systems = claim.systems.iter().chain(&claim.rivals);
@@ -200,9 +201,10 @@ pub fn run_of(experiment: Experiment, full: bool, earlier: &[Row]) -> Result<Exp
             && of_whole.contains(&row.source)
             && !sources.contains(&row.source)
     };
-    Ok(match full || earlier.iter().any(is_of_whole) {
-        true => whole,
-        false => experiment.in_short(&sources),
+    Ok(if full || earlier.iter().any(is_of_whole) {
+        whole
+    } else {
+        experiment.in_short(&sources)
     })
 }
 

@@ -124,13 +124,12 @@ impl Field {
     /// Returns the text of the field, up to the first zero byte. The text of a `__data_loc` field is elsewhere in the
     /// record: its lower 16 bits contain the offset, its upper bits the length.
     pub(crate) fn text(self, record: &[u8]) -> Option<String> {
-        let bytes = match self.is_elsewhere {
-            true => {
-                let place = self.value(record)?;
-                let (first, size) = ((place & 0xffff) as usize, (place >> 16 & 0xffff) as usize);
-                record.get(first..first + size)?
-            }
-            false => self.bytes(record)?,
+        let bytes = if self.is_elsewhere {
+            let place = self.value(record)?;
+            let (first, size) = ((place & 0xffff) as usize, (place >> 16 & 0xffff) as usize);
+            record.get(first..first + size)?
+        } else {
+            self.bytes(record)?
         };
         let text = bytes.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(text).into_owned())

@@ -163,9 +163,10 @@ pub fn assemble(bytes: &[u8]) {
         Some((first, rest)) => (first % 2 == 1, rest),
         None => return,
     };
-    let scope = match is_everything {
-        true => Scope::Everything,
-        false => Scope::Tree { root: 1 },
+    let scope = if is_everything {
+        Scope::Everything
+    } else {
+        Scope::Tree { root: 1 }
     };
     let mut assembly = Assembly::new(scope);
     assembly.register_known(&KnownProcess {

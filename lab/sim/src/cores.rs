@@ -319,9 +319,10 @@ impl RunQueues {
         } else {
             &mut core.queue
         };
-        match first {
-            true => queue.push_front(cpu),
-            false => queue.push_back(cpu),
+        if first {
+            queue.push_front(cpu)
+        } else {
+            queue.push_back(cpu)
         }
     }
 
@@ -331,9 +332,10 @@ impl RunQueues {
         (own.queued_since, own.earliest) = (clock, clock);
         let (core, is_idle) = (own.core, own.is_idle);
         let run_queue = &mut self.cores[core];
-        match is_idle {
-            true => run_queue.idle.push_back(cpu.0),
-            false => run_queue.queue.push_back(cpu.0),
+        if is_idle {
+            run_queue.idle.push_back(cpu.0)
+        } else {
+            run_queue.queue.push_back(cpu.0)
         }
         let Some(current) = run_queue.current else {
             return self.start_next(ready, reports, core, clock);
@@ -378,9 +380,10 @@ impl RunQueues {
         reports[usize::from(cpu)].queued_cycles += begin - own.queued_since;
         let from = own.earliest.max(begin + core::mem::take(&mut own.debt));
         (own.earliest, own.is_overdue) = (begin, false);
-        match own.spins {
-            true => self.spin(ready, core, begin),
-            false => self.continues(ready, CpuId(cpu), from),
+        if own.spins {
+            self.spin(ready, core, begin)
+        } else {
+            self.continues(ready, CpuId(cpu), from)
         }
     }
 }

@@ -150,9 +150,10 @@ impl Watched {
     pub(crate) fn record(&mut self, cpu: CpuId, kind: AccessKind, address: usize, at: u64) {
         let writes = kind != AccessKind::Load && address & UNCHANGED == 0;
         let address = address & !UNCHANGED;
-        let before = match writes {
-            true => self.writers.insert(address, Write { cpu, at }),
-            false => self.writers.get(&address).copied(),
+        let before = if writes {
+            self.writers.insert(address, Write { cpu, at })
+        } else {
+            self.writers.get(&address).copied()
         };
         self.touched[cpu.index()] = Some(Touched {
             address,

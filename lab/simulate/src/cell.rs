@@ -400,9 +400,10 @@ fn run(
 
     let moments = report.results.iter_mut();
     let moments = moments.map(|counted| std::mem::take(&mut counted.moments));
-    let moments = match plan.is_recorded {
-        true => moments.collect(),
-        false => Vec::new(),
+    let moments = if plan.is_recorded {
+        moments.collect()
+    } else {
+        Vec::new()
     };
     let served = report.results.iter();
     let background = served.fold((0, 0), |sum, own| (sum.0 + own.busy, sum.1 + own.units));

@@ -227,9 +227,10 @@ impl<'s> Crew<'s> {
                 counted = Counted::default();
                 cpu.probe().start(self.is_recorded);
             }
-            match self.unit(cpu, service, &mut counted) {
-                true => looks = Looks::default(),
-                false => cpu.work(looks.in_vain()),
+            if self.unit(cpu, service, &mut counted) {
+                looks = Looks::default()
+            } else {
+                cpu.work(looks.in_vain())
             }
         }
         self.system.park(cpu);

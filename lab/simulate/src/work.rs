@@ -95,14 +95,15 @@ impl Counted<'_> {
         }
         let each = short.each();
         let further = product / square;
-        Some(match further > 0.0 {
-            true => Instructions {
+        Some(if further > 0.0 {
+            Instructions {
                 shortest: short.accesses.round() as u32,
                 per_further: thousandths(further),
                 ..each
-            },
+            }
+        } else {
             // No path is longer, or none takes more instructions.
-            false => each,
+            each
         })
     }
 }

@@ -198,9 +198,10 @@ impl Thread<'_, '_> {
                 self.caller.meet();
             }
             self.caller.begin_section();
-            match is_passed {
-                true => self.free_of_others(&section.body),
-                false => self.body(&section.body),
+            if is_passed {
+                self.free_of_others(&section.body)
+            } else {
+                self.body(&section.body)
             }
         }
     }

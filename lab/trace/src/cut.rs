@@ -203,9 +203,10 @@ fn keep_acquisitions(
 
 /// Shifts the timestamps to the start of the cut; returns that start on the clock of the trace.
 fn shift(part: &mut Trace, cut: &Cut, begin_ns: u64) -> u64 {
-    let begin_ns = match cut.keeps_time {
-        true => 0,
-        false => cut.from_ns.unwrap_or(begin_ns),
+    let begin_ns = if cut.keeps_time {
+        0
+    } else {
+        cut.from_ns.unwrap_or(begin_ns)
     };
     for event in &mut part.events {
         event.time_ns = event.time_ns.saturating_sub(begin_ns);

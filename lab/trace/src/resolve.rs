@@ -176,9 +176,10 @@ pub fn resolve(trace: &Trace) -> Result<Resolved, TraceError> {
             task: event.pid,
             region,
             left,
-            operand: match kind.is_allocation() {
-                true => event.migratetype as u32,
-                false => applied.offset,
+            operand: if kind.is_allocation() {
+                event.migratetype as u32
+            } else {
+                applied.offset
             },
             cpu: event.cpu,
             order: event.order,

@@ -27,11 +27,10 @@ pub fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match is_escaped(c) {
-            true => {
-                let _ = write!(out, "{}", c.escape_default());
-            }
-            false => out.push(c),
+        if is_escaped(c) {
+            let _ = write!(out, "{}", c.escape_default());
+        } else {
+            out.push(c)
         }
     }
     Cow::Owned(out)

@@ -266,9 +266,10 @@ fn live_samples(steps: &[Step], first: u64, last: u64) -> Vec<LiveSample> {
         let passed = u128::from(last - first) * u128::from(sample) / u128::from(STRETCHES);
         let time_ns = first + passed as u64;
         while let Some(step) = steps.next_if(|step| step.time_ns <= time_ns) {
-            match step.kind.is_allocation() {
-                true => frames += step.frames(),
-                false => frames -= step.frames(),
+            if step.kind.is_allocation() {
+                frames += step.frames()
+            } else {
+                frames -= step.frames()
             }
         }
         samples.push(LiveSample { time_ns, frames });

@@ -91,28 +91,25 @@ pub fn prepare(trace: &Trace, path: &Path) -> Result<Prepared, TraceError> {
         written: Vec::new(),
         outdated: Vec::new(),
     };
-    match trace.faults.is_empty() {
-        true => prepared.outdated.push(faults),
-        false => {
-            let write_faults =
-                |group: &mut Group<'_>, rows: &[Fault]| write_faults(group, rows, &trace.regions);
-            let written = written(&faults, FAULTS, pairs, &trace.faults, write_faults)?;
-            prepared.written.push(written);
-        }
+    if trace.faults.is_empty() {
+        prepared.outdated.push(faults)
+    } else {
+        let write_faults =
+            |group: &mut Group<'_>, rows: &[Fault]| write_faults(group, rows, &trace.regions);
+        let written = written(&faults, FAULTS, pairs, &trace.faults, write_faults)?;
+        prepared.written.push(written);
     }
-    match trace.regions.is_empty() {
-        true => prepared.outdated.push(regions),
-        false => {
-            let written = written(&regions, REGIONS, pairs, &trace.regions, write_regions)?;
-            prepared.written.push(written);
-        }
+    if trace.regions.is_empty() {
+        prepared.outdated.push(regions)
+    } else {
+        let written = written(&regions, REGIONS, pairs, &trace.regions, write_regions)?;
+        prepared.written.push(written);
     }
-    match trace.acquisitions.is_empty() {
-        true => prepared.outdated.push(locks),
-        false => {
-            let written = written(&locks, LOCKS, pairs, &trace.acquisitions, write_locks)?;
-            prepared.written.push(written);
-        }
+    if trace.acquisitions.is_empty() {
+        prepared.outdated.push(locks)
+    } else {
+        let written = written(&locks, LOCKS, pairs, &trace.acquisitions, write_locks)?;
+        prepared.written.push(written);
     }
     let pairs: Vec<_> = trace.metadata.iter().cloned().chain([own]).collect();
     let written = written(&main, EVENTS, &pairs, &trace.events, write_events)?;

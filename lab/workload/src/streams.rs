@@ -285,9 +285,10 @@ fn logarithm(number: f64) -> f64 {
     let exponent = (bits >> 52) as i32 - BIAS;
     // Between 1 and 2, and then between 3/4 and 3/2.
     let mantissa = f64::from_bits(bits & FRACTION | (BIAS as u64) << 52);
-    let (mantissa, exponent) = match mantissa > 1.5 {
-        true => (mantissa / 2.0, exponent + 1),
-        false => (mantissa, exponent),
+    let (mantissa, exponent) = if mantissa > 1.5 {
+        (mantissa / 2.0, exponent + 1)
+    } else {
+        (mantissa, exponent)
     };
     // ln m = 2 artanh((m - 1) / (m + 1)), whose argument is at most a fifth.
     let ratio = (mantissa - 1.0) / (mantissa + 1.0);

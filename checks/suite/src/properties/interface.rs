@@ -130,15 +130,16 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
             assert_eq!(system.frame_state(Pfn(end)), None);
             assert_eq!(system.frame_state(Pfn(20)), Some(FrameState::Hole));
             let inside = Pfn(block.0 + 3);
-            let state = match knows_orders {
-                true => FrameState::Allocated {
+            let state = if knows_orders {
+                FrameState::Allocated {
                     head: block,
                     order: allocated,
-                },
-                false => FrameState::Allocated {
+                }
+            } else {
+                FrameState::Allocated {
                     head: inside,
                     order: order(0),
-                },
+                }
             };
             assert_eq!(system.frame_state(inside), Some(state));
             system.free(cpu, Release::frame(single)).unwrap();

@@ -204,9 +204,10 @@ impl Holder {
     ) {
         let frames = [1, 1, 2, 3, 4, 8][self.random.below(6) as usize];
         let request = Request::frames(frames).with_flags(Flags::NO_WAIT);
-        let answer = match *place == Place::ANYWHERE {
-            true => system.allocate(cpu, request),
-            false => system.allocate_in(cpu, request, place),
+        let answer = if *place == Place::ANYWHERE {
+            system.allocate(cpu, request)
+        } else {
+            system.allocate_in(cpu, request, place)
         };
         match answer {
             Ok(start) => {
@@ -273,9 +274,10 @@ pub fn hasty_requests_are_exhausted_only_without_free_frames<P: Platform, H: Hos
                     let place = &places[holder.random.below(4) as usize];
                     // Memory fills up and empties, by turns.
                     let fill = if (step / 30 + round) % 2 == 0 { 75 } else { 35 };
-                    match holder.random.chance(fill) {
-                        true => holder.ask(system, cpu, place),
-                        false => holder.free(system, cpu),
+                    if holder.random.chance(fill) {
+                        holder.ask(system, cpu, place)
+                    } else {
+                        holder.free(system, cpu)
                     }
                 }
             });

@@ -367,9 +367,10 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         // that is never coalesced may be outside.
         let is_owed = |order| debt::balance(structure, order) < 0;
         let may_owe = self.rule == Rule::Debt || self.rule == Rule::NEVER;
-        match Order::up_to(structure.max_order()).any(is_owed) && !may_owe {
-            true => Err("a class has left the lazy space"),
-            false => Ok(()),
+        if Order::up_to(structure.max_order()).any(is_owed) && !may_owe {
+            Err("a class has left the lazy space")
+        } else {
+            Ok(())
         }
     }
 

@@ -99,9 +99,10 @@ impl ByMobility {
             |found: Order| found.get() >= whole.get() / 2 || wanted != BlockType::Movable;
         let orders = || Order::up_to(whole).skip(order.index());
         let (head, found) = orders().rev().find_map(other)?;
-        let (head, found) = match may_steal(found) || found == order {
-            true => (head, found),
-            false => orders().find_map(other)?,
+        let (head, found) = if may_steal(found) || found == order {
+            (head, found)
+        } else {
+            orders().find_map(other)?
         };
         let is_mostly_free = || lists.free_in_page_block(head) >= whole.frames() / 2;
         if found == whole || may_steal(found) && is_mostly_free() {
@@ -113,9 +114,12 @@ impl ByMobility {
 
     fn find_unmixed<P: Platform>(lists: &MobilityLists<'_, P>, order: Order) -> Option<FreeBlock> {
         let (wanted, whole) = (lists.wanted(), lists.max_order());
-        let part = |kind| match order < whole {
-            true => Self::smallest(lists, kind, order, whole.down()),
-            false => None,
+        let part = |kind| {
+            if order < whole {
+                Self::smallest(lists, kind, order, whole.down())
+            } else {
+                None
+            }
         };
         let stays = wanted != BlockType::Movable;
         if let Some(own) = part(wanted) {

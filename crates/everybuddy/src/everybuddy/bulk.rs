@@ -111,9 +111,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             if freed == 0 {
                 let index = all - releases.len();
                 // The list would not check it.
-                let freed = match CHECK {
-                    true => self.free(cpu, *release),
-                    false => self.free_further(cpu, release.start, release.size),
+                let freed = if CHECK {
+                    self.free(cpu, *release)
+                } else {
+                    self.free_further(cpu, release.start, release.size)
                 };
                 freed.map_err(|error| BulkFreeError { index, error })?;
             }

@@ -158,9 +158,10 @@ impl<P: Platform> Fitting<P> {
     /// Notes whether a search among trees of others found a block of the requested size. If most searches do not find
     /// one, they become rare.
     fn note(&self, is_exact: bool) {
-        let in_vain = match is_exact {
-            true => 0,
-            false => (self.in_vain.get() + 1).min(PATIENCE + MAX_PAUSE),
+        let in_vain = if is_exact {
+            0
+        } else {
+            (self.in_vain.get() + 1).min(PATIENCE + MAX_PAUSE)
         };
         self.in_vain.set(in_vain);
         self.pause.set(((1_u32 << in_vain) >> PATIENCE) as u16);
@@ -255,9 +256,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if local.fitting.look(&self.shared.trees) {
             local.choose_by_fit();
         }
-        match local.fitting.is_on() {
-            true => self.take_smallest(cpu, local, wanted),
-            false => None,
+        if local.fitting.is_on() {
+            self.take_smallest(cpu, local, wanted)
+        } else {
+            None
         }
     }
 
@@ -280,9 +282,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             }
             trees.collect(tree, header);
         }
-        let start = match trees.suits(header, wanted.kind) {
-            true => trees.take_smallest(tree, header, wanted.order),
-            false => None,
+        let start = if trees.suits(header, wanted.kind) {
+            trees.take_smallest(tree, header, wanted.order)
+        } else {
+            None
         };
         match start {
             Some(start) if is_own => local.moved(tree, header, wanted, start),
@@ -301,7 +304,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let mut reads = MAX_READS;
         let Fitting { next, last, .. } = &local.fitting;
         // The trees before it were searched in vain.
-        let own = local.slots.from_low_bits(last.get()).take(MANY);
+        let own = local.slots.with_low_bits(last.get()).take(MANY);
         let own = self.smallest_of(own, (true, &mut reads), wanted);
         if let Some(best) = &own {
             last.set(best.tree as u16);
@@ -311,10 +314,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return own;
         }
         let count = self.shared.trees.count();
-        let from = match count <= LOOKS {
+        let from = if count <= LOOKS {
             // Lower trees first: blocks of higher ones stay.
-            true => 0,
-            false => next.get(),
+            0
+        } else {
+            next.get()
         };
         let others = (from..count).chain(0..from).take(LOOKS as usize);
         let other = self.smallest_of(others, (false, &mut reads), wanted);

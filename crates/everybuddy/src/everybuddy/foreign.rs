@@ -237,9 +237,10 @@ impl<P: Platform> Shared<'_, P> {
         wanted: Wanted,
         any: bool,
     ) -> Found {
-        let fills = match wanted.is_large() {
-            true => Fill::LARGE,
-            false => Fill::SMALL,
+        let fills = if wanted.is_large() {
+            Fill::LARGE
+        } else {
+            Fill::SMALL
         };
         let mut elsewhere = false;
         for window in self.windows.from(home) {
@@ -499,9 +500,10 @@ impl<P: Platform> Shared<'_, P> {
         for (tree, from, length) in self.trees.by_tree(start, frames) {
             let mut words = 0;
             for part in self.trees.parts(from, length) {
-                match part.word.post(part.frames) {
-                    true => words |= part.mask,
-                    false => is_posted = false,
+                if part.word.post(part.frames) {
+                    words |= part.mask
+                } else {
+                    is_posted = false
                 }
             }
             if let Some(header) = self.trees.header(tree)

@@ -157,9 +157,10 @@ impl<P: Platform> Local<'_, P> {
 
     /// Counts a free into a tree that this CPU does not own. Returns `true` after several in a row.
     pub(crate) fn frees_repeatedly(&self, tree: u32) -> bool {
-        let times = match self.freed.get() == tree {
-            true => self.times.get() + 1,
-            false => 1,
+        let times = if self.freed.get() == tree {
+            self.times.get() + 1
+        } else {
+            1
         };
         let is_enough = times >= FREES;
         self.freed.set(tree);
@@ -227,9 +228,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             && start.is_aligned(order)
             && let Some(local) = self.local(cpu.id())
         {
-            let is_freed = match LARGE {
-                true => local.free_words(&self.shared, start.0, order.frames() / WORD),
-                false => local.free_block(&self.shared, start.0, order),
+            let is_freed = if LARGE {
+                local.free_words(&self.shared, start.0, order.frames() / WORD)
+            } else {
+                local.free_block(&self.shared, start.0, order)
             };
             if is_freed {
                 return Ok(());

@@ -56,9 +56,10 @@ impl<'m, P: Platform> Local<'m, P> {
     /// frames that the CPU keeps.
     pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
         while self.place(kind).length.get() > 0 && !self.is_closed() {
-            let frame = match self.border {
-                true => self.hit_listed(kind),
-                false => self.hit(shared, kind),
+            let frame = if self.border {
+                self.hit_listed(kind)
+            } else {
+                self.hit(shared, kind)
             };
             if frame.is_some() {
                 return frame;
@@ -141,9 +142,10 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         };
         // Relaxed: only this CPU makes itself an owner.
-        let is_freed = match part.header.owner.load(Ordering::Relaxed) == self.id {
-            true => part.header.give(part.mask, part.word, part.frames),
-            false => part.is_allocated() && part.word.post(part.frames),
+        let is_freed = if part.header.owner.load(Ordering::Relaxed) == self.id {
+            part.header.give(part.mask, part.word, part.frames)
+        } else {
+            part.is_allocated() && part.word.post(part.frames)
         };
         if is_freed {
             self.announce(shared, &part);

@@ -339,9 +339,10 @@ impl<'m, P: Platform> Local<'m, P> {
     ) -> Option<u32> {
         let tree = self.place(kind).blocks.get();
         let header = shared.trees.header(tree)?;
-        match self.owns(&header.owner) && header.kind() == kind {
-            true => shared.trees.take_block(tree, header, order),
-            false => None,
+        if self.owns(&header.owner) && header.kind() == kind {
+            shared.trees.take_block(tree, header, order)
+        } else {
+            None
         }
     }
 
@@ -354,9 +355,10 @@ impl<'m, P: Platform> Local<'m, P> {
         } = wanted;
         let tree = self.place(kind).tree_for(order).get();
         let header = shared.trees.header(tree)?;
-        match self.owns(&header.owner) && header.kind() == kind {
-            true => shared.trees.take(tree, header, frames, order),
-            false => None,
+        if self.owns(&header.owner) && header.kind() == kind {
+            shared.trees.take(tree, header, frames, order)
+        } else {
+            None
         }
     }
 
@@ -370,9 +372,10 @@ impl<'m, P: Platform> Local<'m, P> {
     ) -> Option<u32> {
         let tree = self.place(kind).large.get();
         let header = shared.trees.header(tree)?;
-        match self.owns(&header.owner) && header.kind() == kind {
-            true => shared.trees.take_words(tree, header, order),
-            false => None,
+        if self.owns(&header.owner) && header.kind() == kind {
+            shared.trees.take_words(tree, header, order)
+        } else {
+            None
         }
     }
 
@@ -463,9 +466,10 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Returns the tree at which a search of the CPU's window begins.
     pub(crate) fn search_start(&self, wanted: Wanted) -> u32 {
-        match self.lacks(wanted) {
-            true => self.place(wanted.kind).searched.get(),
-            false => 0,
+        if self.lacks(wanted) {
+            self.place(wanted.kind).searched.get()
+        } else {
+            0
         }
     }
 
@@ -479,9 +483,12 @@ impl<'m, P: Platform> Local<'m, P> {
         let trees = &shared.trees;
         let is_of_other_size = move |tree| {
             let mut places = self.places.iter();
-            places.any(|place| match wanted.is_large() {
-                true => place.current.get() == tree || place.blocks.get() == tree,
-                false => place.large.get() == tree,
+            places.any(|place| {
+                if wanted.is_large() {
+                    place.current.get() == tree || place.blocks.get() == tree
+                } else {
+                    place.large.get() == tree
+                }
             })
         };
         let is_in_scope = move |tree, header| match scope {

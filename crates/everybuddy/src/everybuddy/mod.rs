@@ -261,13 +261,14 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
                 None => return Err(self.too_large()),
             },
         };
-        match order <= self.max_order {
-            true => Ok(Wanted {
+        if order <= self.max_order {
+            Ok(Wanted {
                 frames,
                 order,
                 kind: Kind::of(flags.class()),
-            }),
-            false => Err(self.too_large()),
+            })
+        } else {
+            Err(self.too_large())
         }
     }
 
@@ -284,9 +285,10 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         if frames == 0 {
             return Err(FreeError::ZeroFrames);
         }
-        match frames <= span - start.0 {
-            true => Ok((start.0, frames)),
-            false => Err(FreeError::Foreign),
+        if frames <= span - start.0 {
+            Ok((start.0, frames))
+        } else {
+            Err(FreeError::Foreign)
         }
     }
 
@@ -323,9 +325,10 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     /// The hit of a free of a frame.
     #[inline(always)]
     fn free_frame(&self, local: &Local<'m, P>, frame: u32) -> bool {
-        match CHECK {
-            true => local.free(&self.shared, frame),
-            false => local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame),
+        if CHECK {
+            local.free(&self.shared, frame)
+        } else {
+            local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame)
         }
     }
 
@@ -368,9 +371,10 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             && let Some(local) = self.local(cpu.id())
         {
             let kind = Kind::of(flags.class());
-            let start = match LARGE {
-                true => local.hit_words(&self.shared, order, kind),
-                false => local.hit_block(&self.shared, order, kind),
+            let start = if LARGE {
+                local.hit_words(&self.shared, order, kind)
+            } else {
+                local.hit_block(&self.shared, order, kind)
             };
             if let Some(start) = start {
                 return Ok(Pfn(start));
@@ -395,9 +399,10 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             return self.allocate_frame(cpu, local, flags);
         }
         let is_run = wanted.frames != wanted.order.frames();
-        let start = match is_run && wanted.order <= self.largest_hit {
-            true => local.hit_run(&self.shared, wanted),
-            false => None,
+        let start = if is_run && wanted.order <= self.largest_hit {
+            local.hit_run(&self.shared, wanted)
+        } else {
+            None
         };
         match start {
             Some(start) => Ok(Pfn(start)),
@@ -413,9 +418,10 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
             && let Some(local) = self.local(cpu.id())
         {
             let kind = Kind::of(request.flags.class());
-            let frame = match CHECK {
-                true => local.hit(&self.shared, kind),
-                false => local.hit_listed(kind),
+            let frame = if CHECK {
+                local.hit(&self.shared, kind)
+            } else {
+                local.hit_listed(kind)
             };
             return match frame {
                 Some(frame) => Ok(Pfn(frame)),
@@ -508,17 +514,19 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
             self.drain(cpu);
             return Ok(());
         }
-        match self.is_parked(other) {
-            true => Ok(()),
-            false => Err(AllocateError::Busy),
+        if self.is_parked(other) {
+            Ok(())
+        } else {
+            Err(AllocateError::Busy)
         }
     }
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
         let local = self.local(cpu.id()).ok_or(AllocateError::NoSuchCpu)?;
-        match self.with_all_drained(local, |all_drained| all_drained) {
-            true => Ok(()),
-            false => Err(AllocateError::Busy),
+        if self.with_all_drained(local, |all_drained| all_drained) {
+            Ok(())
+        } else {
+            Err(AllocateError::Busy)
         }
     }
 

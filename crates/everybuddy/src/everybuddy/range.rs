@@ -63,9 +63,12 @@ impl<P: Platform> Part<'_, P> {
     fn update(&self) {
         let Part { header, word, .. } = self;
         let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
-        let with = |masks: u64, is_set: bool| match is_set {
-            true => masks | self.mask,
-            false => masks & !self.mask,
+        let with = |masks: u64, is_set: bool| {
+            if is_set {
+                masks | self.mask
+            } else {
+                masks & !self.mask
+            }
         };
         header.any.set(with(header.any.get(), own & !foreign != 0));
         header.fresh.set(with(header.fresh.get(), true));
@@ -119,9 +122,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return Err(RegionError::Busy);
         }
         self.with_all_drained(local, |all_drained| {
-            match (all_drained || ask == Ask::IfOwned) && claim(P::MAX_POLLS) {
-                true => finish(),
-                false => Err(RegionError::Busy),
+            if (all_drained || ask == Ask::IfOwned) && claim(P::MAX_POLLS) {
+                finish()
+            } else {
+                Err(RegionError::Busy)
             }
         })
     }

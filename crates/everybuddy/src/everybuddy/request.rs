@@ -229,12 +229,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         start: u32,
     ) -> u32 {
         if let Some(header) = self.shared.trees.header(tree) {
-            let is_kept = match wanted.is_large() {
-                true => local.adopt_large(&self.shared, tree, header, wanted),
-                false => {
-                    local.adopt(&self.shared, tree, header, wanted.kind);
-                    true
-                }
+            let is_kept = if wanted.is_large() {
+                local.adopt_large(&self.shared, tree, header, wanted)
+            } else {
+                local.adopt(&self.shared, tree, header, wanted.kind);
+                true
             };
             if is_kept {
                 local.moved(tree, header, wanted, start);
@@ -264,9 +263,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             trees.collect(tree, header);
             self.shared.take(tree, header, wanted)
         };
-        let found = match self.exceeds_tree(wanted.order) {
-            true => self.shared.take_own_trees(wanted),
-            false => (0..=last).find_map(take),
+        let found = if self.exceeds_tree(wanted.order) {
+            self.shared.take_own_trees(wanted)
+        } else {
+            (0..=last).find_map(take)
         };
         if found.is_none() && !has_nested_free {
             self.requests.refused.remember(moment, wanted.order);
@@ -290,15 +290,16 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let exceeds_tree = self.exceeds_tree(wanted.order);
         let is_kept = self.may_be_kept(None);
         let search = |any| self.shared.search(NESTED, (home, 0), wanted, any);
-        let found = match exceeds_tree {
-            true => self.shared.take_trees(NESTED, wanted, 0),
-            false => match search(false) {
+        let found = if exceeds_tree {
+            self.shared.take_trees(NESTED, wanted, 0)
+        } else {
+            match search(false) {
                 Found::Nothing(busy) => match search(true) {
                     Found::Nothing(still) => Found::Nothing(busy || still),
                     found => found,
                 },
                 found => found,
-            },
+            }
         };
         match found {
             Found::Nothing(elsewhere) if elsewhere || is_kept => Err(AllocateError::Busy),
@@ -370,9 +371,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         for (tree, from, length) in self.shared.trees.by_tree(start, frames) {
             is_freed &= self.free_in_tree(local, open, tree, from, length);
         }
-        match is_freed {
-            true => Ok(()),
-            false => Err(self.diagnose(start, frames)),
+        if is_freed {
+            Ok(())
+        } else {
+            Err(self.diagnose(start, frames))
         }
     }
 
@@ -416,9 +418,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Checks that all frames of a run are allocated, and says what the first other one is.
     fn check_allocated(&self, start: u32, frames: u32) -> Result<(), FreeError> {
         let mut parts = self.shared.trees.parts(start, frames);
-        match parts.all(|part| part.is_allocated()) {
-            true => Ok(()),
-            false => Err(self.diagnose(start, frames)),
+        if parts.all(|part| part.is_allocated()) {
+            Ok(())
+        } else {
+            Err(self.diagnose(start, frames))
         }
     }
 }

@@ -63,10 +63,7 @@ impl<'m, P: Platform> Slots<'m, P> {
     /// Returns the trees in the order in which a search looks at them: lowest first, or from `first` on if they are
     /// many and the search can begin there.
     pub(super) fn search_order(&self, first: u32) -> impl Iterator<Item = u32> {
-        self.from(match self.used().len() > MANY {
-            true => first,
-            false => 0,
-        })
+        self.from(if self.used().len() > MANY { first } else { 0 })
     }
 
     /// Returns the trees from `first` on, lowest first, and then those below it.
@@ -79,7 +76,7 @@ impl<'m, P: Platform> Slots<'m, P> {
     /// Returns the trees from the one on whose number ends with these bits, lowest first, and then the others. With
     /// trees of several numbers that end with them, as in more than 1 TiB, it begins in the 2^16 trees of the lowest
     /// one.
-    pub(super) fn from_low_bits(&self, bits: u16) -> impl Iterator<Item = u32> {
+    pub(super) fn with_low_bits(&self, bits: u16) -> impl Iterator<Item = u32> {
         let lowest = self.used().first().map_or(0, P::Cell::get);
         self.from(lowest & !u32::from(u16::MAX) | u32::from(bits))
     }

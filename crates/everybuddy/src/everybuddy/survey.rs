@@ -171,12 +171,13 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return Ok(());
         };
         let blocks = self.survey(self.max_order).free_blocks;
-        match blocks.iter().skip(order.index()).all(|count| *count == 0) {
-            true => Ok(()),
-            false => Err(Violation {
+        if blocks.iter().skip(order.index()).all(|count| *count == 0) {
+            Ok(())
+        } else {
+            Err(Violation {
                 pfn: Pfn(0),
                 what: "a block is free that is remembered as refused",
-            }),
+            })
         }
     }
 
@@ -219,9 +220,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if header.marked.get() == 0 {
             return Err("a tree does not say that it is marked as spent");
         }
-        match has_some && !is_owned {
-            true => Err("a tree with free frames is marked as spent"),
-            false => Ok(()),
+        if has_some && !is_owned {
+            Err("a tree with free frames is marked as spent")
+        } else {
+            Ok(())
         }
     }
 
@@ -266,9 +268,10 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {
             return Err("a returned frame is neither in the inbox nor kept");
         }
-        match reserved && !absent {
-            true => Err("a frame is reserved that is not absent"),
-            false => Ok(()),
+        if reserved && !absent {
+            Err("a frame is reserved that is not absent")
+        } else {
+            Ok(())
         }
     }
 

@@ -339,9 +339,12 @@ fn agree_with_a_naive_model<const CHECK: bool>() {
         with_checks::<CHECK>(memory, cpus, tree, |system| {
             let set = NativeCpus::new(cpus);
             let frames = system.span().frames();
-            let is = |frame: u32| match frame < memory.1 || frame >= memory.0 - memory.1 {
-                true => Is::Hole,
-                false => Is::Free,
+            let is = |frame: u32| {
+                if frame < memory.1 || frame >= memory.0 - memory.1 {
+                    Is::Hole
+                } else {
+                    Is::Free
+                }
             };
             let mut run = Checked {
                 system,

@@ -155,9 +155,10 @@ impl<P: Platform> Header<P> {
     /// Returns what the tree is for. A hint, unless the CPU owns the tree.
     #[inline(always)]
     pub(crate) fn kind_hint(&self) -> Kind {
-        match self.is_for(Kind::Movable) {
-            true => Kind::Movable,
-            false => Kind::Staying,
+        if self.is_for(Kind::Movable) {
+            Kind::Movable
+        } else {
+            Kind::Staying
         }
     }
 
@@ -205,9 +206,10 @@ impl<P: Platform> Header<P> {
     #[inline]
     pub(crate) fn candidates(&self, frames: u32) -> u64 {
         let (any, failed) = (self.any.peek(), u32::from(self.failed.peek()));
-        match failed == 0 || frames >> failed == 0 {
-            true => any,
-            false => any & self.fresh.peek(),
+        if failed == 0 || frames >> failed == 0 {
+            any
+        } else {
+            any & self.fresh.peek()
         }
     }
 
@@ -216,9 +218,10 @@ impl<P: Platform> Header<P> {
     pub(crate) fn serving(&self, order: Order) -> u64 {
         let any = self.any.get();
         // One comparison: 0 becomes the largest number, which no order reaches.
-        match u32::from(self.failed.get()).wrapping_sub(1) < order.index() as u32 {
-            true => any & self.fresh.get(),
-            false => any,
+        if u32::from(self.failed.get()).wrapping_sub(1) < order.index() as u32 {
+            any & self.fresh.get()
+        } else {
+            any
         }
     }
 

@@ -76,17 +76,19 @@ impl Entry {
 
     /// Returns the entry after the huge frame was freed, if it is one.
     const fn as_free(self) -> Option<Entry> {
-        match self.is_huge() {
-            true => Some(Entry((self.0 & !HUGE ^ TURNED) | CHILD)),
-            false => None,
+        if self.is_huge() {
+            Some(Entry((self.0 & !HUGE ^ TURNED) | CHILD))
+        } else {
+            None
         }
     }
 
     /// Returns the entry with `frames` frames fewer, if there are so many.
     const fn lowered(self, frames: u32) -> Option<Entry> {
-        match self.free() >= frames {
-            true => Some(Entry(self.0 - frames)),
-            false => None,
+        if self.free() >= frames {
+            Some(Entry(self.0 - frames))
+        } else {
+            None
         }
     }
 }

@@ -48,9 +48,10 @@ impl<P: Platform> Lower<'_, P> {
     pub(crate) fn may_have(&self, child: u32, frames: u32, order: Order) -> bool {
         let needs_both = order.index() > 9;
         let free = |child| self.entries.load(child).free();
-        match needs_both {
-            true => child.is_multiple_of(2) && free(child) == CHILD && free(child + 1) == CHILD,
-            false => free(child) >= frames,
+        if needs_both {
+            child.is_multiple_of(2) && free(child) == CHILD && free(child + 1) == CHILD
+        } else {
+            free(child) >= frames
         }
     }
 
@@ -111,9 +112,10 @@ impl<P: Platform> Lower<'_, P> {
     #[inline]
     pub(crate) fn free(&self, start: u32, frames: u32) -> Result<(), FreeError> {
         let offset = start % CHILD;
-        match frames <= CHILD - offset {
-            true => self.free_part((start / CHILD, offset, frames)),
-            false => self.free_parts(start, frames),
+        if frames <= CHILD - offset {
+            self.free_part((start / CHILD, offset, frames))
+        } else {
+            self.free_parts(start, frames)
         }
     }
 
@@ -137,9 +139,10 @@ impl<P: Platform> Lower<'_, P> {
             self.withdrawn.none_in(child * CHILD + offset, frames)?;
         }
         let fields = &self.fields;
-        match entry.is_huge() || fields.are_allocated(child, entry.polarity(), offset, frames) {
-            true => Ok(()),
-            false => Err(FreeError::NotAllocated),
+        if entry.is_huge() || fields.are_allocated(child, entry.polarity(), offset, frames) {
+            Ok(())
+        } else {
+            Err(FreeError::NotAllocated)
         }
     }
 
@@ -158,15 +161,14 @@ impl<P: Platform> Lower<'_, P> {
             self.withdrawn.none_in(child * CHILD + offset, frames)?;
         }
         let stay_free = |frames| self.entries.raise(child, frames);
-        match self
+        if self
             .fields
             .free(child, entry.polarity(), (offset, frames), stay_free)
         {
-            true => {
-                self.entries.raise(child, frames);
-                Ok(())
-            }
-            false => Err(FreeError::NotAllocated),
+            self.entries.raise(child, frames);
+            Ok(())
+        } else {
+            Err(FreeError::NotAllocated)
         }
     }
 

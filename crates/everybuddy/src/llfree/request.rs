@@ -73,9 +73,10 @@ impl<P: Platform> LlFree<'_, P> {
     fn find_in_tree(&self, tree: u32, last: u32, frames: u32, order: Order) -> Option<u32> {
         let children = 1 << (self.upper.shift - CHILD.trailing_zeros());
         let first = tree * children;
-        let from = match self.upper.tree_of(last) == tree {
-            true => last / CHILD + 1,
-            false => first,
+        let from = if self.upper.tree_of(last) == tree {
+            last / CHILD + 1
+        } else {
+            first
         };
         (0..children)
             .map(|step| first + ((from + step) & (children - 1)))

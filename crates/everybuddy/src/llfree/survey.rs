@@ -92,12 +92,13 @@ impl<P: Platform> LlFree<'_, P> {
             }
             trees += u64::from(free);
         }
-        match trees == census.free {
-            true => Ok(census),
-            false => Err(Violation {
+        if trees == census.free {
+            Ok(census)
+        } else {
+            Err(Violation {
                 pfn: Pfn(0),
                 what: "children belong to no tree",
-            }),
+            })
         }
     }
 

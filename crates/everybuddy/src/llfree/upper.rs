@@ -165,9 +165,10 @@ impl<P: Platform> Local<P> {
     #[inline]
     pub(crate) fn frees_repeatedly(&self, tree: u32) -> bool {
         let seen = self.freed.load(Ordering::Relaxed);
-        let times = match seen >> 32 == u64::from(tree) {
-            true => (seen & 0xffff_ffff) + 1,
-            false => 1,
+        let times = if seen >> 32 == u64::from(tree) {
+            (seen & 0xffff_ffff) + 1
+        } else {
+            1
         };
         let is_enough = times >= FREES;
         let times = if is_enough { 0 } else { times };

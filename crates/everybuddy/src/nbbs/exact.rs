@@ -79,9 +79,10 @@ impl<P: Platform> Nbbs<'_, P> {
             None => FreeError::NotAllocated,
             Some((at, part)) => {
                 let order = at.level.order(part);
-                match start.is_aligned(order) {
-                    true => FreeError::WrongOrder { allocated: order },
-                    false => FreeError::InsideBlock { order },
+                if start.is_aligned(order) {
+                    FreeError::WrongOrder { allocated: order }
+                } else {
+                    FreeError::InsideBlock { order }
                 }
             }
         }

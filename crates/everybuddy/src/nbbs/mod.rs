@@ -66,9 +66,10 @@ pub(crate) struct Geometry {
 impl Geometry {
     /// Returns the number of words of a level.
     fn words(&self, level: u32) -> usize {
-        match Level(level) <= Level::of(self.max_order) {
-            true => self.span.frames().div_ceil(1 << Level(level).shift()) as usize,
-            false => 0,
+        if Level(level) <= Level::of(self.max_order) {
+            self.span.frames().div_ceil(1 << Level(level).shift()) as usize
+        } else {
+            0
         }
     }
 

@@ -225,10 +225,7 @@ impl<P: Platform> Search<'_, P> {
                 };
             }
         }
-        match raced {
-            true => Err(Refused::Raced),
-            false => Ok(None),
-        }
+        if raced { Err(Refused::Raced) } else { Ok(None) }
     }
 
     /// Takes what is wanted in a word, if it is there.

@@ -157,9 +157,10 @@ impl<P: Platform> Nbbs<'_, P> {
         if withdrawn.peek().is_some() && (at.level.is_empty(word) || word & WITHDRAWN == 0) {
             return Err("a word does not know that frames are withdrawn");
         }
-        match withdrawn.any(|unit| at.level.is_covered(word, unit)) {
-            true => Err("a withdrawn frame lies in an allocated block"),
-            false => Ok(()),
+        if withdrawn.any(|unit| at.level.is_covered(word, unit)) {
+            Err("a withdrawn frame lies in an allocated block")
+        } else {
+            Ok(())
         }
     }
 }

@@ -217,9 +217,10 @@ impl<P: Platform> Tree<'_, P> {
             return Err(now);
         }
         let (parent, unit) = at.up();
-        let above = match at.level < self.top {
-            true => self.load(parent),
-            false => 0,
+        let above = if at.level < self.top {
+            self.load(parent)
+        } else {
+            0
         };
         let new = at.level.emptied(left, above);
         // Acquire: pairs with the releases in `give`: the release in `clear` passes on what the holders of other blocks

@@ -221,9 +221,10 @@ impl Level {
     #[inline(always)]
     pub(crate) fn run(self, unit: u32, units: u32) -> u64 {
         let size = units.trailing_zeros();
-        match units.is_power_of_two() && unit.is_multiple_of(units) {
-            true => self.block(Part { unit, size }),
-            false => self.blocks(unit, units),
+        if units.is_power_of_two() && unit.is_multiple_of(units) {
+            self.block(Part { unit, size })
+        } else {
+            self.blocks(unit, units)
         }
     }
 
@@ -237,9 +238,10 @@ impl Level {
     /// Returns a word with more bits. The version of an empty lowest word makes room for them.
     #[inline(always)]
     pub(crate) const fn with(self, word: u64, bits: u64) -> u64 {
-        match self.0 == 0 && self.is_empty(word) {
-            true => bits,
-            false => word | bits,
+        if self.0 == 0 && self.is_empty(word) {
+            bits
+        } else {
+            word | bits
         }
     }
 
@@ -285,9 +287,10 @@ impl Level {
             0 => self.path(part.unit),
             _ => 0,
         };
-        match word & (bits | larger) == bits {
-            true => Some(word & !bits),
-            false => None,
+        if word & (bits | larger) == bits {
+            Some(word & !bits)
+        } else {
+            None
         }
     }
 }

@@ -310,19 +310,18 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
             if waits && (!may_wait || last != Err(AllocateError::Busy)) {
                 break;
             }
-            let asked = match waits {
-                true => request,
-                false => request.with_flags(Flags::NO_WAIT),
+            let asked = if waits {
+                request
+            } else {
+                request.with_flags(Flags::NO_WAIT)
             };
-            last = self.try_zones(
-                id,
-                frames,
-                place,
-                &mut |system| match rest == Place::ANYWHERE {
-                    true => system.allocate(cpu, asked),
-                    false => system.allocate_in(cpu, asked, &rest),
-                },
-            );
+            last = self.try_zones(id, frames, place, &mut |system| {
+                if rest == Place::ANYWHERE {
+                    system.allocate(cpu, asked)
+                } else {
+                    system.allocate_in(cpu, asked, &rest)
+                }
+            });
             if last.is_ok() {
                 break;
             }

@@ -72,9 +72,10 @@ impl MagazineOptions {
 
     /// Returns the magazines in the depot.
     fn stored(&self, cpus: u16) -> u32 {
-        match self.depot {
-            true => IN_DEPOT * u32::from(cpus),
-            false => 0,
+        if self.depot {
+            IN_DEPOT * u32::from(cpus)
+        } else {
+            0
         }
     }
 

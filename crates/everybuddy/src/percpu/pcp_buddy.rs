@@ -297,9 +297,10 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             }
             place.set(start.pfn().0);
         }
-        match count == REMEMBERED {
-            true => self.oldest.set((oldest + 1) % REMEMBERED),
-            false => self.count.set(count + 1),
+        if count == REMEMBERED {
+            self.oldest.set((oldest + 1) % REMEMBERED)
+        } else {
+            self.count.set(count + 1)
         }
     }
 

@@ -317,9 +317,10 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         let slots = self.request_slots.as_ref();
         let owes = slots.is_some_and(|slots| slots.owes(served));
         let contents = self.dividing.contents().max(self.linking.contents());
-        match owes {
-            true => contents.max(Contents::InHand),
-            false => contents,
+        if owes {
+            contents.max(Contents::InHand)
+        } else {
+            contents
         }
     }
 

@@ -199,12 +199,15 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         let queue = self.which;
         let pushed = self.fill(area);
         drop(held);
-        probe.record_with(|| match pushed {
-            true => Event::Queued {
-                queue,
-                length: self.length(),
-            },
-            false => Event::QueueFull(queue),
+        probe.record_with(|| {
+            if pushed {
+                Event::Queued {
+                    queue,
+                    length: self.length(),
+                }
+            } else {
+                Event::QueueFull(queue)
+            }
         });
         pushed
     }
@@ -298,9 +301,10 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         let head = self.head.load(Ordering::Acquire);
         let length = tail.wrapping_sub(head);
         // A head that is read late may be far behind, or, since it is read after the tail, even ahead of it.
-        let length = match length > u32::MAX / 2 {
-            true => 0,
-            false => length.min(self.slots.len()),
+        let length = if length > u32::MAX / 2 {
+            0
+        } else {
+            length.min(self.slots.len())
         };
         (0..length)
             .rev()

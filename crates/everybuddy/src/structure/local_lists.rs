@@ -308,12 +308,13 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
             }
             global += u64::from(fg);
         }
-        match self.bits.ones() == global {
-            true => Ok(()),
-            false => Err(Violation {
+        if self.bits.ones() == global {
+            Ok(())
+        } else {
+            Err(Violation {
                 pfn: Pfn(0),
                 what: "a bit is set without a block in a list",
-            }),
+            })
         }
     }
 }

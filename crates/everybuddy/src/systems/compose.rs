@@ -178,13 +178,14 @@ impl Parameters {
     pub(super) fn span(&self, setup: &Setup<'_>) -> Result<Span, BuildError> {
         let span = setup.span(self.max_order)?;
         let most = self.composition.structure.max_frames();
-        match span.frames() <= most {
-            true => Ok(span),
-            false => Err(BuildError::SpanTooLarge {
+        if span.frames() <= most {
+            Ok(span)
+        } else {
+            Err(BuildError::SpanTooLarge {
                 first: span.base(),
                 last: span.base() + u64::from(span.frames() - 1),
                 most,
-            }),
+            })
         }
     }
 

@@ -37,9 +37,10 @@ impl fmt::Display for Parameters {
                     bypass,
                     merged,
                 } = self.watermarks;
-                match bypass {
-                    true => write!(f, "bypass, high mark {high}")?,
-                    false => write!(f, "batch {batch}, high mark {high}")?,
+                if bypass {
+                    write!(f, "bypass, high mark {high}")?
+                } else {
+                    write!(f, "batch {batch}, high mark {high}")?
                 }
                 if merged {
                     f.write_str(", drains merged")?;
@@ -167,9 +168,10 @@ impl Parameters {
             // The row says the others, which have no numbers.
             _ => {}
         }
-        match self.reclaim {
-            true => f.write_str(", coalesces before it refuses"),
-            false => Ok(()),
+        if self.reclaim {
+            f.write_str(", coalesces before it refuses")
+        } else {
+            Ok(())
         }
     }
 

@@ -28,9 +28,10 @@ impl core::error::Error for OutOfRange {}
 
 /// Returns an error unless a number is in range.
 const fn in_range(is: bool, needs: &'static str) -> Result<(), OutOfRange> {
-    match is {
-        true => Ok(()),
-        false => Err(OutOfRange { needs }),
+    if is {
+        Ok(())
+    } else {
+        Err(OutOfRange { needs })
     }
 }
 

@@ -191,10 +191,7 @@ impl SystemSpec {
 
 /// Refuses options that contradict each other in a row, as far as that needs no machine.
 fn fit(options: &Options, row: &Row) -> Result<(), (&'static str, &'static str)> {
-    let fits = |fits: bool, key, needs| match fits {
-        true => Ok(()),
-        false => Err((key, needs)),
-    };
+    let fits = |fits: bool, key, needs| if fits { Ok(()) } else { Err((key, needs)) };
     if row.rule.has_ratios() {
         let ratio = |own: Option<Ratio>| own.unwrap_or(Ratio::HALF).thousandths();
         let needs = "a ratio from `lazy` (0.5 where it is not given) to 0.5";

@@ -129,9 +129,10 @@ impl Bulk {
             && within.contains(&head.pfn().0)
         {
             if table.tag(head) != tag {
-                *next = match wrong(head, guard.probe()) {
-                    true => source(),
-                    false => None,
+                *next = if wrong(head, guard.probe()) {
+                    source()
+                } else {
+                    None
                 };
                 continue;
             }

@@ -123,9 +123,10 @@ impl<'a, P: Platform> Spring<'a, P> {
         if self.is_locked && self.shelved() != head.live.get() {
             return fail("a domain is not on the shelf, or twice");
         }
-        match found + u32::from(self.is_locked) == domains {
-            true => Ok(()),
-            false => fail("a domain is lost, or is in two places"),
+        if found + u32::from(self.is_locked) == domains {
+            Ok(())
+        } else {
+            fail("a domain is lost, or is in two places")
         }
     }
 }

@@ -72,9 +72,10 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
         let live = self.head.live.peek();
         ghost.until.set(self.patience.saturating_mul(live));
-        match live > 1 && self.sees_idle(all, ghost, live) {
-            true => _ = self.compress(caller, all, domain),
-            false => self.put_back(caller, all, domain),
+        if live > 1 && self.sees_idle(all, ghost, live) {
+            _ = self.compress(caller, all, domain)
+        } else {
+            self.put_back(caller, all, domain)
         }
     }
 

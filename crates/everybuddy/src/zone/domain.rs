@@ -285,9 +285,10 @@ impl<'a, P: Platform> HeldDomain<'a, P> {
     pub(crate) fn merge(self, other: Self, probe: &mut P::Probe) -> Self {
         probe.record(Event::Merge);
         let blocks = |held: &Self| held.blocks_and_reach(held.root, Order::ZERO).0;
-        let (large, small) = match blocks(&self) >= blocks(&other) {
-            true => (self, other),
-            false => (other, self),
+        let (large, small) = if blocks(&self) >= blocks(&other) {
+            (self, other)
+        } else {
+            (other, self)
         };
         large.absorb(small.root);
         large
@@ -481,9 +482,10 @@ impl<P: Platform> Structure<P> for HeldDomain<'_, P> {
             .chain(self.all.absorbed(self.root))
             .try_for_each(|domain| {
                 check_lists(&self.all, domain)?;
-                match self.all.owner(domain) == self.root {
-                    true => Ok(()),
-                    false => fail(0, "an absorbed domain belongs to another root"),
+                if self.all.owner(domain) == self.root {
+                    Ok(())
+                } else {
+                    fail(0, "an absorbed domain belongs to another root")
                 }
             })
     }
@@ -507,12 +509,13 @@ fn check_lists<P: Platform>(all: &DomainTable<'_, P>, domain: u32) -> Result<(),
             }
             let buddies = order < all.max_order
                 && all.tags.domain_of(head.buddy(order), order) == Some(domain);
-            match buddies {
-                true => fail(
+            if buddies {
+                fail(
                     head.pfn().0,
                     "two buddies of a domain are free and not coalesced",
-                ),
-                false => Ok(()),
+                )
+            } else {
+                Ok(())
             }
         })?;
     }
@@ -528,9 +531,10 @@ pub(crate) fn check_unused<P: Platform>(
     if all.owner(domain) != domain {
         return fail(0, "an unused domain belongs to a root");
     }
-    match Order::up_to(all.max_order).all(|order| lists.length(order) == 0) {
-        true => Ok(()),
-        false => fail(0, "an unused domain has blocks"),
+    if Order::up_to(all.max_order).all(|order| lists.length(order) == 0) {
+        Ok(())
+    } else {
+        fail(0, "an unused domain has blocks")
     }
 }
 

@@ -193,9 +193,10 @@ impl<'a, P: Platform> Domains<'a, P> {
         if caller.nested {
             // Another domain, or one merged with it, might serve the request; but a CPU that acquires several must
             // wait.
-            return Err(match settled && self.spring.domains() == 1 {
-                true => AllocateError::Exhausted,
-                false => AllocateError::Busy,
+            return Err(if settled && self.spring.domains() == 1 {
+                AllocateError::Exhausted
+            } else {
+                AllocateError::Busy
             });
         }
         let mut result = None;
@@ -231,9 +232,10 @@ impl<'a, P: Platform> Domains<'a, P> {
         work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> T,
     ) -> Option<T> {
         let nested = caller.nested;
-        let guard = match nested {
-            true => Guard::try_lock(self.range_lock, caller.probe)?,
-            false => Guard::lock(self.range_lock, caller.probe),
+        let guard = if nested {
+            Guard::try_lock(self.range_lock, caller.probe)?
+        } else {
+            Guard::lock(self.range_lock, caller.probe)
         };
         let inner = &mut Caller {
             cpu: caller.cpu,
@@ -262,9 +264,10 @@ impl<'a, P: Platform> Domains<'a, P> {
 
     /// Claims a block that is tagged as allocated.
     fn claim(&self, head: Frame, tag: Tag) -> Result<(), FreeError> {
-        match self.all.table.exchange(head, tag, Tag::INTERIOR) {
-            true => Ok(()),
-            false => Err(self.all.table.diagnose(head)),
+        if self.all.table.exchange(head, tag, Tag::INTERIOR) {
+            Ok(())
+        } else {
+            Err(self.all.table.diagnose(head))
         }
     }
 }
@@ -463,16 +466,20 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         };
         let settled = self.all.held(root).settle(budget, caller.probe);
         let more = self.spring.compress(caller, &self.all, root);
-        match settled && !more {
-            true => Progress::Idle,
-            false => Progress::More,
+        if settled && !more {
+            Progress::Idle
+        } else {
+            Progress::More
         }
     }
 
     fn snapshot(&self, _: &mut Caller<'_, P>) -> Snapshot {
-        let blocks = |order| match order <= self.all.max_order {
-            true => self.all.blocks_of_all(order),
-            false => 0,
+        let blocks = |order| {
+            if order <= self.all.max_order {
+                self.all.blocks_of_all(order)
+            } else {
+                0
+            }
         };
         Snapshot {
             domains: self.spring.domains(),

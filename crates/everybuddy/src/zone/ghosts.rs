@@ -162,9 +162,10 @@ impl<'a, P: Platform> Spring<'a, P> {
             return None;
         }
         let domain = self.find(all, cpu)?;
-        match collects {
-            true => self.dismiss_collector(),
-            false => self.leave(cpu, ghost),
+        if collects {
+            self.dismiss_collector()
+        } else {
+            self.leave(cpu, ghost)
         }
         Some(domain)
     }

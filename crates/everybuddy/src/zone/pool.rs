@@ -238,9 +238,10 @@ impl<'a, P: Platform> Pool<'a, P> {
         nested: bool,
     ) -> Option<Guard<'c, P>> {
         let lock = &self.heads.get(shard)?.lock;
-        match nested {
-            true => Guard::try_lock(lock, probe),
-            false => Some(Guard::lock(lock, probe)),
+        if nested {
+            Guard::try_lock(lock, probe)
+        } else {
+            Some(Guard::lock(lock, probe))
         }
     }
 
@@ -439,12 +440,13 @@ impl<'a, P: Platform> Pool<'a, P> {
             }
             to_list += usize::from((state as usize) < LISTS);
         }
-        match to_list == listed {
-            true => Ok(()),
-            false => Err((
+        if to_list == listed {
+            Ok(())
+        } else {
+            Err((
                 0,
                 "a space is lost: it has something to give, and is in no list",
-            )),
+            ))
         }
     }
 }

@@ -44,9 +44,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         for _ in 0..ATTEMPTS {
             let own = self.pool.of(cpu);
             let Some(space) = self.spaces.get(own as usize) else {
-                match self.exchange(caller, None, order)? {
-                    true => continue,
-                    false => break,
+                if self.exchange(caller, None, order)? {
+                    continue;
+                } else {
+                    break;
                 }
             };
             let mut guard = self
@@ -189,16 +190,18 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let mut was_busy = false;
             // CPUs start at their own place, so that they do not all share the space of the first CPU.
             let is_fixed = self.pool.is_fixed();
-            let turns = match is_fixed {
-                true => self.spaces.len(),
-                false => self.pool.cpus(),
+            let turns = if is_fixed {
+                self.spaces.len()
+            } else {
+                self.pool.cpus()
             };
             for turn in 0..turns {
                 let peer = (own + turn) % turns;
                 // Fixed spaces have the numbers of the CPUs that prefer them.
-                let index = match is_fixed {
-                    true => peer as u32,
-                    false => self.pool.of(peer),
+                let index = if is_fixed {
+                    peer as u32
+                } else {
+                    self.pool.of(peer)
                 };
                 let Some(space) = self.spaces.get(index as usize) else {
                     continue;

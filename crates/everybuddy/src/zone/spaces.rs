@@ -163,9 +163,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         probe: &'c mut P::Probe,
         nested: bool,
     ) -> Option<Guard<'c, P>> {
-        match nested {
-            true => Guard::try_lock(space.lock, probe),
-            false => Some(Guard::lock(space.lock, probe)),
+        if nested {
+            Guard::try_lock(space.lock, probe)
+        } else {
+            Some(Guard::lock(space.lock, probe))
         }
     }
 
@@ -528,9 +529,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         for space in self.spaces {
             let _guard = Guard::lock(space.lock, caller.probe);
             let has_free = space.free.get() > 0;
-            all.add(&Snapshot::of_blocks(|order| match has_free {
-                true => space.structure.blocks(order),
-                false => 0,
+            all.add(&Snapshot::of_blocks(|order| {
+                if has_free {
+                    space.structure.blocks(order)
+                } else {
+                    0
+                }
             }));
         }
         all

@@ -487,9 +487,10 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Releases a domain, under the lock.
     pub(super) fn put_under_lock(&self, all: &DomainTable<'a, P>, domain: u32) {
-        match self.is_locked {
-            true => self.shelve(all, domain),
-            false => all.records.at(domain).release(),
+        if self.is_locked {
+            self.shelve(all, domain)
+        } else {
+            all.records.at(domain).release()
         }
     }
 

@@ -114,9 +114,10 @@ fn work(
             }
         } else if !held.is_empty() {
             let (start, frames) = held.swap_remove(random.below(held.len() as u64) as usize);
-            let part = match random.chance(20) {
-                true => 1 + random.below(u64::from(frames)) as u32,
-                false => frames,
+            let part = if random.chance(20) {
+                1 + random.below(u64::from(frames)) as u32
+            } else {
+                frames
             };
             shadow.give(start, part, owner);
             system.free(cpu, Release::frames(start, part)).unwrap();

@@ -326,9 +326,10 @@ fn an_error_about_the_number_of_cpus_names_the_limit_of_the_system() {
         let text = |cpus| layout(cpus).unwrap_err().to_string();
         let most = limit_in(&text(0)).expect("no CPU is refused with the limit");
         for cpus in [1, 255, 256, 4096, 16_383, 16_384, 32_768, 65_534, u16::MAX] {
-            match cpus <= most {
-                true => assert!(layout(cpus).is_ok(), "{spec}: {cpus}: {:?}", layout(cpus)),
-                false => assert_eq!(limit_in(&text(cpus)), Some(most), "{spec}: {cpus}"),
+            if cpus <= most {
+                assert!(layout(cpus).is_ok(), "{spec}: {cpus}: {:?}", layout(cpus))
+            } else {
+                assert_eq!(limit_in(&text(cpus)), Some(most), "{spec}: {cpus}")
             }
         }
         assert!(layout(most).is_ok() && layout(most + 1).is_err(), "{spec}");

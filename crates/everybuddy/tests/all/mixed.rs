@@ -164,9 +164,10 @@ impl Actor<'_> {
         };
         let class = [Class::Unmovable, Class::Movable, Class::Reclaimable];
         let request = request.with_class(class[random.below(3) as usize]);
-        let request = match random.chance(20) {
-            true => request.with_flags(Flags::NO_WAIT),
-            false => request,
+        let request = if random.chance(20) {
+            request.with_flags(Flags::NO_WAIT)
+        } else {
+            request
         };
         let frames = match request.size {
             Size::Order(order) => order.frames(),
@@ -293,9 +294,10 @@ impl Actor<'_> {
             0 => {
                 let range = self.range(40);
                 let cpu = &mut self.cpu;
-                let got = match self.random.chance(50) {
-                    true => system.allocate_at(cpu, range),
-                    false => system.try_allocate_at(cpu, range),
+                let got = if self.random.chance(50) {
+                    system.allocate_at(cpu, range)
+                } else {
+                    system.try_allocate_at(cpu, range)
                 };
                 if let Ok(start) = got {
                     self.keep(start, range.frames as u32);

@@ -90,12 +90,11 @@ fn the_first_operation_of_a_parked_cpu_ends_parking() {
                 system.park(&mut own);
                 assert_eq!(system.drain_parked(&mut other, CpuId(0)), Ok(()), "{name}");
                 system.park(&mut own);
-                match allocates {
-                    true => held.push(system.allocate(&mut own, Request::FRAME).unwrap()),
-                    false => {
-                        let frame = held.swap_remove(0);
-                        system.free(&mut own, Release::frame(frame)).unwrap();
-                    }
+                if allocates {
+                    held.push(system.allocate(&mut own, Request::FRAME).unwrap())
+                } else {
+                    let frame = held.swap_remove(0);
+                    system.free(&mut own, Release::frame(frame)).unwrap();
                 }
                 let refused = system.drain_parked(&mut other, CpuId(0));
                 assert_eq!(refused, Err(AllocateError::Busy), "{name}");

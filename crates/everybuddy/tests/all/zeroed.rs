@@ -191,9 +191,10 @@ fn a_holder_that_is_told_of_zeros_finds_zeros() {
                         }
                     }
                     let release = Release::block(everybuddy::Block::new(start, order(of)));
-                    match is_zero {
-                        true => nodes.free_zeroed(cpu, release).unwrap(),
-                        false => nodes.free(cpu, release).unwrap(),
+                    if is_zero {
+                        nodes.free_zeroed(cpu, release).unwrap()
+                    } else {
+                        nodes.free(cpu, release).unwrap()
                     }
                 }
                 nodes.park(cpu);

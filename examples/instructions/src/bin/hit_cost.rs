@@ -188,9 +188,12 @@ impl WithSystem<Native> for Nest<'_, '_> {
             return;
         };
         let inlined = self.inlined;
-        let mut timer = || match inlined {
-            false => time(|| seam_pair(system, &mut cpu)),
-            true => time(|| seam_pair_inlined(system, &mut cpu)),
+        let mut timer = || {
+            if !inlined {
+                time(|| seam_pair(system, &mut cpu))
+            } else {
+                time(|| seam_pair_inlined(system, &mut cpu))
+            }
         };
         timer();
         let Nest {

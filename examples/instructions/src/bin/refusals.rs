@@ -76,9 +76,10 @@ impl Known {
                 }
             }
         }
-        match is_used {
-            true => self.free -= frames,
-            false => self.free += frames,
+        if is_used {
+            self.free -= frames
+        } else {
+            self.free += frames
         }
     }
 }

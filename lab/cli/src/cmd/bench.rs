@@ -217,9 +217,10 @@ impl Stage<'_> {
         self.print(&benchmark.starts(&style))?;
         // Neither shortened sections nor fewer rounds decide anything.
         let verdicts: Vec<(Claim, Verdict)> =
-            match plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
-                true => claim::bench::judge(&exported)?,
-                false => Vec::new(),
+            if plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
+                claim::bench::judge(&exported)?
+            } else {
+                Vec::new()
             };
         self.print(&show::claims::listed(&verdicts, &style))?;
         self.print(&tables::closing(plan, &benchmark, &machine, &timer, &style))?;
@@ -301,9 +302,10 @@ fn count(
 
 fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     let loaded = ContenderSpec::load(&arguments.peer)?;
-    let mut published = match arguments.peers {
-        true => ContenderSpec::peers()?,
-        false => Vec::new(),
+    let mut published = if arguments.peers {
+        ContenderSpec::peers()?
+    } else {
+        Vec::new()
     };
     // A peer can be selected by its name, too.
     let mut systems = arguments.systems.clone();
@@ -323,10 +325,11 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     // The floor first, then our systems, then third-party allocators.
     let (floors, others): (Vec<_>, Vec<_>) =
         published.into_iter().partition(ContenderSpec::is_floor);
-    let mut contenders = match loaded.is_empty() {
-        true => floors,
+    let mut contenders = if loaded.is_empty() {
+        floors
+    } else {
         // What a call through the table of functions costs is part of every loaded contender's time.
-        false => ContenderSpec::floors().to_vec(),
+        ContenderSpec::floors().to_vec()
     };
     let systems = match &systems {
         Some(texts) if texts.is_empty() && has_peers => Vec::new(),
@@ -382,8 +385,9 @@ fn frames(arguments: &Arguments) -> Result<u32, Error> {
     };
     // Rounded up to whole blocks of order 10.
     let frames = size.frames.next_multiple_of(1024);
-    match (LEAST..=MOST).contains(&frames) {
-        true => Ok(frames as u32),
-        false => Err(Error::usage("--memory: choose a size from 16MiB to 64GiB")),
+    if (LEAST..=MOST).contains(&frames) {
+        Ok(frames as u32)
+    } else {
+        Err(Error::usage("--memory: choose a size from 16MiB to 64GiB"))
     }
 }

@@ -154,9 +154,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(texts) => choice::parse(texts)?,
         None => choice::all(),
     };
-    let names = match arguments.traces.is_empty() {
-        true => &library::DEFAULT.map(String::from)[..],
-        false => &arguments.traces,
+    let names = if arguments.traces.is_empty() {
+        &library::DEFAULT.map(String::from)[..]
+    } else {
+        &arguments.traces
     };
     let mut inputs = arguments.sizes.clone();
     for name in names {
@@ -251,9 +252,10 @@ fn page(
 
 /// Returns the columns to show.
 fn which(arguments: &Arguments) -> Which {
-    match arguments.all_columns {
-        true => Which::All,
-        false => Which::Default,
+    if arguments.all_columns {
+        Which::All
+    } else {
+        Which::Default
     }
 }
 

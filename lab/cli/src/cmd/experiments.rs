@@ -37,13 +37,14 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = named(&arguments.names)?;
     if !arguments.json {
-        return output::text(&match arguments.names.is_empty() {
-            true => experiments::list(&chosen),
-            false => chosen
+        return output::text(&if arguments.names.is_empty() {
+            experiments::list(&chosen)
+        } else {
+            chosen
                 .iter()
                 .map(experiments::full)
                 .collect::<Vec<_>>()
-                .join("\n"),
+                .join("\n")
         });
     }
     let line = |own: &Experiment| {

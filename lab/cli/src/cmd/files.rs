@@ -74,9 +74,10 @@ impl Sinks {
 
     /// Prints text for readers to the stream without rows.
     pub(super) fn print(&self, text: &str) -> Result<(), Error> {
-        match self.take_output() {
-            true => output::aside(text),
-            false => output::text(text),
+        if self.take_output() {
+            output::aside(text)
+        } else {
+            output::text(text)
         }
     }
 

@@ -61,18 +61,18 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         return measure(&arguments);
     }
     if arguments.work {
-        return output::text(&match arguments.json {
-            true => machines::work_lines(),
-            false => machines::work(&Style::of_output(false)),
+        return output::text(&if arguments.json {
+            machines::work_lines()
+        } else {
+            machines::work(&Style::of_output(false))
         });
     }
     let is_list = arguments.names.is_empty();
-    let chosen = match is_list {
-        true => all_machines()?,
-        false => {
-            let named = arguments.names.iter().map(|name| by_name_or_path(name));
-            named.collect::<Result<Vec<Machine>, Error>>()?
-        }
+    let chosen = if is_list {
+        all_machines()?
+    } else {
+        let named = arguments.names.iter().map(|name| by_name_or_path(name));
+        named.collect::<Result<Vec<Machine>, Error>>()?
     };
     let style = Style::of_output(false);
     output::text(&match (arguments.json, is_list) {
@@ -116,9 +116,10 @@ fn measure(arguments: &Arguments) -> Result<(), Error> {
         output::note(&format!("wrote {}", shown(path)));
     }
     let style = Style::of_output(false);
-    output::text(&match arguments.json {
-        true => line(&own),
-        false => machines::full(&own, &style),
+    output::text(&if arguments.json {
+        line(&own)
+    } else {
+        machines::full(&own, &style)
     })
 }
 

@@ -11,10 +11,13 @@
 /// Parses a number of threads. The command checks the largest.
 pub(super) fn threads(text: &str) -> Result<u16, String> {
     let single = text.split(['-', '.', ',', ':']).count() == 1;
-    text.parse().map_err(|_| match single {
-        true => "pass a number of threads, such as 2".to_string(),
-        false => "pass a number of threads, such as 2, and not the numbers or a range of CPUs"
-            .to_string(),
+    text.parse().map_err(|_| {
+        if single {
+            "pass a number of threads, such as 2".to_string()
+        } else {
+            "pass a number of threads, such as 2, and not the numbers or a range of CPUs"
+                .to_string()
+        }
     })
 }
 

@@ -84,9 +84,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let path = check(&arguments)?;
     can_record().map_err(Error::recording)?;
     let stop = Stop::on_signals()?;
-    let untraced = match arguments.overhead {
-        true => Some(run_untraced(&arguments.command)?),
-        false => None,
+    let untraced = if arguments.overhead {
+        Some(run_untraced(&arguments.command)?)
+    } else {
+        None
     };
     if stop.is_asked() {
         return Err(Error::usage(
@@ -114,9 +115,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         .seconds
         .map(|seconds| Duration::from_secs(u64::from(seconds)));
     let live = Live::new();
-    let ended = match arguments.command.is_empty() {
-        true => recording::machine(&mut recorder, limit, &stop, &live)?,
-        false => recording::command(&mut recorder, &mut command(&arguments), limit, &stop, &live)?,
+    let ended = if arguments.command.is_empty() {
+        recording::machine(&mut recorder, limit, &stop, &live)?
+    } else {
+        recording::command(&mut recorder, &mut command(&arguments), limit, &stop, &live)?
     };
     live.done();
     let finishing = Instant::now();

@@ -238,9 +238,10 @@ impl Tools<'_> {
     ) -> Result<(), Error> {
         let (mut timed, mut counted) = (Vec::new(), Vec::new());
         for (at, own) in chosen.iter().enumerate() {
-            match list::method(own)?.is_timed() {
-                true => timed.push(at),
-                false => counted.push(at),
+            if list::method(own)?.is_timed() {
+                timed.push(at)
+            } else {
+                counted.push(at)
             }
         }
         let mut waiting: Vec<Option<Vec<Row>>> = vec![None; counted.len()];
@@ -395,12 +396,13 @@ fn retain(
         .iter()
         .filter_map(|row| row.experiment.split('@').next())
         .collect();
-    let has = match has.is_empty() {
-        true => "the file is empty".to_string(),
-        false => format!(
+    let has = if has.is_empty() {
+        "the file is empty".to_string()
+    } else {
+        format!(
             "it has rows of {}",
             has.into_iter().collect::<Vec<_>>().join(", ")
-        ),
+        )
     };
     Err(Error::usage(format!("--rows: {what}\nhelp: {has}")))
 }

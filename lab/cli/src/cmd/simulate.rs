@@ -293,9 +293,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         .jobs
         .or_else(|| thread::available_parallelism().ok());
     let jobs = jobs.unwrap_or(NonZero::<usize>::MIN);
-    let others = match arguments.sensitivity {
-        true => others(&plan),
-        false => Vec::new(),
+    let others = if arguments.sensitivity {
+        others(&plan)
+    } else {
+        Vec::new()
     };
     let progress = Progress::new((left + others.len() * cells.len()) as u64);
     let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {

@@ -54,9 +54,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                     0 => String::new(),
                     some => format!(", {} acquisitions of a zone's lock", count(some as u64)),
                 };
-                let repaired = match repairs.is_empty() {
-                    true => String::new(),
-                    false => format!(", repaired: {repairs}"),
+                let repaired = if repairs.is_empty() {
+                    String::new()
+                } else {
+                    format!(", repaired: {repairs}")
                 };
                 let name = shown(name);
                 output::text(&format!(

@@ -185,9 +185,10 @@ fn rows(text: &str) -> Result<Range<usize>, String> {
         text => text.parse().map_err(|_| refuse()),
     };
     let rows = number(from, 0)?..number(to, usize::MAX)?;
-    match rows.is_empty() {
-        true => Err(format!("`{text}` is an empty range")),
-        false => Ok(rows),
+    if rows.is_empty() {
+        Err(format!("`{text}` is an empty range"))
+    } else {
+        Ok(rows)
     }
 }
 

@@ -103,9 +103,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         scope: arguments
             .tree
             .map_or(Scope::Everything, |root| Scope::Tree { root }),
-        leniency: match arguments.lenient {
-            true => Leniency::Lenient,
-            false => Leniency::Strict,
+        leniency: if arguments.lenient {
+            Leniency::Lenient
+        } else {
+            Leniency::Strict
         },
         zone_locks: arguments.zone_lock.clone(),
         functions,

@@ -53,9 +53,10 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let leniency = match arguments.lenient {
-        true => Leniency::Lenient,
-        false => Leniency::Strict,
+    let leniency = if arguments.lenient {
+        Leniency::Lenient
+    } else {
+        Leniency::Strict
     };
     let mut joined: Option<Sizes> = None;
     for name in &arguments.traces {

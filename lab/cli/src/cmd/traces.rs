@@ -40,9 +40,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let resolved = resolve(&read)?;
         known.push((own, Statistics::of(&read, &resolved)));
     }
-    output::text(&match arguments.json {
-        true => known.iter().map(line).collect(),
-        false => trace::list(&known),
+    output::text(&if arguments.json {
+        known.iter().map(line).collect()
+    } else {
+        trace::list(&known)
     })
 }
 

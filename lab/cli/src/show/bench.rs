@@ -83,9 +83,10 @@ impl<'b> Benchmark<'b> {
                 row.order,
                 row.name(),
             );
-            match row.experiment == EXPERIMENT {
-                true => drop(own.values.insert(key, row.value)),
-                false => own.rounds.entry(key).or_default().push(row.value),
+            if row.experiment == EXPERIMENT {
+                drop(own.values.insert(key, row.value))
+            } else {
+                own.rounds.entry(key).or_default().push(row.value)
             }
         }
         own

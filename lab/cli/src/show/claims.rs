@@ -46,12 +46,13 @@ pub fn text(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
 
 /// Writes the claims of a benchmark under a headline, if any was judged.
 pub fn listed(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
-    match verdicts.is_empty() {
-        true => String::new(),
-        false => format!(
+    if verdicts.is_empty() {
+        String::new()
+    } else {
+        format!(
             "Claims (docs/metrics.md says how they are judged)\n{}\n",
             text(verdicts, style)
-        ),
+        )
     }
 }
 

@@ -158,9 +158,10 @@ pub fn closing(
          each pass on a new system; {} (docs/metrics.md). Counts come from a separate pass. \
          Reading the clock costs {:.1} ns, which is subtracted; its spread is {:.0} ns. Frames are \
          never touched.",
-        match several_threads {
-            true => "medians of the rounds",
-            false => "disturbed repetitions are ignored",
+        if several_threads {
+            "medians of the rounds"
+        } else {
+            "disturbed repetitions are ignored"
         },
         timer.mean(),
         timer.floor(),
@@ -177,9 +178,10 @@ pub fn closing(
     on.push(format!("switched out {switches} times while timed"));
     out += &style.wrapped("machine", 10, &on.join(" · "));
     if machine.was_busy() {
-        let counts = match several_threads {
-            true => "counts vary little",
-            false => "counts are exact",
+        let counts = if several_threads {
+            "counts vary little"
+        } else {
+            "counts are exact"
         };
         let busy = format!(
             "other programs were running: the order and the ratios are more reliable than the times; \

@@ -26,9 +26,10 @@ const CLAIM: &str = "claim";
 fn head_of(own: &Experiment, claim: &Claim) -> &'static str {
     let short = run_of(own.clone(), false, &[]);
     let is_of_short = |short: Experiment| short.claims.iter().any(|known| known.text == claim.text);
-    match short.is_ok_and(is_of_short) {
-        true => CLAIM,
-        false => "claim, with --full",
+    if short.is_ok_and(is_of_short) {
+        CLAIM
+    } else {
+        "claim, with --full"
     }
 }
 

@@ -37,9 +37,10 @@ impl Live {
 
     fn with(steps: Option<u64>, template: &str) -> Live {
         let is_shown = io::stderr().is_terminal();
-        let target = match is_shown {
-            true => ProgressDrawTarget::stderr_with_hz(5),
-            false => ProgressDrawTarget::hidden(),
+        let target = if is_shown {
+            ProgressDrawTarget::stderr_with_hz(5)
+        } else {
+            ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(steps, target);
         if let Ok(style) = ProgressStyle::with_template(template) {

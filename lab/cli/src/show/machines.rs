@@ -211,9 +211,10 @@ pub fn full(machine: &Machine, style: &Style) -> String {
     }
     let assumed = machine.assumed();
     out.push('\n');
-    out += &match assumed.is_empty() {
-        true => "No number is assumed.\n".to_string(),
-        false => style.wrapped("", 0, &format!("? assumed: {}.", assumed.join(", "))),
+    out += &if assumed.is_empty() {
+        "No number is assumed.\n".to_string()
+    } else {
+        style.wrapped("", 0, &format!("? assumed: {}.", assumed.join(", ")))
     };
     out
 }

@@ -42,9 +42,10 @@ impl Style {
 
     /// Detects the style of standard output, or of standard error.
     pub fn of_output(errors_instead: bool) -> Style {
-        let (is_terminal, term) = match errors_instead {
-            true => (io::stderr().is_terminal(), Term::stderr()),
-            false => (io::stdout().is_terminal(), Term::stdout()),
+        let (is_terminal, term) = if errors_instead {
+            (io::stderr().is_terminal(), Term::stderr())
+        } else {
+            (io::stdout().is_terminal(), Term::stdout())
         };
         if !is_terminal {
             return Style::PLAIN;

@@ -26,9 +26,10 @@ pub fn watched(file: File) -> impl Read + Seek {
 }
 
 fn bar(length: u64, template: &str) -> ProgressBar {
-    let target = match io::stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr_with_hz(5),
-        false => ProgressDrawTarget::hidden(),
+    let target = if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(5)
+    } else {
+        ProgressDrawTarget::hidden()
     };
     let bar = ProgressBar::with_draw_target(Some(length), target);
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -45,9 +45,10 @@ pub fn text(changes: &[Changed], cpus: u16, style: &Style) -> String {
             lead = " ".repeat(keys + numbers + 5);
         }
     }
-    let summary = match unchanged.is_empty() {
-        true => "Each of these assumptions matters.".to_string(),
-        false => format!("No conclusion changes with: {}.", unchanged.join(", ")),
+    let summary = if unchanged.is_empty() {
+        "Each of these assumptions matters.".to_string()
+    } else {
+        format!("No conclusion changes with: {}.", unchanged.join(", "))
     };
     if unchanged.len() < changes.len() {
         out.push('\n');

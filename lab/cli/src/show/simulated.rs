@@ -66,10 +66,11 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
                 seeds => format!("means of {seeds} seeds"),
             },
             plan.remarks(),
-            match plan.stops {
-                true => LEFT_OUT,
-                false => "",
-            },
+            if plan.stops {
+LEFT_OUT
+} else {
+""
+},
         ),
     );
     out
@@ -111,9 +112,10 @@ fn refused(load: &Load, rows: &[Row]) -> Vec<String> {
 /// Returns the memory of workloads, if there are any.
 fn memory(plan: &Plan) -> String {
     let is_workload = |load: &Load| matches!(load, Load::Workload(_));
-    match plan.loads.iter().any(is_workload) {
-        true => format!("; {} of memory", size::frames(u64::from(plan.frames))),
-        false => String::new(),
+    if plan.loads.iter().any(is_workload) {
+        format!("; {} of memory", size::frames(u64::from(plan.frames)))
+    } else {
+        String::new()
     }
 }
 

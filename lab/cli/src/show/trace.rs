@@ -22,9 +22,10 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
     let mut out = String::new();
     for (own, s) in known {
         let name = style.bold(&format!("{:<18}", own.trace.name));
-        let when = match DEFAULT.contains(&own.trace.name) {
-            true => "",
-            false => "; runs only if it is named",
+        let when = if DEFAULT.contains(&own.trace.name) {
+            ""
+        } else {
+            "; runs only if it is named"
         };
         let text = style.wrapped("", 19, &format!("{}{when}", own.program));
         out += &format!("{name} {}", &text[19..]);

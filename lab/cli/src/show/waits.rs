@@ -119,9 +119,10 @@ fn note(plan: &Plan, recorded: &LockWaits, are_some_missing: bool) -> String {
         .iter()
         .map(|source| source.name())
         .collect();
-    let missing = match are_some_missing {
-        true => " Systems that were not simulated on as many CPUs are left out.",
-        false => "",
+    let missing = if are_some_missing {
+        " Systems that were not simulated on as many CPUs are left out."
+    } else {
+        ""
     };
     format!(
         "`{RECORDED}`: the kernel's waits for the lock of a zone, from {}. The other lines are simulated, with all \

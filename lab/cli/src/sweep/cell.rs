@@ -73,9 +73,10 @@ impl Failure {
 
     /// Returns the error of the whole program.
     pub(crate) fn error(self) -> Error {
-        match self.is_check {
-            true => Error::Failed(self.message),
-            false => Error::usage(self.message),
+        if self.is_check {
+            Error::Failed(self.message)
+        } else {
+            Error::usage(self.message)
         }
     }
 }
@@ -126,9 +127,10 @@ impl Cell {
         let failed = |what: String| Failure::new(format!("{}: {what}", self.name));
         let program = std::env::current_exe();
         let program = program.map_err(|cause| failed(format!("no program ({cause})")))?;
-        let _turn = match self.command == Command::Compare && !together {
-            true => turn(&shared_folder().join(TURN)),
-            false => None,
+        let _turn = if self.command == Command::Compare && !together {
+            turn(&shared_folder().join(TURN))
+        } else {
+            None
         };
         let mut process = Process::new(program);
         let process = process.args(&self.words).stdin(Stdio::null());
@@ -171,9 +173,10 @@ impl Cell {
 
 /// Returns a folder that all processes of this machine share. The temporary folder may be that of one job of a cluster.
 fn shared_folder() -> PathBuf {
-    match cfg!(unix) {
-        true => "/tmp".into(),
-        false => std::env::temp_dir(),
+    if cfg!(unix) {
+        "/tmp".into()
+    } else {
+        std::env::temp_dir()
     }
 }
 

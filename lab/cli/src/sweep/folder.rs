@@ -67,12 +67,13 @@ impl Folder {
     pub(crate) fn of_cells(path: &Path) -> Result<Folder, Error> {
         fs::create_dir_all(path).map_err(|cause| refused(path, cause))?;
         let own = Folder::existing(path)?;
-        match own.has_others()? {
-            false => Ok(own),
-            true => Err(Error::usage(format!(
+        if !(own.has_others()?) {
+            Ok(own)
+        } else {
+            Err(Error::usage(format!(
                 "--cells {}: the folder has other files\nhelp: choose a new folder",
                 shown(path)
-            ))),
+            )))
         }
     }
 
@@ -82,13 +83,14 @@ impl Folder {
     /// A usage error if it is not there.
     pub(crate) fn existing(path: &Path) -> Result<Folder, Error> {
         let whole = absolute(path).map_err(|cause| refused(path, cause))?;
-        match whole.is_dir() {
-            true => Ok(Folder { path: whole }),
-            false => Err(Error::usage(format!(
+        if whole.is_dir() {
+            Ok(Folder { path: whole })
+        } else {
+            Err(Error::usage(format!(
                 "--cells {}: no such folder on this machine\nhelp: all machines must see the folder of the cells, \
                  under the same path",
                 shown(path)
-            ))),
+            )))
         }
     }
 
@@ -169,9 +171,10 @@ impl Folder {
         if of(CELL) != Some(key) {
             return Err("it is the file of another cell".into());
         }
-        match of(DIGEST) == Some(identity(&rows).as_str()) {
-            true => Ok(Some(rows)),
-            false => Err("its rows were changed".into()),
+        if of(DIGEST) == Some(identity(&rows).as_str()) {
+            Ok(Some(rows))
+        } else {
+            Err("its rows were changed".into())
         }
     }
 

@@ -346,11 +346,12 @@ impl Grid {
             Command::Simulate => self.simulated(systems, program),
             Command::Compare => self.compared(systems, program),
         };
-        match cells.is_empty() {
-            true => Err(self.refused(
+        if cells.is_empty() {
+            Err(self.refused(
                 "no cell: all workloads need more CPUs\nhelp: add larger numbers to `cpus`",
-            )),
-            false => Ok(cells),
+            ))
+        } else {
+            Ok(cells)
         }
     }
 
@@ -397,9 +398,10 @@ impl Grid {
 
     fn compared(&self, systems: &[String], program: &str) -> Vec<Cell> {
         // Without a number, one thread replays the trace in its order.
-        let numbers: Vec<Option<u16>> = match self.cpus.is_empty() {
-            true => vec![None],
-            false => self.cpus.iter().copied().map(Some).collect(),
+        let numbers: Vec<Option<u16>> = if self.cpus.is_empty() {
+            vec![None]
+        } else {
+            self.cpus.iter().copied().map(Some).collect()
         };
         let (mut cells, mut group) = (Vec::new(), 0);
         for load in &self.loads {
@@ -549,11 +551,12 @@ fn loads(file: &Table, folder: &Path) -> Result<Vec<Load>, Error> {
             loads.push(Load::Trace(Input::trace(folder, &text)?));
         }
     }
-    match loads.is_empty() {
-        true => Err(Error::usage(
+    if loads.is_empty() {
+        Err(Error::usage(
             "nothing to run\nhelp: list `traces`, or for `simulate` `workloads`, too",
-        )),
-        false => Ok(loads),
+        ))
+    } else {
+        Ok(loads)
     }
 }
 

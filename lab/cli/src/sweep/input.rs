@@ -76,9 +76,10 @@ impl Input {
     /// A usage error if the trace does not exist.
     pub(crate) fn trace(folder: &Path, text: &str) -> Result<Input, Error> {
         let is_bare = !text.contains(['/', '\\', '.']);
-        let path = match is_bare {
-            true => library::file(text)?,
-            false => Some(folder.join(text)),
+        let path = if is_bare {
+            library::file(text)?
+        } else {
+            Some(folder.join(text))
         };
         let Some(path) = path else {
             return Ok(Input::plain(text));

@@ -201,18 +201,20 @@ impl Bound {
             Sign::Greater => (self.limit - value, value > self.limit),
             Sign::AtLeast => (self.limit - value, value >= self.limit),
         };
-        match is_met {
-            true => excess,
+        if is_met {
+            excess
+        } else {
             // A value that is equal to what it must not reach.
-            false => excess.max(f64::MIN_POSITIVE),
+            excess.max(f64::MIN_POSITIVE)
         }
     }
 
     /// Returns the worse one of two values.
     pub(crate) fn worse(&self, one: f64, other: f64) -> f64 {
-        match self.excess(one) >= self.excess(other) {
-            true => one,
-            false => other,
+        if self.excess(one) >= self.excess(other) {
+            one
+        } else {
+            other
         }
     }
 }

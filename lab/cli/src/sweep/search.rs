@@ -79,9 +79,10 @@ impl Search {
         rows: &mut Rows<'_>,
         tried: &mut dyn FnMut(&str),
     ) -> Result<Results, Error> {
-        let option = match self.is_maximized {
-            true => "--maximize",
-            false => "--minimize",
+        let option = if self.is_maximized {
+            "--maximize"
+        } else {
+            "--minimize"
         };
         let space = self.space(grid)?;
         let mut driver = Driver::start(option, python, OPTUNA, &space.to_string(), "optuna")?;
@@ -215,9 +216,12 @@ impl Search {
     pub(crate) fn ranked<'f>(&self, results: &'f Results) -> Vec<&'f Found> {
         let is_met = |found: &&Found| self.excesses(found).iter().all(|excess| *excess <= 0.0);
         let mut all: Vec<&Found> = results.found.values().filter(is_met).collect();
-        all.sort_by(|one, other| match self.is_maximized {
-            true => other.value.total_cmp(&one.value),
-            false => one.value.total_cmp(&other.value),
+        all.sort_by(|one, other| {
+            if self.is_maximized {
+                other.value.total_cmp(&one.value)
+            } else {
+                one.value.total_cmp(&other.value)
+            }
         });
         all
     }

@@ -153,9 +153,10 @@ pub(crate) fn texts(key: &str, value: &Value) -> Result<Vec<String>, Error> {
         }
         all.push(text);
     }
-    match all.is_empty() {
-        true => refuse("the list is empty\nhelp: leave it out, or add a value".into()),
-        false => Ok(all),
+    if all.is_empty() {
+        refuse("the list is empty\nhelp: leave it out, or add a value".into())
+    } else {
+        Ok(all)
     }
 }
 

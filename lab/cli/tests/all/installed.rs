@@ -24,14 +24,13 @@ impl Installed {
     fn run(&self, program: &str, arguments: &[&str]) -> Output {
         let hide = "mount -t tmpfs none \"$0\" && exec \"$@\"";
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut command = match namespaces() {
-            true => {
-                let mut command = Command::new("unshare");
-                command.args(["--map-root-user", "--mount", "sh", "-c", hide]);
-                command.arg(project.canonicalize().unwrap()).arg(program);
-                command
-            }
-            false => Command::new(program),
+        let mut command = if namespaces() {
+            let mut command = Command::new("unshare");
+            command.args(["--map-root-user", "--mount", "sh", "-c", hide]);
+            command.arg(project.canonicalize().unwrap()).arg(program);
+            command
+        } else {
+            Command::new(program)
         };
         let command = command
             .args(arguments)

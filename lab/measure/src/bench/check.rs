@@ -62,9 +62,10 @@ impl Shadow {
             let end = (place + frames).min((at | 63) + 1);
             let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
             let word = &self.words[at as usize / 64];
-            is_right &= match set {
-                true => word.fetch_or(mask, Ordering::Relaxed) & mask == 0,
-                false => word.fetch_and(!mask, Ordering::Relaxed) & mask == mask,
+            is_right &= if set {
+                word.fetch_or(mask, Ordering::Relaxed) & mask == 0
+            } else {
+                word.fetch_and(!mask, Ordering::Relaxed) & mask == mask
             };
             at = end;
         }

@@ -89,9 +89,10 @@ impl Visit<'_> {
     }
 
     fn most(&self) -> u32 {
-        match self.is_timed && !self.variant.counts_large_blocks {
-            true => 1 + self.repeats * Self::MAX_RETRIES,
-            false => self.repeats,
+        if self.is_timed && !self.variant.counts_large_blocks {
+            1 + self.repeats * Self::MAX_RETRIES
+        } else {
+            self.repeats
         }
     }
 }
@@ -244,9 +245,10 @@ impl Visit<'_> {
                 let (nanos, is_together) = together(&all, self.timer);
                 let Some(nanos) = nanos else { continue };
                 let is_calm = is_together && !all.iter().any(|seen| seen.was_switched);
-                let times = match is_calm {
-                    true => &mut visited.times,
-                    false => &mut visited.disturbed,
+                let times = if is_calm {
+                    &mut visited.times
+                } else {
+                    &mut visited.disturbed
                 };
                 times.push((section.part, nanos));
             }

@@ -53,9 +53,12 @@ impl Claim {
             rows,
         };
         let cells = finder.cells();
-        let or = |own: &[String], all: &[String]| match own.is_empty() {
-            true => all.to_vec(),
-            false => own.to_vec(),
+        let or = |own: &[String], all: &[String]| {
+            if own.is_empty() {
+                all.to_vec()
+            } else {
+                own.to_vec()
+            }
         };
         let sources = or(&self.sources, &complete.sources);
         let systems = match self.kind {
@@ -76,9 +79,10 @@ impl Claim {
                 }
                 for cell in own {
                     for system in &systems {
-                        let ends: &[&str] = match complete.has_ends && self.statistic == "p50" {
-                            true => &["min", "max"],
-                            false => &[],
+                        let ends: &[&str] = if complete.has_ends && self.statistic == "p50" {
+                            &["min", "max"]
+                        } else {
+                            &[]
                         };
                         let lacks = |statistic: &&str| !finder.has(system, *cell, statistic);
                         let statistics = std::iter::once(self.statistic.as_str());

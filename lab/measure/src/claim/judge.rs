@@ -132,9 +132,10 @@ impl Claim {
                 cases.push(self.bounded(format!("{place}: {own} / {other}"), ratio));
             }
             (Kind::Bound, _) => {
-                let systems = match self.systems.is_empty() {
-                    true => finder.systems(cell),
-                    false => self.systems.clone(),
+                let systems = if self.systems.is_empty() {
+                    finder.systems(cell)
+                } else {
+                    self.systems.clone()
                 };
                 for system in systems {
                     let number = finder.number(&system, cell);
@@ -146,12 +147,11 @@ impl Claim {
 
     /// Returns the ratio of two systems.
     fn ratio(&self, finder: &Finder<'_>, own: &str, other: &str, cell: Cell<'_>) -> Option<Number> {
-        match self.paired {
-            true => finder.paired(own, other, cell),
-            false => {
-                let (own, other) = (finder.number(own, cell)?, finder.number(other, cell)?);
-                Some(own.over(other))
-            }
+        if self.paired {
+            finder.paired(own, other, cell)
+        } else {
+            let (own, other) = (finder.number(own, cell)?, finder.number(other, cell)?);
+            Some(own.over(other))
         }
     }
 
@@ -300,9 +300,10 @@ impl Claim {
             (Some(least), None) => format!("at least {least}"),
             (_, most) => format!("at most {}", most.unwrap_or(f64::INFINITY)),
         };
-        let interval = match number.least == number.most {
-            true => String::new(),
-            false => format!(" [{}, {}]", short(number.least), short(number.most)),
+        let interval = if number.least == number.most {
+            String::new()
+        } else {
+            format!(" [{}, {}]", short(number.least), short(number.most))
         };
         let text = format!("{what} {}{interval}, {bounds}", short(number.value));
         (state, text)

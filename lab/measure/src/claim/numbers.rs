@@ -96,15 +96,15 @@ impl<'f> Finder<'f> {
     /// Returns the sources that the claim names but no row has.
     pub(super) fn missing(&self, cells: &[Cell<'_>]) -> Vec<&'f str> {
         let has = |source: &&String| !cells.iter().any(|cell| cell.source == *source);
-        match self.claim.kind == Kind::Bound || !self.claim.rivals.is_empty() {
-            true => Vec::new(),
-            false => self
-                .claim
+        if self.claim.kind == Kind::Bound || !self.claim.rivals.is_empty() {
+            Vec::new()
+        } else {
+            self.claim
                 .sources
                 .iter()
                 .filter(has)
                 .map(String::as_str)
-                .collect(),
+                .collect()
         }
     }
 
@@ -172,13 +172,13 @@ impl<'f> Finder<'f> {
                 .map(|row| row.value)
         };
         // Means of rounds have their own rows.
-        let means: Vec<f64> = match self.claim.statistic == "mean" {
-            true => self
-                .rounds(system, cell, "mean")
+        let means: Vec<f64> = if self.claim.statistic == "mean" {
+            self.rounds(system, cell, "mean")
                 .into_iter()
                 .map(|own| own.1)
-                .collect(),
-            false => Vec::new(),
+                .collect()
+        } else {
+            Vec::new()
         };
         let all = || means.iter().copied().chain(end("min")).chain(end("max"));
         Some(Number {

@@ -427,9 +427,10 @@ fn a_claim_is_inconclusive_without_any_of_its_rows() {
         for without in ["s", "t", "bs", "p50", "mean"] {
             let has = |row: &&Row| [&*row.source, &*row.system, row.statistic].contains(&without);
             let part: Vec<Row> = rows.iter().filter(|row| !has(row)).cloned().collect();
-            let expected = match rows.iter().any(|row| needs(row) && has(&row)) {
-                true => State::Inconclusive,
-                false => State::Pass,
+            let expected = if rows.iter().any(|row| needs(row) && has(&row)) {
+                State::Inconclusive
+            } else {
+                State::Pass
             };
             assert_eq!(judge(&part).state, expected, "{text}: without {without}");
         }

@@ -245,9 +245,10 @@ fn by_direction(threads: impl Iterator<Item = [Vec<u32>; 2]>) -> [Vec<u32>; 2] {
     let mut joined = [Vec::new(), Vec::new()];
     for thread in threads {
         for (all, own) in joined.iter_mut().zip(thread) {
-            match all.is_empty() {
-                true => *all = own,
-                false => all.extend(own),
+            if all.is_empty() {
+                *all = own
+            } else {
+                all.extend(own)
             }
         }
     }

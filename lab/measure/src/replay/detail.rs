@@ -162,9 +162,10 @@ impl Latencies {
 }
 
 fn bin_of(nanos: f64) -> usize {
-    match nanos < Bin::FIRST {
-        true => 0,
-        false => 1 + ((nanos / Bin::FIRST).ln() / Bin::RATIO.ln() + 1e-9) as usize,
+    if nanos < Bin::FIRST {
+        0
+    } else {
+        1 + ((nanos / Bin::FIRST).ln() / Bin::RATIO.ln() + 1e-9) as usize
     }
 }
 

@@ -100,9 +100,10 @@ impl Live {
         let left: Vec<u32> = (0..1 << self.step.order).filter(|f| !is_free(*f)).collect();
         for (at, frame) in left.iter().enumerate() {
             steps.push(Step {
-                kind: match at + 1 == left.len() {
-                    true => StepKind::FreeLastPart,
-                    false => StepKind::FreePart,
+                kind: if at + 1 == left.len() {
+                    StepKind::FreeLastPart
+                } else {
+                    StepKind::FreePart
                 },
                 operand: *frame,
                 order: 0,

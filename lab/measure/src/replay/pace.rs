@@ -80,16 +80,18 @@ impl Pace {
     pub fn over(rounds: &[Round], script: &Script, timer: &Timer) -> Pace {
         let events = f64::from(script.events);
         let repeatable = script.lanes.len() == 1;
-        let elapsed = match repeatable {
-            true => {
-                let stretches: Vec<&[u32]> = rounds.iter().map(|r| &r.stretches[..]).collect();
-                timer.sum(undisturbed(&stretches, timer), 0) / 1e9
-            }
-            false => median(rounds.iter().map(|round| round.elapsed).collect()),
+        let elapsed = if repeatable {
+            let stretches: Vec<&[u32]> = rounds.iter().map(|r| &r.stretches[..]).collect();
+            timer.sum(undisturbed(&stretches, timer), 0) / 1e9
+        } else {
+            median(rounds.iter().map(|round| round.elapsed).collect())
         };
-        let latency = |direction: usize| match repeatable {
-            true => Latency::repeated(rounds, direction, timer),
-            false => Latency::varying(rounds, direction, timer),
+        let latency = |direction: usize| {
+            if repeatable {
+                Latency::repeated(rounds, direction, timer)
+            } else {
+                Latency::varying(rounds, direction, timer)
+            }
         };
         Pace {
             throughput: events / elapsed.max(1e-9),

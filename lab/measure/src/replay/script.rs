@@ -290,9 +290,10 @@ fn moments(steps: &[Step]) -> Vec<usize> {
         .collect();
     let (mut frames, mut most, mut fullest) = (0, 0, 0);
     for (position, step) in steps.iter().enumerate() {
-        match step.kind.is_allocation() {
-            true => frames += step.frames(),
-            false => frames -= step.frames(),
+        if step.kind.is_allocation() {
+            frames += step.frames()
+        } else {
+            frames -= step.frames()
         }
         if frames > most {
             (most, fullest) = (frames, position + 1);

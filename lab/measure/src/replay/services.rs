@@ -90,9 +90,10 @@ pub fn alongside<B: ReadableProbe, T>(
                         idle = 0;
                         continue;
                     }
-                    match idle < LOOKS {
-                        true => Yielding::pause(idle.min(6)),
-                        false => thread::sleep(SLEEP * (1 << (idle - LOOKS).min(DOUBLES))),
+                    if idle < LOOKS {
+                        Yielding::pause(idle.min(6))
+                    } else {
+                        thread::sleep(SLEEP * (1 << (idle - LOOKS).min(DOUBLES)))
                     }
                     idle = idle.saturating_add(1);
                 }

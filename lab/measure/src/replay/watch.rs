@@ -160,9 +160,10 @@ impl Locks {
 
     #[inline]
     fn note(longest: u64, disturbed: &mut u64, moments: &mut Moments, ticks: u64) {
-        match ticks <= longest {
-            true => moments.add(ticks),
-            false => *disturbed += 1,
+        if ticks <= longest {
+            moments.add(ticks)
+        } else {
+            *disturbed += 1
         }
     }
 

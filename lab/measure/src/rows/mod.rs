@@ -136,9 +136,10 @@ impl Row {
 
     /// Returns the system's full name, including options.
     pub fn name(&self) -> String {
-        match self.options.is_empty() {
-            true => self.system.clone(),
-            false => format!("{}+{}", self.system, self.options),
+        if self.options.is_empty() {
+            self.system.clone()
+        } else {
+            format!("{}+{}", self.system, self.options)
         }
     }
 

@@ -104,9 +104,10 @@ fn time(kind: Kind, random: &mut Random) -> f64 {
         _ => random.between(1.0, 7.0),
     };
     let refill = kind.batch > 1 && random.unit() < 1.0 / f64::from(kind.batch);
-    let time = match refill {
-        true => f64::from(kind.batch.min(200)) * random.between(3.5, 5.5),
-        false => base,
+    let time = if refill {
+        f64::from(kind.batch.min(200)) * random.between(3.5, 5.5)
+    } else {
+        base
     };
     let slow = match random.unit() {
         x if x < 0.0005 => random.exponential() * 900.0,

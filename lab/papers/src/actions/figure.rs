@@ -77,9 +77,12 @@ fn panel(experiment: &Experiment, rows: &[Row], shown: &Shown) -> Panel {
                 && row.statistic == statistic
         })
     };
-    let scale = |value: f64| match shown.is_power {
-        true => value.max(1e-3).log10(),
-        false => value,
+    let scale = |value: f64| {
+        if shown.is_power {
+            value.max(1e-3).log10()
+        } else {
+            value
+        }
     };
     let [middle, least, most] = shown.statistics;
     let (places, names) = (sources(own(middle)), systems(own(middle)));
@@ -93,13 +96,13 @@ fn panel(experiment: &Experiment, rows: &[Row], shown: &Shown) -> Panel {
         Some((value, Some(ends.into())))
     });
     let ends = series.iter().flat_map(|own| &own.intervals);
-    let range = match shown.is_power {
+    let range = if shown.is_power {
         // Whole powers, so that each has a tick mark.
-        true => {
-            let (least, most) = chart::around(ends.flat_map(|end| [end.0, end.1]));
-            (least.floor(), most.ceil())
-        }
-        false => chart::from_zero(ends.map(|end| end.1)),
+
+        let (least, most) = chart::around(ends.flat_map(|end| [end.0, end.1]));
+        (least.floor(), most.ceil())
+    } else {
+        chart::from_zero(ends.map(|end| end.1))
     };
     Panel {
         title: format!("{}: {}", shown.title, places.join(", ")),

@@ -16,9 +16,10 @@ use std::collections::BTreeSet;
 
 /// Formats a power of two.
 fn ratio(position: f64) -> String {
-    match position.fract().abs() < 1e-9 {
-        true => format!("{}", 2f64.powf(position)),
-        false => String::new(),
+    if position.fract().abs() < 1e-9 {
+        format!("{}", 2f64.powf(position))
+    } else {
+        String::new()
     }
 }
 

@@ -201,9 +201,10 @@ impl Plan<'_> {
             let calls = ticks.singles.map(|ticks| Calls::of(ticks, timer));
             Ok(Visit {
                 calls,
-                pair: match ticks.segments.is_empty() {
-                    true => calls.iter().map(|calls| calls.mean).sum(),
-                    false => by_segment(&ticks.segments, self.own.segment, timer),
+                pair: if ticks.segments.is_empty() {
+                    calls.iter().map(|calls| calls.mean).sum()
+                } else {
+                    by_segment(&ticks.segments, self.own.segment, timer)
                 },
                 services,
             })
@@ -251,9 +252,10 @@ impl Plan<'_> {
 
     /// Returns the number of pairs that are timed in segments: a whole number of segments.
     fn in_segments(&self) -> usize {
-        match self.load.pause_ns > 0.0 {
-            true => 0,
-            false => self.calls.next_multiple_of(self.own.segment),
+        if self.load.pause_ns > 0.0 {
+            0
+        } else {
+            self.calls.next_multiple_of(self.own.segment)
         }
     }
 
@@ -387,9 +389,10 @@ impl Plan<'_> {
         let middle = |number: &dyn Fn(&Visit) -> f64| median(each(own, number));
         let ratios = |number: &dyn Fn(&Visit) -> f64| {
             let base = each(base, number);
-            match base.iter().all(|nanos| *nanos >= self.own.least_ns) {
-                true => over(&each(own, number), &base),
-                false => Vec::new(),
+            if base.iter().all(|nanos| *nanos >= self.own.least_ns) {
+                over(&each(own, number), &base)
+            } else {
+                Vec::new()
             }
         };
         for (at, operation) in DIRECTIONS.into_iter().enumerate() {

@@ -86,9 +86,10 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
                 name,
                 points: own.iter().map(|one| one.1).collect(),
                 intervals: Vec::new(),
-                labels: match is_mean && shape != Shape::Points {
-                    true => own.into_iter().map(|one| one.0).collect(),
-                    false => Vec::new(),
+                labels: if is_mean && shape != Shape::Points {
+                    own.into_iter().map(|one| one.0).collect()
+                } else {
+                    Vec::new()
                 },
                 shape,
                 kind,

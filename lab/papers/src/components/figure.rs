@@ -54,9 +54,12 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (0.4, names.len() as f64 + 0.6),
                 ticks: names.len(),
                 base: None,
-                write: Box::new(|at| match at.fract().abs() < 1e-9 {
-                    true => chart::plain(at),
-                    false => String::new(),
+                write: Box::new(|at| {
+                    if at.fract().abs() < 1e-9 {
+                        chart::plain(at)
+                    } else {
+                        String::new()
+                    }
                 }),
             },
             y: Axis {

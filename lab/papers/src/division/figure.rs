@@ -90,9 +90,12 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: chart::around(points().map(|point| point.0)),
                 ticks: 10,
                 base: Some(2.0),
-                write: Box::new(|power| match power.fract().abs() < 1e-9 {
-                    true => format!("{:.0}", power.exp2()),
-                    false => String::new(),
+                write: Box::new(|power| {
+                    if power.fract().abs() < 1e-9 {
+                        format!("{:.0}", power.exp2())
+                    } else {
+                        String::new()
+                    }
                 }),
             },
             y: Axis {

@@ -79,9 +79,10 @@ impl Measure for Parameters {
 
     /// Returns the cases, or for a ratio of the two its name.
     fn sources_of(&self, _: &Experiment, metric: &str) -> Vec<String> {
-        match metric.ends_with("_ratio") {
-            true => vec![OVER.to_string()],
-            false => CASES.map(String::from).to_vec(),
+        if metric.ends_with("_ratio") {
+            vec![OVER.to_string()]
+        } else {
+            CASES.map(String::from).to_vec()
         }
     }
 

@@ -101,9 +101,12 @@ fn orders<'r, I: Iterator<Item = &'r Row>>(rows: impl Fn() -> I) -> Panel {
             range: (-0.3, f64::from(most) + 0.3),
             ticks: usize::from(most) + 1,
             base: None,
-            write: Box::new(|at| match at.fract().abs() < 1e-9 {
-                true => chart::plain(at),
-                false => String::new(),
+            write: Box::new(|at| {
+                if at.fract().abs() < 1e-9 {
+                    chart::plain(at)
+                } else {
+                    String::new()
+                }
             }),
         },
         y: Axis {

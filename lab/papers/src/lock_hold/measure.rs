@@ -141,10 +141,7 @@ pub(crate) fn replay(
 fn summary(rounds: &[Round], common: &Row, timer: &Timer) -> Vec<Row> {
     let mut rows = Vec::new();
     for (metric, is_hold) in [("lock_wait", false), ("lock_hold", true)] {
-        let of = |round: &Round| match is_hold {
-            true => round.hold,
-            false => round.wait,
-        };
+        let of = |round: &Round| if is_hold { round.hold } else { round.wait };
         let mean = |round: &Round| {
             let own = of(round);
             (own.count > 0)

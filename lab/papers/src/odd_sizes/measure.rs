@@ -345,12 +345,13 @@ fn perform(
         .quiesce(&mut run.cpu)
         .map_err(|error| error.to_string())?;
     let free = run.system.snapshot(&mut run.cpu).free_frames();
-    match free == own.frames {
-        true => Ok(seen),
-        false => Err(format!(
+    if free == own.frames {
+        Ok(seen)
+    } else {
+        Err(format!(
             "{free} of {} frames are free after all was freed",
             own.frames
-        )),
+        ))
     }
 }
 
@@ -381,9 +382,10 @@ impl Run<'_> {
         let at = self.sizes.below(self.live.len() as u32) as usize;
         let mut piece = self.live.swap_remove(at);
         let is_divided = in_parts && piece.cuts > 0 && piece.asked > 1 && self.sizes.below(4) == 0;
-        let first = match is_divided {
-            true => 1 + self.sizes.below(piece.asked - 1),
-            false => piece.asked,
+        let first = if is_divided {
+            1 + self.sizes.below(piece.asked - 1)
+        } else {
+            piece.asked
         };
         let release = match (is_divided, piece.block) {
             (true, _) => Release::frames(piece.start, first),

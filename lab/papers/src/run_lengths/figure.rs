@@ -47,9 +47,12 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (0.0, longest + 1.2),
                 ticks: 20,
                 base: Some(2.0),
-                write: Box::new(|position| match position.fract().abs() < 1e-9 {
-                    true => everybuddy_measure::size::count(position.exp2() as u64),
-                    false => String::new(),
+                write: Box::new(|position| {
+                    if position.fract().abs() < 1e-9 {
+                        everybuddy_measure::size::count(position.exp2() as u64)
+                    } else {
+                        String::new()
+                    }
                 }),
             },
             y: Axis {

@@ -340,12 +340,13 @@ impl Area {
                 at = unit.next;
             }
         }
-        match (held, listed) == (self.held, free) {
-            true => Ok(()),
-            false => Err(Broken(format!(
+        if (held, listed) == (self.held, free) {
+            Ok(())
+        } else {
+            Err(Broken(format!(
                 "{held} units are held and {free} blocks free, but {} and {listed} are counted",
                 self.held
-            ))),
+            )))
         }
     }
 }

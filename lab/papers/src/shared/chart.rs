@@ -445,9 +445,10 @@ pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> (f64, f64) {
 
 /// Formats a position as a number without unnecessary digits.
 pub(crate) fn plain(position: f64) -> String {
-    match position.fract().abs() < 1e-9 {
-        true => format!("{position:.0}"),
-        false => format!("{position:.2}"),
+    if position.fract().abs() < 1e-9 {
+        format!("{position:.0}")
+    } else {
+        format!("{position:.2}")
     }
 }
 

@@ -121,11 +121,12 @@ fn platform<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Platform, D::Err
         Ok(Platform::Sim(machine)) => {
             let mut known = everybuddy_simulate::machines::names();
             known.push(FLAT);
-            match known.contains(&machine.as_str()) {
-                true => Ok(Platform::Sim(machine)),
-                false => Err(D::Error::custom(choice::unknown(
+            if known.contains(&machine.as_str()) {
+                Ok(Platform::Sim(machine))
+            } else {
+                Err(D::Error::custom(choice::unknown(
                     "machine", &machine, &known,
-                ))),
+                )))
             }
         }
         Ok(_) => {
@@ -304,9 +305,10 @@ impl Experiment {
 
     /// Returns the traces to replay.
     pub fn traces(&self) -> Vec<String> {
-        match self.traces.is_empty() {
-            true => library::DEFAULT.map(String::from).to_vec(),
-            false => self.traces.clone(),
+        if self.traces.is_empty() {
+            library::DEFAULT.map(String::from).to_vec()
+        } else {
+            self.traces.clone()
         }
     }
 }

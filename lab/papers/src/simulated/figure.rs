@@ -62,9 +62,12 @@ fn panel(rows: &[&Row], workload: &str) -> Panel {
             range: (-0.2, most + 0.2),
             ticks: most as usize + 2,
             base: Some(2.0),
-            write: Box::new(|position| match position.fract().abs() < 1e-9 {
-                true => chart::plain(position.exp2()),
-                false => String::new(),
+            write: Box::new(|position| {
+                if position.fract().abs() < 1e-9 {
+                    chart::plain(position.exp2())
+                } else {
+                    String::new()
+                }
             }),
         },
         y: Axis {

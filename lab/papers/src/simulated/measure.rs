@@ -294,9 +294,10 @@ impl Parameters {
         let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let mut known = Vec::new();
         for id in plan.cells() {
-            let rows = match self.is_without(plan, &id) {
-                true => Some(Vec::new()),
-                false => bench.cells.known(&plan.described(&id))?,
+            let rows = if self.is_without(plan, &id) {
+                Some(Vec::new())
+            } else {
+                bench.cells.known(&plan.described(&id))?
             };
             if rows.is_some() {
                 (bench.step)(&format!("{}{end}", plan.name(&id)));

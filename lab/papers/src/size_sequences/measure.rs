@@ -230,9 +230,10 @@ impl Run {
         }
         self.area.check().map_err(|error| error.to_string())?;
         while self.free_one()? {}
-        match self.area.is_initial() {
-            true => Ok(sums.map(|sum| sum / f64::from(samples.max(1)))),
-            false => Err("memory is not whole after everything was freed".to_string()),
+        if self.area.is_initial() {
+            Ok(sums.map(|sum| sum / f64::from(samples.max(1))))
+        } else {
+            Err("memory is not whole after everything was freed".to_string())
         }
     }
 

@@ -111,9 +111,12 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
                 range: (1.8, 6.2),
                 ticks: 5,
                 base: Some(2.0),
-                write: Box::new(|position| match position.fract().abs() < 1e-9 {
-                    true => format!("{:.0}", position.exp2()),
-                    false => String::new(),
+                write: Box::new(|position| {
+                    if position.fract().abs() < 1e-9 {
+                        format!("{:.0}", position.exp2())
+                    } else {
+                        String::new()
+                    }
                 }),
             },
             y: Axis {

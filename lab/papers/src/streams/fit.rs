@@ -42,16 +42,18 @@ pub fn fit<E>(
     let (mut low, mut high) = (look(from)?, look(to)?);
     while high.units - low.units > step {
         let middle = look(low.units + (high.units - low.units) / step / 2 * step)?;
-        match middle.refused > target {
-            true => low = middle,
-            false => high = middle,
+        if middle.refused > target {
+            low = middle
+        } else {
+            high = middle
         }
     }
     // A failure rate of zero is infinitely far from any target.
     let distance = |point: &Point| (point.refused / target).ln().abs();
-    let found = match distance(&low) < distance(&high) {
-        true => low,
-        false => high,
+    let found = if distance(&low) < distance(&high) {
+        low
+    } else {
+        high
     };
     Ok((found, seen))
 }

@@ -245,9 +245,10 @@ pub fn time_each<M: Manager>(
                     start = now();
                     let freed = manager.free(block, order);
                     end = now();
-                    match freed {
-                        true => true,
-                        false => return Err(misplaced(block)),
+                    if freed {
+                        true
+                    } else {
+                        return Err(misplaced(block));
                     }
                 }
                 None => continue,

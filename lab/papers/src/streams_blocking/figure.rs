@@ -87,17 +87,21 @@ fn judged(
                     })
                 };
                 let Some(row) = find("mean") else { continue };
-                let value = match expected {
-                    true => row.expected,
-                    false => Some(row.value),
+                let value = if expected {
+                    row.expected
+                } else {
+                    Some(row.value)
                 };
                 let Some(value) = value.filter(|value| *value > 0.0) else {
                     continue;
                 };
-                let end = |statistic| match expected {
-                    true => value,
-                    // The axis is logarithmic.
-                    false => find(statistic).map_or(value, |row| row.value.max(0.5)),
+                let end = |statistic| {
+                    if expected {
+                        value
+                    } else {
+                        // The axis is logarithmic.
+                        find(statistic).map_or(value, |row| row.value.max(0.5))
+                    }
                 };
                 points.push((place as f64 + shift, value.log10()));
                 intervals.push((end("p5").log10(), end("p95").log10()));

@@ -100,9 +100,10 @@ impl Measure for Parameters {
 
     /// Returns the number of seeds for times. Counts have no rows of single seeds.
     fn rounds_of(&self, _: &str, metric: &str) -> u32 {
-        match metric.starts_with("latency") {
-            true => self.recordings.seeds as u32,
-            false => 0,
+        if metric.starts_with("latency") {
+            self.recordings.seeds as u32
+        } else {
+            0
         }
     }
 

@@ -54,9 +54,10 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             });
         }
         let ends = series.iter().flat_map(|own| &own.intervals);
-        let range = match lines {
-            true => chart::from_zero(ends.map(|end| end.1)),
-            false => chart::around(ends.flat_map(|end| [end.0, end.1])),
+        let range = if lines {
+            chart::from_zero(ends.map(|end| end.1))
+        } else {
+            chart::around(ends.flat_map(|end| [end.0, end.1]))
         };
         Panel {
             title: title.to_string(),

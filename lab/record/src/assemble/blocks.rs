@@ -55,9 +55,10 @@ impl Assembly {
             (call.gfp, call.migratetype) = (gfp, migratetype);
         }
         let task = self.tasks.get_mut(task);
-        let context = match event.in_interrupt {
-            true => Context::Interrupt,
-            false => task.doing.context,
+        let context = if event.in_interrupt {
+            Context::Interrupt
+        } else {
+            task.doing.context
         };
         call.context = context as u8;
         call.sysno = task.doing.sysno(context);
@@ -102,9 +103,10 @@ impl Assembly {
             let mut call = self.event(event, Op::Free, pfn, order);
             match task.map(|task| &self.tasks.get(task).doing) {
                 Some(doing) => {
-                    let context = match event.in_interrupt {
-                        true => Context::Interrupt,
-                        false => doing.context,
+                    let context = if event.in_interrupt {
+                        Context::Interrupt
+                    } else {
+                        doing.context
                     };
                     call.context = context as u8;
                     call.sysno = doing.sysno(context);

@@ -66,9 +66,10 @@ impl Spaces {
         let region = match merged {
             Some(region) => region,
             None => {
-                let (kind, fd) = match is_anonymous {
-                    true => (RegionKind::Anonymous, -1),
-                    false => (RegionKind::File, fd as i32),
+                let (kind, fd) = if is_anonymous {
+                    (RegionKind::Anonymous, -1)
+                } else {
+                    (RegionKind::File, fd as i32)
                 };
                 let about = AddressRegion {
                     prot,

@@ -31,9 +31,10 @@ mod number {
 impl Assembly {
     /// Handles a fault: a task accessed memory that was not mapped.
     pub(super) fn fault(&mut self, task: Option<TaskId>, address: u64, is_user: bool) {
-        match is_user {
-            true => self.accounts.user_faults_seen += 1,
-            false => self.accounts.kernel_faults_seen += 1,
+        if is_user {
+            self.accounts.user_faults_seen += 1
+        } else {
+            self.accounts.kernel_faults_seen += 1
         }
         let Some(task) = task else { return };
         let doing = &mut self.tasks.get_mut(task).doing;
@@ -41,9 +42,10 @@ impl Assembly {
             // 0 means that the number is unknown.
             self.fault = self.fault.checked_add(1).unwrap_or(1);
             (doing.address, doing.fault) = (address, self.fault);
-            doing.context = match is_user {
-                true => Context::UserFault,
-                false => Context::KernelFault,
+            doing.context = if is_user {
+                Context::UserFault
+            } else {
+                Context::KernelFault
             };
         }
     }

@@ -130,9 +130,10 @@ impl Owners {
         while around.order > order {
             around.order -= 1;
             let upper = around.pfn + (1 << around.order);
-            let (kept, next) = match pfn < upper {
-                true => (upper, around.pfn),
-                false => (around.pfn, upper),
+            let (kept, next) = if pfn < upper {
+                (upper, around.pfn)
+            } else {
+                (around.pfn, upper)
             };
             self.pieces.insert(kept, (around.order, around.block));
             around.pfn = next;

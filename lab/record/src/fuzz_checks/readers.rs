@@ -264,9 +264,10 @@ fn text_of(trace: &Trace, format: ExportFormat) -> Vec<u8> {
 }
 
 fn name_of(trace: &Trace) -> &str {
-    match trace.name.is_empty() || trace.name.contains('/') {
-        true => "trial",
-        false => &trace.name,
+    if trace.name.is_empty() || trace.name.contains('/') {
+        "trial"
+    } else {
+        &trace.name
     }
 }
 
@@ -278,9 +279,10 @@ impl Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let memory = Path::new("/dev/shm");
-        let place = match memory.is_dir() {
-            true => memory.to_path_buf(),
-            false => std::env::temp_dir(),
+        let place = if memory.is_dir() {
+            memory.to_path_buf()
+        } else {
+            std::env::temp_dir()
         };
         let folder = place.join(format!("everybuddy-trial-{}-{number}", std::process::id()));
         let made = fs::create_dir_all(&folder);

@@ -66,12 +66,13 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
         for column in &places {
             let Some(text) = fields.next() else {
                 let few = format!("fewer values than the {} columns", places.len());
-                let (what, help) = match line.is_unended {
-                    true => (
+                let (what, help) = if line.is_unended {
+                    (
                         format!("the file ends in a row with {few}"),
                         "obtain the file again, since its end is missing, or delete the row",
-                    ),
-                    false => (format!("the row has {few}"), "add the missing values"),
+                    )
+                } else {
+                    (format!("the row has {few}"), "add the missing values")
                 };
                 return Err(Fault::refuse(place, what, help));
             };

@@ -49,12 +49,11 @@ pub(crate) struct Descriptors {
 impl Descriptors {
     /// Follows an event with a frame's number.
     pub(crate) fn number(&mut self, pfn: u64, descriptor: Option<u64>, order: u32) {
-        match descriptor.is_some_and(|address| address - FIRST == pfn) {
-            true => {
-                self.equal += 1;
-                self.distance(pfn, order);
-            }
-            false => self.others += 1,
+        if descriptor.is_some_and(|address| address - FIRST == pfn) {
+            self.equal += 1;
+            self.distance(pfn, order);
+        } else {
+            self.others += 1
         }
     }
 
@@ -85,7 +84,7 @@ impl Descriptors {
         log: &mut ImportLog,
     ) -> Result<(), Fault> {
         log.unknown_frames = self.unknown;
-        let mut sizes = SIZES.into_iter().filter(|size| self.divisor % size == 0);
+        let mut sizes = SIZES.into_iter().filter(|size| self.divisor.is_multiple_of(*size));
         let (size, other) = (sizes.next(), sizes.next());
         let is_certain = self.different.len() >= ENOUGH || (self.alone > 0 && other.is_none());
         match size.filter(|_| self.divisor > 0 && self.others == 0 && is_certain) {

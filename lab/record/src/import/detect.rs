@@ -50,9 +50,10 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
             return Ok(Source::PerfScript);
         }
         if let Some(head) = head(line, Style::Kernel) {
-            return Ok(match head.has_flags {
-                true => Source::Ftrace,
-                false => Source::TraceCmd,
+            return Ok(if head.has_flags {
+                Source::Ftrace
+            } else {
+                Source::TraceCmd
             });
         }
         if let Some(GraphLine::Event(_)) = graph(line) {

@@ -330,12 +330,13 @@ fn zone_locked(fields: &impl Fields) -> Option<What> {
 /// Interprets `zone_lock:zone_lock_acquire_returned`, as proposed in February 2026.
 fn zone_lock_returned(fields: &impl Fields) -> Option<What> {
     let zone = fields.address("zone")?;
-    Some(match fields.flag("success")? {
-        true => What::ZoneLockAcquired {
+    Some(if fields.flag("success")? {
+        What::ZoneLockAcquired {
             zone,
             wait_ns: None,
             batch: 0,
-        },
-        false => What::ZoneLockGivenUp { zone },
+        }
+    } else {
+        What::ZoneLockGivenUp { zone }
     })
 }

@@ -52,9 +52,10 @@ impl<'a> Text<'a> {
             before.is_none_or(|byte| matches!(byte, b' ' | b',' | b'\t')) && after.starts_with('=')
         };
         let mut places = self.text.match_indices(name).map(|(at, _)| at);
-        let place = match wants_last {
-            true => places.filter(is_field).last(),
-            false => places.find(is_field),
+        let place = if wants_last {
+            places.filter(is_field).last()
+        } else {
+            places.find(is_field)
         };
         place.map(|at| at + name.len() + 1)
     }
@@ -68,9 +69,10 @@ impl Fields for Text<'_> {
             matches!(page, "(nil)" | "(null)") || page.bytes().all(|byte| byte == b'0')
         });
         let Some(pfn) = self.value("pfn", false) else {
-            return Some(match is_null {
-                true => Frame::Absent,
-                false => Frame::Descriptor(number(page?, 16)?),
+            return Some(if is_null {
+                Frame::Absent
+            } else {
+                Frame::Descriptor(number(page?, 16)?)
             });
         };
         // Old kernels compute a frame even of an absent page.
@@ -86,9 +88,10 @@ impl Fields for Text<'_> {
             NO_PAGE_32 => page.is_none_or(|page| number(page, 16) == Some(pfn)),
             _ => false,
         };
-        Some(match is_absent {
-            true => Frame::Absent,
-            false => Frame::Number(pfn),
+        Some(if is_absent {
+            Frame::Absent
+        } else {
+            Frame::Number(pfn)
         })
     }
 
@@ -102,13 +105,14 @@ impl Fields for Text<'_> {
 
     fn signed(&self, name: &str) -> Option<i64> {
         let value = self.value(name, false)?;
-        match value.starts_with("0x") {
+        if value.starts_with("0x") {
             // A negative number has as many digits as its type.
-            true => number(value, 16).map(|value| match value {
+            number(value, 16).map(|value| match value {
                 0x8000_0000..=0xffff_ffff => i64::from(value as u32 as i32),
                 value => value as i64,
-            }),
-            false => value.parse().ok(),
+            })
+        } else {
+            value.parse().ok()
         }
     }
 

@@ -78,9 +78,10 @@ impl ImportLog {
     }
 
     pub(crate) fn skip(&mut self, event: &str) {
-        let name = match self.skipped.len() < MOST_NAMES || self.skipped.contains_key(event) {
-            true => event,
-            false => "others",
+        let name = if self.skipped.len() < MOST_NAMES || self.skipped.contains_key(event) {
+            event
+        } else {
+            "others"
         };
         match self.skipped.get_mut(name) {
             Some(count) => *count += 1,

@@ -53,10 +53,7 @@ pub(crate) fn read(
             events.extend(gap(text, events.last()));
             continue;
         }
-        let mut found = match line.is_cut {
-            true => None,
-            false => head(text, style),
-        };
+        let mut found = if line.is_cut { None } else { head(text, style) };
         if found.is_none() && style == Style::Kernel && !line.is_cut {
             match graph(text) {
                 Some(GraphLine::Event(head)) => found = Some(running.fill(head)),
@@ -72,9 +69,10 @@ pub(crate) fn read(
             }
         }
         let Some(head) = found.and_then(|head| clock.fill(head)) else {
-            match is_kernel_message(text, style) {
-                true => log.skip("messages of the kernel"),
-                false => log.complain(line.number, text),
+            if is_kernel_message(text, style) {
+                log.skip("messages of the kernel")
+            } else {
+                log.complain(line.number, text)
             }
             continue;
         };

@@ -93,9 +93,10 @@ fn region<'a>(line: &'a str, image: &mut Option<&'a str>) -> Option<KnownRegion>
         .iter()
         .filter(|(letter, _)| permissions.contains(letter));
     let is_file = path.starts_with('/');
-    let sharing = match permissions.contains(&b's') {
-        true => SHARED,
-        false => PRIVATE,
+    let sharing = if permissions.contains(&b's') {
+        SHARED
+    } else {
+        PRIVATE
     };
     let kind = match path {
         "" => RegionKind::Anonymous,

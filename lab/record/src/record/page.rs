@@ -147,12 +147,13 @@ impl<'a> Iterator for Page<'a> {
     fn next(&mut self) -> Option<(u64, &'a [u8])> {
         while !self.records.is_empty() {
             let header = self.word()?;
-            let (kind, delta) = match cfg!(target_endian = "big") {
-                true => (
+            let (kind, delta) = if cfg!(target_endian = "big") {
+                (
                     header >> DELTA_BITS,
                     u64::from(header & ((1 << DELTA_BITS) - 1)),
-                ),
-                false => (header & 31, u64::from(header >> 5)),
+                )
+            } else {
+                (header & 31, u64::from(header >> 5))
             };
             match kind {
                 // Without a time, padding fills the page to its end.
@@ -170,9 +171,10 @@ impl<'a> Iterator for Page<'a> {
                     let stamp = (u64::from(self.word()?) << DELTA_BITS) + delta;
                     let above = self.time_ns >> STAMP_BITS << STAMP_BITS;
                     let time_ns = above | stamp;
-                    self.time_ns = match time_ns < self.time_ns {
-                        true => time_ns.wrapping_add(1 << STAMP_BITS),
-                        false => time_ns,
+                    self.time_ns = if time_ns < self.time_ns {
+                        time_ns.wrapping_add(1 << STAMP_BITS)
+                    } else {
+                        time_ns
                     };
                 }
                 kind => {

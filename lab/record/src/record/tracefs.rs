@@ -78,9 +78,10 @@ impl Tracefs {
             }
             Err(_) => false,
         };
-        match known || tracepoint.lacking.is_some() {
-            true => Ok(known),
-            false => Err(RecordError::UnknownFormat { path }),
+        if known || tracepoint.lacking.is_some() {
+            Ok(known)
+        } else {
+            Err(RecordError::UnknownFormat { path })
         }
     }
 }

@@ -302,9 +302,10 @@ fn events_under_the_zones_lock_show_which_it_is() {
             at += 10_000;
             events.push(event(at, 0, what));
         }
-        let what = match is_held {
-            true => What::ZoneLockHeld,
-            false => What::Exit,
+        let what = if is_held {
+            What::ZoneLockHeld
+        } else {
+            What::Exit
         };
         events.push(event(at + 10, 0, what));
         // It says nothing about a lock that was waited for before.

@@ -228,9 +228,10 @@ fn watching_changes_no_run() {
     let run = |watched: bool| {
         let lock = SpinLock::<Here>::new();
         let machine = Machine::new(4).jitter(9).seed(3);
-        let mut machine = match watched {
-            true => machine.record_writers().stop(CpuId(2), 1 << 40),
-            false => machine,
+        let mut machine = if watched {
+            machine.record_writers().stop(CpuId(2), 1 << 40)
+        } else {
+            machine
         };
         let body = |cpu: &mut SimCpu| {
             for _ in 0..30 {

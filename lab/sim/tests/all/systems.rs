@@ -31,9 +31,10 @@ fn systems() -> impl Iterator<Item = String> {
 fn has_lists(system: &str) -> bool {
     let spec: SystemSpec = system.parse().unwrap();
     let takes = |key| spec.row().takes(key);
-    match takes("list") {
-        true => system.contains("+list="),
-        false => takes("high") || takes("percpu"),
+    if takes("list") {
+        system.contains("+list=")
+    } else {
+        takes("high") || takes("percpu")
     }
 }
 

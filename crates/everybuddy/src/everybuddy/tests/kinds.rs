@@ -326,18 +326,20 @@ fn larger_blocks_use_no_tree_of_the_other_kind_further_when_others_are_whole() {
             let order = Order::covering(frames).unwrap();
             let first = Release::frames(Pfn(0), 4 * WORD);
             system.free(cpu, first).unwrap();
-            let request = match frames.is_power_of_two() {
-                true => Request::order(order),
-                false => Request::frames(frames),
+            let request = if frames.is_power_of_two() {
+                Request::order(order)
+            } else {
+                Request::frames(frames)
             };
             let request = request.with_flags(Flags::NO_WAIT);
             assert_eq!(system.allocate(cpu, request), Ok(Pfn(0)));
             let others = Release::frames(Pfn(TREE), 7 * TREE);
             system.free(cpu, others).unwrap();
             let mut out = [Pfn(0)];
-            let next = match by_bulk {
-                true => system.allocate_bulk(cpu, request, &mut out).map(|_| out[0]),
-                false => system.allocate(cpu, request),
+            let next = if by_bulk {
+                system.allocate_bulk(cpu, request, &mut out).map(|_| out[0])
+            } else {
+                system.allocate(cpu, request)
             };
             assert_ne!(next.unwrap().0 / TREE, 0, "{frames} frames");
         });

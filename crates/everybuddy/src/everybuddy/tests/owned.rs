@@ -452,9 +452,10 @@ fn a_frame_at_the_first_fit_point_enters_the_list() {
     with_six_trees(|system, cpu| {
         let mut last = [Pfn(0)];
         for by_bulk in [false, true] {
-            match by_bulk {
-                true => assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut last), Ok(1)),
-                false => last = [system.allocate(cpu, Request::FRAME).unwrap()],
+            if by_bulk {
+                assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut last), Ok(1))
+            } else {
+                last = [system.allocate(cpu, Request::FRAME).unwrap()]
             }
             for frame in [Pfn(5 * TREE), last[0]] {
                 system.free(cpu, Release::frame(frame)).unwrap();

@@ -87,12 +87,11 @@ impl Program<'_, '_> {
         let probe = &mut Counts::default();
         match step {
             Step::Take { cpu, wants } if self.cpus[usize::from(cpu)] == State::Idle => {
-                self.cpus[usize::from(cpu)] = match rig.has_one() {
-                    true => State::Holds(rig.take(cpu)),
-                    false => {
-                        rig.become_ghost(cpu, wants.map(order));
-                        State::Waits
-                    }
+                self.cpus[usize::from(cpu)] = if rig.has_one() {
+                    State::Holds(rig.take(cpu))
+                } else {
+                    rig.become_ghost(cpu, wants.map(order));
+                    State::Waits
                 };
             }
             Step::Put { cpu } => self.put(cpu),

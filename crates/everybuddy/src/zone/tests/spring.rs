@@ -483,9 +483,10 @@ fn the_domain_with_fewer_blocks_becomes_a_part_of_the_other() {
             assert_eq!((rig.list(large).len(), rig.list(small).len()), (2, 1));
             let [large_domain, small_domain] = [large, small].map(|root| rig.all.held(root));
             let probe = &mut Counts::default();
-            let merged = match small_first {
-                true => small_domain.merge(large_domain, probe),
-                false => large_domain.merge(small_domain, probe),
+            let merged = if small_first {
+                small_domain.merge(large_domain, probe)
+            } else {
+                large_domain.merge(small_domain, probe)
             };
             assert_eq!(merged.root(), large);
         });

@@ -31,9 +31,10 @@ use crate::show;
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
     let earlier = Earlier::read(file)?;
-    let names = match arguments.traces.is_empty() {
-        true => earlier.sources(),
-        false => arguments.traces.clone(),
+    let names = if arguments.traces.is_empty() {
+        earlier.sources()
+    } else {
+        arguments.traces.clone()
     };
     let mut inputs = vec![file.to_path_buf()];
     for name in &names {
@@ -109,9 +110,10 @@ impl Earlier<'_> {
         }
         let help = "--rows takes what `everybuddy compare --json FILE` wrote";
         let [run] = runs[..] else {
-            let what = match runs.is_empty() {
-                true => "the file has no rows".to_string(),
-                false => format!("the file has rows of several runs: {}", runs.join(", ")),
+            let what = if runs.is_empty() {
+                "the file has no rows".to_string()
+            } else {
+                format!("the file has rows of several runs: {}", runs.join(", "))
             };
             return Err(refuse(what, help));
         };

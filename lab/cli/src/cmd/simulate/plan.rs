@@ -174,9 +174,10 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
 
 /// Reads a trace.
 fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
-    let leniency = match arguments.lenient {
-        true => Leniency::Lenient,
-        false => Leniency::Strict,
+    let leniency = if arguments.lenient {
+        Leniency::Lenient
+    } else {
+        Leniency::Strict
     };
     let (trace, repairs) = library::read(name, leniency)?;
     if !repairs.is_empty() {

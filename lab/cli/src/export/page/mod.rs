@@ -199,9 +199,12 @@ fn machine(machine: &HostInfo) -> page::Machine {
 
 /// Returns the command line as a user would type it, with the program's plain name.
 fn command_line() -> String {
-    let quoted = |argument: String| match argument.contains([' ', '\'', '"', '$', '*', ';']) {
-        true => format!("'{}'", argument.replace('\'', r"'\''")),
-        false => argument,
+    let quoted = |argument: String| {
+        if argument.contains([' ', '\'', '"', '$', '*', ';']) {
+            format!("'{}'", argument.replace('\'', r"'\''"))
+        } else {
+            argument
+        }
     };
     let arguments = std::env::args_os().skip(1);
     let arguments = arguments.map(|argument| quoted(argument.to_string_lossy().into_owned()));
@@ -231,13 +234,12 @@ pub fn compared(comparison: &Comparison, rows: &[Row], subject: &Subject) -> pag
     let taken = memory.taken_frames();
     let mut owners = subject.owners.names.clone();
     // The owner after the last one; if all are used, it replaces the last one.
-    let taken_by = match taken.is_empty() {
-        true => 0,
-        false => {
-            owners.truncate(page::OWNERS - 1);
-            owners.push(TAKEN.to_string());
-            owners.len() as u8
-        }
+    let taken_by = if taken.is_empty() {
+        0
+    } else {
+        owners.truncate(page::OWNERS - 1);
+        owners.push(TAKEN.to_string());
+        owners.len() as u8
     };
     let of_block: Vec<u8> = match taken_by {
         0 => subject.owners.of_block.clone(),
@@ -275,9 +277,10 @@ pub fn compared(comparison: &Comparison, rows: &[Row], subject: &Subject) -> pag
         self::system(comparison, outcome, maps)
     };
     let measured = comparison.systems.iter().map(system);
-    let systems = match comparison.systems.is_empty() {
-        true => earlier::systems(comparison, rows),
-        false => measured.collect(),
+    let systems = if comparison.systems.is_empty() {
+        earlier::systems(comparison, rows)
+    } else {
+        measured.collect()
     };
     let owned_by = match subject.owners.are_programs {
         _ if comparison.systems.is_empty() => "",

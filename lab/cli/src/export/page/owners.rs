@@ -44,9 +44,12 @@ impl Owners {
         occurring.sort_unstable();
         occurring.dedup();
         let are_programs = occurring.len() >= PROGRAMS;
-        let names = allocations().map(|event| match are_programs {
-            true => by_program(event),
-            false => by_use(trace, event),
+        let names = allocations().map(|event| {
+            if are_programs {
+                by_program(event)
+            } else {
+                by_use(trace, event)
+            }
         });
         let names: Vec<&str> = names.collect();
         let frames = allocations().map(Event::frames);

@@ -106,9 +106,10 @@ fn about(machine: &Machine, plan: &Plan, has_recorded: bool) -> String {
         1 => "One system".to_string(),
         systems => format!("{systems} systems"),
     };
-    let measured = match has_recorded {
-        true => "The results on this page are simulated, except the waits labelled recorded.",
-        false => "Nothing on this page was measured: all results are simulated.",
+    let measured = if has_recorded {
+        "The results on this page are simulated, except the waits labelled recorded."
+    } else {
+        "Nothing on this page was measured: all results are simulated."
     };
     format!(
         "{measured} {systems} on up to {} CPUs of {} ({}, {} CPUs at {} MHz), with {} cycles between two calls; \
@@ -358,9 +359,10 @@ impl Results<'_> {
         let line = |own: &&Scaling| {
             let ((_, alone), (last, together)) = ends(own).unwrap_or_default();
             let linear = alone / f64::from(least) * f64::from(last);
-            let on = match last == most {
-                true => String::new(),
-                false => format!(" on {last}"),
+            let on = if last == most {
+                String::new()
+            } else {
+                format!(" on {last}")
             };
             vec![
                 own.system.clone(),
@@ -382,10 +384,7 @@ impl Results<'_> {
                  times the calls. The last column is the part of the metadata on which calls spend most of their time \
                  with memory, and its share of this time, on the first number of CPUs beyond the limit, or on the \
                  largest one.{}",
-                match self.plan.stops {
-                    true => LEFT_OUT,
-                    false => "",
-                },
+                if self.plan.stops { LEFT_OUT } else { "" },
             ),
             heads: vec![
                 "system".into(),
@@ -462,9 +461,10 @@ fn lines_of(waits: &Waits) -> Lines {
 }
 
 fn article(noun: &str) -> String {
-    match noun.starts_with('a') {
-        true => format!("an {noun}"),
-        false => format!("a {noun}"),
+    if noun.starts_with('a') {
+        format!("an {noun}")
+    } else {
+        format!("a {noun}")
     }
 }
 

@@ -108,9 +108,12 @@ fn section(own: &Experiment, anchor: &str) -> Markup {
 pub(super) fn figure(title: &str, figure: &Figure, anchor: &str) -> Markup {
     // A panel that is alone in its row spans the whole row.
     let last = figure.panels.len().wrapping_sub(1);
-    let class = |at: usize| match at == last && at.is_multiple_of(2) {
-        true => "panel full",
-        false => "panel",
+    let class = |at: usize| {
+        if at == last && at.is_multiple_of(2) {
+            "panel full"
+        } else {
+            "panel"
+        }
     };
     html! {
         figure.fig id={ (anchor) "-figure" } data-parcel={ (anchor) "-data" }

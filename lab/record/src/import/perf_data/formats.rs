@@ -115,9 +115,10 @@ impl Fields for Sample<'_> {
         let pfn = field.value(self.data)?;
         let is_absent =
             pfn == 0 || pfn == u64::MAX || (field.size == 4 && pfn == u64::from(u32::MAX));
-        Some(match is_absent {
-            true => Frame::Absent,
-            false => Frame::Number(pfn),
+        Some(if is_absent {
+            Frame::Absent
+        } else {
+            Frame::Number(pfn)
         })
     }
 

@@ -36,9 +36,10 @@ impl Rounds {
         for _ in 0..TRIES {
             let before = waited();
             let own = round();
-            match waited() == before {
-                true => all.push(own),
-                false => disturbed.push(own),
+            if waited() == before {
+                all.push(own)
+            } else {
+                disturbed.push(own)
             }
             if all.len() == ROUNDS {
                 break;

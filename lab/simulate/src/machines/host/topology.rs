@@ -210,9 +210,10 @@ impl Topology {
     /// Describes what stands between this program and the processor.
     pub(super) fn guest(&self) -> &'static str {
         let flags = self.said("flags").unwrap_or_default();
-        match flags.split(' ').any(|flag| flag == "hypervisor") {
-            true => ", a virtual machine: what it says about cores and caches may be invented",
-            false => "",
+        if flags.split(' ').any(|flag| flag == "hypervisor") {
+            ", a virtual machine: what it says about cores and caches may be invented"
+        } else {
+            ""
         }
     }
 
@@ -225,9 +226,10 @@ impl Topology {
     /// Describes the pages of large buffers: misses of small ones in the translation caches count as loads.
     pub(super) fn pages(&self) -> &'static str {
         let path = Path::new("/sys/kernel/mm/transparent_hugepage/enabled");
-        match line(path).is_some_and(|text| text.contains("[always]")) {
-            true => "in huge pages",
-            false => "with misses of small pages in the TLB",
+        if line(path).is_some_and(|text| text.contains("[always]")) {
+            "in huge pages"
+        } else {
+            "with misses of small pages in the TLB"
         }
     }
 
