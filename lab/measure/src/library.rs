@@ -86,15 +86,16 @@ fn locate_in(name: &str, folder: Option<&Path>) -> Result<Place, Error> {
     }
     if let Some(folder) = folder {
         let path = folder.join(format!("{name}.parquet"));
-        let shown = shown(folder);
-        return match (path.is_file(), folder.is_dir()) {
+        let found = (path.is_file(), folder.is_dir());
+        let (folder, name) = (shown(folder), shown(name));
+        return match found {
             (true, _) => Ok(Place::File(path)),
             (false, true) => Err(Error::usage(format!(
-                "trace `{name}` not found (no {name}.parquet in {shown}, the folder that {FOLDER_VARIABLE} names)\n\
+                "trace `{name}` not found (no {name}.parquet in {folder}, the folder that {FOLDER_VARIABLE} names)\n\
                  help: pass a .parquet file, or unset {FOLDER_VARIABLE} to use the bundled traces"
             ))),
             (false, false) => Err(Error::usage(format!(
-                "trace `{name}` not found ({FOLDER_VARIABLE} names {shown}, which is not a folder)\n\
+                "trace `{name}` not found ({FOLDER_VARIABLE} names {folder}, which is not a folder)\n\
                  help: set {FOLDER_VARIABLE} to a folder of traces, or unset it to use the bundled traces"
             ))),
         };
@@ -107,6 +108,7 @@ fn locate_in(name: &str, folder: Option<&Path>) -> Result<Place, Error> {
         Some(near) => format!("did you mean `{near}`? "),
         None => String::new(),
     };
+    let name = shown(name);
     Err(Error::usage(format!(
         "trace `{name}` not found (neither a file nor a bundled trace)\nhelp: {hint}pass a .parquet file, or one of {}",
         known.join(", "),
@@ -127,15 +129,18 @@ pub fn file(name: &str) -> Result<Option<PathBuf>, Error> {
     })
 }
 
-/// Reads a trace that is given by path or by bare name.
+/// Reads a trace that is given by path or by bare name. The name of the trace, which follows from that of its file, may
+/// be shown as it is.
 ///
 /// # Errors
 /// Returns the errors of [`file`](fn@file) and of the trace.
 pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
-    Ok(match locate(name)? {
+    let (mut trace, repairs) = match locate(name)? {
         Place::File(path) => everybuddy_trace::read(&path, leniency)?,
         Place::Program(own) => read_embedded(&own.trace, leniency)?,
-    })
+    };
+    trace.name = shown(&trace.name);
+    Ok((trace, repairs))
 }
 
 /// Rejects an output file that is not named like a trace, or that is one of the files of `input`, if that is a file.

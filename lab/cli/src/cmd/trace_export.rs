@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FORMAT")]
     to: ExportFormat,
 
-    /// Write to this file, which is replaced if it exists, instead of standard output
+    /// Write to this file, or replace it, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 

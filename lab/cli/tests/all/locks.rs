@@ -119,7 +119,16 @@ fn acquisitions_are_checked_and_cut() {
         "--lenient",
     ]);
     // A cut that keeps none leaves no file of an older trace behind.
-    let none = ["trace", "cut", "gcc_build", "-o", &part, "--first", "1000"];
+    let none = [
+        "trace",
+        "cut",
+        "gcc_build",
+        "-o",
+        &part,
+        "--first",
+        "1000",
+        "--force",
+    ];
     assert_eq!(everybuddy(&none).code, 0);
     assert!(!Path::new(&folder.file("part.locks.parquet")).exists());
 }
@@ -135,7 +144,7 @@ fn waits_are_imported_and_what_is_left_out_is_said() {
 ";
     fs::write(&recording, lines).unwrap();
     let output = folder.file("run.parquet");
-    let import = ["trace", "import", &recording, "-o", &output];
+    let import = ["trace", "import", &recording, "-o", &output, "--force"];
     let said = everybuddy(&import);
     assert_eq!(said.code, 0, "{}", said.err);
     let text = said.err.as_str();

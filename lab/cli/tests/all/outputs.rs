@@ -347,7 +347,9 @@ fn files_of_another_trace_are_not_overwritten() {
     let taken = folder.file("mine.faults.parquet");
     fs::write(&taken, "mine").unwrap();
     let cut = ["trace", "cut", "gcc_build", "--first", "5", "-o", &taken];
-    everybuddy(&cut).refused(&["mine.faults.parquet", "companion"]);
+    everybuddy(&cut).refused(&["mine.faults.parquet", "already exists"]);
+    let forced = everybuddy(&[&cut[..], &["--force"]].concat());
+    forced.refused(&["mine.faults.parquet", "companion"]);
     let export = ["trace", "export", "gcc_build", "--to", "csv", "-o", &taken];
     everybuddy(&export).refused(&["-o", ".parquet"]);
     assert_eq!(fs::read_to_string(&taken).unwrap(), "mine");

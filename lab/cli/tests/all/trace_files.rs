@@ -49,6 +49,7 @@ fn a_program_is_cut_out_by_its_name() {
     let part = folder.file("part.parquet");
     everybuddy(&["trace", "cut", "gcc_build", "-o", &part, "--program", "ar"]).noted();
     assert!(!strictly(&part).events.is_empty());
+    let part = folder.file("wrong.parquet");
     let wrong = ["trace", "cut", "gcc_build", "-o", &part, "--program", "arr"];
     everybuddy(&wrong).refused(&["`arr`", "the programs are ar, as"]);
 }
