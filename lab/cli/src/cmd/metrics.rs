@@ -36,13 +36,11 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let chosen = match arguments.names.is_empty() {
-        true => METRICS.iter().collect(),
-        false => arguments
-            .names
-            .iter()
-            .map(|name| one(name))
-            .collect::<Result<Vec<_>, _>>()?,
+    let chosen = if arguments.names.is_empty() {
+        METRICS.iter().collect()
+    } else {
+        let named = arguments.names.iter().map(|name| one(name));
+        named.collect::<Result<Vec<_>, _>>()?
     };
     let style = Style::of_output(false);
     output::text(&match (arguments.json, arguments.names.is_empty()) {

@@ -84,9 +84,9 @@ impl<'b> Benchmark<'b> {
                 row.name(),
             );
             if row.experiment == EXPERIMENT {
-                drop(own.values.insert(key, row.value))
+                own.values.insert(key, row.value);
             } else {
-                own.rounds.entry(key).or_default().push(row.value)
+                own.rounds.entry(key).or_default().push(row.value);
             }
         }
         own

@@ -55,11 +55,12 @@ pub(super) fn layout() -> PageLayout {
 }
 
 pub(super) fn head(kind: u32, delta: u32) -> [u8; 4] {
-    match cfg!(target_endian = "big") {
-        true => kind << DELTA_BITS | delta,
-        false => kind | delta << 5,
-    }
-    .to_ne_bytes()
+    let packed = if cfg!(target_endian = "big") {
+        kind << DELTA_BITS | delta
+    } else {
+        kind | delta << 5
+    };
+    packed.to_ne_bytes()
 }
 
 /// Creates a page that starts at 1000 ns.

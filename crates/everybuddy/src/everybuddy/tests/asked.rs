@@ -84,9 +84,9 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
             let local = &system.locals[0];
             for is_first in [true, false] {
                 if is_first {
-                    operation(system, zero)
+                    operation(system, zero);
                 } else {
-                    drop(system.allocate(zero, Request::FRAME))
+                    let _ = system.allocate(zero, Request::FRAME);
                 }
                 assert_eq!(local.own_trees().count(), 0);
                 assert_eq!(local.identity.load(Ordering::Relaxed), CLOSED);
