@@ -15,7 +15,7 @@
 use core::ops::Range;
 
 use crate::bit_runs;
-use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell, WaitLimit};
 
 use super::local::NESTED;
 use super::request::Wanted;
@@ -388,16 +388,17 @@ impl<P: Platform> Shared<'_, P> {
         Some(start)
     }
 
-    /// Claims the trees from `first` to `last`, in ascending order. Polls a tree that has an owner at most `polls`
-    /// times. If that fails, none of the trees is claimed.
-    pub(crate) fn claim_all(&self, id: u32, first: u32, last: u32, polls: u32) -> bool {
+    /// Claims the trees from `first` to `last`, in ascending order. Polls for those that have an owner at most `most`
+    /// times, all together. If that fails, none of the trees is claimed.
+    pub(crate) fn claim_all(&self, id: u32, first: u32, last: u32, most: u32) -> bool {
+        let (mut polls, mut limit) = (0, WaitLimit::<P>::new());
         for tree in first..=last {
             let Some(header) = self.trees.header(tree) else {
                 return true;
             };
             let mut attempt = 0;
             while !self.claim(header, id) {
-                if attempt >= polls {
+                if limit.is_over(polls, most) {
                     if tree > first {
                         self.release_all(first, tree - 1);
                     }
@@ -407,6 +408,7 @@ impl<P: Platform> Shared<'_, P> {
                 if seen != 0 {
                     P::wait(&header.owner, seen, attempt);
                 }
+                polls += 1;
                 attempt += 1;
             }
         }
