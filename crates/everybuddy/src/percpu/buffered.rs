@@ -323,18 +323,23 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         let cpu_state = &slot.remote.cpu_state;
         let mut requested = false;
         let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
-        while !limit.is_over(attempt, P::MAX_POLLS) {
+        loop {
             // Acquire: pairs with the release in `acknowledge`.
             let seen = CpuState(cpu_state.load(Ordering::Acquire));
             if seen.acknowledged(epoch) {
                 return true;
             }
+            let is_parked = seen.state() == CpuState::PARKED;
+            if is_parked && self.drain_parked_list(caller, zone, other, slot, seen, epoch) {
+                return true;
+            }
+            // After the look: a wait may have taken long because this CPU was stopped.
+            if limit.is_over(attempt, P::MAX_POLLS) {
+                return false;
+            }
             match seen.state() {
-                CpuState::PARKED => {
-                    if self.drain_parked_list(caller, zone, other, slot, seen, epoch) {
-                        return true;
-                    }
-                }
+                // Its state has changed meanwhile.
+                CpuState::PARKED => {}
                 CpuState::RUNNING if !requested => {
                     // Once is enough: the owner changes its watermarks by exchanges, so it sees this close, and with
                     // it the epoch, before it opens the list again.
@@ -352,7 +357,6 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             }
             attempt += 1;
         }
-        false
     }
 
     /// Drains the list of a parked CPU, whose state was `seen`, and parks it again as one that acknowledged `epoch`.

@@ -184,7 +184,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         frames: u32,
     ) -> Result<Frame, AllocateError> {
         let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
-        while !limit.is_over(attempt, P::MAX_POLLS) {
+        loop {
             // Acquire: pairs with the release in `notify_done`.
             let seen = self.done.load(Ordering::Acquire);
             let guard = Guard::lock(self.lock, caller.probe);
@@ -196,22 +196,25 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             if worked {
                 continue;
             }
-            match self.contents(served) {
-                Contents::Nothing => return Err(AllocateError::Exhausted),
-                // It was pushed meanwhile, and possibly no other thread is about to process it.
-                Contents::Waiting => {}
-                Contents::InHand => {
-                    drop(guard);
-                    // No CPU wants the answer, and two managers must not wait for each other.
-                    if self.has_left(served) {
-                        break;
-                    }
-                    P::wait(self.done, seen, attempt);
+            let contents = self.contents(served);
+            drop(guard);
+            if contents == Contents::Nothing {
+                return Err(AllocateError::Exhausted);
+            }
+            // After the look: a wait may have taken long because this thread was stopped.
+            if limit.is_over(attempt, P::MAX_POLLS) {
+                return Err(AllocateError::Busy);
+            }
+            // What waits was pushed meanwhile, and possibly no other thread is about to process it.
+            if contents == Contents::InHand {
+                // No CPU wants the answer, and two managers must not wait for each other.
+                if self.has_left(served) {
+                    return Err(AllocateError::Busy);
                 }
+                P::wait(self.done, seen, attempt);
             }
             attempt += 1;
         }
-        Err(AllocateError::Busy)
     }
 
     /// Returns `true` if the CPU that a manager serves no longer waits.
@@ -347,7 +350,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     /// Processes everything that waits. Returns `false` if another thread processes an area for too long.
     fn finish(&self, probe: &mut P::Probe) -> bool {
         let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
-        while !limit.is_over(attempt, P::MAX_POLLS) {
+        loop {
             // Acquire: pairs with the release in `notify_done`.
             let seen = self.done.load(Ordering::Acquire);
             if self.dividing_step(probe) || self.linking_step(probe) {
@@ -358,12 +361,13 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             drop(guard);
             match contents {
                 Contents::Nothing => return true,
+                // After the look, as in `search`.
+                Contents::InHand if limit.is_over(attempt, P::MAX_POLLS) => return false,
                 Contents::InHand => P::wait(self.done, seen, attempt),
                 Contents::Waiting => continue,
             }
             attempt += 1;
         }
-        false
     }
 }
 
