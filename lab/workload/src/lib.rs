@@ -26,6 +26,7 @@ pub mod odd;
 mod program;
 mod published;
 mod random;
+mod relief;
 mod rows;
 mod steady;
 pub mod streams;

@@ -13,7 +13,9 @@ use everybuddy::Order;
 
 use crate::churn::{self, Mix};
 use crate::published::{self, Published};
-use crate::{Pace, Program, Runs, Setting, aged, batch, burst, fill, handover, hot, steady, today};
+use crate::{
+    Pace, Program, Runs, Setting, aged, batch, burst, fill, handover, hot, relief, steady, today,
+};
 
 /// The description of a workload.
 #[derive(Clone, Copy, Debug)]
@@ -237,6 +239,18 @@ pub const WORKLOADS: &[WorkloadInfo] = &[
                 steady::steady(s, t, 90, Mix::Mostly)
             })
             .up_to(FOUR),
+        ],
+    },
+    WorkloadInfo {
+        name: "relief",
+        summary: "Random replacement at a level, in memory that was 99.9 % full and was freed at random.",
+        source: "synthetic: orders 0 to 4 equally often",
+        variants: &[
+            variant("relief:70", "70 % full", |s, t| relief::relief(s, t, 70)).up_to(FOUR),
+            variant("relief:80", "80 % full", |s, t| relief::relief(s, t, 80)).up_to(FOUR),
+            variant("relief:90", "90 % full", |s, t| relief::relief(s, t, 90)).up_to(FOUR),
+            variant("relief:98", "98 % full", |s, t| relief::relief(s, t, 98)).up_to(FOUR),
+            variant("relief:99", "99 % full", |s, t| relief::relief(s, t, 99)).up_to(FOUR),
         ],
     },
     WorkloadInfo {

@@ -8,9 +8,9 @@
 //! of its own trees, or of trees that no CPU owns.
 //!
 //! Otherwise address decides, since it makes words and larger blocks whole again. With small requests that do not hit,
-//! a CPU looks at a few words, each time elsewhere, and updates its estimate of the *room*: the free frames, of which
-//! those of free blocks of 16 count several times. A shortage begins when the estimate is low, or when a small request
-//! is refused. It ends when the estimate is high enough. Both need a number of looks that does not grow with memory.
+//! a CPU looks at a few words, each time elsewhere, and updates its estimate of the *room*: the free frames, and more
+//! for each free block of 16. A shortage begins when the estimate is low, or when a small request is refused. It ends
+//! when the estimate is high enough. Both need a number of looks that does not grow with memory.
 //!
 //! # Invariants
 //!

@@ -214,8 +214,7 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     /// Reads the owner of a tree, so that this CPU sees all writes of the last CPU that released it: hints about the
-    /// tree are then no older than its release. A tree that a CPU owns now counts as well, since the claim waits for
-    /// it.
+    /// tree are then no older than its release. Whether a CPU owns the tree now does not matter: the claim decides.
     fn see_last_owner(&self, header: &Header<P>) {
         self.is_unowned(header);
     }
