@@ -43,7 +43,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::show::output;
 use everybuddy_measure::Error;
 use everybuddy_measure::error::STANDARD_OUTPUT;
-use everybuddy_trace::escaped;
+use everybuddy_trace::shown;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -122,7 +122,7 @@ impl Cli {
 }
 
 /// Writes a help text, or the version.
-fn shown(text: &clap::Error) -> Result<(), Error> {
+fn help(text: &clap::Error) -> Result<(), Error> {
     let printed = text.print().and_then(|()| std::io::stdout().flush());
     printed.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause))
 }
@@ -132,15 +132,14 @@ pub fn main() -> ExitCode {
     let result = match Cli::try_parse() {
         Ok(cli) => cli.run(),
         // A help text or the version is a result: clap itself would ignore that it could not be written.
-        Err(text) if !text.use_stderr() => shown(&text),
+        Err(text) if !text.use_stderr() => help(&text),
         Err(mistake) => {
-            // An argument may contain anything.
-            let plain = mistake.render().to_string();
-            let message = escaped(&plain, |c| c == '\n');
-            if message == plain {
+            // The message shows an argument, which may contain anything.
+            let is_plain = |text: std::ffi::OsString| shown(&text) == text.to_string_lossy();
+            if std::env::args_os().all(is_plain) {
                 mistake.exit();
             }
-            let _ = output::aside(&message);
+            let _ = output::aside(&mistake.render().to_string());
             return ExitCode::from(2);
         }
     };

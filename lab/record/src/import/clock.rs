@@ -45,11 +45,14 @@ pub(crate) fn count(word: &str) -> Option<u64> {
 
 /// Parses the time of the kernel's latency format, `889213383us`, as nanoseconds. The colon and a mark of the time
 /// since the previous line, as in `12us+:`, may follow or be the `next` word. Returns the length of both words.
-pub(crate) fn microseconds(word: &str, next: Option<&str>) -> Option<(u64, usize)> {
+pub(crate) fn microseconds(word: &str, next: &str) -> Option<(u64, usize)> {
+    if !word.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
     let (number, mark) = word.split_once("us")?;
     let words = match (mark, next) {
         (":" | "+:" | "!:" | "#:" | "*:" | "@:" | "$:", _) => 1,
-        ("", Some(":")) => 2,
+        ("", ":") => 2,
         _ => return None,
     };
     Some((digits(number)?.checked_mul(1000)?, words))
@@ -106,10 +109,10 @@ mod tests {
         assert_eq!(seconds("12:"), None);
         assert_eq!(count("369060000:"), Some(369_060_000));
         assert_eq!(count("+5:"), None);
-        assert_eq!(microseconds("12us", Some(":")), Some((12_000, 2)));
-        assert_eq!(microseconds("12us+:", None), Some((12_000, 1)));
-        assert_eq!(microseconds("12us", Some("x")), None);
-        assert_eq!(microseconds("bus:", None), None);
+        assert_eq!(microseconds("12us", ":"), Some((12_000, 2)));
+        assert_eq!(microseconds("12us+:", ""), Some((12_000, 1)));
+        assert_eq!(microseconds("12us", "x"), None);
+        assert_eq!(microseconds("bus:", ""), None);
     }
 
     #[test]

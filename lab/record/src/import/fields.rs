@@ -27,13 +27,18 @@ pub(crate) struct Text<'a> {
 
 /// Returns `true` if the fields of an event can only be printed by their types: with `trace-cmd report -R`, or of a
 /// format that the tool could not parse.
-pub(crate) fn is_raw(fields: &str) -> bool {
+pub(crate) fn is_raw(event: &str, fields: &str) -> bool {
     let order = |name| fields.find(name);
-    fields.starts_with("[FAILED TO PARSE]")
-        || fields.contains("=ARRAY[")
-        || fields.contains("__syscall_nr=")
+    let is_typed = match event {
         // In the kernel's format, the flags are last.
-        || matches!((order(" gfp_flags="), order(" migratetype=")), (Some(flags), Some(kind)) if flags < kind)
+        "mm_page_alloc" => matches!(
+            (order(" gfp_flags="), order(" migratetype=")),
+            (Some(flags), Some(kind)) if flags < kind
+        ),
+        "sys_enter" => fields.contains("=ARRAY["),
+        _ => event.starts_with("sys_") && fields.starts_with("__syscall_nr="),
+    };
+    is_typed || fields.starts_with("[FAILED TO PARSE]")
 }
 
 impl<'a> Text<'a> {
@@ -278,7 +283,7 @@ mod tests {
     fn fields(text: &str) -> Text<'_> {
         Text {
             text,
-            is_raw: is_raw(text),
+            is_raw: is_raw("mm_page_alloc", text),
         }
     }
 
@@ -369,7 +374,7 @@ mod tests {
         let arguments = [0, 0x2000, 3, 0x22, 0xffff_ffff, 0];
         let begin = Some(SystemCallFields::begin(9, arguments));
         let text = format!("id=9 args=ARRAY[{}]", array(arguments));
-        assert!(is_raw(&text));
+        assert!(is_raw("sys_enter", &text));
         assert_eq!(fields(&text).system_call(), begin);
         let end = |result| Some(SystemCallFields::end(9, result));
         assert_eq!(fields("id=9 ret=-12").system_call(), end(-12));

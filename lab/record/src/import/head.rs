@@ -63,27 +63,32 @@ const MOST_WORDS: usize = 24;
 /// Parses the head of a line. Returns `None` if it has another format.
 pub(crate) fn head(line: &str, style: Style) -> Option<Head<'_>> {
     let mut words: Vec<&str> = Vec::with_capacity(MOST_WORDS);
-    words.extend(line.split_ascii_whitespace().take(MOST_WORDS));
-    let times = || (0..words.len()).filter_map(|at| Some((at, time(&words, at, style)?)));
-    for (at, (time_ns, clock, length)) in times() {
-        if let Some(head) = before(&words[..at], style) {
-            let (event, fields) = event(after(line, words[at + length - 1]))?;
-            return Some(Head {
-                time_ns,
-                clock,
-                event,
-                fields,
-                ..head
-            });
+    let mut first = None;
+    let mut rest = line.split_ascii_whitespace().take(MOST_WORDS).peekable();
+    while let Some(word) = rest.next() {
+        let next = rest.peek().copied().unwrap_or_default();
+        if let Some((time_ns, clock, length)) = time(&words, word, next, style) {
+            let last = if length == 2 { next } else { word };
+            if let Some(head) = before(&words, style) {
+                let (event, fields) = event(after(line, last))?;
+                return Some(Head {
+                    time_ns,
+                    clock,
+                    event,
+                    fields,
+                    ..head
+                });
+            }
+            first = first.or(Some((words.len(), last, time_ns, clock)));
         }
+        words.push(word);
     }
-    if style == Style::Perf {
-        let mut times = times().filter(|(_, (_, clock, _))| *clock == Clock::Time);
-        if let Some((at, (time_ns, clock, length))) = times.next() {
-            return without_thread(line, &words[..at], words[at + length - 1], time_ns, clock);
+    match first {
+        Some((at, last, time_ns, clock)) if style == Style::Perf => {
+            without_thread(line, &words[..at], last, time_ns, clock)
         }
+        _ => without_time(line, &words, style),
     }
-    without_time(line, &words, style)
 }
 
 /// Returns what stands after a word of a line.
@@ -93,8 +98,7 @@ fn after<'a>(line: &'a str, word: &str) -> &'a str {
 }
 
 /// Parses the time that begins at a word: nanoseconds, the clock, and the number of words.
-fn time(words: &[&str], at: usize, style: Style) -> Option<(u64, Clock, usize)> {
-    let word = words[at];
+fn time(before: &[&str], word: &str, next: &str, style: Style) -> Option<(u64, Clock, usize)> {
     if let Some(time) = clock::seconds(word) {
         return Some((time, Clock::Time, 1));
     }
@@ -102,12 +106,10 @@ fn time(words: &[&str], at: usize, style: Style) -> Option<(u64, Clock, usize)> 
         // perf writes the time of day without a colon if no other time follows.
         Style::Perf => {
             let time = word.strip_suffix(':').unwrap_or(word);
-            let next = words.get(at + 1).copied().unwrap_or_default();
-            let time = clock::of_day(words[..at].last()?, time)?;
+            let time = clock::of_day(before.last()?, time)?;
             (clock::seconds(next).is_none()).then_some((time, Clock::Time, 1))
         }
         Style::Kernel => {
-            let next = words.get(at + 1).copied();
             let time = clock::microseconds(word, next);
             let time = time.map(|(time, length)| (time, Clock::Time, length));
             time.or_else(|| Some((clock::count(word)?, Clock::Count, 1)))

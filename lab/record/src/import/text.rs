@@ -77,7 +77,7 @@ pub(crate) fn read(
             continue;
         };
         has_no_thread |= !head.has_thread;
-        raw |= is_raw(head.fields);
+        raw = raw || is_raw(head.event, head.fields);
         chain.begin(&head);
         if is_chain_head(head.event) {
             continue;
