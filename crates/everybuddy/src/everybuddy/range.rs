@@ -122,7 +122,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return Err(RegionError::Busy);
         }
         self.with_all_drained(local, |all_drained| {
-            if (all_drained || ask == Ask::IfOwned) && claim(P::MAX_POLLS) {
+            // A CPU that did not answer the drain is not waited for again.
+            let polls = if all_drained { P::MAX_POLLS } else { 0 };
+            if (all_drained || ask == Ask::IfOwned) && claim(polls) {
                 finish()
             } else {
                 Err(RegionError::Busy)

@@ -203,9 +203,10 @@ fn pauses_and_reads(system: &System<'_>) -> (u64, u64) {
     assert_eq!(TIME.get().1, 0, "the clock is not read without a wait");
     let mut most = (0, 0);
     let range = FrameRange::new(0, 64);
-    let requests: [&dyn Fn(&mut Cpu) -> bool; 3] = [
+    let requests: [&dyn Fn(&mut Cpu) -> bool; 4] = [
         &|cpu| system.allocate(cpu, Request::FRAME) == Err(AllocateError::Busy),
         &|cpu| system.remove(cpu, range) == Err(RegionError::Busy),
+        &|cpu| system.allocate_at(cpu, range) == Err(RegionError::Busy),
         &|cpu| system.quiesce(cpu) == Err(AllocateError::Busy),
     ];
     for request in requests {
