@@ -85,7 +85,9 @@ impl Descriptors {
         log: &mut ImportLog,
     ) -> Result<(), Fault> {
         log.unknown_frames = self.unknown;
-        let mut sizes = SIZES.into_iter().filter(|size| self.divisor % size == 0);
+        let mut sizes = SIZES
+            .into_iter()
+            .filter(|size| self.divisor.is_multiple_of(*size));
         let (size, other) = (sizes.next(), sizes.next());
         let is_certain = self.different.len() >= ENOUGH || (self.alone > 0 && other.is_none());
         match size.filter(|_| self.divisor > 0 && self.others == 0 && is_certain) {

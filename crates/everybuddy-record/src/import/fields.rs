@@ -28,11 +28,15 @@ pub(crate) struct Text<'a> {
 /// Returns `true` if the fields of an event can only be printed by their types: with `trace-cmd report -R`, or of a
 /// format that the tool could not parse.
 pub(crate) fn is_raw(event: &str, fields: &str) -> bool {
-    let order = |name| fields.find(name);
+    let text = Text {
+        text: fields,
+        is_raw: false,
+    };
+    let place = |name| text.find(name, false);
     let is_typed = match event {
         // In the kernel's format, the flags are last.
         "mm_page_alloc" => matches!(
-            (order(" gfp_flags="), order(" migratetype=")),
+            (place("gfp_flags"), place("migratetype")),
             (Some(flags), Some(kind)) if flags < kind
         ),
         "sys_enter" => fields.contains("=ARRAY["),
@@ -51,17 +55,21 @@ impl<'a> Text<'a> {
 
     /// Finds the start of the value of a field.
     fn find(&self, name: &str, wants_last: bool) -> Option<usize> {
+        let bytes = self.text.as_bytes();
         let is_field = |at: &usize| {
-            let before = self.text[..*at].bytes().next_back();
-            let after = &self.text[at + name.len()..];
-            before.is_none_or(|byte| matches!(byte, b' ' | b',' | b'\t')) && after.starts_with('=')
+            if bytes[*at] != b'=' {
+                return false;
+            }
+            let before = bytes[..*at].strip_suffix(name.as_bytes());
+            let before = before.map(|before| before.last().copied().unwrap_or(b' '));
+            matches!(before, Some(b' ' | b',' | b'\t'))
         };
-        let mut places = self.text.match_indices(name).map(|(at, _)| at);
+        let mut places = 0..bytes.len();
         let place = match wants_last {
-            true => places.filter(is_field).last(),
+            true => places.rev().find(is_field),
             false => places.find(is_field),
         };
-        place.map(|at| at + name.len() + 1)
+        place.map(|at| at + 1)
     }
 }
 

@@ -161,7 +161,7 @@ fn without_time<'a>(line: &'a str, words: &[&str], style: Style) -> Option<Head<
             (name.starts_with("mm_page_") || name == "mm_pagevec_free") && is_plain(name)
         })
     };
-    let at = words.iter().position(|word| is_event(&word))?;
+    let at = words.iter().position(is_event)?;
     let start = words[at].as_ptr() as usize - line.as_ptr() as usize;
     let (event, fields) = event(&line[start..])?;
     let head = match before(&words[..at], style) {
