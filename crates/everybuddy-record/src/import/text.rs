@@ -172,7 +172,8 @@ impl Running {
 }
 
 /// Returns `true` for a line of the kernel's log, which may contain a dump of the trace file: `[  889.213000] text`,
-/// with a level or a date, or as journals write it. A line about the page allocator is an event that could not be parsed.
+/// with a level or a date, or as journals write it. A line about the page allocator is an event that could not be
+/// parsed.
 pub(crate) fn is_kernel_message(line: &str, style: Style) -> bool {
     let line = line.trim_start();
     let level = line.strip_prefix('<').and_then(|line| line.split_once('>'));
