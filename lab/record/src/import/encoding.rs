@@ -16,7 +16,7 @@ const UTF_8: &[u8] = b"\xef\xbb\xbf";
 const LITTLE: &[u8] = b"\xff\xfe";
 const BIG: &[u8] = b"\xfe\xff";
 
-/// The number of bytes that are converted together.
+/// The number of bytes that are converted in one step.
 const CHUNK: usize = 1 << 14;
 
 /// The order of the bytes of UTF-16.

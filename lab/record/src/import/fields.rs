@@ -28,11 +28,15 @@ pub(crate) struct Text<'a> {
 /// Returns `true` if the fields of an event can only be printed by their types: with `trace-cmd report -R`, or of a
 /// format that the tool could not parse.
 pub(crate) fn is_raw(event: &str, fields: &str) -> bool {
-    let order = |name| fields.find(name);
+    let text = Text {
+        text: fields,
+        is_raw: false,
+    };
+    let place = |name| text.find(name, false);
     let is_typed = match event {
         // In the kernel's format, the flags are last.
         "mm_page_alloc" => matches!(
-            (order(" gfp_flags="), order(" migratetype=")),
+            (place("gfp_flags"), place("migratetype")),
             (Some(flags), Some(kind)) if flags < kind
         ),
         "sys_enter" => fields.contains("=ARRAY["),
@@ -51,18 +55,21 @@ impl<'a> Text<'a> {
 
     /// Finds the start of the value of a field.
     fn find(&self, name: &str, wants_last: bool) -> Option<usize> {
+        let bytes = self.text.as_bytes();
         let is_field = |at: &usize| {
-            let before = self.text[..*at].bytes().next_back();
-            let after = &self.text[at + name.len()..];
-            before.is_none_or(|byte| matches!(byte, b' ' | b',' | b'\t')) && after.starts_with('=')
+            if bytes[*at] != b'=' {
+                return false;
+            }
+            let before = bytes[..*at].strip_suffix(name.as_bytes());
+            let before = before.map(|before| before.last().copied().unwrap_or(b' '));
+            matches!(before, Some(b' ' | b',' | b'\t'))
         };
-        let mut places = self.text.match_indices(name).map(|(at, _)| at);
-        let place = if wants_last {
-            places.filter(is_field).last()
-        } else {
-            places.find(is_field)
+        let mut places = 0..bytes.len();
+        let place = match wants_last {
+            true => places.rev().find(is_field),
+            false => places.find(is_field),
         };
-        place.map(|at| at + name.len() + 1)
+        place.map(|at| at + 1)
     }
 }
 
@@ -74,10 +81,9 @@ impl Fields for Text<'_> {
             matches!(page, "(nil)" | "(null)") || page.bytes().all(|byte| byte == b'0')
         });
         let Some(pfn) = self.value("pfn", false) else {
-            return Some(if is_null {
-                Frame::Absent
-            } else {
-                Frame::Descriptor(number(page?, 16)?)
+            return Some(match is_null {
+                true => Frame::Absent,
+                false => Frame::Descriptor(number(page?, 16)?),
             });
         };
         // Old kernels compute a frame even of an absent page.
@@ -93,10 +99,9 @@ impl Fields for Text<'_> {
             NO_PAGE_32 => page.is_none_or(|page| number(page, 16) == Some(pfn)),
             _ => false,
         };
-        Some(if is_absent {
-            Frame::Absent
-        } else {
-            Frame::Number(pfn)
+        Some(match is_absent {
+            true => Frame::Absent,
+            false => Frame::Number(pfn),
         })
     }
 
@@ -110,14 +115,13 @@ impl Fields for Text<'_> {
 
     fn signed(&self, name: &str) -> Option<i64> {
         let value = self.value(name, false)?;
-        if value.starts_with("0x") {
+        match value.starts_with("0x") {
             // A negative number has as many digits as its type.
-            number(value, 16).map(|value| match value {
+            true => number(value, 16).map(|value| match value {
                 0x8000_0000..=0xffff_ffff => i64::from(value as u32 as i32),
                 value => value as i64,
-            })
-        } else {
-            value.parse().ok()
+            }),
+            false => value.parse().ok(),
         }
     }
 

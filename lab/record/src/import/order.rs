@@ -79,7 +79,7 @@ fn is_report(event: &KernelEvent) -> bool {
     matches!(event.what, What::FreeReport { .. })
 }
 
-/// Creates a free of each report that no free repeats, and removes the others.
+/// Turns each report that no free repeats into a free, and removes the others.
 fn settle(events: &mut Vec<KernelEvent>) {
     // Frames that are freed later without being allocated before that.
     let mut freed = BTreeSet::new();

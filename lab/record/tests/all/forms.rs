@@ -317,7 +317,7 @@ fn distances_of_descriptors_become_frames() {
                 .iter()
                 .any(|remark| remark.contains("descriptors"))
         );
-        // Numbers that are not multiples of the size are frames.
+        // Numbers that the size does not divide are frames.
         let others = from(&[(81_000, 3), (81_009, 0)]).replace("pfn=4536504", "pfn=4536505");
         let others = text(&others.replace("pfn=5184576", "pfn=5184577")).unwrap();
         assert!(others.log.remarks.is_empty());
@@ -429,7 +429,7 @@ fn files_that_are_no_recordings_are_named() {
     assert!(folder.contains("is a folder"), "{folder}");
 }
 
-/// Turns a new perf.data into that of a kernel up to 4.0: the field of the frame becomes the descriptor's address.
+/// Creates the perf.data of a kernel up to 4.0 from a new one: the field of the frame becomes the descriptor's address.
 fn old_perf_data(is_address: bool) -> Vec<u8> {
     let mut bytes = fs::read(file("../perf.data")).unwrap();
     let declared = b"field:unsigned long pfn;\toffset:8;";
