@@ -32,6 +32,6 @@ docs:
 run *arguments:
     cargo run --release -- {{arguments}}
 
-# instructions of the hot paths, beside the counts that an earlier `just instructions OLD.tsv` wrote: `just instructions --against OLD.tsv`
+# instructions of the hot paths: `just instructions OLD.tsv` stores them, `just instructions --against OLD.tsv` compares
 instructions *arguments:
     ci/instructions.sh {{arguments}}

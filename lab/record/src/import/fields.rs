@@ -65,9 +65,10 @@ impl<'a> Text<'a> {
             matches!(before, Some(b' ' | b',' | b'\t'))
         };
         let mut places = 0..bytes.len();
-        let place = match wants_last {
-            true => places.rev().find(is_field),
-            false => places.find(is_field),
+        let place = if wants_last {
+            places.rev().find(is_field)
+        } else {
+            places.find(is_field)
         };
         place.map(|at| at + 1)
     }
@@ -81,9 +82,10 @@ impl Fields for Text<'_> {
             matches!(page, "(nil)" | "(null)") || page.bytes().all(|byte| byte == b'0')
         });
         let Some(pfn) = self.value("pfn", false) else {
-            return Some(match is_null {
-                true => Frame::Absent,
-                false => Frame::Descriptor(number(page?, 16)?),
+            return Some(if is_null {
+                Frame::Absent
+            } else {
+                Frame::Descriptor(number(page?, 16)?)
             });
         };
         // Old kernels compute a frame even of an absent page.
@@ -99,9 +101,10 @@ impl Fields for Text<'_> {
             NO_PAGE_32 => page.is_none_or(|page| number(page, 16) == Some(pfn)),
             _ => false,
         };
-        Some(match is_absent {
-            true => Frame::Absent,
-            false => Frame::Number(pfn),
+        Some(if is_absent {
+            Frame::Absent
+        } else {
+            Frame::Number(pfn)
         })
     }
 
@@ -115,13 +118,14 @@ impl Fields for Text<'_> {
 
     fn signed(&self, name: &str) -> Option<i64> {
         let value = self.value(name, false)?;
-        match value.starts_with("0x") {
+        if value.starts_with("0x") {
             // A negative number has as many digits as its type.
-            true => number(value, 16).map(|value| match value {
+            number(value, 16).map(|value| match value {
                 0x8000_0000..=0xffff_ffff => i64::from(value as u32 as i32),
                 value => value as i64,
-            }),
-            false => value.parse().ok(),
+            })
+        } else {
+            value.parse().ok()
         }
     }
 
