@@ -9,7 +9,7 @@
 //! `trace import` can read the output.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use everybuddy_trace::{ExportFormat, Leniency, export};
@@ -58,16 +58,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
     let file = given.as_deref().map(|path| outputs.open("-o", path));
     let file = file.transpose()?;
-    // `trace info` reads such a file as a trace, and another trace may have this name.
-    if given
-        .as_deref()
-        .and_then(Path::extension)
-        .is_some_and(|end| end == "parquet")
-    {
-        return Err(Error::usage(
-            "-o: a name that ends with .parquet is that of a trace, and this is not one\nhelp: choose another name",
-        ));
-    }
     let (trace, repairs) = library::read(&arguments.trace, leniency)?;
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", trace.name));

@@ -39,10 +39,18 @@ impl Outputs {
     /// Prepares a file that an option names.
     ///
     /// # Errors
-    /// Returns [`Error::Write`] if the file cannot be written, or a usage error if it is an input or another output.
+    /// Returns [`Error::Write`] if the file cannot be written, or a usage error if it is an input or another output, or has the name
+    /// of a trace.
     pub fn open(&mut self, option: &str, path: &Path) -> Result<Output, Error> {
         for input in &self.inputs {
             library::check_distinct(option, path, input)?;
+        }
+        // Commands read such a file as a trace or as its companion, and another trace may have this name.
+        if option != "--parquet" && path.extension().is_some_and(|end| end == "parquet") {
+            return Err(Error::usage(format!(
+                "{option}: a name that ends with .parquet is that of a trace, and this is not one\nhelp: choose another \
+                 name",
+            )));
         }
         let created = signals::deferred(|| Pending::create(path));
         let pending = created.map_err(|cause| refused(path, cause))?;

@@ -417,6 +417,10 @@ fn whole_blocks_hold_what_was_asked_for() {
 fn sizes_are_used_where_they_fit_and_refused_where_they_are_none() {
     let folder = Folder::new("divided");
     let (trace, file) = (folder.trace(), folder.file("tiny.sizes.json"));
+    let other = folder.file("other.parquet");
+    std::fs::write(&other, "a trace").unwrap();
+    everybuddy(&["trace", "sizes", &trace, "-o", &other]).refused(&["-o", ".parquet"]);
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "a trace");
     everybuddy(&["trace", "sizes", &trace, "-o", &file]);
     let run = |more: &[&str]| {
         let command = ["compare", &trace, "--systems", "bs,serewa", "--no-html"];

@@ -148,11 +148,12 @@ impl Interpreter {
     pub(crate) fn meaning(&mut self, event: &str, tid: u32, fields: &impl Fields) -> Meaning {
         let understood = match event {
             "mm_page_alloc" => self.allocation(fields),
-            "mm_page_free" => self.free(fields),
+            "mm_page_free" => self.free(fields, None),
             // Most of these frees also have an event of their own. In the oldest kernels, `mm_page_free_direct` has
             // two, and `mm_pagevec_free` none.
             "mm_page_free_direct" | "mm_page_free_batched" | "mm_pagevec_free" => {
-                match self.free(fields) {
+                // The batched ones have no field for the order: the kernel prints that of a single frame.
+                match self.free(fields, Some(0)) {
                     Some(What::Free { pfn, order }) => Some(What::FreeReport { pfn, order }),
                     _ => None,
                 }
@@ -223,8 +224,9 @@ impl Interpreter {
         })
     }
 
-    fn free(&mut self, fields: &impl Fields) -> Option<What> {
-        let order = u32::try_from(fields.unsigned("order")?).ok()?;
+    /// Reads a free. `missing` is the order of one without such a field.
+    fn free(&mut self, fields: &impl Fields, missing: Option<u64>) -> Option<What> {
+        let order = u32::try_from(fields.unsigned("order").or(missing)?).ok()?;
         let pfn = self.frame(fields, order)??;
         Some(What::Free { pfn, order })
     }

@@ -235,6 +235,10 @@ impl Chain {
 /// Returns the function in a line of a call chain: ` => name`, ` => name (address)`, `address name+0x1f ([kernel])`.
 /// The name is empty if the line contains only an address.
 fn function(line: &str) -> Option<&str> {
+    // A task may have such a name, and a line may begin with a duration.
+    if line.contains("mm_page_") && line.contains("pfn=") {
+        return None;
+    }
     let mut words = line.split_ascii_whitespace();
     let (first, name) = (words.next()?, words.next().unwrap_or(""));
     // A short number is an address only next to the file of its function, `993 main (/bin/x)`, or in the column in

@@ -255,6 +255,16 @@ fn each_free_of_an_old_kernel_counts_once() {
 }
 
 #[test]
+fn an_event_is_not_taken_for_a_line_of_a_call_chain() {
+    let event = "mm_page_alloc: pfn=0x10 order=0 migratetype=0 gfp_flags=GFP_KERNEL";
+    let plain = format!("a-1 [000] 1.0: {event}\n");
+    // What is not understood is counted, and not dropped as an address with a function.
+    let made = text(&format!("{plain}  dead   kmem:{event}\n")).unwrap();
+    assert_eq!(made.trace.events.len(), 1);
+    assert!(made.log.unclear > 0);
+}
+
+#[test]
 fn a_batched_free_is_a_free_unless_another_event_reports_it() {
     let line = |time: u32, event: &str| format!("a-1 [000] {time}.0: {event}\n");
     let alloc = "mm_page_alloc: pfn=0x10 order=0 migratetype=0 gfp_flags=GFP_KERNEL";
@@ -274,6 +284,13 @@ fn a_batched_free_is_a_free_unless_another_event_reports_it() {
         )
     };
     assert_eq!(ops(&[alloc, batched]), (vec![A, F], 0, 0));
+    // The event has no field for the order, so a recording of raw fields has none.
+    for bare in [
+        "mm_page_free_batched: pfn=0x10",
+        "mm_pagevec_free: pfn=0x10",
+    ] {
+        assert_eq!(ops(&[alloc, bare]), (vec![A, F], 0, 0), "{bare}");
+    }
     assert_eq!(ops(&[alloc, batched, alloc]), (vec![A, F, A], 0, 0));
     assert_eq!(ops(&[alloc, free, batched, alloc]), (vec![A, F, A], 1, 0));
     assert_eq!(ops(&[alloc, batched, free, alloc]), (vec![A, F, A], 1, 0));
