@@ -45,8 +45,10 @@ impl Outputs {
         for input in &self.inputs {
             library::check_distinct(option, path, input)?;
         }
-        // Commands read such a file as a trace or as its companion, and another trace may have this name.
-        if option != "--parquet" && path.extension().is_some_and(|end| end == "parquet") {
+        // Commands read such a file as a trace or as its companion, and another trace may have this name. Rows may be
+        // in such a file, too.
+        let is_of_rows = ["--parquet", "--cells"].contains(&option);
+        if !is_of_rows && path.extension().is_some_and(|end| end == "parquet") {
             return Err(Error::usage(format!(
                 "{option}: a name that ends with .parquet is that of a trace, and this is not one\nhelp: choose another \
                  name",
