@@ -312,7 +312,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let mut reads = MAX_READS;
         let Fitting { next, last, .. } = &local.fitting;
         // The trees before it were searched in vain.
-        let own = local.slots.from_low_bits(last.get()).take(MANY);
+        let own = local.slots.beginning_at(last.get()).take(MANY);
         let own = self.smallest_of(own, (true, &mut reads), wanted);
         if let Some(best) = &own {
             last.set(best.tree as u16);
