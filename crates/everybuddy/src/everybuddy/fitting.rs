@@ -18,7 +18,7 @@
 //! and is followed by the search by address. It therefore decides which block is taken, but not whether a request is
 //! refused.
 
-use crate::bit_runs::{WORD, blocks_of_16, smallest_block};
+use crate::bit_runs::{WORD, blocks_of_16, first, smallest_block};
 use crate::frame::Order;
 use crate::platform::{CpuToken, Platform, SharedCell};
 use crate::probe::{Event, Probe};
@@ -28,7 +28,7 @@ use super::local::Local;
 use super::request::Wanted;
 use super::slots::MANY;
 use super::tree::{MAX_WORDS, Trees};
-use super::word::Header;
+use super::word::{Header, Word};
 
 /// The number of trees, other than the CPU's own, at which a request looks. It passes over those with an owner.
 const LOOKS: u32 = 64;
@@ -101,8 +101,10 @@ impl<P: Platform> Fitting<P> {
         self.is_on.get() != 0
     }
 
+    /// Begins a shortage. The next small request that does not hit looks whether it is over.
     pub(super) fn begin(&self) {
         self.is_on.set(1);
+        self.turn.set(self.turn.get() / RARELY * RARELY);
         self.room.set(0);
         self.in_vain.set(0);
         self.pause.set(0);
@@ -120,11 +122,9 @@ impl<P: Platform> Fitting<P> {
         let places = (trees.words.len() as u32).div_ceil(words);
         let window = (SAMPLE / words).min(places);
         let place = (u64::from(turn.wrapping_mul(SPREAD)) * u64::from(places)) >> 16;
-        let first = place as u32 * words;
         // A word with absent frames counts as the limit itself, so it changes neither decision.
         let limit = if is_on { ENOUGH } else { LEAST };
-        let room = |word| trees.room(word).unwrap_or(limit);
-        let seen: u32 = (first..first + words).map(room).sum();
+        let seen = trees.room(place as u32 * words, words, limit);
         let old = self.room.get();
         // No sum overflows: a word has less than 2^9 frames of room.
         let estimate = old - old / window + seen * UNITS;
@@ -178,21 +178,32 @@ impl Wanted {
 
 /// Returns the room of a word with these free frames.
 fn room_of_word(free: u64) -> u32 {
-    free.count_ones() + blocks_of_16(free).count_ones() * PER_BLOCK
+    // Without an instruction that counts bits, a count costs as much as the search for blocks.
+    let blocks = match blocks_of_16(free) {
+        0 => 0,
+        blocks => blocks.count_ones(),
+    };
+    free.count_ones() + blocks * PER_BLOCK
 }
 
 impl<P: Platform> Trees<'_, P> {
-    /// Returns the room of a word, in frames. `None` if frames of it are absent, or if there is no such word. A hint.
-    fn room(&self, index: u32) -> Option<u32> {
-        let part = self.part(index.checked_mul(WORD)?)?;
-        let is_whole = part.header.split.peek() & part.mask == 0;
-        let is_absent = part.header.absent.peek() & part.mask != 0;
-        let free = if is_whole {
-            u64::MAX
-        } else {
-            part.word.free_hint()
+    /// Returns the room of some words of one tree, in frames. A word with absent frames counts as `per_absent`. A hint.
+    fn room(&self, from: u32, words: u32, per_absent: u32) -> u32 {
+        let Some(header) = self.header(self.tree_of(from * WORD)) else {
+            return words * per_absent;
         };
-        (!is_absent).then(|| room_of_word(free))
+        let mask = first(words) << (from % self.words_per_tree());
+        let (split, absent) = (header.split.peek() & mask, header.absent.peek() & mask);
+        let whole = words - split.count_ones();
+        let mut room = whole * room_of_word(u64::MAX) + absent.count_ones() * per_absent;
+        let mut left = split & !absent;
+        while left != 0 {
+            let index = from - from % self.words_per_tree() + left.trailing_zeros();
+            left &= left - 1;
+            let free = self.words.get(index as usize).map_or(0, Word::free_hint);
+            room += room_of_word(free);
+        }
+        room
     }
 
     /// Returns the smallest free block of the split words of a tree that has a block of an order: its order and its
@@ -304,7 +315,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let mut reads = MAX_READS;
         let Fitting { next, last, .. } = &local.fitting;
         // The trees before it were searched in vain.
-        let own = local.slots.with_low_bits(last.get()).take(MANY);
+        let own = local.slots.beginning_at(last.get()).take(MANY);
         let own = self.smallest_of(own, (true, &mut reads), wanted);
         if let Some(best) = &own {
             last.set(best.tree as u16);

@@ -75,7 +75,7 @@ impl<'m, P: Platform> Slots<'m, P> {
 
     /// Returns the trees from the one on whose number ends with these bits, lowest first, and then the others. If
     /// several numbers may end with them, as in more than 1 TiB, it is the one nearest to the lowest own tree.
-    pub(super) fn with_low_bits(&self, bits: u16) -> impl Iterator<Item = u32> {
+    pub(super) fn beginning_at(&self, bits: u16) -> impl Iterator<Item = u32> {
         let lowest = self.used().first().map_or(0, P::Cell::get);
         self.from(lowest & !u32::from(u16::MAX) | u32::from(bits))
     }

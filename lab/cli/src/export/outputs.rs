@@ -39,8 +39,8 @@ impl Outputs {
     /// Prepares a file that an option names.
     ///
     /// # Errors
-    /// Returns [`Error::Write`] if the file cannot be written, or a usage error if it is an input or another output, or has the name
-    /// of a trace.
+    /// Returns [`Error::Write`] if the file cannot be written, or a usage error if it is an input or another output, or
+    /// has the name of a trace.
     pub fn open(&mut self, option: &str, path: &Path) -> Result<Output, Error> {
         for input in &self.inputs {
             library::check_distinct(option, path, input)?;
