@@ -338,8 +338,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                 return false;
             }
             match seen.state() {
-                // Its state has changed meanwhile.
-                CpuState::PARKED => {}
+                CpuState::PARKED => {} // Its state has changed meanwhile.
                 CpuState::RUNNING if !requested => {
                     // Once is enough: the owner changes its watermarks by exchanges, so it sees this close, and with
                     // it the epoch, before it opens the list again.
@@ -349,9 +348,8 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                 }
                 _ => {
                     P::wait(cpu_state, seen.0, attempt);
-                    // What the owner did may have been its last operation for a while.
                     if attempt.is_power_of_two() {
-                        self.exclude(other, slot);
+                        self.exclude(other, slot); // Its last operation may be over.
                     }
                 }
             }

@@ -50,8 +50,8 @@ impl Outputs {
         let is_of_rows = ["--parquet", "--cells"].contains(&option);
         if !is_of_rows && path.extension().is_some_and(|end| end == "parquet") {
             return Err(Error::usage(format!(
-                "{option}: a name that ends with .parquet is that of a trace, and this is not one\nhelp: choose another \
-                 name",
+                "{option}: a name that ends with .parquet is that of a trace, and this is not one\n\
+                 help: choose another name",
             )));
         }
         let created = signals::deferred(|| Pending::create(path));
