@@ -882,4 +882,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 2347415827-74329 */
+/* Checksum, for header.sh: 2261432094-74513 */
