@@ -163,10 +163,10 @@ impl<'a> Worker<'a> {
             (None, 1 + self.random.below(most) as u32)
         } else {
             let order = if self.random.chance(10) {
-self.random.below(u64::from(largest) + 1) as u8
-} else {
-(self.random.next() | 1 << largest).trailing_zeros() as u8
-};
+                self.random.below(u64::from(largest) + 1) as u8
+            } else {
+                (self.random.next() | 1 << largest).trailing_zeros() as u8
+            };
             let order = Order::new(order).expect("an order");
             (Some(order), order.frames())
         };
