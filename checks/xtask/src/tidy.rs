@@ -342,7 +342,7 @@ mod tests {
         assert!(rules_broken(name, inside).is_empty());
         let documentation = "#[doc = include_str!(\"../../../../docs/guide.md\")]";
         assert!(rules_broken(name, documentation).is_empty());
-        assert!(rules_broken("checks/xtask/src/main.rs", outside).is_empty());
+        assert!(rules_broken("examples/kernel/src/main.rs", outside).is_empty());
     }
 
     #[test]
