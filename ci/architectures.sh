@@ -21,7 +21,7 @@ step() {
 
 if echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/null; then
     step "tests on 32-bit x86"
-    cargo test --locked --profile gate --target i686-unknown-linux-gnu -p everybuddy -p everybuddy-workload
+    cargo test --locked --profile gate --target i686-unknown-linux-gnu -p everybuddy -p everybuddy-suite -p everybuddy-workload
 else
     missing+=("cc for 32 bits (gcc-multilib)")
 fi
@@ -30,7 +30,7 @@ if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/
     step "tests on 64-bit ARM"
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-    cargo test --locked --profile gate --target aarch64-unknown-linux-gnu -p everybuddy --lib --test all
+    cargo test --locked --profile gate --target aarch64-unknown-linux-gnu -p everybuddy -p everybuddy-suite --lib --test all
 else
     missing+=("a linker for ARM or qemu-aarch64")
 fi

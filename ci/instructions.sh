@@ -5,7 +5,7 @@
 #   ci/instructions.sh --against OLD.tsv [OUTPUT]    also fails if a path takes more than before: by more than
 #                                                    2 instructions and 1 % of each operation
 #
-# examples/instructions/src/bin/paths.rs defines the paths. PATHS=FILE counts another build of that program.
+# examples/instructions/src/lib.rs defines the paths. PATHS=FILE counts another build of that program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,9 @@ fi
 
 # One line of the program's output belongs to one dump, in this order.
 if ! valgrind --tool=callgrind --callgrind-out-file="$folder/dumps" --combine-dumps=yes --dump-line=no \
-    --toggle-collect='paths::measured::*' --dump-before='paths::finish' --zero-before='paths::discard' \
+    --toggle-collect='everybuddy_example_instructions::measured::*' \
+    --dump-before='everybuddy_example_instructions::finish' \
+    --zero-before='everybuddy_example_instructions::discard' \
     "$program" >"$folder/paths" 2>"$folder/errors"; then
     cat "$folder/errors" >&2
     exit 1

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 cargo fmt --all --check
 # The profile is that of the tests: what runs while compiling is compiled once. The tests that need a browser, whose
 # driver is as large as everything else, are checked by ci/page.sh. The feature `plain` is compiled nowhere else here.
-cargo clippy --workspace --all-targets --features everybuddy-cli/peers,everybuddy-suite/plain --locked --profile gate \
+cargo clippy --workspace --all-targets --features everybuddy-cli/peers,everybuddy-example-instructions/accesses,everybuddy-suite/plain --locked --profile gate \
     -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked --profile gate --quiet
 cargo run --quiet --locked --profile gate -p xtask -- tidy

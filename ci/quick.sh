@@ -8,6 +8,6 @@ cd "$(dirname "$0")/.."
 gate=(--locked --profile gate)
 cargo fmt --all --check
 cargo run --quiet "${gate[@]}" -p xtask -- tidy
-cargo test "${gate[@]}" -p everybuddy -p everybuddy-workload -p everybuddy-trace -p everybuddy-page -p xtask
+cargo test "${gate[@]}" -p everybuddy -p everybuddy-suite -p everybuddy-workload -p everybuddy-trace -p everybuddy-page -p xtask
 cargo test "${gate[@]}" -p everybuddy-model canary
 echo "quick: passed in $SECONDS s"

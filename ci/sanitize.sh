@@ -8,4 +8,4 @@ cd "$(dirname "$0")/.."
 target=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/sanitize
-cargo +nightly test --locked --target "$target" -p everybuddy -p everybuddy-workload -p everybuddy-pool --lib --tests
+cargo +nightly test --locked --target "$target" -p everybuddy -p everybuddy-suite -p everybuddy-workload -p everybuddy-pool --lib --tests

@@ -10,7 +10,7 @@ if ! command -v valgrind >/dev/null; then
     echo "seam: no valgrind (ci/install.sh installs it): skipped"
     exit 77
 fi
-cargo build --quiet --release --locked -p everybuddy-example-instructions --bin hit_cost --bin paths --bin shortage
+cargo build --quiet --release --locked -p everybuddy-example-instructions --bin hit_cost --bin shortage
 program=${CARGO_TARGET_DIR:-target}/release/hit_cost
 
 instructions() { # WHO: instructions of a pair, from the difference of two runs
@@ -56,7 +56,10 @@ paste "$folder/levels" "$folder/counts" | awk -F '\t' '
 
 # What the simulator takes an access for depends on the number of accesses, which is the same on every host.
 table=lab/simulate/src/work.tsv
-if ! diff <(cut -f 1,2,3,5 $table | tail -n +2) <("${CARGO_TARGET_DIR:-target}/release/paths" --accesses); then
+accesses() {
+    cargo run --quiet --locked --profile gate -p everybuddy-example-instructions --features accesses --bin accesses
+}
+if ! diff <(cut -f 1,2,3,5 $table | tail -n +2) <(accesses); then
     echo "seam: paths make other accesses than in $table (above): run \`ci/work.sh $table\`" >&2
     exit 1
 fi

@@ -22,8 +22,8 @@ operations() {
 }
 
 programs() {
-    cargo test --release --locked -p everybuddy --test all -- --ignored --nocapture
-    EVERYBUDDY_ROUNDS=500 cargo test --release --locked -p everybuddy --test all -- a_request_fails_only_when_all_is_held
+    cargo test --release --locked -p everybuddy-suite --test all -- --ignored --nocapture
+    EVERYBUDDY_ROUNDS=500 cargo test --release --locked -p everybuddy-suite --test all -- a_request_fails_only_when_all_is_held
 }
 
 schedules() {

@@ -30,7 +30,7 @@ export TSAN_OPTIONS="halt_on_error=1 exitcode=66 history_size=4 suppressions=$PW
 export EVERYBUDDY_ROUNDS=${EVERYBUDDY_ROUNDS:-48}
 run=(cargo +nightly run --quiet --locked --profile gate --target "$target" -p everybuddy-suite --features plain
     --example race)
-test=(cargo +nightly test --locked --profile gate --target "$target" -p everybuddy --features everybuddy-suite/plain
+test=(cargo +nightly test --locked --profile gate --target "$target" -p everybuddy-suite --features plain
     --test all)
 
 # The canary: a run that does not see it sees nothing.

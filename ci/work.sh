@@ -19,7 +19,8 @@ table=lab/simulate/src/work.tsv
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 ci/instructions.sh "$folder/instructions" >/dev/null
-"${CARGO_TARGET_DIR:-target}/release/paths" --accesses >"$folder/accesses"
+cargo run --quiet --locked --profile gate -p everybuddy-example-instructions --features accesses --bin accesses \
+    >"$folder/accesses"
 awk -F '\t' -v OFS='\t' '
     NR == FNR { accesses[$1, $2] = $4; next }
     FNR == 1 { print $0, "accesses"; next }

@@ -25,6 +25,7 @@ struct Whole {
 
 impl Whole {
     /// Adds the next word, whose number is `word`.
+    #[inline]
     fn add(&mut self, word: u32, free: u64, largest: usize) {
         let mut halves = free;
         for (order, count) in self.blocks.iter_mut().enumerate().take(largest + 1) {

@@ -143,12 +143,14 @@ impl Place {
     }
 
     /// Returns `true` if a run of physical frames satisfies limit, alignment and colours.
+    #[inline]
     pub fn holds(&self, start: u64, frames: u32) -> bool {
         let end = start.checked_add(u64::from(frames));
         start.is_multiple_of(u64::from(self.alignment.frames()))
             && end.is_some_and(|end| end <= self.limit && self.colours_hold(start, end))
     }
 
+    #[inline]
     fn colours_hold(&self, start: u64, end: u64) -> bool {
         self.colours == Colours::ALL || (start..end).all(|frame| self.colours.allow(frame))
     }
@@ -174,6 +176,7 @@ impl Search<'_> {
     /// Takes the first free run, by address, that satisfies a place. The request is not larger than the largest block.
     ///
     /// Fails as busy if it took no run and an attempt failed although its frames seemed free.
+    #[inline]
     pub(crate) fn run(&mut self, frames: u32, place: &Place) -> Result<Pfn, AllocateError> {
         let own = Order::covering(frames).ok_or(AllocateError::ZeroFrames)?;
         let step = u64::from(own.max(place.alignment).frames());

@@ -194,6 +194,7 @@ impl Level {
     }
 
     /// Returns the allocated block of several units that contains a unit.
+    #[inline]
     pub(crate) fn block_over(self, word: u64, unit: u32) -> Option<Part> {
         if !self.is_covered(word, unit) {
             return None;
@@ -207,6 +208,7 @@ impl Level {
     }
 
     /// Returns the allocated block of a lowest word that contains a frame.
+    #[inline]
     pub(crate) fn block_at(self, word: u64, unit: u32) -> Option<Part> {
         match word >> unit & 1 {
             0 => None,
@@ -228,6 +230,7 @@ impl Level {
         }
     }
 
+    #[inline]
     fn blocks(self, unit: u32, units: u32) -> u64 {
         Block::cover(Pfn(unit), units, Order::LIMIT).fold(0, |bits, block| {
             let (unit, size) = (block.start.0, block.order.get().into());
@@ -256,6 +259,7 @@ impl Level {
 
     /// Returns the word without a run of units, all of them occupied by blocks. What remains of the first and the last
     /// block becomes blocks. Returns `None` if a unit is not occupied.
+    #[inline]
     pub(crate) fn without_run(self, word: u64, unit: u32, units: u32) -> Option<u64> {
         let (mut left, mut at, end) = (word, unit, unit + units);
         while at < end {
@@ -270,6 +274,7 @@ impl Level {
     }
 
     /// Returns the word after a block was divided so that two units become a block of their own, which can be split.
+    #[inline]
     pub(crate) fn narrowed(self, word: u64, block: Part, unit: u32) -> u64 {
         let pair = unit & !1;
         let after = block.unit + block.units();

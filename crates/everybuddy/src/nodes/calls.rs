@@ -20,6 +20,7 @@ use crate::shortage::Shortage;
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 
 /// Returns the number of frames that a release names; 0 if there are none.
+#[inline]
 fn frames_of(size: Size) -> u64 {
     u64::from(size.extent().frames())
 }

@@ -58,6 +58,7 @@ impl Watermarks {
     }
 
     /// Returns the number of entries that a ring needs.
+    #[inline]
     fn capacity(&self) -> usize {
         (self.high.max(self.batch) as usize + 1).next_power_of_two()
     }

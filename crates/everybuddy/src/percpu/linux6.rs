@@ -89,6 +89,7 @@ impl Tuning {
         ((self.high_max >> order) as usize + 2).next_power_of_two()
     }
 
+    #[inline]
     fn capacity_of_cpu(&self) -> usize {
         CACHED_ORDERS
             .iter()

@@ -23,6 +23,7 @@ use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 const LARGEST: Order = Order::saturating(9);
 
 /// Returns the order of a page block: 2 MiB, or the largest order if that is smaller.
+#[inline]
 pub(crate) fn page_block(max_order: Order) -> Order {
     max_order.min(LARGEST)
 }

@@ -150,6 +150,7 @@ impl Bound {
 
     /// Returns the number of entries that a ring needs. A freed frame is added before the limit is checked, to fewer
     /// than `max` frames.
+    #[inline]
     fn capacity(self) -> usize {
         (self.max as usize).next_power_of_two()
     }
@@ -164,6 +165,7 @@ impl Bound {
     }
 
     /// Predicts how many requests follow in a run that had `run` so far.
+    #[inline]
     fn requests(self, run: u32, left: u32) -> u32 {
         let expected = self.predict.expected(run, left);
         let frames = expected.clamp(self.refill, self.max_refill);
@@ -172,6 +174,7 @@ impl Bound {
 
     /// Returns the limit in a run of requests after which `kept` frames are cached: whatever comes next, half an
     /// initial limit of frees has room.
+    #[inline]
     fn limit_of_requests(self, kept: u32) -> u32 {
         let room = kept.saturating_add(self.limit / 2);
         self.limit.max(room).min(self.max)
@@ -179,6 +182,7 @@ impl Bound {
 
     /// Returns the limit in a run that had `run` frees so far, after which `kept` frames are cached and `left` more
     /// of the region are expected.
+    #[inline]
     fn limit(self, run: u32, kept: u32, left: u32) -> u32 {
         if left < MIN_TAIL {
             // The region ends here: it does not tell how long the run continues.

@@ -37,6 +37,7 @@ impl Presplit {
     }
 
     /// Returns `true` if no block is requested. O(orders).
+    #[inline]
     pub fn is_none(&self) -> bool {
         self.blocks.iter().all(|blocks| *blocks == 0)
     }
@@ -52,6 +53,7 @@ impl Presplit {
     }
 
     /// Returns `true` if a smaller block is requested.
+    #[inline]
     pub(crate) fn wants_below(&self, order: Order) -> bool {
         self.blocks
             .iter()

@@ -79,6 +79,7 @@ pub(crate) struct DomainGeometry {
 impl DomainGeometry {
     /// Returns the number of records: two per CPU, one for the domain that it holds and one that was absorbed and has
     /// not moved yet. Fewer in a small memory, where that many domains would be empty.
+    #[inline]
     fn domains(&self) -> u32 {
         let most = (self.frames / 256 + 4).min(MAX_DOMAINS);
         (2 * u32::from(self.cpus) + 2)

@@ -59,6 +59,7 @@ pub(crate) type Part<'a, P> = (&'a ZoneLock<P>, Place<'a, P>);
 
 impl ZoneGeometry {
     /// Returns the number of parts.
+    #[inline]
     pub(crate) fn parts(&self) -> u32 {
         self.frames.div_ceil(self.part.max(1))
     }
@@ -67,6 +68,7 @@ impl ZoneGeometry {
         self.part.div_ceil(self.max_order.frames())
     }
 
+    #[inline]
     fn words_of_part(&self) -> usize {
         self.bits.words(self.blocks_of_part(), self.max_order)
     }

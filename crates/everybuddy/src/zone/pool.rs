@@ -119,6 +119,7 @@ pub(crate) struct Pool<'a, P: Platform> {
 const LISTS: usize = 32;
 
 /// Returns how many of the CPUs have a number that is `space` modulo `spaces`.
+#[inline]
 fn share(cpus: u16, space: usize, spaces: u32) -> u32 {
     let (cpus, spaces) = (u32::from(cpus), spaces.max(1));
     cpus / spaces + u32::from((space as u32) < cpus % spaces)

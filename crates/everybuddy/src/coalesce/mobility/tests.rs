@@ -13,10 +13,8 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::platform::{CpuId, NativeCpu, NativeCpus};
-use crate::systems::Setup;
-use crate::{
-    Class, FrameAllocator, FrameRange, Native, NoProbe, Order, Pfn, Release, Request, build_any,
-};
+use crate::systems::{MobilityBuddy, Setup, build_as};
+use crate::{Class, FrameAllocator, FrameRange, Native, NoProbe, Order, Pfn, Release, Request};
 
 type System<'s> = dyn FrameAllocator<Native> + 's;
 type Cpu = NativeCpu<NoProbe>;
@@ -30,7 +28,8 @@ fn on(text: &str, page_blocks: u64, body: impl FnOnce(&System<'_>, &mut Cpu)) {
     let spec = text.parse().unwrap();
     let layout = crate::metadata_layout::<Native>(&spec, &setup).unwrap();
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    let system = build_any::<Native>(&spec, &setup, (&mut memory[..]).into()).unwrap();
+    let memory = (&mut memory[..]).into();
+    let system: &MobilityBuddy<'_, Native> = build_as(&spec, &setup, memory).unwrap();
     let cpus = NativeCpus::new(1);
     body(system, &mut cpus.claim(CpuId(0)).unwrap());
 }

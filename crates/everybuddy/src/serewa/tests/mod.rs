@@ -30,7 +30,10 @@ use crate::serewa::Presplit;
 use crate::serewa::area::Area;
 use crate::serewa::queue::{AreaQueue, Contents, Slot};
 use crate::serewa::request_slots::{RequestSlots, Served};
-use crate::systems::{Setup, SystemSpec, WithSystem, metadata_layout, with_system};
+use crate::structure::StructureKind;
+use crate::systems::{
+    SerewaBits, SerewaLists, SerewaTrees, Setup, SystemSpec, build_as, metadata_layout,
+};
 use crate::{AllocateError, FrameAllocator, Native};
 
 type Counting = Native<Spin, Counts>;
@@ -181,26 +184,7 @@ fn an_answer_that_comes_too_late_stays_with_the_manager() {
     });
 }
 
-/// Asks for blocks of these orders, and returns the splits of each request, and the free blocks before the first.
-struct First<'o>(&'o [u8]);
-
-impl WithSystem<Counting> for First<'_> {
-    type Output = (Vec<u64>, Vec<u32>);
-
-    fn call<A: FrameAllocator<Counting>>(self, _: &'static str, system: &A) -> Self::Output {
-        let cpus = NativeCpus::new(1);
-        let mut cpu = cpus.claim::<Counts>(CpuId(0)).unwrap();
-        let before = system.snapshot(&mut cpu).free_blocks.to_vec();
-        let splits = self.0.iter().map(|order| {
-            let request = Request::order(Order::new(*order).unwrap());
-            system.allocate(&mut cpu, request).unwrap();
-            system.check(&mut cpu).unwrap();
-            cpu.probe().queued
-        });
-        (splits.collect(), before)
-    }
-}
-
+/// Asks for blocks of these orders, and returns the remnants after each request, and the free blocks before the first.
 fn first(text: &str, division: Option<&Presplit>, orders: &[u8]) -> (Vec<u64>, Vec<u32>) {
     let ranges = [FrameRange::new(0, 4096)];
     let setup = Setup::new(&ranges, 1);
@@ -211,7 +195,28 @@ fn first(text: &str, division: Option<&Presplit>, orders: &[u8]) -> (Vec<u64>, V
     let spec: SystemSpec = text.parse().unwrap();
     let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    with_system::<Counting, _>(&spec, &setup, &mut memory, First(orders)).unwrap()
+    let memory = (&mut memory[..]).into();
+    let system: &dyn FrameAllocator<Counting> = match spec
+        .parameters(&setup)
+        .unwrap()
+        .composition
+        .structure
+    {
+        StructureKind::Trees => build_as::<_, SerewaTrees<'_, _>>(&spec, &setup, memory).unwrap(),
+        StructureKind::Lists => build_as::<_, SerewaLists<'_, _>>(&spec, &setup, memory).unwrap(),
+        StructureKind::Bits => build_as::<_, SerewaBits<'_, _>>(&spec, &setup, memory).unwrap(),
+        other => panic!("Serewa's system has no {other:?}"),
+    };
+    let cpus = NativeCpus::new(1);
+    let mut cpu = cpus.claim::<Counts>(CpuId(0)).unwrap();
+    let before = system.snapshot(&mut cpu).free_blocks.to_vec();
+    let remnants = orders.iter().map(|order| {
+        let request = Request::order(Order::new(*order).unwrap());
+        system.allocate(&mut cpu, request).unwrap();
+        system.check(&mut cpu).unwrap();
+        cpu.probe().queued
+    });
+    (remnants.collect(), before)
 }
 
 #[test]
@@ -273,7 +278,8 @@ fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
     let spec: SystemSpec = "serewa".parse().unwrap();
     let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    let system = crate::build_any::<Counting>(&spec, &setup, (&mut memory[..]).into()).unwrap();
+    let memory = (&mut memory[..]).into();
+    let system: &SerewaTrees<'_, Counting> = build_as(&spec, &setup, memory).unwrap();
     let cpus = crate::platform::NativeCpus::new(1);
     let mut cpu = cpus.claim(CpuId(0)).unwrap();
     let given = system.allocate_at(&mut cpu, FrameRange::new(64, 24));
