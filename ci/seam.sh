@@ -57,7 +57,7 @@ paste "$folder/levels" "$folder/counts" | awk -F '\t' '
 # What the simulator takes an access for depends on the number of accesses, which is the same on every host.
 table=lab/simulate/src/work.tsv
 accesses() {
-    cargo run --quiet --locked --profile gate -p everybuddy-example-instructions --features accesses --bin accesses
+    cargo run --quiet --release --locked -p everybuddy-example-instructions --features accesses --bin accesses
 }
 if ! diff <(cut -f 1,2,3,5 $table | tail -n +2) <(accesses); then
     echo "seam: paths make other accesses than in $table (above): run \`ci/work.sh $table\`" >&2
