@@ -73,8 +73,7 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
-use super::ghosts::{Ghost, NO_ORDER, WAITING};
-use super::locked::{Shelved, SpringKind};
+use super::spring_records::{Ghost, NO_CPU, NO_ORDER, Shelved, SpringKind, WAITING};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
@@ -89,9 +88,6 @@ pub(crate) const BLOCKS_PER_LOOK: u32 = 16;
 
 /// A visit counts as at most this number of blocks.
 const MAX_COUNTED: u32 = 64;
-
-/// No CPU: the end of the queue, or no collector.
-pub(super) const NO_CPU: u32 = u32::MAX;
 
 /// The word that every visit reads, and that CPUs write only when one waits.
 #[repr(C, align(64))]
