@@ -1,7 +1,4 @@
-//! What a system's name, its options and the machine's memory decide together.
-//!
-//! # Purpose
-//! Planning, building and describing a system start from the same numbers.
+//! From a system's name, its options and the machine's memory to its parameters.
 //!
 //! # Invariants
 //! Options that contradict each other never become parameters.
@@ -10,6 +7,7 @@ use core::ops::RangeInclusive;
 
 use super::numbers::{Count, Ratio, SpaceFrames};
 use super::options::{OPTIONS, Options};
+use super::parameters::{Composition, Parameters};
 use super::row::Row;
 use super::spec::SystemSpec;
 use super::values::{BulkKind, Check, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
@@ -26,23 +24,6 @@ use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
 use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select, SpringKind};
 
-/// What decides the code of a system: one value for each choice of a layer.
-///
-/// Two systems with the same composition run the same code with other numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Composition {
-    /// The list that each CPU keeps; `Bypass` is the code of `Linux`.
-    pub list: ListKind,
-    /// How other CPUs reach it.
-    pub access: ListAccess,
-    /// Whether its hits detect misuse.
-    pub check: bool,
-    /// The owner of free frames.
-    pub zone: ZoneKind,
-    /// How free memory is kept, and with it the coalescing policy.
-    pub structure: StructureKind,
-}
-
 impl Composition {
     /// Returns the key of the option that makes two compositions differ, the one first that says most.
     pub(super) fn differs_by(&self, other: &Self, row: &Row) -> &'static str {
@@ -55,53 +36,6 @@ impl Composition {
             () => "check",
         }
     }
-}
-
-/// A system's parameters on a machine: what its options and the machine's memory decide together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// The code.
-    pub composition: Composition,
-    /// The largest order.
-    pub max_order: Order,
-    /// Batch and high watermark of Linux 2.6.32's list.
-    pub watermarks: Watermarks,
-    /// Batch and high watermarks of Linux 6.12's lists.
-    pub tuning: Tuning,
-    /// Whether there is a depot of magazines, which have as many frames as a batch.
-    pub depot: bool,
-    /// The bound of Spring Buddy's list.
-    pub bound: Bound,
-    /// Frames of a buddy space.
-    pub space: u32,
-    /// Which unassigned buddy space is preferred.
-    pub select: Select,
-    /// Which requests exchange a CPU's buddy space.
-    pub exchange: Exchange,
-    /// The parts of the pool of unassigned buddy spaces.
-    pub shards: u32,
-    /// After how many blocks, times the number of domains, a CPU looks for idle domains.
-    pub idle: u32,
-    /// How CPUs acquire domains.
-    pub spring: SpringKind,
-    /// The queues between requests and services.
-    pub services: ServiceOptions,
-    /// The kind of the zone's lock, of each space's, or of the spring's.
-    pub lock: LockKind,
-    /// Where it lies.
-    pub line: Line,
-    /// How batches move.
-    pub bulk: Bulk,
-    /// When blocks are freed locally, with delayed coalescing.
-    pub rule: Rule,
-    /// Whether memory is divided initially as the setup says.
-    pub division: bool,
-    /// Whether delayed coalescing is done before a request is refused.
-    pub reclaim: bool,
-    /// When page blocks change their type.
-    pub steal: Steal,
-    /// Frames of a tree that a CPU reserves or owns; `None` if memory and CPUs decide.
-    pub tree: Option<u32>,
 }
 
 /// The largest number of CPUs: records have 16 bits for a CPU, and the largest number means none.
