@@ -140,7 +140,7 @@ impl SystemSpec {
             if !is_within(llfree::SMALLEST_TREE..=llfree::LARGEST_TREE) {
                 return contradiction("tree", "4MiB to 1GiB: a tree holds a block of order 10");
             }
-            if max_order > llfree::LARGEST {
+            if max_order > llfree::LARGEST_BLOCK {
                 let needs =
                     "0 to 10: a block is at most two huge frames, whose counters share a word";
                 return contradiction("order", needs);
