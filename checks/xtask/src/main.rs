@@ -18,6 +18,7 @@ mod names;
 mod numbers;
 mod packages;
 mod prose;
+mod repeats;
 mod tidy;
 mod words;
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{cycles, decisions, documents, names, numbers, packages, prose, words};
+use crate::{cycles, decisions, documents, names, numbers, packages, prose, repeats, words};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -122,6 +122,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     words::check(root, &files, MOST_WORDS, &mut faults);
     decisions::check(root, &files, &mut faults)?;
     cycles::check(root, &mut faults)?;
+    repeats::check(root, &files, &mut faults)?;
     numbers::check(root, &files, &mut faults)?;
     documents::lengths(root, &mut faults);
     documents::results(root, &files, &mut faults);

@@ -14,7 +14,7 @@ use core::fmt;
 
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Block, Frames, Order, Pfn};
-use crate::place::{Node, Place, Search};
+use crate::place::{Node, Place, RunSearch};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
@@ -296,7 +296,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
         let search = |cpu: &mut P::Cpu, is_settled: bool| {
             let buffers = |cpu: &mut P::Cpu| !is_settled && self.snapshot(cpu).buffered_frames > 0;
             let buffered = buffers(cpu);
-            let found = Search {
+            let found = RunSearch {
                 span: self.span(),
                 state: &|pfn| self.frame_state(pfn),
                 take: &mut |range| self.try_allocate_at(cpu, range),

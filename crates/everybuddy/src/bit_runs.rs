@@ -14,6 +14,9 @@ use crate::frame::Order;
 /// The frames of a word.
 pub(crate) const WORD: u32 = 64;
 
+/// The order of a word.
+pub(crate) const WORD_ORDER: u32 = WORD.trailing_zeros();
+
 /// The bits where a block of each order up to 6 may start.
 const STARTS: [u64; 7] = [
     u64::MAX,

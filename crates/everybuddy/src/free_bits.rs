@@ -9,12 +9,9 @@
 //!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
-use crate::bit_runs::{WORD, first};
+use crate::bit_runs::{WORD, WORD_ORDER, first};
 use crate::frame::{Order, Pfn};
 use crate::snapshot::Snapshot;
-
-/// The order of a word.
-const WORD_ORDER: usize = WORD.trailing_zeros() as usize;
 
 /// Counts the aligned blocks that are wholly free, those within larger ones included.
 struct Whole {
@@ -29,16 +26,16 @@ impl Whole {
     fn add(&mut self, word: u32, free: u64, largest: usize) {
         let mut halves = free;
         for (order, count) in self.blocks.iter_mut().enumerate().take(largest + 1) {
-            if order < WORD_ORDER {
+            if order < WORD_ORDER as usize {
                 *count += halves.count_ones();
                 // The lower half of each block that is whole, packed: every second bit.
                 halves = every_second(halves & halves >> 1);
                 continue;
             }
-            if order == WORD_ORDER {
+            if order == WORD_ORDER as usize {
                 self.run = if free == u64::MAX { self.run + 1 } else { 0 };
             }
-            let words = 1 << (order - WORD_ORDER);
+            let words = 1 << (order - WORD_ORDER as usize);
             *count += u32::from((word + 1).is_multiple_of(words) && self.run >= words);
         }
     }
@@ -87,7 +84,7 @@ pub(crate) trait FreeBits {
     /// Returns `true` if all frames of a block are free.
     fn is_whole(&self, start: u32, order: Order) -> bool {
         let frames = order.frames();
-        if order.index() < WORD_ORDER {
+        if order.index() < WORD_ORDER as usize {
             let bits = first(frames) << (start % WORD);
             self.free_bits(start / WORD) & bits == bits
         } else {

@@ -163,7 +163,7 @@ impl Default for Place {
 }
 
 /// A search for a free run in a place: what it asks of the system.
-pub(crate) struct Search<'s> {
+pub(crate) struct RunSearch<'s> {
     /// The system's frames.
     pub(crate) span: Span,
     /// Returns the use of a frame.
@@ -172,7 +172,7 @@ pub(crate) struct Search<'s> {
     pub(crate) take: &'s mut dyn FnMut(FrameRange) -> Result<Pfn, RegionError>,
 }
 
-impl Search<'_> {
+impl RunSearch<'_> {
     /// Takes the first free run, by address, that satisfies a place. The request is not larger than the largest block.
     ///
     /// Fails as busy if it took no run and an attempt failed although its frames seemed free.

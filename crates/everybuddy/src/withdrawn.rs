@@ -19,7 +19,7 @@ use crate::frame::Pfn;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
 /// How often a word is tried again after another CPU changed it.
-const RETRIES: u32 = 64;
+const WITHDRAWAL_RETRIES: u32 = 64;
 
 /// Why a frame is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl<'m, P: Platform> WithdrawnFrames<'m, P> {
         let first = bits.trailing_zeros();
         let word = map.get(word).ok_or(first)?;
         let mut seen = word.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..WITHDRAWAL_RETRIES {
             let wrong = match from {
                 Withdrawn::Hole => seen & bits,
                 Withdrawn::Reserved => !seen & bits,

@@ -39,7 +39,7 @@ impl Bench<'_, '_> {
     }
 
     /// Releases frames one by one; returns what that moved.
-    fn give(&mut self, count: u32, hint: Hint) -> Counts {
+    fn free(&mut self, count: u32, hint: Hint) -> Counts {
         self.cpu.probe().counts = Counts::default();
         for _ in 0..count {
             let frame = self
@@ -53,10 +53,10 @@ impl Bench<'_, '_> {
     }
 
     /// Releases what is left of a region, frame by frame.
-    fn give_to_the_end(&mut self, region: u32, left: u32) -> Counts {
+    fn free_to_the_end(&mut self, region: u32, left: u32) -> Counts {
         let mut counts = Counts::default();
         for left in (1..=left).rev() {
-            counts.add(&self.give(1, hint(1, region, left)));
+            counts.add(&self.free(1, hint(1, region, left)));
         }
         counts
     }
@@ -100,27 +100,27 @@ fn figure_7_step_by_step() {
             bench.hold(10_000);
             let name = bench.name;
             // a: what a process releases is kept, and given back in bulk when the limit is reached.
-            assert_eq!(bench.give(511, endless(1)), nothing(), "{name}");
+            assert_eq!(bench.free(511, endless(1)), nothing(), "{name}");
             assert_eq!(bench.kept(), 511);
-            let full = bench.give(1, endless(1));
+            let full = bench.free(1, endless(1));
             assert_eq!((full.drains, full.frames_drained), (1, 512), "{name}");
             assert_eq!(bench.kept(), 0);
             // b, c: at this moment the list looks at the run and the region, and predicts what follows: as
             // much again.
             assert_eq!((full.predictions, full.frames_predicted), (1, 512));
             // d: that is the limit now; twice as far into the run it is twice as wide.
-            let full = bench.give(512, endless(1));
+            let full = bench.free(512, endless(1));
             assert_eq!((full.drains, full.frames_drained), (1, 512));
             assert_eq!((full.predictions, full.frames_predicted), (1, 1024));
             // e: what follows stays, without anything global.
-            assert_eq!(bench.give(1023, endless(1)), nothing());
+            assert_eq!(bench.free(1023, endless(1)), nothing());
             assert_eq!(bench.kept(), 1023);
-            let full = bench.give(1, endless(1));
+            let full = bench.free(1, endless(1));
             assert_eq!((full.drains, full.frames_drained), (1, 1024));
             assert_eq!(full.frames_predicted, 2048);
             // f: the run ends, and what was kept for it goes.
-            assert_eq!(bench.give(700, endless(1)), nothing());
-            let end = bench.give(1, endless(2));
+            assert_eq!(bench.free(700, endless(1)), nothing());
+            let end = bench.free(1, endless(2));
             assert_eq!((end.drains, end.frames_drained), (1, 701));
             assert_eq!(bench.kept(), 0);
         });
@@ -153,10 +153,10 @@ fn the_same_for_requests() {
             assert_eq!(bench.take(128, endless(4)), nothing());
             // So it does after releases, if they are more than a run of unknown length leaves.
             bench.hold(4000);
-            bench.give(511, endless(5));
+            bench.free(511, endless(5));
             assert_eq!(bench.take(1, endless(6)), nothing());
             bench.hold(4000);
-            assert_eq!(bench.give(1624, endless(7)).drains, 2);
+            assert_eq!(bench.free(1624, endless(7)).drains, 2);
             assert_eq!(bench.kept(), 600);
             let end = bench.take(1, endless(8));
             assert_eq!((end.drains, end.frames_drained), (1, 471));
@@ -180,14 +180,14 @@ fn a_region_ends_its_run() {
 
         // Releases of a whole region: the last of them gives all back.
         bench.hold(3000);
-        let counts = bench.give_to_the_end(3, 300);
+        let counts = bench.free_to_the_end(3, 300);
         assert_eq!((counts.drains, counts.frames_drained), (1, 300));
         assert_eq!(bench.kept(), 0);
         // A longer one: by its limit, and at its end.
-        let counts = bench.give_to_the_end(4, 700);
+        let counts = bench.free_to_the_end(4, 700);
         assert_eq!((counts.drains, counts.frames_drained), (2, 700));
         // A few frames aren't worth it.
-        let counts = bench.give_to_the_end(5, 63);
+        let counts = bench.free_to_the_end(5, 63);
         assert_eq!((counts, bench.kept()), (nothing(), 63));
     });
 }
@@ -198,23 +198,23 @@ fn without_hints_the_run_so_far_is_enough() {
         on(name, |bench| {
             let counts = bench.take(8192, Hint::NONE);
             assert_eq!((counts.refills, counts.drains), (18, 0), "{name}");
-            let counts = bench.give(8192, Hint::NONE);
+            let counts = bench.free(8192, Hint::NONE);
             assert!(counts.drains <= 6, "{name}: {counts:?}");
             assert!(bench.kept() <= 4096);
             // Frames that are freed and requested again immediately never leave.
             for hint in [Hint::NONE, endless(1)] {
                 bench.take(1, hint);
                 for _ in 0..10_000 {
-                    assert_eq!(bench.give(1, hint), nothing());
+                    assert_eq!(bench.free(1, hint), nothing());
                     assert_eq!(bench.take(1, hint), nothing());
                 }
             }
             // Also if it comes from elsewhere, after the first.
             bench.take(1, endless(2));
-            bench.give(1, endless(3));
+            bench.free(1, endless(3));
             for _ in 0..10_000 {
                 assert_eq!(bench.take(1, endless(2)), nothing());
-                assert_eq!(bench.give(1, endless(3)), nothing());
+                assert_eq!(bench.free(1, endless(3)), nothing());
             }
         });
     }
@@ -228,9 +228,9 @@ fn after_requests_there_is_room_for_half_an_initial_limit_of_frees() {
         while bench.take(1, endless(1)).frames_refilled < 512 {}
         let kept = bench.kept();
         assert_eq!(kept, 511);
-        assert_eq!(bench.give(255, endless(1)), nothing());
+        assert_eq!(bench.free(255, endless(1)), nothing());
         assert_eq!(bench.kept(), kept + 255);
-        assert_eq!(bench.give(2, endless(1)).drains, 1);
+        assert_eq!(bench.free(2, endless(1)).drains, 1);
     });
 }
 
@@ -239,17 +239,17 @@ fn a_run_that_changes_its_direction_counts_what_was_a_hit() {
     on("spring", |bench| {
         bench.hold(4000);
         // The region's run is noticed at its first free, which is a hit, and again when the list is empty.
-        assert_eq!(bench.give(399, endless(1)), nothing());
-        assert_eq!(bench.give(1, endless(2)), nothing());
+        assert_eq!(bench.free(399, endless(1)), nothing());
+        assert_eq!(bench.free(1, endless(2)), nothing());
         assert_eq!(bench.take(400, endless(2)), nothing());
         assert_eq!(bench.take(1, endless(2)).frames_refilled, 400);
         // 399 frames are left, and half an initial limit has room. The last free of them makes the list full.
-        assert_eq!(bench.give(255, endless(2)), nothing());
-        let full = bench.give(1, endless(2));
+        assert_eq!(bench.free(255, endless(2)), nothing());
+        let full = bench.free(1, endless(2));
         assert_eq!((full.frames_drained, full.frames_predicted), (655, 512));
         // These 256 frees count when the list is full again.
-        assert_eq!(bench.give(511, endless(2)), nothing());
-        let full = bench.give(1, endless(2));
+        assert_eq!(bench.free(511, endless(2)), nothing());
+        let full = bench.free(1, endless(2));
         assert_eq!((full.frames_drained, full.frames_predicted), (512, 768));
     });
 }
@@ -259,12 +259,12 @@ fn a_run_of_requests_has_the_limit_of_what_it_leaves() {
     on("spring", |bench| {
         bench.hold(4000);
         // The limit of these frees is finally 1024.
-        assert_eq!(bench.give(1024, endless(1)).frames_predicted, 512 + 1024);
-        assert_eq!(bench.give(10, endless(1)), nothing());
+        assert_eq!(bench.free(1024, endless(1)).frames_predicted, 512 + 1024);
+        assert_eq!(bench.free(10, endless(1)), nothing());
         // A request of another region is served from the list, and sets the limit to that of 9 frames.
         assert_eq!(bench.take(1, endless(2)), nothing());
-        assert_eq!(bench.give(502, endless(2)), nothing());
-        assert_eq!(bench.give(1, endless(2)).frames_drained, 512);
+        assert_eq!(bench.free(502, endless(2)), nothing());
+        assert_eq!(bench.free(1, endless(2)).frames_drained, 512);
     });
 }
 
@@ -276,7 +276,7 @@ fn a_run_of_requests_that_ends_leaves_less_than_two_first_refills() {
             let region = 2 * round as u32;
             bench.hold(1000);
             assert_eq!(bench.take(1, endless(region)).frames_refilled, 128);
-            assert_eq!(bench.give(frames - 127, endless(region)), nothing());
+            assert_eq!(bench.free(frames - 127, endless(region)), nothing());
             let first = bench.take(1, endless(region + 1));
             assert_eq!(first.frames_drained, drained, "of {frames}");
             assert_eq!(bench.kept(), u64::from(frames) - 1 - drained);
@@ -308,9 +308,9 @@ fn a_run_of_frees_begins_with_an_empty_list_whatever_limit_fits() {
     on("spring+predict=region", |bench| {
         bench.hold(3000);
         // The limit is the end of the region, 1000 frames.
-        assert_eq!(bench.give(599, hint(1, 1, 1000)), nothing());
+        assert_eq!(bench.free(599, hint(1, 1, 1000)), nothing());
         // So it would be for the next region, of which 400 frames are left after the first.
-        assert_eq!(bench.give(1, hint(1, 2, 401)).frames_drained, 600);
+        assert_eq!(bench.free(1, hint(1, 2, 401)).frames_drained, 600);
         assert_eq!(bench.kept(), 0);
     });
 }
@@ -319,19 +319,19 @@ fn a_run_of_frees_begins_with_an_empty_list_whatever_limit_fits() {
 fn requests_that_outnumber_the_frees_of_a_run_end_it() {
     on("spring", |bench| {
         bench.hold(4000);
-        assert_eq!(bench.give(512, endless(1)).frames_predicted, 512);
+        assert_eq!(bench.free(512, endless(1)).frames_predicted, 512);
         // A parked list is examined although it is neither empty nor full: the run has 713 frees now.
-        assert_eq!(bench.give(200, endless(1)), nothing());
+        assert_eq!(bench.free(200, endless(1)), nothing());
         bench.system.park(bench.cpu);
-        assert_eq!(bench.give(1, endless(1)), nothing());
+        assert_eq!(bench.free(1, endless(1)), nothing());
         // Requests without hints are hits, and belong to no other run.
         assert_eq!(bench.take(50, Hint::NONE), nothing());
         bench.system.park(bench.cpu);
-        assert_eq!(bench.give(1, endless(1)), nothing());
+        assert_eq!(bench.free(1, endless(1)), nothing());
         // The free above has begun a run, and the limit is an initial one.
         assert_eq!(bench.kept(), 152);
-        assert_eq!(bench.give(511 - 152, endless(1)), nothing());
-        assert_eq!(bench.give(1, endless(1)).frames_drained, 512);
+        assert_eq!(bench.free(511 - 152, endless(1)), nothing());
+        assert_eq!(bench.free(1, endless(1)).frames_drained, 512);
     });
 }
 
@@ -341,7 +341,7 @@ fn no_more_is_kept_than_the_bound() {
         on(&format!("spring+high={most}"), |bench| {
             bench.hold(20_000);
             for step in 0..20_000 {
-                bench.give(1, endless(step / 9000));
+                bench.free(1, endless(step / 9000));
                 assert!(bench.kept() < most, "+high={most}");
             }
             for step in 0..20_000 {
@@ -375,7 +375,7 @@ fn mixed(bench: &mut Bench<'_, '_>, hints: bool) -> Vec<Counts> {
         for left in (1..=length - round % 2).rev() {
             let own = hint(round % 2, round / 2, left);
             let own = if hints { own } else { Hint::NONE };
-            counts.push(bench.give(1, own));
+            counts.push(bench.free(1, own));
         }
     }
     counts
@@ -427,12 +427,12 @@ fn without_the_run_so_far_the_region_decides() {
     on("spring+predict=region", |bench| {
         // The limit is the region's end from the first time that the list examines the run.
         bench.hold(3000);
-        let counts = bench.give_to_the_end(3, 2000);
+        let counts = bench.free_to_the_end(3, 2000);
         assert_eq!((counts.drains, counts.frames_drained), (1, 2000));
     });
     on("spring+predict=none", |bench| {
         bench.hold(3000);
-        let counts = bench.give_to_the_end(3, 2000);
+        let counts = bench.free_to_the_end(3, 2000);
         assert_eq!((counts.drains, counts.frames_drained), (3, 1536));
     });
 }
@@ -450,8 +450,8 @@ fn the_first_refill_sets_the_other_sizes() {
         assert_eq!(moved, [32, 32, 64, 128, 128, 128, 128]);
         bench.hold(1000);
         // The limit of a run of frees is four times the first refill.
-        assert_eq!(bench.give(127, endless(2)), nothing());
-        let full = bench.give(1, endless(2));
+        assert_eq!(bench.free(127, endless(2)), nothing());
+        let full = bench.free(1, endless(2));
         assert_eq!((full.drains, full.frames_drained), (1, 128));
     });
 }

@@ -30,7 +30,7 @@
 //! `reclaim=on`, memory that is removed) has no bound. When all blocks were freed without a debt, everything is
 //! coalesced, as with DELAY-2; what is owed then stays locally free until the next call.
 
-use super::delay::Delay;
+use super::lazy_class;
 use crate::frame::Order;
 use crate::frame_table::Frame;
 use crate::platform::{Platform, SharedCell};
@@ -93,12 +93,12 @@ fn put<P: Platform, S: LocalStructure<P>>(
 ) {
     let (mut head, mut order) = (head, order);
     while balance(structure, order) < 2 && left.take(order) {
-        match Delay::mark(structure, head, order, probe) {
+        match lazy_class::mark(structure, head, order, probe) {
             Some(larger) => (head, order) = (larger, order.up()),
             None => return,
         }
     }
-    Delay::free_locally(structure, head, order, probe);
+    lazy_class::free_locally(structure, head, order, probe);
 }
 
 /// Pays what is owed, from a class up, as far as the call may.
@@ -112,9 +112,9 @@ fn pay<P: Platform, S: LocalStructure<P>>(
     for order in orders.filter(|order| *order >= from) {
         while balance(structure, order) < 0
             && left.take(order)
-            && let Some(second) = Delay::take_second(structure, order, probe)
+            && let Some(second) = lazy_class::take_second(structure, order, probe)
         {
-            if let Some(larger) = Delay::mark(structure, second, order, probe) {
+            if let Some(larger) = lazy_class::mark(structure, second, order, probe) {
                 put(structure, larger, order.up(), left, probe);
             }
         }

@@ -28,7 +28,7 @@
 //!   is not a refusal.
 //! - A block in a CPU's list is allocated: the policy sees it when the list frees it.
 
-use super::{Coalesce, debt, is_free, record_move};
+use super::{Coalesce, debt, lazy_class, record_move};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::{Platform, SharedCell};
@@ -102,12 +102,6 @@ pub struct Delay {
     pub(crate) reclaim: bool,
 }
 
-/// Subtracts from a count.
-#[inline(always)]
-fn less<P: Platform>(cell: &P::Cell<u32>, amount: u32) {
-    cell.set(cell.get().wrapping_sub(amount));
-}
-
 impl Delay {
     /// Returns the mode of a class into which a block is about to be freed.
     #[inline]
@@ -134,92 +128,6 @@ impl Delay {
         }
     }
 
-    /// Removes a block of a class: a locally free one, otherwise a globally free one.
-    #[inline(always)]
-    fn take<P: Platform, S: LocalStructure<P>>(
-        structure: &S,
-        order: Order,
-        probe: &mut P::Probe,
-    ) -> Option<Frame> {
-        let class = structure.class(order);
-        if let Some(head) = structure.take_local(order) {
-            probe.record(Event::Link);
-            add::<P>(&class.slack, 2);
-            return Some(head);
-        }
-        let head = structure.take(order)?;
-        record_move::<P>(probe);
-        add::<P>(&class.slack, 1);
-        Some(head)
-    }
-
-    /// Removes half of a larger block, for a class without free blocks. Out of line, since most requests find one.
-    #[inline(never)]
-    fn halve<P: Platform, S: LocalStructure<P>>(
-        structure: &S,
-        order: Order,
-        probe: &mut P::Probe,
-    ) -> Option<Frame> {
-        let mut found = order;
-        let head = loop {
-            if found >= structure.max_order() {
-                return None;
-            }
-            found = found.up();
-            // The same rules apply to the larger block.
-            if let Some(head) = Self::take(structure, found, probe) {
-                break head;
-            }
-        };
-        while found > order {
-            probe.record(Event::Split(found));
-            found = found.down();
-            structure.insert_local(head.offset(found.frames()), found);
-            probe.record(Event::Link);
-            // Two more blocks, one of them locally free: the slack is unchanged.
-            add::<P>(&structure.class(found).total, 2);
-        }
-        Some(head)
-    }
-
-    /// Removes a block, or half of a larger one.
-    #[inline(always)]
-    fn find<P: Platform, S: LocalStructure<P>>(
-        structure: &S,
-        order: Order,
-        probe: &mut P::Probe,
-    ) -> Option<Frame> {
-        match Self::take(structure, order, probe) {
-            Some(head) => Some(head),
-            None => Self::halve(structure, order, probe),
-        }
-    }
-
-    /// Marks an allocated block as globally free, or coalesces it with its buddy. Returns the coalesced block, which
-    /// must be freed into the next class.
-    #[inline(always)]
-    pub(super) fn mark<P: Platform, S: LocalStructure<P>>(
-        structure: &S,
-        head: Frame,
-        order: Order,
-        probe: &mut P::Probe,
-    ) -> Option<Frame> {
-        let class = structure.class(order);
-        less::<P>(&class.slack, 1);
-        let buddy = head.buddy(order);
-        if order >= structure.max_order() || !is_free(structure, buddy, order, probe) {
-            structure.insert(head, order);
-            record_move::<P>(probe);
-            return None;
-        }
-        structure.remove(buddy, order);
-        record_move::<P>(probe);
-        less::<P>(&class.total, 2);
-        probe.record(Event::Coalesce(order));
-        structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
-        Some(head.min(buddy))
-    }
-
     /// Frees an allocated block globally. If it is coalesced, the result is freed into the next class.
     fn free_globally<P: Platform, S: LocalStructure<P>>(
         self,
@@ -228,7 +136,7 @@ impl Delay {
         order: Order,
         probe: &mut P::Probe,
     ) {
-        if let Some(larger) = Self::mark(structure, head, order, probe) {
+        if let Some(larger) = lazy_class::mark(structure, head, order, probe) {
             self.free_by_rule(structure, larger, order.up(), probe);
         }
     }
@@ -244,35 +152,9 @@ impl Delay {
     ) {
         let mode = self.mode(structure, order);
         if mode == Mode::Lazy {
-            return Self::free_locally(structure, head, order, probe);
+            return lazy_class::free_locally(structure, head, order, probe);
         }
         self.free_visibly(structure, head, order, mode, probe);
-    }
-
-    /// Frees a block locally.
-    #[inline(always)]
-    pub(super) fn free_locally<P: Platform, S: LocalStructure<P>>(
-        structure: &S,
-        head: Frame,
-        order: Order,
-        probe: &mut P::Probe,
-    ) {
-        less::<P>(&structure.class(order).slack, 2);
-        structure.insert_local(head, order);
-        probe.record(Event::Link);
-    }
-
-    /// Removes a locally free block, to free it globally.
-    #[inline(always)]
-    pub(super) fn take_second<P: Platform, S: LocalStructure<P>>(
-        structure: &S,
-        order: Order,
-        probe: &mut P::Probe,
-    ) -> Option<Frame> {
-        let second = structure.take_local(order)?;
-        probe.record(Event::Link);
-        add::<P>(&structure.class(order).slack, 2);
-        Some(second)
     }
 
     /// Frees a block in a class that is not in lazy mode. Out of line, since most frees are local.
@@ -287,7 +169,7 @@ impl Delay {
     ) {
         self.free_globally(structure, head, order, probe);
         if mode == Mode::Accelerated
-            && let Some(second) = Self::take_second(structure, order, probe)
+            && let Some(second) = lazy_class::take_second(structure, order, probe)
         {
             self.free_globally(structure, second, order, probe);
         }
@@ -342,12 +224,12 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
             return found;
         }
         self.settle(structure, probe);
-        Self::find(structure, order, probe)
+        lazy_class::find(structure, order, probe)
     }
 
     #[inline]
     fn allocate_more(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
-        let found = Self::find(structure, order, probe);
+        let found = lazy_class::find(structure, order, probe);
         if self.rule == Rule::Debt {
             debt::allocated(structure, order, probe);
         }
@@ -379,7 +261,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         while order < structure.max_order() && structure.contains(head.buddy(order), order) {
             let buddy = head.buddy(order);
             structure.remove(buddy, order);
-            less::<P>(&structure.class(order).total, 1);
+            lazy_class::less::<P>(&structure.class(order).total, 1);
             probe.record(Event::Coalesce(order));
             structure.table().set_tag(head.max(buddy), Tag::INTERIOR);
             (head, order) = (head.min(buddy), order.up());
@@ -416,7 +298,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
 
     fn settle(&self, structure: &S, probe: &mut P::Probe) {
         for order in Order::up_to(structure.max_order()) {
-            while let Some(head) = Self::take_second(structure, order, probe) {
+            while let Some(head) = lazy_class::take_second(structure, order, probe) {
                 self.free_globally(structure, head, order, probe);
             }
         }
@@ -431,8 +313,8 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
 
     fn on_withdraw(&self, structure: &S, start: Pfn, frames: u32) {
         Self::split_groups(structure, start, frames, |order| {
-            less::<P>(&structure.class(order).total, 1);
-            less::<P>(&structure.class(order).slack, 1);
+            lazy_class::less::<P>(&structure.class(order).total, 1);
+            lazy_class::less::<P>(&structure.class(order).slack, 1);
         });
         // The free blocks that the run overlaps in part: their remaining pieces become blocks.
         let end = start.0 + frames;
@@ -441,7 +323,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
             let Some((head, order)) = free_block_at(structure, Pfn(at)) else {
                 return;
             };
-            less::<P>(&structure.class(order).total, 1);
+            lazy_class::less::<P>(&structure.class(order).total, 1);
             let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
             let upto = after.min(end);
             let kept = pieces(head, at - from, structure.max_order());

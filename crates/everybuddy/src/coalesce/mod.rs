@@ -21,6 +21,7 @@ pub mod ascend;
 pub mod debt;
 pub mod delay;
 pub mod eager;
+mod lazy_class;
 pub mod mobility;
 #[cfg(test)]
 mod tests;

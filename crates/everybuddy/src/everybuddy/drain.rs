@@ -23,7 +23,7 @@ use crate::percpu::access::{CpuState, EPOCHS};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, WaitLimit};
 
 use super::OwnedTrees;
-use super::local::{CLOSED, Local};
+use super::local::{CLOSED_ID, Local};
 use super::refused::Refused;
 
 /// The words that all CPUs read in slow operations, and that CPUs write that ask.
@@ -50,7 +50,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     #[inline]
     pub(super) fn begin(&self, local: &Local<'_, P>) -> bool {
         // Relaxed: a CPU that is asked while it works notices it in its next operation.
-        if local.identity.load(Ordering::Relaxed) != CLOSED {
+        if local.identity.load(Ordering::Relaxed) != CLOSED_ID {
             return true;
         }
         self.resume(local);
@@ -83,14 +83,14 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         loop {
             // Acquire: pairs with the exchanges that count requests.
             let open = self.requests.count.load(Ordering::Acquire) == 0;
-            let identity = if open { local.id } else { CLOSED };
+            let identity = if open { local.id } else { CLOSED_ID };
             // Acquire: pairs with the exchange in `close`. A CPU begins its epoch before it takes identities
             // away. If it did so before this exchange, the load below sees that epoch. If it does so afterwards, the
             // identity stays closed, and the next operation gets here again.
             local.identity.swap(identity, Ordering::AcqRel);
             // The load of the count acquired what the requests remembered that this CPU acknowledged.
             let free_identity = match self.requests.refused.order() {
-                Some(_) => CLOSED,
+                Some(_) => CLOSED_ID,
                 None => identity,
             };
             // Acquire: as for the identity.

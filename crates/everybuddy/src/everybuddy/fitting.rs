@@ -26,40 +26,40 @@ use crate::probe::{Event, Probe};
 use super::OwnedTrees;
 use super::local::Local;
 use super::request::Wanted;
-use super::slots::MANY;
-use super::tree::{MAX_WORDS, Trees};
+use super::slots::LOOKS_AT_OWN;
+use super::tree::{AllTrees, MAX_WORDS};
 use super::word::{Header, Word};
 
 /// The number of trees, other than the CPU's own, at which a request looks. It passes over those with an owner.
-const LOOKS: u32 = 64;
+const LOOKS_FOR_FIT: u32 = 64;
 /// The number of words that one request reads, of own trees and others. Searches rarely need as many: each one begins
 /// at the tree where an earlier one found a block.
 const MAX_READS: u32 = 1024;
 /// After this many searches in vain in a row, one request looks only at the CPU's own trees. Each further search in
 /// vain doubles the number of such requests.
-const PATIENCE: u8 = 8;
+const VAIN_SEARCHES: u8 = 8;
 /// The base-2 logarithm of the largest number of requests in a row that look only at the CPU's own trees.
 const MAX_PAUSE: u8 = 10;
 
 /// The number of words at which a CPU looks with one request, if a tree has as many.
-const WORDS: u32 = 16;
+const WORDS_PER_LOOK: u32 = 16;
 /// The estimate is that of about as many words, so it is new after some tens of looks.
 const SAMPLE: u32 = 256;
 /// In a shortage nearly each request looks for fit, so a CPU estimates the room with one request of this number only.
 const RARELY: u16 = 8;
 /// 2^16 divided by the golden ratio: its multiples, modulo 2^16, are spread evenly, however many of them there are.
-const SPREAD: u16 = 40_503;
+const GOLDEN_STEP: u16 = 40_503;
 
 /// What a free block of 16 frames adds to the room, in frames. Of two memories with as many free frames, the one whose
 /// frames are scattered is short of blocks.
 const PER_BLOCK: u32 = 64;
 /// A shortage begins where the room is less than this number of frames for each word.
-const LEAST: u32 = 7;
+const SHORTAGE_BEGINS: u32 = 7;
 /// It ends where the room is this number of frames for each word. The limits are far apart: blocks that a shortage
 /// saved are not enough to end it.
-const ENOUGH: u32 = 12;
+const SHORTAGE_ENDS: u32 = 12;
 /// The units of the estimate in a frame: what a division drops must be small even if a tree is one word.
-const UNITS: u32 = 16;
+const UNITS_PER_FRAME: u32 = 16;
 
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
@@ -72,7 +72,7 @@ pub(super) struct Fitting<P: Platform> {
     turn: P::Cell<u16>,
     /// 1 in a shortage.
     is_on: P::Cell<u8>,
-    /// How many searches in a row found only blocks that must be split, at most `PATIENCE + MAX_PAUSE`.
+    /// How many searches in a row found only blocks that must be split, at most `VAIN_SEARCHES + MAX_PAUSE`.
     in_vain: P::Cell<u8>,
     /// The number of requests that look at own trees only.
     pause: P::Cell<u16>,
@@ -86,7 +86,9 @@ impl<P: Platform> Fitting<P> {
         Self {
             next: P::Cell::new(first_tree),
             // All frames are free.
-            room: P::Cell::new(room_of_word(u64::MAX) * (frames / WORD).min(SAMPLE) * UNITS),
+            room: P::Cell::new(
+                room_of_word(u64::MAX) * (frames / WORD).min(SAMPLE) * UNITS_PER_FRAME,
+            ),
             turn: P::Cell::new(0),
             is_on: P::Cell::new(0),
             in_vain: P::Cell::new(0),
@@ -111,25 +113,29 @@ impl<P: Platform> Fitting<P> {
     }
 
     /// Looks at some words. Returns `true` if a shortage begins.
-    pub(super) fn look(&self, trees: &Trees<'_, P>) -> bool {
+    pub(super) fn look(&self, trees: &AllTrees<'_, P>) -> bool {
         let (is_on, turn) = (self.is_on(), self.turn.get());
         self.turn.set(turn.wrapping_add(1));
         if is_on && !turn.is_multiple_of(RARELY) {
             return false;
         }
         let turn = if is_on { turn / RARELY } else { turn };
-        let words = trees.words_per_tree().min(WORDS);
+        let words = trees.words_per_tree().min(WORDS_PER_LOOK);
         let places = (trees.words.len() as u32).div_ceil(words);
         let window = (SAMPLE / words).min(places);
-        let place = (u64::from(turn.wrapping_mul(SPREAD)) * u64::from(places)) >> 16;
+        let place = (u64::from(turn.wrapping_mul(GOLDEN_STEP)) * u64::from(places)) >> 16;
         // A word with absent frames counts as the limit itself, so it changes neither decision.
-        let limit = if is_on { ENOUGH } else { LEAST };
+        let limit = if is_on {
+            SHORTAGE_ENDS
+        } else {
+            SHORTAGE_BEGINS
+        };
         let seen = trees.room(place as u32 * words, words, limit);
         let old = self.room.get();
         // No sum overflows: a word has less than 2^9 frames of room.
-        let estimate = old - old / window + seen * UNITS;
+        let estimate = old - old / window + seen * UNITS_PER_FRAME;
         self.room.set(estimate);
-        let limit = limit * window * words * UNITS;
+        let limit = limit * window * words * UNITS_PER_FRAME;
         if is_on && estimate >= limit {
             self.is_on.set(0);
         }
@@ -161,10 +167,10 @@ impl<P: Platform> Fitting<P> {
         let in_vain = if is_exact {
             0
         } else {
-            (self.in_vain.get() + 1).min(PATIENCE + MAX_PAUSE)
+            (self.in_vain.get() + 1).min(VAIN_SEARCHES + MAX_PAUSE)
         };
         self.in_vain.set(in_vain);
-        self.pause.set(((1_u32 << in_vain) >> PATIENCE) as u16);
+        self.pause.set(((1_u32 << in_vain) >> VAIN_SEARCHES) as u16);
     }
 }
 
@@ -186,7 +192,7 @@ fn room_of_word(free: u64) -> u32 {
     free.count_ones() + blocks * PER_BLOCK
 }
 
-impl<P: Platform> Trees<'_, P> {
+impl<P: Platform> AllTrees<'_, P> {
     /// Returns the room of some words of one tree, in frames. A word with absent frames counts as `per_absent`. A hint.
     fn room(&self, from: u32, words: u32, per_absent: u32) -> u32 {
         let Some(header) = self.header(self.tree_of(from * WORD)) else {
@@ -315,7 +321,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let mut reads = MAX_READS;
         let Fitting { next, last, .. } = &local.fitting;
         // The trees before it were searched in vain.
-        let own = local.slots.beginning_at(last.get()).take(MANY);
+        let own = local.slots.beginning_at(last.get()).take(LOOKS_AT_OWN);
         let own = self.smallest_of(own, (true, &mut reads), wanted);
         if let Some(best) = &own {
             last.set(best.tree as u16);
@@ -325,13 +331,13 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return own;
         }
         let count = self.shared.trees.count();
-        let from = if count <= LOOKS {
+        let from = if count <= LOOKS_FOR_FIT {
             // Lower trees first: blocks of higher ones stay.
             0
         } else {
             next.get()
         };
-        let others = (from..count).chain(0..from).take(LOOKS as usize);
+        let others = (from..count).chain(0..from).take(LOOKS_FOR_FIT as usize);
         let other = self.smallest_of(others, (false, &mut reads), wanted);
         let best = match (own, other) {
             (Some(own), Some(other)) if own.size <= other.size => Some(own),
@@ -342,8 +348,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if best.is_some() {
             local.fitting.note(has_exact);
         }
-        if !has_exact && count > LOOKS {
-            next.set((from + LOOKS) % count);
+        if !has_exact && count > LOOKS_FOR_FIT {
+            next.set((from + LOOKS_FOR_FIT) % count);
         }
         best
     }

@@ -19,12 +19,12 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell, WaitLimit};
 
 use super::local::NESTED;
 use super::request::Wanted;
-use super::tree::{Fill, Part, Trees};
+use super::tree::{AllTrees, Fill, Part};
 use super::word::Header;
 
 /// The trees, and a mark for each tree that has nothing to allocate.
 pub(crate) struct Shared<'m, P: Platform> {
-    pub(crate) trees: Trees<'m, P>,
+    pub(crate) trees: AllTrees<'m, P>,
     /// A bit for each tree that has nothing to allocate. A word has the marks of a group of trees.
     pub(crate) spent: &'m [P::AtomicU64],
     pub(crate) windows: Windows,

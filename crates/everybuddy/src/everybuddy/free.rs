@@ -26,7 +26,7 @@ use super::tree::Part;
 use super::word::{Header, Kind};
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
-const FREES: u8 = 4;
+const FREES_TO_KEEP: u8 = 4;
 
 impl<P: Platform> Local<'_, P> {
     /// The hit of a free of a run of a word that enters no list, if all of its frames are allocated.
@@ -162,7 +162,7 @@ impl<P: Platform> Local<'_, P> {
         } else {
             1
         };
-        let is_enough = times >= FREES;
+        let is_enough = times >= FREES_TO_KEEP;
         self.freed.set(tree);
         self.times.set(if is_enough { 0 } else { times });
         is_enough

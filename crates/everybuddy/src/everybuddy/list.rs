@@ -21,7 +21,7 @@ use crate::bit_runs::WORD;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
-use super::local::{CLOSED, Local, NO_WORD, Place};
+use super::local::{CLOSED_ID, KindPlace, Local, NO_WORD};
 use super::tree::Part;
 use super::word::Kind;
 
@@ -119,7 +119,7 @@ impl<'m, P: Platform> Local<'m, P> {
         };
         let place = self.place_of_free(header.kind_hint());
         // Relaxed: a hint, as in `owns`.
-        if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED {
+        if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
             return false;
         }
         let length = place.length.get();
@@ -161,14 +161,14 @@ impl<'m, P: Platform> Local<'m, P> {
     #[inline(always)]
     pub(crate) fn free_and_own(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         // A CPU that only frees has a first-fit point of 0. This test avoids the call.
-        let is_below = |place: &Place<'m, P>| frame <= place.point.get();
+        let is_below = |place: &KindPlace<'m, P>| frame <= place.point.get();
         self.places.iter().any(is_below) && self.take_over(shared, frame)
     }
 
     #[inline(never)]
     fn take_over(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         // Relaxed: a hint, as in `owns`.
-        let is_closed = self.free_identity.load(Ordering::Relaxed) == CLOSED;
+        let is_closed = self.free_identity.load(Ordering::Relaxed) == CLOSED_ID;
         let Some(part) = shared.trees.part(frame).filter(|_| !is_closed) else {
             return false;
         };
@@ -242,10 +242,10 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(super) fn return_further(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
         let index = frame / WORD;
         // Relaxed: a hint, as in `owns`.
-        if self.pending.get() != index || self.free_identity.load(Ordering::Relaxed) == CLOSED {
+        if self.pending.get() != index || self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
             return false;
         }
-        let is_above = |place: &Place<'m, P>| frame > place.point.get();
+        let is_above = |place: &KindPlace<'m, P>| frame > place.point.get();
         match shared.trees.words.get(index as usize) {
             Some(word) if self.places.iter().all(is_above) => {
                 word.post_further(1 << (frame % WORD))
@@ -283,13 +283,14 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Returns the number of entries of the lists. A hint, unless the CPU is at rest. O(1).
     pub(crate) fn listed(&self) -> u64 {
-        let length = |place: &Place<'m, P>| (place.length.peek() as usize).min(place.list.len());
+        let length =
+            |place: &KindPlace<'m, P>| (place.length.peek() as usize).min(place.list.len());
         self.places.iter().map(length).sum::<usize>() as u64
     }
 
     /// Returns the entries of the lists. A hint, unless the CPU is at rest.
     pub(crate) fn entries(&self) -> impl Iterator<Item = u32> {
-        let entries = |place: &Place<'m, P>| {
+        let entries = |place: &KindPlace<'m, P>| {
             let entries = place.list.iter().take(place.length.peek() as usize);
             entries.map(P::Cell::peek)
         };

@@ -20,11 +20,11 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
 use super::request::{Wanted, is_large};
-use super::slots::Slots;
+use super::slots::OwnSlots;
 use super::word::{Header, Kind};
 
 /// The identity of a CPU that may not hit. No tree has this owner.
-pub(crate) const CLOSED: u32 = u32::MAX;
+pub(crate) const CLOSED_ID: u32 = u32::MAX;
 /// The owner of a tree that a nested request has claimed.
 pub(crate) const NESTED: u32 = u32::MAX - 1;
 
@@ -38,7 +38,7 @@ const NOTHING_KNOWN: u32 = u32::MAX;
 pub(super) const NO_WORD: u32 = u32::MAX;
 
 /// The most trees at which a request looks before it uses an own tree.
-const LOOKS: u32 = 16;
+const LOOKS_BEFORE_OWN: u32 = 16;
 
 /// Which own trees a search considers.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ pub(crate) enum Scope {
 }
 
 /// Where a CPU allocates frames of a kind.
-pub(super) struct Place<'m, P: Platform> {
+pub(super) struct KindPlace<'m, P: Platform> {
     /// The number of frames in the list.
     pub(super) length: P::Cell<u32>,
     /// The first-fit point: where the CPU last allocated a single frame by address.
@@ -77,7 +77,7 @@ pub(super) struct Place<'m, P: Platform> {
     searched: P::Cell<u32>,
 }
 
-impl<'m, P: Platform> Place<'m, P> {
+impl<'m, P: Platform> KindPlace<'m, P> {
     fn new(list: &'m [P::Cell<u32>]) -> Self {
         let zero = || P::Cell::new(0);
         Self {
@@ -146,15 +146,15 @@ impl<'m, P: Platform> Place<'m, P> {
 /// The state of a CPU.
 #[repr(C, align(64))]
 pub(crate) struct Local<'m, P: Platform> {
-    /// The same as `id`, or [`CLOSED`] while the CPU may not hit.
+    /// The same as `id`, or [`CLOSED_ID`] while the CPU may not hit.
     pub(crate) identity: P::AtomicU32,
     /// The same for frees, which may not hit while a refusal is remembered, either.
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
-    pub(super) places: [Place<'m, P>; Kind::COUNT],
+    pub(super) places: [KindPlace<'m, P>; Kind::COUNT],
     /// The kind of the last free into a list.
     last: P::Cell<u32>,
-    pub(super) slots: Slots<'m, P>,
+    pub(super) slots: OwnSlots<'m, P>,
     /// 1 if the CPU may keep frames: those of the word `pending` or, with `border`, those in its lists. Other CPUs read
     /// it.
     pub(super) keeps: P::AtomicU32,
@@ -196,11 +196,11 @@ impl<'m, P: Platform> Local<'m, P> {
         let zero = || P::Cell::new(0);
         let (first, second) = list.split_at(list.len() / Kind::COUNT);
         Self {
-            identity: P::AtomicU32::new(CLOSED),
-            free_identity: P::AtomicU32::new(CLOSED),
-            places: [first, second].map(Place::new),
+            identity: P::AtomicU32::new(CLOSED_ID),
+            free_identity: P::AtomicU32::new(CLOSED_ID),
+            places: [first, second].map(KindPlace::new),
             last: zero(),
-            slots: Slots::new(slots),
+            slots: OwnSlots::new(slots),
             keeps: P::AtomicU32::new(0),
             freed: zero(),
             emptied: P::Cell::new(NO_TREE),
@@ -218,7 +218,7 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     #[inline(always)]
-    pub(super) fn place(&self, kind: Kind) -> &Place<'m, P> {
+    pub(super) fn place(&self, kind: Kind) -> &KindPlace<'m, P> {
         let [staying, movable] = &self.places;
         match kind {
             Kind::Staying => staying,
@@ -231,7 +231,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Most frees are of the same kind as the one before, so that place is used if the kind agrees. A processor then
     /// need not wait for the kind, which it reads in the header of the frame's tree, before it reads the list.
     #[inline(always)]
-    pub(super) fn place_of_free(&self, kind: Kind) -> &Place<'m, P> {
+    pub(super) fn place_of_free(&self, kind: Kind) -> &KindPlace<'m, P> {
         let last = self.last.get();
         match self.places.get(last as usize) {
             Some(place) if last == kind as u32 => place,
@@ -242,7 +242,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Out of line, since a compiler would otherwise compute the place from the kind.
     #[cold]
     #[inline(never)]
-    fn other_place(&self, kind: Kind) -> &Place<'m, P> {
+    fn other_place(&self, kind: Kind) -> &KindPlace<'m, P> {
         self.last.set(kind as u32);
         self.place(kind)
     }
@@ -264,15 +264,15 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(crate) fn close(&self) {
         // Release: pairs with the acquires in `service`: a CPU whose exchange there comes later sees the epoch.
         // Acquire: what another CPU did before it closed this one is seen.
-        self.identity.swap(CLOSED, Ordering::AcqRel);
+        self.identity.swap(CLOSED_ID, Ordering::AcqRel);
         // The same. If another CPU restores it meanwhile, that CPU only answers later.
-        self.free_identity.swap(CLOSED, Ordering::AcqRel);
+        self.free_identity.swap(CLOSED_ID, Ordering::AcqRel);
     }
 
     /// Returns `true` if the CPU may not hit, since another CPU asked for what it keeps, or since it is parked.
     pub(super) fn is_closed(&self) -> bool {
         // Relaxed: a hint, as in `owns`.
-        self.identity.load(Ordering::Relaxed) == CLOSED
+        self.identity.load(Ordering::Relaxed) == CLOSED_ID
     }
 
     /// Notes that a request was refused.
@@ -421,7 +421,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let groups = shared.windows.groups(self.home);
         let (first, end) = (groups.start * GROUP, groups.end * GROUP);
         let end = if own >= first { own.min(end) } else { end };
-        (0..LOOKS.min(end - first)).map(move |_| {
+        (0..LOOKS_BEFORE_OWN.min(end - first)).map(move |_| {
             let next = self.below.get();
             let tree = if (first..end).contains(&next) {
                 next
@@ -453,7 +453,7 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(super) fn insert(&self, tree: u32, header: &Header<P>) {
         self.note_keeper(header);
         self.slots.insert(tree);
-        self.places.iter().for_each(Place::has_more);
+        self.places.iter().for_each(KindPlace::has_more);
     }
 
     /// Notes that this CPU keeps a tree. With `check=border`, frees into a tree do not ask for its owner, so nothing is
@@ -520,7 +520,11 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Returns the trees from which the CPU allocates. One of them can be named several times.
     pub(crate) fn current_trees(&self) -> impl Iterator<Item = u32> {
-        let all = self.places.iter().flat_map(Place::trees).map(P::Cell::get);
+        let all = self
+            .places
+            .iter()
+            .flat_map(KindPlace::trees)
+            .map(P::Cell::get);
         all.filter(|tree| *tree != NO_TREE)
     }
 

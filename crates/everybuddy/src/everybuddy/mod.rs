@@ -72,7 +72,7 @@ use foreign::{GROUP, Shared, Windows};
 use local::Local;
 use range::{Absent, Mixed};
 use request::{Wanted, is_large};
-use tree::{MAX_WORDS, Trees};
+use tree::{AllTrees, MAX_WORDS};
 use word::{Header, Kind, Word};
 
 /// The frames of the smallest tree: a word.
@@ -209,7 +209,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
             shared: Shared {
-                trees: Trees::new(headers, words, geometry.tree().trailing_zeros()),
+                trees: AllTrees::new(headers, words, geometry.tree().trailing_zeros()),
                 spent,
                 windows,
             },

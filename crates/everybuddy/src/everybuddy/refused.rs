@@ -7,8 +7,9 @@
 //! refuses requests for as much without a search.
 //!
 //! A hit must not write or read a shared word for that. A free hits if the owner of the tree is the CPU's *free
-//! identity*, which is [`CLOSED`] while a refusal is remembered. So the first free of each CPU after a refusal misses,
-//! and the system forgets the refusal before that free changes anything. Allocations keep their identity, and hit.
+//! identity*, which is [`CLOSED_ID`] while a refusal is remembered. So the first free of each CPU after a refusal
+//! misses, and the system forgets the refusal before that free changes anything. Allocations keep their identity, and
+//! hit.
 //!
 //! # Invariants
 //!
@@ -26,7 +27,7 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
 use super::OwnedTrees;
-use super::local::{CLOSED, Local};
+use super::local::{CLOSED_ID, Local};
 
 /// The bits with the order of the smallest block that was refused, plus one; 0 if none is remembered. The other bits
 /// count calls of [`forget`](Refused::forget).
@@ -111,7 +112,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     #[inline]
     pub(super) fn begin_free(&self, local: &Local<'_, P>) -> bool {
         // Relaxed: a CPU that is asked while it works notices it in its next operation.
-        if local.free_identity.load(Ordering::Relaxed) != CLOSED {
+        if local.free_identity.load(Ordering::Relaxed) != CLOSED_ID {
             return true;
         }
         self.resume(local);
@@ -119,7 +120,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         // Twice, so that the identity is back, unless another CPU was refused meanwhile. A free does not wait for that.
         for _ in 0..2 {
             open = self.service(local);
-            if local.free_identity.load(Ordering::Relaxed) != CLOSED {
+            if local.free_identity.load(Ordering::Relaxed) != CLOSED_ID {
                 return true;
             }
             // After the last acknowledgement: a request that this CPU has acknowledged must count the free.

@@ -24,6 +24,7 @@
 
 use core::iter;
 
+use crate::bit_runs::WORD_ORDER;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
 use crate::platform::{CpuToken, Ordering, Platform};
@@ -33,7 +34,7 @@ use crate::request::Flags;
 use super::OwnedTrees;
 use super::foreign::Found;
 use super::local::{Local, NESTED, Scope};
-use super::tree::{Part, WORD_ORDER};
+use super::tree::Part;
 use super::word::{Header, Kind};
 use crate::platform::AtomicWord;
 

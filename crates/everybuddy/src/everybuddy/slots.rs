@@ -15,20 +15,20 @@ use crate::platform::{Platform, SharedCell};
 
 /// The number of own trees that a CPU keeps even if it does not use them: the smallest, and the largest, if it has many
 /// slots.
-const FEW: RangeInclusive<usize> = 4..=8;
+const KEPT_UNUSED: RangeInclusive<usize> = 4..=8;
 
 /// The most own trees at which each search may look.
-pub(super) const MANY: usize = 64;
+pub(super) const LOOKS_AT_OWN: usize = 64;
 
 /// The own trees of a CPU, lowest first.
-pub(crate) struct Slots<'m, P: Platform> {
+pub(crate) struct OwnSlots<'m, P: Platform> {
     slots: &'m [P::Cell<u32>],
     count: P::Cell<u32>,
     /// If all slots are in use, the first tree from this number on is released next.
     next: P::Cell<u32>,
 }
 
-impl<'m, P: Platform> Slots<'m, P> {
+impl<'m, P: Platform> OwnSlots<'m, P> {
     /// Creates slots without trees.
     pub(super) fn new(slots: &'m [P::Cell<u32>]) -> Self {
         Self {
@@ -46,7 +46,8 @@ impl<'m, P: Platform> Slots<'m, P> {
     /// Returns `true` if the CPU owns so few trees that it may keep those that it does not use: otherwise CPUs would
     /// exchange trees whenever a burst ends.
     pub(super) fn are_few(&self) -> bool {
-        self.count.get() as usize <= (self.slots.len() / 8).clamp(*FEW.start(), *FEW.end())
+        self.count.get() as usize
+            <= (self.slots.len() / 8).clamp(*KEPT_UNUSED.start(), *KEPT_UNUSED.end())
     }
 
     /// Returns `true` if all slots are in use.
@@ -63,7 +64,11 @@ impl<'m, P: Platform> Slots<'m, P> {
     /// Returns the trees in the order in which a search looks at them: lowest first, or from `first` on if they are
     /// many and the search can begin there.
     pub(super) fn search_order(&self, first: u32) -> impl Iterator<Item = u32> {
-        self.from(if self.used().len() > MANY { first } else { 0 })
+        self.from(if self.used().len() > LOOKS_AT_OWN {
+            first
+        } else {
+            0
+        })
     }
 
     /// Returns the trees from `first` on, lowest first, and then those below it.

@@ -28,7 +28,7 @@
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
-use crate::bit_runs::{WORD, block, find, first, first_block};
+use crate::bit_runs::{WORD, WORD_ORDER, block, find, first, first_block};
 use crate::frame::{Order, Pfn};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
@@ -36,11 +36,9 @@ use super::word::{Header, Kind, Word};
 
 /// The words of the largest tree.
 pub(crate) const MAX_WORDS: u32 = 64;
-/// The order of a word.
-pub(crate) const WORD_ORDER: u32 = WORD.trailing_zeros();
 
 /// All trees.
-pub(crate) struct Trees<'m, P: Platform> {
+pub(crate) struct AllTrees<'m, P: Platform> {
     pub(crate) headers: &'m [Header<P>],
     pub(crate) words: &'m [Word<P>],
     /// The base-2 logarithm of the frames of a tree: 6 to 12.
@@ -50,7 +48,7 @@ pub(crate) struct Trees<'m, P: Platform> {
 }
 
 /// A tree is partly free if at least one word in this number has a free frame.
-const FEW: u32 = 4;
+const PARTLY: u32 = 4;
 /// A tree is nearly whole if less than one word in this number is in use.
 const NEARLY: u32 = 8;
 
@@ -92,7 +90,7 @@ impl<P: Platform> Part<'_, P> {
     }
 }
 
-impl<'m, P: Platform> Trees<'m, P> {
+impl<'m, P: Platform> AllTrees<'m, P> {
     /// Collects trees of 2^shift frames.
     pub(crate) fn new(headers: &'m [Header<P>], words: &'m [Word<P>], shift: u32) -> Self {
         Self {
@@ -507,7 +505,7 @@ impl<'m, P: Platform> Trees<'m, P> {
     pub(crate) fn is_filled(&self, header: &Header<P>, fill: Fill) -> bool {
         let any = header.any.peek() | header.inbox.load(Ordering::Relaxed);
         match fill {
-            Fill::Partly => any.count_ones() * FEW >= self.words_per_tree(),
+            Fill::Partly => any.count_ones() * PARTLY >= self.words_per_tree(),
             Fill::Whole => header.split.peek() & self.extent() != self.extent(),
             Fill::Any => true,
         }

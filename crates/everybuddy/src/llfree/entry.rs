@@ -20,16 +20,16 @@ use crate::platform::{AtomicWord, Ordering, Platform};
 const COUNT: u32 = 0x3ff;
 const HUGE: u32 = 1 << 10;
 const TURNED: u32 = 1 << 11;
-const WITHDRAWN: u32 = 1 << 12;
+const WITHDRAWN_CHILD: u32 = 1 << 12;
 
 /// The entries of a pair: two of 16 bits.
 const ENTRIES: u64 = 0xffff_ffff;
 /// One step of a pair's version.
-const VERSION: u64 = 1 << 32;
+const PAIR_VERSION: u64 = 1 << 32;
 
 /// How often a word is tried again after another CPU changed it. A pair has 1024 frames, so fewer attempts than this
 /// fail if other CPUs only lower its counters.
-const RETRIES: u32 = 2048;
+const PAIR_RETRIES: u32 = 2048;
 
 /// The entry of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) struct Entry(u32);
 
 impl Entry {
     /// The entry of a child without memory.
-    const ABSENT: Entry = Entry(WITHDRAWN);
+    const ABSENT: Entry = Entry(WITHDRAWN_CHILD);
 
     /// Returns the number of free frames.
     #[inline(always)]
@@ -54,7 +54,7 @@ impl Entry {
     /// Returns `true` if frames of the child may be holes or reserved.
     #[inline(always)]
     pub(crate) const fn has_withdrawn(self) -> bool {
-        self.0 & WITHDRAWN != 0
+        self.0 & WITHDRAWN_CHILD != 0
     }
 
     /// Returns which value of a bit means "allocated".
@@ -149,7 +149,7 @@ impl<P: Platform> Entries<'_, P> {
     ) -> Option<Entry> {
         let pair = self.pair(child)?;
         let mut seen = pair.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..PAIR_RETRIES {
             let old = entry_in(seen, child);
             let new = with_entry(seen, child, change(old)?).wrapping_add(version);
             match pair.compare_exchange(seen, new, success, Ordering::Relaxed) {
@@ -172,7 +172,7 @@ impl<P: Platform> Entries<'_, P> {
     #[inline]
     pub(crate) fn raise(&self, child: u32, frames: u32) {
         if let Some(pair) = self.pair(child) {
-            let more = (u64::from(frames) << shift(child)) + VERSION;
+            let more = (u64::from(frames) << shift(child)) + PAIR_VERSION;
             // Release: pairs with the acquires in `lower` and `take_huge`: the bits are seen as free.
             pair.fetch_add(more, Ordering::Release);
         }
@@ -188,7 +188,7 @@ impl<P: Platform> Entries<'_, P> {
     /// Frees a child that is allocated as one.
     pub(crate) fn free_huge(&self, child: u32) -> bool {
         // Release: pairs with the acquires in `take_huge` and `lower`: the next holder sees what this one did.
-        self.update(child, Ordering::Release, VERSION, Entry::as_free)
+        self.update(child, Ordering::Release, PAIR_VERSION, Entry::as_free)
             .is_some()
     }
 
@@ -202,7 +202,7 @@ impl<P: Platform> Entries<'_, P> {
     ) -> Option<()> {
         let pair = self.pair(child)?;
         let mut seen = pair.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..PAIR_RETRIES {
             let (low, high) = (change(entry_in(seen, 0))?, change(entry_in(seen, 1))?);
             let entries = u64::from(low.0) | u64::from(high.0) << 16;
             let new = (seen & !ENTRIES | entries).wrapping_add(version);
@@ -224,7 +224,7 @@ impl<P: Platform> Entries<'_, P> {
     /// Frees two adjacent children, if each is allocated as one.
     pub(crate) fn free_both(&self, child: u32) -> bool {
         // Release: pairs with the acquires in `take_both`, `take_huge` and `lower`, as in `free_huge`.
-        self.update_both(child, Ordering::Release, VERSION, Entry::as_free)
+        self.update_both(child, Ordering::Release, PAIR_VERSION, Entry::as_free)
             .is_some()
     }
 
@@ -238,7 +238,7 @@ impl<P: Platform> Entries<'_, P> {
     pub(crate) fn withdraw(&self, child: u32, frames: u32) -> Option<Entry> {
         let withdrawn = |entry: Entry| {
             let entry = entry.lowered(frames)?;
-            Some(Entry(entry.0 | WITHDRAWN))
+            Some(Entry(entry.0 | WITHDRAWN_CHILD))
         };
         // Acquire: pairs with the releases in `raise` and `free_huge`, as in `lower`.
         self.update(child, Ordering::Acquire, 0, withdrawn)
@@ -249,7 +249,7 @@ impl<P: Platform> Entries<'_, P> {
         self.raise(child, frames);
         let whole = |entry: Entry| {
             let is_whole = entry.free() == CHILD && entry.has_withdrawn();
-            is_whole.then_some(Entry(entry.0 & !WITHDRAWN))
+            is_whole.then_some(Entry(entry.0 & !WITHDRAWN_CHILD))
         };
         self.update(child, Ordering::Relaxed, 0, whole);
     }

@@ -19,10 +19,10 @@ use crate::platform::{AtomicWord, Ordering, Platform};
 /// The frames of a child.
 pub(crate) const CHILD: u32 = 512;
 /// The words of a child.
-pub(crate) const WORDS: u32 = CHILD / WORD;
+pub(crate) const CHILD_WORDS: u32 = CHILD / WORD;
 
 /// How often a word is tried again after another CPU changed it.
-const RETRIES: u32 = 64;
+const FIELD_RETRIES: u32 = 64;
 
 /// Which value of a bit means "allocated", in all bits of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl<P: Platform> Fields<'_, P> {
     /// Returns a word of a child.
     #[inline(always)]
     fn word(&self, child: u32, word: u32) -> Option<&P::AtomicU64> {
-        self.words.get((child * WORDS + word) as usize)
+        self.words.get((child * CHILD_WORDS + word) as usize)
     }
 
     /// Returns the free frames of a word of a child, as set bits. A hint while other CPUs work.
@@ -72,7 +72,7 @@ impl<P: Platform> Fields<'_, P> {
     ) -> Option<u32> {
         let (words, group) = groups(order);
         (0..words)
-            .map(|step| ((from + step * group) % WORDS) & !(group - 1))
+            .map(|step| ((from + step * group) % CHILD_WORDS) & !(group - 1))
             .find(|at| {
                 let free = |word: u32| self.free_bits(child, at + word, polarity);
                 match group {
@@ -97,7 +97,7 @@ impl<P: Platform> Fields<'_, P> {
     ) -> Option<u32> {
         let (words, group) = groups(order);
         for step in 0..words {
-            let at = ((from + step * group) % WORDS) & !(group - 1);
+            let at = ((from + step * group) % CHILD_WORDS) & !(group - 1);
             if group > 1 {
                 if self.take_exactly(child, polarity, at * WORD, frames) {
                     return Some(at * WORD);
@@ -106,7 +106,7 @@ impl<P: Platform> Fields<'_, P> {
             }
             let word = self.word(child, at)?;
             let mut seen = word.load(Ordering::Relaxed);
-            for _ in 0..RETRIES {
+            for _ in 0..FIELD_RETRIES {
                 let Some(bit) = find(polarity.free(seen), frames, order) else {
                     break;
                 };
@@ -129,7 +129,7 @@ impl<P: Platform> Fields<'_, P> {
         offset: u32,
         frames: u32,
     ) -> bool {
-        let taken = (0..WORDS).find(|at| {
+        let taken = (0..CHILD_WORDS).find(|at| {
             let bits = part(*at, offset, frames);
             bits != 0 && !self.take_bits(child, *at, polarity, bits)
         });
@@ -137,7 +137,7 @@ impl<P: Platform> Fields<'_, P> {
             return true;
         };
         for at in 0..failed {
-            self.give_bits(child, at, polarity, part(at, offset, frames));
+            self.free_held(child, at, polarity, part(at, offset, frames));
         }
         false
     }
@@ -148,7 +148,7 @@ impl<P: Platform> Fields<'_, P> {
             return false;
         };
         let mut seen = word.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..FIELD_RETRIES {
             if polarity.free(seen) & bits != bits {
                 return false;
             }
@@ -163,7 +163,7 @@ impl<P: Platform> Fields<'_, P> {
 
     /// Makes frames free that the caller holds and has not used. A later holder sees what earlier ones did: an
     /// exchange or an addition continues the chain of the releases before it.
-    fn give_bits(&self, child: u32, at: u32, polarity: Polarity, bits: u64) {
+    fn free_held(&self, child: u32, at: u32, polarity: Polarity, bits: u64) {
         if let Some(word) = self.word(child, at)
             && bits != 0
         {
@@ -182,7 +182,7 @@ impl<P: Platform> Fields<'_, P> {
         offset: u32,
         frames: u32,
     ) -> bool {
-        (0..WORDS).all(|at| {
+        (0..CHILD_WORDS).all(|at| {
             let bits = part(at, offset, frames);
             bits == 0 || self.free_bits(child, at, polarity) & bits == 0
         })
@@ -220,7 +220,7 @@ impl<P: Platform> Fields<'_, P> {
         if !self.are_allocated(child, polarity, offset, frames) {
             return false;
         }
-        let failed = (0..WORDS).find(|at| {
+        let failed = (0..CHILD_WORDS).find(|at| {
             let bits = part(*at, offset, frames);
             bits != 0 && !self.free_bits_of(child, *at, polarity, bits)
         });
@@ -243,7 +243,7 @@ impl<P: Platform> Fields<'_, P> {
             return false;
         };
         let mut seen = word.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..FIELD_RETRIES {
             if polarity.free(seen) & bits != 0 {
                 return false;
             }
@@ -271,7 +271,7 @@ const fn groups(order: Order) -> (u32, u32) {
         0..=6 => 1,
         7 => 2,
         8 => 4,
-        _ => WORDS,
+        _ => CHILD_WORDS,
     };
-    (WORDS / group, group)
+    (CHILD_WORDS / group, group)
 }

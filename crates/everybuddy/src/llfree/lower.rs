@@ -12,7 +12,7 @@
 //! 2. A free checks all frames that it names before it changes anything.
 
 use super::entry::{Entries, Entry};
-use super::field::{CHILD, Fields, WORDS};
+use super::field::{CHILD, CHILD_WORDS, Fields};
 use crate::bit_runs::WORD;
 use crate::error::{FreeError, RegionError};
 use crate::frame::{Order, Pfn};
@@ -20,7 +20,7 @@ use crate::platform::Platform;
 use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 
 /// How often frames are tried again that another CPU is about to take or to free.
-const RETRIES: u32 = 64;
+const CHILD_RETRIES: u32 = 64;
 
 /// The lower level.
 pub(crate) struct Lower<'m, P: Platform> {
@@ -203,7 +203,7 @@ impl<P: Platform> Lower<'_, P> {
         for part in parts(start, frames) {
             if let Err(error) = self.take_part(part, lower) {
                 let done = part.0 * CHILD + part.1 - start;
-                self.give_back(start, done);
+                self.return_frames(start, done);
                 return Err(error);
             }
         }
@@ -216,7 +216,7 @@ impl<P: Platform> Lower<'_, P> {
         lower: &dyn Fn(u32, u32) -> Option<Entry>,
     ) -> Result<(), RegionError> {
         let start = child * CHILD + offset;
-        for _ in 0..RETRIES {
+        for _ in 0..CHILD_RETRIES {
             let in_use = (start..start + frames).find(|frame| !self.is_free(*frame));
             if let Some(frame) = in_use {
                 return Err(RegionError::NotFree(Pfn(frame)));
@@ -235,7 +235,7 @@ impl<P: Platform> Lower<'_, P> {
     }
 
     /// Makes frames free that are allocated in their bits, and no longer holes or reserved.
-    fn give_back(&self, start: u32, frames: u32) {
+    fn return_frames(&self, start: u32, frames: u32) {
         for (child, offset, frames) in parts(start, frames) {
             let polarity = self.entries.load(child).polarity();
             // With releases: the next holder of a frame must see, when it frees it, that it is not withdrawn.
@@ -253,7 +253,7 @@ impl<P: Platform> Lower<'_, P> {
         from: Withdrawn,
     ) -> Result<(), RegionError> {
         self.withdrawn.claim(start, frames, from)?;
-        self.give_back(start, frames);
+        self.return_frames(start, frames);
         Ok(())
     }
 
@@ -264,9 +264,9 @@ impl<P: Platform> Lower<'_, P> {
 
     /// Returns the free frames of a word, counted over all children. A hint while other CPUs work.
     pub(crate) fn free_bits(&self, word: u32) -> u64 {
-        let child = word / WORDS;
+        let child = word / CHILD_WORDS;
         let polarity = self.entries.load(child).polarity();
-        let at = word % WORDS;
+        let at = word % CHILD_WORDS;
         self.fields.free_bits(child, at, polarity)
     }
 }

@@ -61,7 +61,7 @@ use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 use entry::{ABSENT_PAIR, Entries};
 use field::{CHILD, Fields};
 use lower::Lower;
-use upper::{EMPTY, Local, Upper};
+use upper::{EMPTY_TREE, LocalTree, Upper};
 
 /// The frames of a tree by default: 16 MiB, as in the authors' programs.
 pub(crate) const TREE: u32 = 8 * CHILD;
@@ -70,7 +70,7 @@ pub(crate) const SMALLEST_TREE: u32 = 2 * CHILD;
 /// The frames of the largest tree: 1 GiB.
 pub(crate) const LARGEST_TREE: u32 = 1 << 18;
 /// The largest order: two huge frames.
-pub(crate) const LARGEST: Order = Order::TEN;
+pub(crate) const LARGEST_BLOCK: Order = Order::TEN;
 
 /// The numbers of a system.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +120,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
             .slice::<P::AtomicU64>(geometry.pairs());
         WithdrawnFrames::<P>::plan(plan, geometry.words())
             .slice::<P::AtomicU64>(geometry.trees())
-            .slice::<CachePadded<Local<P>>>(geometry.cpus.into())
+            .slice::<CachePadded<LocalTree<P>>>(geometry.cpus.into())
     }
 
     /// Creates the system without memory: all frames are holes.
@@ -140,11 +140,11 @@ impl<'m, P: Platform> LlFree<'m, P> {
             })?,
         };
         let withdrawn = WithdrawnFrames::new(arena, words)?;
-        let trees = arena.slice("word of a tree", geometry.trees(), |_| new(EMPTY))?;
+        let trees = arena.slice("word of a tree", geometry.trees(), |_| new(EMPTY_TREE))?;
         // The CPUs start far from each other: the entries of adjacent trees share a cache line.
         let distance = geometry.span.frames() / u32::from(geometry.cpus).max(1);
         let locals = arena.slice("reservation of a CPU", geometry.cpus.into(), |cpu| {
-            CachePadded::new(Local::new(cpu as u32 * distance))
+            CachePadded::new(LocalTree::new(cpu as u32 * distance))
         })?;
         Ok(Self {
             lower: Lower {
@@ -169,7 +169,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
         let _ = self.restore(start.0, frames, Withdrawn::Hole);
     }
 
-    fn local(&self, cpu: CpuId) -> Option<&Local<P>> {
+    fn local(&self, cpu: CpuId) -> Option<&LocalTree<P>> {
         self.upper.locals.get(cpu.index()).map(|local| &**local)
     }
 
@@ -237,7 +237,9 @@ impl<'m, P: Platform> LlFree<'m, P> {
     /// Puts frames into service, at both levels.
     fn restore(&self, start: u32, frames: u32, from: Withdrawn) -> Result<(), RegionError> {
         self.lower.restore(start, frames, from)?;
-        self.each_tree(start, frames, |tree, frames| self.upper.give(tree, frames));
+        self.each_tree(start, frames, |tree, frames| {
+            self.upper.add_free(tree, frames)
+        });
         Ok(())
     }
 

@@ -12,8 +12,8 @@
 //! Freed frames are added there exactly once.
 
 use super::LlFree;
-use super::field::{CHILD, WORDS};
-use super::upper::{Fill, Local, Reserved};
+use super::field::{CHILD, CHILD_WORDS};
+use super::upper::{LocalTree, Reserved, TreeFill};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
@@ -21,7 +21,7 @@ use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe};
 
 /// How often a request for a frame looks everywhere before it fails as busy, because frames came back each time.
-const SEARCHES: u32 = 256;
+const FRAME_SEARCHES: u32 = 256;
 /// How often a request for a larger block looks everywhere before it is refused.
 const BLOCK_SEARCHES: u32 = 8;
 
@@ -30,7 +30,7 @@ impl<P: Platform> LlFree<'_, P> {
     #[inline(always)]
     pub(super) fn find(
         &self,
-        local: &Local<P>,
+        local: &LocalTree<P>,
         probe: &mut P::Probe,
         frames: u32,
         order: Order,
@@ -64,7 +64,7 @@ impl<P: Platform> LlFree<'_, P> {
         if frames > 1 && !self.lower.may_have(child, frames, order) {
             return None;
         }
-        let from = last / WORD % WORDS;
+        let from = last / WORD % CHILD_WORDS;
         self.lower.take(child, frames, order, from)
     }
 
@@ -85,8 +85,8 @@ impl<P: Platform> LlFree<'_, P> {
 
     /// Returns frames to the tree's counter that a request subtracted from the CPU's counter but did not find.
     #[cold]
-    fn disappoint(&self, local: &Local<P>, probe: &mut P::Probe, tree: u32, frames: u32) {
-        self.upper.give(tree, frames);
+    fn disappoint(&self, local: &LocalTree<P>, probe: &mut P::Probe, tree: u32, frames: u32) {
+        self.upper.add_free(tree, frames);
         // The CPU's counter is too high: other CPUs took frames of this tree.
         if frames == 1 {
             self.adopt(local, probe, None);
@@ -94,7 +94,7 @@ impl<P: Platform> LlFree<'_, P> {
     }
 
     /// Exchanges what the CPU has reserved.
-    fn adopt(&self, local: &Local<P>, probe: &mut P::Probe, new: Option<Reserved>) {
+    fn adopt(&self, local: &LocalTree<P>, probe: &mut P::Probe, new: Option<Reserved>) {
         let frames = self.upper.adopt(local, new);
         if frames > 0 {
             probe.record(Event::Drain { frames });
@@ -106,7 +106,7 @@ impl<P: Platform> LlFree<'_, P> {
     #[inline(never)]
     fn find_further(
         &self,
-        local: &Local<P>,
+        local: &LocalTree<P>,
         probe: &mut P::Probe,
         last: u32,
         frames: u32,
@@ -139,7 +139,13 @@ impl<P: Platform> LlFree<'_, P> {
     }
 
     /// Takes over what others freed into the CPU's tree, and looks there.
-    fn find_in_own(&self, local: &Local<P>, last: u32, frames: u32, order: Order) -> Option<u32> {
+    fn find_in_own(
+        &self,
+        local: &LocalTree<P>,
+        last: u32,
+        frames: u32,
+        order: Order,
+    ) -> Option<u32> {
         let own = local.reserved()?;
         let missing = frames.saturating_sub(own.free).max(1);
         if !self.upper.collect(local, own.tree, missing) {
@@ -148,7 +154,7 @@ impl<P: Platform> LlFree<'_, P> {
         let tree = local.lower(frames).ok()?;
         let found = self.find_near(tree, last, frames, order);
         if found.is_none() {
-            self.upper.give(tree, frames);
+            self.upper.add_free(tree, frames);
         }
         found
     }
@@ -156,7 +162,7 @@ impl<P: Platform> LlFree<'_, P> {
     /// Reserves another tree and looks there: partly used trees first, from the last one on.
     fn reserve_and_find(
         &self,
-        local: &Local<P>,
+        local: &LocalTree<P>,
         probe: &mut P::Probe,
         last: u32,
         frames: u32,
@@ -178,7 +184,7 @@ impl<P: Platform> LlFree<'_, P> {
             probe.record(Event::Refill { frames: free });
             let found = self.find_near(tree, last, frames, order);
             if found.is_none() {
-                self.upper.give(tree, frames);
+                self.upper.add_free(tree, frames);
             }
             return found;
         }
@@ -198,10 +204,10 @@ impl<P: Platform> LlFree<'_, P> {
     }
 
     /// Returns the trees in the order in which they are tried, each with what is required of it.
-    fn preferred(&self, last: u32) -> impl Iterator<Item = (Fill, u32)> {
+    fn preferred(&self, last: u32) -> impl Iterator<Item = (TreeFill, u32)> {
         let trees = self.upper.trees.len() as u32;
         let first = self.upper.tree_of(last);
-        [Fill::Partly, Fill::Free, Fill::Any]
+        [TreeFill::Partly, TreeFill::Free, TreeFill::Any]
             .into_iter()
             .flat_map(move |fill| {
                 let trees = (first..trees).chain(0..first);
@@ -210,7 +216,7 @@ impl<P: Platform> LlFree<'_, P> {
     }
 
     /// Returns `true` if no CPU has reserved a tree, and a child of it may have a free run.
-    fn tree_may_have(&self, tree: u32, frames: u32, order: Order, fill: Fill) -> bool {
+    fn tree_may_have(&self, tree: u32, frames: u32, order: Order, fill: TreeFill) -> bool {
         let children = 1 << (self.upper.shift - CHILD.trailing_zeros());
         let first = tree * children;
         let (free, is_reserved) = self.upper.state(tree);
@@ -232,7 +238,7 @@ impl<P: Platform> LlFree<'_, P> {
         let children = entries.children();
         let first = last / CHILD;
         let (searches, error) = match frames {
-            1 => (SEARCHES, AllocateError::Busy),
+            1 => (FRAME_SEARCHES, AllocateError::Busy),
             // Freed frames alone do not make a larger block likely, and no attempt found one.
             _ => (BLOCK_SEARCHES, AllocateError::Exhausted),
         };
@@ -256,7 +262,7 @@ impl<P: Platform> LlFree<'_, P> {
     #[inline(always)]
     pub(super) fn put(
         &self,
-        local: &Local<P>,
+        local: &LocalTree<P>,
         probe: &mut P::Probe,
         start: u32,
         frames: u32,
@@ -272,14 +278,16 @@ impl<P: Platform> LlFree<'_, P> {
 
     /// Counts freed frames in trees that the CPU has not reserved.
     #[inline(never)]
-    fn put_elsewhere(&self, local: &Local<P>, probe: &mut P::Probe, start: u32, frames: u32) {
+    fn put_elsewhere(&self, local: &LocalTree<P>, probe: &mut P::Probe, start: u32, frames: u32) {
         if let Some(order) = Order::covering(frames) {
             probe.record(Event::Bypass(order));
         }
-        self.each_tree(start, frames, |tree, frames| self.upper.give(tree, frames));
+        self.each_tree(start, frames, |tree, frames| {
+            self.upper.add_free(tree, frames)
+        });
         let tree = self.upper.tree_of(start);
         if local.frees_repeatedly(tree)
-            && let Some(free) = self.upper.reserve(tree, 1, Fill::Any)
+            && let Some(free) = self.upper.reserve(tree, 1, TreeFill::Any)
         {
             self.adopt(local, probe, Some(Reserved { tree, free }));
             probe.record(Event::Refill { frames: free });

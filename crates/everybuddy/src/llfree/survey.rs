@@ -9,7 +9,7 @@
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use super::LlFree;
-use super::field::{CHILD, WORDS};
+use super::field::{CHILD, CHILD_WORDS};
 use crate::bit_runs::{WORD, first};
 use crate::frame::{Order, Pfn};
 use crate::free_bits::FreeBits;
@@ -106,7 +106,7 @@ impl<P: Platform> LlFree<'_, P> {
     fn check_child(&self, child: u32, census: &mut Census) -> Result<u32, Violation> {
         let entry = self.lower.entries.load(child);
         let mut counted = 0;
-        for word in child * WORDS..(child + 1) * WORDS {
+        for word in child * CHILD_WORDS..(child + 1) * CHILD_WORDS {
             let pfn = Pfn(word * WORD);
             let free = self.free_bits(word);
             counted += free.count_ones();

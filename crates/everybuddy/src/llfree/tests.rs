@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::vec::Vec;
 
 use super::entry::Entries;
-use super::field::{CHILD, Fields, Polarity, WORDS};
+use super::field::{CHILD, CHILD_WORDS, Fields, Polarity};
 use super::lower::Lower;
 use crate::bit_runs::{find, first, first_block, part};
 use crate::error::{FreeError, RegionError};
@@ -73,7 +73,7 @@ fn parts_of_a_run_are_its_bits() {
     for _ in 0..2000 {
         let offset = random.below(CHILD);
         let frames = 1 + random.below(CHILD - offset);
-        for word in 0..WORDS {
+        for word in 0..CHILD_WORDS {
             let is_in = |bit: u32| (offset..offset + frames).contains(&(word * 64 + bit));
             let expected = (0..64).fold(0, |all, bit| all | u64::from(is_in(bit)) << bit);
             assert_eq!(part(word, offset, frames), expected, "{offset} {frames}");
@@ -85,7 +85,7 @@ fn parts_of_a_run_are_its_bits() {
 #[test]
 fn a_field_does_what_a_plain_array_does() {
     for polarity in [Polarity::SET, Polarity::CLEAR] {
-        let words: Vec<_> = (0..WORDS)
+        let words: Vec<_> = (0..CHILD_WORDS)
             .map(|_| NativeAtomicU64::new(!polarity.0))
             .collect();
         let fields: Fields<'_, Native> = Fields { words: &words };
@@ -97,7 +97,7 @@ fn a_field_does_what_a_plain_array_does() {
             if random.below(10) < fill {
                 let size = order(random.below(10) as u8);
                 let frames = size.frames() - random.below(size.frames().div_ceil(2));
-                let from = random.below(WORDS);
+                let from = random.below(CHILD_WORDS);
                 let can = (0..CHILD).step_by(size.frames() as usize).any(|at| {
                     free[at as usize..][..frames as usize]
                         .iter()
@@ -145,7 +145,7 @@ fn lower(children: usize, frames: u32) -> Lower<'static, Native> {
         let words: Vec<_> = (0..count).map(|_| NativeAtomicU64::new(value)).collect();
         Box::leak(words.into_boxed_slice())
     };
-    let words = children * WORDS as usize;
+    let words = children * CHILD_WORDS as usize;
     let lower = Lower {
         fields: Fields {
             words: leak(words, u64::MAX),

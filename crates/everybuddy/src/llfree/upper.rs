@@ -24,13 +24,13 @@ const BIAS: u64 = 1 << 31;
 const RESERVED: u64 = 1 << 63;
 
 /// How often a word is tried again after another CPU changed it.
-const RETRIES: u32 = 16;
+const TREE_RETRIES: u32 = 16;
 
 /// The number of frees into one tree in a row after which the CPU reserves the tree.
-const FREES: u64 = 4;
+const FREES_TO_RESERVE: u64 = 4;
 
 /// What a CPU keeps, on a cache line of its own.
-pub(crate) struct Local<P: Platform> {
+pub(crate) struct LocalTree<P: Platform> {
     /// The tree that it has reserved, and its frames; 0 if it has none.
     tree: P::AtomicU64,
     /// The frame that it took last.
@@ -44,7 +44,7 @@ pub(crate) struct Local<P: Platform> {
 /// The trees and the CPUs.
 pub(crate) struct Upper<'m, P: Platform> {
     pub(crate) trees: &'m [P::AtomicU64],
-    pub(crate) locals: &'m [CachePadded<Local<P>>],
+    pub(crate) locals: &'m [CachePadded<LocalTree<P>>],
     /// The frames of a tree, as a power of two.
     pub(crate) shift: u32,
 }
@@ -76,7 +76,7 @@ impl Reserved {
 
 /// How much of a tree is free, which decides which tree a CPU reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fill {
+pub(crate) enum TreeFill {
     /// Between 1/16 and 15/16 of the tree is free. It is preferred: it is already in use, and still has free frames.
     Partly,
     /// More than 15/16 is free. Such a tree is better kept for large blocks.
@@ -85,19 +85,19 @@ pub(crate) enum Fill {
     Any,
 }
 
-impl Fill {
+impl TreeFill {
     /// Returns `true` if a tree of 2^shift frames, `free` of them free, is filled like this.
     pub(crate) const fn fits(self, free: u32, shift: u32) -> bool {
         let (all, few) = (1u32 << shift, 1u32 << (shift - 4));
         match self {
-            Fill::Partly => free >= few && free <= all - few,
-            Fill::Free => free > all - few,
-            Fill::Any => true,
+            TreeFill::Partly => free >= few && free <= all - few,
+            TreeFill::Free => free > all - few,
+            TreeFill::Any => true,
         }
     }
 }
 
-impl<P: Platform> Local<P> {
+impl<P: Platform> LocalTree<P> {
     /// Creates the cache line of a CPU that has no reservation and starts its search at `frame`.
     pub(crate) fn new(frame: u32) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl<P: Platform> Local<P> {
     #[inline(always)]
     pub(crate) fn lower(&self, frames: u32) -> Result<u32, Option<Reserved>> {
         let mut seen = self.tree.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..TREE_RETRIES {
             let own = match Reserved::of(seen) {
                 Some(own) if own.free >= frames => own,
                 other => return Err(other),
@@ -139,7 +139,7 @@ impl<P: Platform> Local<P> {
     #[inline(always)]
     pub(crate) fn raise(&self, tree: u32, frames: u32) -> bool {
         let mut seen = self.tree.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..TREE_RETRIES {
             if Reserved::of(seen).is_none_or(|own| own.tree != tree) {
                 return false;
             }
@@ -170,7 +170,7 @@ impl<P: Platform> Local<P> {
         } else {
             1
         };
-        let is_enough = times >= FREES;
+        let is_enough = times >= FREES_TO_RESERVE;
         let times = if is_enough { 0 } else { times };
         self.freed
             .store(u64::from(tree) << 32 | times, Ordering::Relaxed);
@@ -185,7 +185,7 @@ const fn free_in(word: u64) -> i64 {
 }
 
 /// The word of an empty tree that no CPU has reserved.
-pub(crate) const EMPTY: u64 = BIAS;
+pub(crate) const EMPTY_TREE: u64 = BIAS;
 
 impl<P: Platform> Upper<'_, P> {
     /// Returns the tree of a frame.
@@ -203,13 +203,13 @@ impl<P: Platform> Upper<'_, P> {
     pub(crate) fn state(&self, tree: u32) -> (i64, bool) {
         let word = self
             .word(tree)
-            .map_or(EMPTY, |word| word.load(Ordering::Relaxed));
+            .map_or(EMPTY_TREE, |word| word.load(Ordering::Relaxed));
         (free_in(word), word & RESERVED != 0)
     }
 
     /// Adds frames to a tree's counter.
     #[inline(always)]
-    pub(crate) fn give(&self, tree: u32, frames: u32) {
+    pub(crate) fn add_free(&self, tree: u32, frames: u32) {
         if let Some(word) = self.word(tree) {
             word.fetch_add(frames.into(), Ordering::Relaxed);
         }
@@ -223,25 +223,30 @@ impl<P: Platform> Upper<'_, P> {
     }
 
     /// Reserves a tree of which at least `frames` frames are free, and returns the number of its free frames.
-    pub(crate) fn reserve(&self, tree: u32, frames: u32, fill: Fill) -> Option<u32> {
+    pub(crate) fn reserve(&self, tree: u32, frames: u32, fill: TreeFill) -> Option<u32> {
         let word = self.word(tree)?;
         let seen = word.load(Ordering::Relaxed);
         let free = u32::try_from(free_in(seen)).unwrap_or(0);
         if seen & RESERVED != 0 || free < frames || !fill.fits(free, self.shift) {
             return None;
         }
-        word.compare_exchange(seen, EMPTY | RESERVED, Ordering::Relaxed, Ordering::Relaxed)
-            .ok()
-            .map(|_| free)
+        word.compare_exchange(
+            seen,
+            EMPTY_TREE | RESERVED,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        )
+        .ok()
+        .map(|_| free)
     }
 
     /// Moves the frames that other CPUs freed into a CPU's tree to the CPU's counter, if there are at least `frames`.
-    pub(crate) fn collect(&self, local: &Local<P>, tree: u32, frames: u32) -> bool {
+    pub(crate) fn collect(&self, local: &LocalTree<P>, tree: u32, frames: u32) -> bool {
         let Some(word) = self.word(tree) else {
             return false;
         };
         let mut seen = word.load(Ordering::Relaxed);
-        for _ in 0..RETRIES {
+        for _ in 0..TREE_RETRIES {
             let free = u32::try_from(free_in(seen)).unwrap_or(0);
             if free < frames || free == 0 {
                 return false;
@@ -251,7 +256,7 @@ impl<P: Platform> Upper<'_, P> {
                 Ok(_) => {
                     let is_own = local.raise(tree, free);
                     if !is_own {
-                        self.give(tree, free);
+                        self.add_free(tree, free);
                     }
                     return is_own;
                 }
@@ -262,7 +267,7 @@ impl<P: Platform> Upper<'_, P> {
     }
 
     /// Exchanges what a CPU has reserved, and releases what it had before. Returns the number of frames released.
-    pub(crate) fn adopt(&self, local: &Local<P>, new: Option<Reserved>) -> u32 {
+    pub(crate) fn adopt(&self, local: &LocalTree<P>, new: Option<Reserved>) -> u32 {
         let new = new.map_or(0, Reserved::word);
         let old = Reserved::of(local.tree.swap(new, Ordering::Relaxed));
         let Some(Reserved { tree, free }) = old else {
@@ -293,8 +298,8 @@ mod tests {
 
     #[test]
     fn frames_move_between_a_tree_and_a_cpu() {
-        let trees = [EMPTY + 100, EMPTY + 7].map(NativeAtomicU64::new);
-        let locals = [(); 2].map(|()| CachePadded::new(Local::<Native>::new(0)));
+        let trees = [EMPTY_TREE + 100, EMPTY_TREE + 7].map(NativeAtomicU64::new);
+        let locals = [(); 2].map(|()| CachePadded::new(LocalTree::<Native>::new(0)));
         let upper: Upper<'_, Native> = Upper {
             trees: &trees,
             locals: &locals,
@@ -302,10 +307,10 @@ mod tests {
         };
         let [own, other] = &locals;
         assert_eq!(own.lower(1), Err(None));
-        assert_eq!(upper.reserve(0, 101, Fill::Any), None);
-        assert_eq!(upper.reserve(0, 1, Fill::Partly), None, "almost full");
-        assert_eq!(upper.reserve(0, 1, Fill::Any), Some(100));
-        assert_eq!(upper.reserve(0, 0, Fill::Any), None, "reserved");
+        assert_eq!(upper.reserve(0, 101, TreeFill::Any), None);
+        assert_eq!(upper.reserve(0, 1, TreeFill::Partly), None, "almost full");
+        assert_eq!(upper.reserve(0, 1, TreeFill::Any), Some(100));
+        assert_eq!(upper.reserve(0, 0, TreeFill::Any), None, "reserved");
         let first = Reserved { tree: 0, free: 100 };
         assert_eq!(upper.adopt(own, Some(first)), 0);
         assert_eq!(own.lower(40), Ok(0));
@@ -316,7 +321,7 @@ mod tests {
         upper.take(0, 5);
         assert_eq!(upper.state(0), (-5, true));
         assert!(!upper.collect(own, 0, 1));
-        upper.give(0, 15);
+        upper.add_free(0, 15);
         assert!(!upper.collect(own, 0, 11) && !upper.collect(other, 0, 1));
         assert!(upper.collect(own, 0, 10));
         assert_eq!(own.reserved().map(|own| own.free), Some(71));
@@ -330,9 +335,9 @@ mod tests {
     #[test]
     fn partly_used_trees_are_neither_almost_full_nor_almost_free() {
         let free = [255, 256, 3840, 3841];
-        let fits = |fill: Fill| free.map(|free| fill.fits(free, 12));
-        assert_eq!(fits(Fill::Partly), [false, true, true, false]);
-        assert_eq!(fits(Fill::Free), [false, false, false, true]);
-        assert_eq!(fits(Fill::Any), [true; 4]);
+        let fits = |fill: TreeFill| free.map(|free| fill.fits(free, 12));
+        assert_eq!(fits(TreeFill::Partly), [false, true, true, false]);
+        assert_eq!(fits(TreeFill::Free), [false, false, false, true]);
+        assert_eq!(fits(TreeFill::Any), [true; 4]);
     }
 }

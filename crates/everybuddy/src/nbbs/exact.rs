@@ -11,9 +11,9 @@
 //! 2. A free checks all frames that it names before it changes anything.
 
 use super::Nbbs;
-use super::search::Caller;
-use super::tree::{At, RETRIES, Refused};
-use super::word::{BOTTOM_SHIFT, Level, WITHDRAWN};
+use super::search::CallerState;
+use super::tree::{At, NotTaken, WORD_RETRIES};
+use super::word::{BOTTOM_SHIFT, WITHDRAWN, WordLevel};
 use crate::bit_runs::{WORD, first};
 use crate::error::{FreeError, RegionError};
 use crate::frame::{Block, Order, Pfn};
@@ -25,9 +25,9 @@ use crate::withdrawn::Withdrawn;
 fn parts(start: u32, frames: u32) -> impl Iterator<Item = (At, u32, u32)> {
     let (mut at, mut left) = (start, frames);
     core::iter::from_fn(move || {
-        let unit = Level::BOTTOM.unit_of(at);
+        let unit = WordLevel::BOTTOM.unit_of(at);
         let length = left.min((1 << BOTTOM_SHIFT) - unit);
-        let part = (At::of(Level::BOTTOM, at), unit, length);
+        let part = (At::of(WordLevel::BOTTOM, at), unit, length);
         at = at.wrapping_add(length);
         left -= length;
         (length > 0).then_some(part)
@@ -39,11 +39,11 @@ impl<P: Platform> Nbbs<'_, P> {
     #[inline(always)]
     pub(super) fn free_block(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         start: Pfn,
         order: Order,
     ) -> Result<(), FreeError> {
-        let level = Level::of(order);
+        let level = WordLevel::of(order);
         if start.0 >= self.span.frames() {
             return Err(FreeError::Foreign);
         }
@@ -52,7 +52,7 @@ impl<P: Platform> Nbbs<'_, P> {
         }
         let at = At::of(level, start.0);
         let part = level.part(start.0, order);
-        let freed = self.search.tree.give(at, |word| {
+        let freed = self.search.tree.free(at, |word| {
             if part.size == 0 && word & WITHDRAWN != 0 && self.withdrawn.reason(start.0).is_some() {
                 return None;
             }
@@ -60,7 +60,7 @@ impl<P: Platform> Nbbs<'_, P> {
         });
         match freed {
             Some(is_empty) => {
-                let is_large = is_empty || level > Level::BOTTOM;
+                let is_large = is_empty || level > WordLevel::BOTTOM;
                 caller.freed(start.0, order, is_large);
                 Ok(())
             }
@@ -93,7 +93,7 @@ impl<P: Platform> Nbbs<'_, P> {
     #[inline(never)]
     pub(super) fn free_run(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         start: u32,
         frames: u32,
     ) -> Result<(), FreeError> {
@@ -104,13 +104,13 @@ impl<P: Platform> Nbbs<'_, P> {
             let (place, part) = tree.holder(at).ok_or(FreeError::NotAllocated)?;
             let level = place.level;
             let order = level.order(part);
-            let (freed, length) = if level == Level::BOTTOM {
+            let (freed, length) = if level == WordLevel::BOTTOM {
                 let unit = level.unit_of(at);
                 let length = left.min((1 << BOTTOM_SHIFT) - unit);
-                let freed = tree.give(place, |word| level.without_run(word, unit, length));
+                let freed = tree.free(place, |word| level.without_run(word, unit, length));
                 (freed, length)
             } else if Pfn(at).is_aligned(order) && order.frames() <= left {
-                let freed = tree.give(place, |word| level.freed(word, part));
+                let freed = tree.free(place, |word| level.freed(word, part));
                 (freed, order.frames())
             } else {
                 tree.divide(place, at);
@@ -118,7 +118,7 @@ impl<P: Platform> Nbbs<'_, P> {
             };
             // Whatever is free now was counted in this call. A part that fails was freed by another CPU, too.
             let is_empty = freed.ok_or(FreeError::NotAllocated)?;
-            caller.freed(at, order, is_empty || level > Level::BOTTOM);
+            caller.freed(at, order, is_empty || level > WordLevel::BOTTOM);
             at = at.wrapping_add(length);
             left -= length;
         }
@@ -145,12 +145,12 @@ impl<P: Platform> Nbbs<'_, P> {
     /// Allocates exactly the frames of a range, in aligned blocks, or none.
     pub(super) fn take_range(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         start: u32,
         frames: u32,
     ) -> Result<(), RegionError> {
         for block in Block::cover(Pfn(start), frames, self.max_order) {
-            let level = Level::of(block.order);
+            let level = WordLevel::of(block.order);
             let at = At::of(level, block.start.0);
             let part = level.part(block.start.0, block.order);
             let taken = self.take_exactly(block.start.0, block.order.frames(), || {
@@ -172,7 +172,7 @@ impl<P: Platform> Nbbs<'_, P> {
     /// Takes frames out of service, or none.
     pub(super) fn take_out(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         start: u32,
         frames: u32,
         to: Withdrawn,
@@ -198,9 +198,9 @@ impl<P: Platform> Nbbs<'_, P> {
         &self,
         start: u32,
         frames: u32,
-        take: impl Fn() -> Result<(), Refused>,
+        take: impl Fn() -> Result<(), NotTaken>,
     ) -> Result<(), RegionError> {
-        for _ in 0..RETRIES {
+        for _ in 0..WORD_RETRIES {
             if take().is_ok() {
                 return Ok(());
             }
@@ -215,7 +215,7 @@ impl<P: Platform> Nbbs<'_, P> {
     /// Puts withdrawn frames into service, or none.
     pub(super) fn put_into_service(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         start: u32,
         frames: u32,
         from: Withdrawn,
@@ -226,10 +226,10 @@ impl<P: Platform> Nbbs<'_, P> {
     }
 
     /// Makes frames free that are occupied one by one.
-    fn bring_back(&self, caller: &Caller<'_, P>, start: u32, frames: u32) {
+    fn bring_back(&self, caller: &CallerState<'_, P>, start: u32, frames: u32) {
         for (at, unit, length) in parts(start, frames) {
             let mask = first(length) << unit;
-            self.search.tree.give(at, |word| Some(word & !mask));
+            self.search.tree.free(at, |word| Some(word & !mask));
             caller.freed(at.index << BOTTOM_SHIFT | unit, Order::ZERO, true);
         }
     }

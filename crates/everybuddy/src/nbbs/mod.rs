@@ -51,9 +51,9 @@ use crate::region::{FrameRange, Span};
 use crate::request::{Release, Request, Size};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use crate::withdrawn::{Withdrawn, WithdrawnFrames};
-use search::{Caller, Local, Search};
+use search::{CallerState, CpuPlaces, Search};
 use tree::Tree;
-use word::{LEVELS, Level, WITHDRAWN};
+use word::{WITHDRAWN, WORD_LEVELS, WordLevel};
 
 /// The numbers of a system.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +66,8 @@ pub(crate) struct Geometry {
 impl Geometry {
     /// Returns the number of words of a level.
     fn words(&self, level: u32) -> usize {
-        if Level(level) <= Level::of(self.max_order) {
-            self.span.frames().div_ceil(1 << Level(level).shift()) as usize
+        if WordLevel(level) <= WordLevel::of(self.max_order) {
+            self.span.frames().div_ceil(1 << WordLevel(level).shift()) as usize
         } else {
             0
         }
@@ -102,12 +102,12 @@ impl<P: Platform> fmt::Debug for Nbbs<'_, P> {
 impl<'m, P: Platform> Nbbs<'m, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
-        let plan = (0..LEVELS as u32).fold(plan, |plan, level| match geometry.words(level) {
+        let plan = (0..WORD_LEVELS as u32).fold(plan, |plan, level| match geometry.words(level) {
             0 => plan,
             words => plan.slice::<P::AtomicU64>(words),
         });
         WithdrawnFrames::<P>::plan(plan, geometry.bitmap())
-            .slice::<CachePadded<Local<P>>>(geometry.locals())
+            .slice::<CachePadded<CpuPlaces<P>>>(geometry.locals())
     }
 
     /// Creates the system without memory: all frames are holes.
@@ -116,16 +116,16 @@ impl<'m, P: Platform> Nbbs<'m, P> {
         geometry: &Geometry,
         metadata_bytes: usize,
     ) -> Result<Self, BuildError> {
-        let mut levels: [&'m [P::AtomicU64]; LEVELS] = [&[]; LEVELS];
+        let mut levels: [&'m [P::AtomicU64]; WORD_LEVELS] = [&[]; WORD_LEVELS];
         for (level, slice) in (0..).zip(&mut levels) {
             let words = geometry.words(level);
             if words == 0 {
                 continue;
             }
             // All units are occupied; words beyond the span never become empty.
-            let all = Level(level).mask(Level(level).whole());
-            let (what, word) = match Level(level) {
-                Level::BOTTOM => ("word of 32 frames", all | WITHDRAWN),
+            let all = WordLevel(level).mask(WordLevel(level).whole());
+            let (what, word) = match WordLevel(level) {
+                WordLevel::BOTTOM => ("word of 32 frames", all | WITHDRAWN),
                 _ => ("word of 16 words below", all),
             };
             *slice = arena.slice(what, words, |_| P::AtomicU64::new(word))?;
@@ -134,11 +134,11 @@ impl<'m, P: Platform> Nbbs<'m, P> {
         // The CPUs start far from each other.
         let distance = geometry.span.frames() / geometry.locals() as u32;
         let locals = arena.slice("places of a CPU", geometry.locals(), |cpu| {
-            CachePadded::new(Local::new(cpu as u32 * distance))
+            CachePadded::new(CpuPlaces::new(cpu as u32 * distance))
         })?;
         let tree = Tree {
             levels,
-            top: Level::of(geometry.max_order),
+            top: WordLevel::of(geometry.max_order),
         };
         Ok(Self {
             search: Search { tree, locals },
@@ -158,10 +158,10 @@ impl<'m, P: Platform> Nbbs<'m, P> {
         let _ = self.put_into_service(&caller, start.0, frames, Withdrawn::Hole);
     }
 
-    fn caller(&self, cpu: CpuId, is_nested: bool) -> Option<Caller<'_, P>> {
+    fn caller(&self, cpu: CpuId, is_nested: bool) -> Option<CallerState<'_, P>> {
         let (nested, locals) = self.search.locals.split_last()?;
         let local = locals.get(cpu.index())?;
-        Some(Caller {
+        Some(CallerState {
             local: if is_nested { nested } else { local },
             is_nested,
         })
@@ -177,7 +177,7 @@ impl<'m, P: Platform> Nbbs<'m, P> {
     #[inline(always)]
     fn allocate_for(
         &self,
-        caller: Option<Caller<'_, P>>,
+        caller: Option<CallerState<'_, P>>,
         request: Request,
     ) -> Result<Pfn, AllocateError> {
         let caller = caller.ok_or(AllocateError::NoSuchCpu)?;
@@ -193,7 +193,7 @@ impl<'m, P: Platform> Nbbs<'m, P> {
             return Err(self.too_large());
         }
         let start = self.search.allocate(&caller, frames, order)?;
-        if frames < order.frames() && Level::of(order) > Level::BOTTOM {
+        if frames < order.frames() && WordLevel::of(order) > WordLevel::BOTTOM {
             // The rest of the block, which no other CPU knows.
             let _ = self.free_run(&caller, start + frames, order.frames() - frames);
         }
@@ -202,7 +202,11 @@ impl<'m, P: Platform> Nbbs<'m, P> {
 
     /// Frees for a CPU.
     #[inline(always)]
-    fn free_for(&self, caller: Option<Caller<'_, P>>, release: Release) -> Result<(), FreeError> {
+    fn free_for(
+        &self,
+        caller: Option<CallerState<'_, P>>,
+        release: Release,
+    ) -> Result<(), FreeError> {
         let caller = caller.ok_or(FreeError::NoSuchCpu)?;
         let start = release.start;
         match release.size {

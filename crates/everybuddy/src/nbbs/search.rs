@@ -12,8 +12,8 @@
 //! free during that search that could have made one. For this each CPU counts its frees after they have taken effect. A
 //! free that is not finished when the search ends still occupies its block at that moment.
 
-use super::tree::{At, RETRIES, Refused, Tree};
-use super::word::{Level, Part};
+use super::tree::{At, NotTaken, Tree, WORD_RETRIES};
+use super::word::{WordBlock, WordLevel};
 use crate::bit_runs::find;
 use crate::cache_padded::CachePadded;
 use crate::error::AllocateError;
@@ -27,7 +27,7 @@ const SEARCHES: u32 = 256;
 const PLACES: usize = 3;
 
 /// What a CPU keeps, on a cache line of its own.
-pub(crate) struct Local<P: Platform> {
+pub(crate) struct CpuPlaces<P: Platform> {
     /// The frame where its searches begin.
     start: u32,
     /// The frame where its next search goes on, by the kind of the request.
@@ -37,13 +37,13 @@ pub(crate) struct Local<P: Platform> {
 }
 
 /// The caller: a CPU, or code that interrupted one.
-pub(crate) struct Caller<'l, P: Platform> {
-    pub(crate) local: &'l Local<P>,
+pub(crate) struct CallerState<'l, P: Platform> {
+    pub(crate) local: &'l CpuPlaces<P>,
     /// Other CPUs use the same `local`.
     pub(crate) is_nested: bool,
 }
 
-impl<P: Platform> Local<P> {
+impl<P: Platform> CpuPlaces<P> {
     /// Creates the cache line of a CPU that begins its searches at a frame.
     pub(crate) fn new(start: u32) -> Self {
         Self {
@@ -56,9 +56,9 @@ impl<P: Platform> Local<P> {
     #[inline(always)]
     fn place(&self, order: Order) -> &P::AtomicU64 {
         let [singles, small, large] = &self.places;
-        match (order.get(), Level::of(order)) {
+        match (order.get(), WordLevel::of(order)) {
             (0, _) => singles,
-            (_, Level::BOTTOM) => small,
+            (_, WordLevel::BOTTOM) => small,
             _ => large,
         }
     }
@@ -70,7 +70,7 @@ impl<P: Platform> Local<P> {
     }
 }
 
-impl<P: Platform> Caller<'_, P> {
+impl<P: Platform> CallerState<'_, P> {
     /// Counts a free, and goes back to its place if that is nearer to the start than the next search would be.
     #[inline(always)]
     pub(crate) fn freed(&self, start: u32, order: Order, is_large: bool) {
@@ -101,8 +101,8 @@ impl<P: Platform> Caller<'_, P> {
 
 /// What a search looks for.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
-    level: Level,
+struct SearchGoal {
+    level: WordLevel,
     /// The number of units, at most 2^size.
     units: u32,
     /// The size that the first unit is aligned to.
@@ -122,7 +122,7 @@ enum Look {
 pub(crate) struct Search<'m, P: Platform> {
     pub(crate) tree: Tree<'m, P>,
     /// One for each CPU, and the last for all nested requests.
-    pub(crate) locals: &'m [CachePadded<Local<P>>],
+    pub(crate) locals: &'m [CachePadded<CpuPlaces<P>>],
 }
 
 impl<P: Platform> Search<'_, P> {
@@ -130,12 +130,12 @@ impl<P: Platform> Search<'_, P> {
     #[inline(always)]
     pub(crate) fn allocate(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         frames: u32,
         order: Order,
     ) -> Result<u32, AllocateError> {
-        let level = Level::of(order);
-        if level == Level::BOTTOM {
+        let level = WordLevel::of(order);
+        if level == WordLevel::BOTTOM {
             // Where the last one was found, there is often another one.
             let at = At::of(
                 level,
@@ -158,23 +158,23 @@ impl<P: Platform> Search<'_, P> {
     #[inline(never)]
     fn search(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         frames: u32,
         order: Order,
     ) -> Result<u32, AllocateError> {
-        let level = Level::of(order);
-        let Part { size, .. } = level.part(0, order);
-        let wanted = Wanted {
+        let level = WordLevel::of(order);
+        let WordBlock { size, .. } = level.part(0, order);
+        let wanted = SearchGoal {
             level,
             units: match level {
-                Level::BOTTOM => frames,
+                WordLevel::BOTTOM => frames,
                 _ => 1 << size,
             },
             size: Order::saturating(size),
         };
         let place = caller.local.place(order);
         // Only a free that empties a word, or a part of one, can make a block of a higher level.
-        let is_large = level > Level::BOTTOM;
+        let is_large = level > WordLevel::BOTTOM;
         // The first search counts nothing: reading all counters takes longer than many searches.
         let mut counted = None;
         for _ in 0..=SEARCHES {
@@ -197,10 +197,10 @@ impl<P: Platform> Search<'_, P> {
     /// Looks at all words once, from that of a frame on. Returns the first frame of what it took.
     fn round(
         &self,
-        caller: &Caller<'_, P>,
+        caller: &CallerState<'_, P>,
         from: u32,
-        wanted: Wanted,
-    ) -> Result<Option<u32>, Refused> {
+        wanted: SearchGoal,
+    ) -> Result<Option<u32>, NotTaken> {
         let level = wanted.level;
         let words = self.tree.levels.get(level.0 as usize);
         let words = words.map_or(0, |words| words.len() as u64);
@@ -225,17 +225,21 @@ impl<P: Platform> Search<'_, P> {
                 };
             }
         }
-        if raced { Err(Refused::Raced) } else { Ok(None) }
+        if raced {
+            Err(NotTaken::Raced)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Takes what is wanted in a word, if it is there.
-    fn look(&self, caller: &Caller<'_, P>, at: At, wanted: Wanted) -> Look {
-        let Wanted { level, units, size } = wanted;
+    fn look(&self, caller: &CallerState<'_, P>, at: At, wanted: SearchGoal) -> Look {
+        let SearchGoal { level, units, size } = wanted;
         let next = u64::from(at.index) + 1;
         let Some(word) = self.tree.word(at) else {
             return Look::Next(next);
         };
-        for _ in 0..RETRIES {
+        for _ in 0..WORD_RETRIES {
             let seen = word.load(Ordering::Relaxed);
             if level.is_empty(seen) {
                 if let Some(end) = self.tree.cover(at) {
@@ -274,7 +278,7 @@ impl<P: Platform> Search<'_, P> {
         self.sum(|local| local.frees(is_large).fetch_add(0, Ordering::AcqRel))
     }
 
-    fn sum(&self, of: impl Fn(&Local<P>) -> u64) -> u64 {
+    fn sum(&self, of: impl Fn(&CpuPlaces<P>) -> u64) -> u64 {
         self.locals
             .iter()
             .fold(0, |sum, local| sum.wrapping_add(of(local)))

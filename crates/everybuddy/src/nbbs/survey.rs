@@ -11,7 +11,7 @@
 
 use super::Nbbs;
 use super::tree::At;
-use super::word::{BOTTOM_SHIFT, FAN_SHIFT, Level, WITHDRAWN};
+use super::word::{BOTTOM_SHIFT, FAN_SHIFT, WITHDRAWN, WordLevel};
 use crate::bit_runs::{WORD, first};
 use crate::frame::Pfn;
 use crate::free_bits::FreeBits;
@@ -33,7 +33,7 @@ impl<P: Platform> Nbbs<'_, P> {
     /// Returns the free frames of a lowest word.
     fn free_in(&self, index: u32) -> u64 {
         let at = At {
-            level: Level::BOTTOM,
+            level: WordLevel::BOTTOM,
             index,
         };
         let tree = &self.search.tree;
@@ -68,7 +68,7 @@ impl<P: Platform> Nbbs<'_, P> {
     /// Checks all words, and counts the frames. O(frames).
     pub(super) fn check_all(&self) -> Result<Census, Violation> {
         let tree = &self.search.tree;
-        for level in (0..=tree.top.0).map(Level) {
+        for level in (0..=tree.top.0).map(WordLevel) {
             let words = tree.levels.get(level.0 as usize);
             for index in 0..words.map_or(0, |words| words.len() as u32) {
                 self.check_word(At { level, index })
@@ -113,7 +113,7 @@ impl<P: Platform> Nbbs<'_, P> {
                 rebuilt |= level.block(part);
             }
             let after = block.map_or(unit + 1, |part| part.unit + part.units());
-            if level != Level::BOTTOM && block.is_none() && word >> unit & 1 != 0 {
+            if level != WordLevel::BOTTOM && block.is_none() && word >> unit & 1 != 0 {
                 let below = At {
                     level: level.down(),
                     index: at.index << FAN_SHIFT | unit,
@@ -125,13 +125,13 @@ impl<P: Platform> Nbbs<'_, P> {
             unit = after;
         }
         let nodes = match level {
-            Level::BOTTOM => word & !WITHDRAWN,
+            WordLevel::BOTTOM => word & !WITHDRAWN,
             _ => word & ((1 << 32) - 1),
         };
         if !is_empty && nodes != rebuilt {
             return Err("blocks of a word overlap");
         }
-        if is_empty && level != Level::BOTTOM && nodes != 0 {
+        if is_empty && level != WordLevel::BOTTOM && nodes != 0 {
             return Err("an empty word has a block");
         }
         if at.level < tree.top {
@@ -143,7 +143,7 @@ impl<P: Platform> Nbbs<'_, P> {
             }
         }
         match level {
-            Level::BOTTOM => self.check_withdrawn(at, word),
+            WordLevel::BOTTOM => self.check_withdrawn(at, word),
             _ => Ok(()),
         }
     }

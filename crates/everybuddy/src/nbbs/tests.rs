@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::vec::Vec;
 
-use super::word::{Level, Part, VERSION, WITHDRAWN};
+use super::word::{VERSION, WITHDRAWN, WordBlock, WordLevel};
 use crate::error::{FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::platform::{Native, NativeCpus};
@@ -31,11 +31,11 @@ fn order(order: u8) -> Order {
 
 #[test]
 fn an_order_belongs_to_the_level_whose_words_have_its_blocks() {
-    let levels: Vec<u32> = (0..=18).map(|size| Level::of(order(size)).0).collect();
+    let levels: Vec<u32> = (0..=18).map(|size| WordLevel::of(order(size)).0).collect();
     let expected = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4];
     assert_eq!(levels, expected);
     for size in (0..=18).map(order) {
-        let level = Level::of(size);
+        let level = WordLevel::of(size);
         let part = level.part(3 * Order::LIMIT.frames() + size.frames(), size);
         assert_eq!(level.order(part), size);
         assert!(part.size <= level.whole().size && (level.0 == 0 || part.size > 0));
@@ -43,13 +43,13 @@ fn an_order_belongs_to_the_level_whose_words_have_its_blocks() {
 }
 
 /// The blocks of a word as an array: for each unit the block that it belongs to.
-struct Plain(Vec<Option<Part>>);
+struct Plain(Vec<Option<WordBlock>>);
 
 impl Plain {
     fn put(&mut self, unit: u32, units: u32) {
         for block in Block::cover(Pfn(unit), units, Order::LIMIT) {
             let (unit, size) = (block.start.0, block.order.get().into());
-            let part = Part { unit, size };
+            let part = WordBlock { unit, size };
             self.0[unit as usize..][..part.units() as usize].fill(Some(part));
         }
     }
@@ -59,7 +59,7 @@ impl Plain {
         if !run.clone().all(|unit| self.0[unit as usize].is_some()) {
             return false;
         }
-        let mut parts: Vec<Part> = run
+        let mut parts: Vec<WordBlock> = run
             .clone()
             .filter_map(|unit| self.0[unit as usize])
             .collect();
@@ -76,7 +76,7 @@ impl Plain {
 
 #[test]
 fn a_lowest_word_does_what_an_array_of_blocks_does() {
-    let level = Level::BOTTOM;
+    let level = WordLevel::BOTTOM;
     let mut random = Random(1);
     let mut plain = Plain(std::vec![None; 32]);
     let mut word = 7 * VERSION;
@@ -105,7 +105,7 @@ fn a_lowest_word_does_what_an_array_of_blocks_does() {
                 "{at} at {step}"
             );
             for size in 0..=5 {
-                let part = Part {
+                let part = WordBlock {
                     unit: at >> size << size,
                     size,
                 };
@@ -118,17 +118,17 @@ fn a_lowest_word_does_what_an_array_of_blocks_does() {
 
 #[test]
 fn a_block_is_narrowed_to_two_units_without_losing_any() {
-    let level = Level(2);
+    let level = WordLevel(2);
     for size in 1..=4 {
         for unit in 0..16 {
-            let block = Part {
+            let block = WordBlock {
                 unit: unit >> size << size,
                 size,
             };
             let word = level.block(block) | (5 * VERSION);
             assert_eq!(level.block_over(word, unit), Some(block));
             let narrow = level.narrowed(word, block, unit);
-            let pair = Part {
+            let pair = WordBlock {
                 unit: unit & !1,
                 size: 1,
             };

@@ -21,17 +21,17 @@
 //! A version has 32 bits. A CPU that stops between two steps, while exactly 2^32 marks or a multiple are set in one
 //! word, would not notice them.
 
-use super::word::{FAN_SHIFT, LEVELS, Level, VERSION};
+use super::word::{FAN_SHIFT, VERSION, WORD_LEVELS, WordLevel};
 use crate::platform::{AtomicWord, Ordering, Platform};
 
 /// How often a word is tried again after another CPU changed it.
-pub(crate) const RETRIES: u32 = 64;
+pub(crate) const WORD_RETRIES: u32 = 64;
 /// How often a mark is tried again to be cleared. It remains if all attempts fail; the next free in its word clears it.
 const CLEARINGS: u32 = 1 << 12;
 
 /// The reason why units were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum NotTaken {
     /// One of them is occupied, or lies in an allocated block.
     Occupied,
     /// Other CPUs changed a word each time.
@@ -41,14 +41,14 @@ pub(crate) enum Refused {
 /// A word by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
-    pub(crate) level: Level,
+    pub(crate) level: WordLevel,
     pub(crate) index: u32,
 }
 
 impl At {
     /// Returns the word of a level that a frame lies in.
     #[inline(always)]
-    pub(crate) const fn of(level: Level, frame: u32) -> At {
+    pub(crate) const fn of(level: WordLevel, frame: u32) -> At {
         At {
             level,
             index: frame >> level.shift(),
@@ -76,9 +76,9 @@ impl At {
 
 /// The words of all levels.
 pub(crate) struct Tree<'m, P: Platform> {
-    pub(crate) levels: [&'m [P::AtomicU64]; LEVELS],
+    pub(crate) levels: [&'m [P::AtomicU64]; WORD_LEVELS],
     /// The level whose words have no parent. Each of its blocks of the largest order is a root.
-    pub(crate) top: Level,
+    pub(crate) top: WordLevel,
 }
 
 impl<P: Platform> Tree<'_, P> {
@@ -98,16 +98,16 @@ impl<P: Platform> Tree<'_, P> {
     }
 
     /// Takes free units of a word: adds `bits`, which occupy the units of `mask`.
-    pub(crate) fn take(&self, at: At, mask: u64, bits: u64) -> Result<(), Refused> {
+    pub(crate) fn take(&self, at: At, mask: u64, bits: u64) -> Result<(), NotTaken> {
         let Some(word) = self.word(at) else {
-            return Err(Refused::Occupied);
+            return Err(NotTaken::Occupied);
         };
-        let mut refused = Refused::Raced;
+        let mut refused = NotTaken::Raced;
         let mut marked = false;
-        for _ in 0..RETRIES {
+        for _ in 0..WORD_RETRIES {
             let seen = word.load(Ordering::Relaxed);
             if seen & mask != 0 {
-                refused = Refused::Occupied;
+                refused = NotTaken::Occupied;
                 break;
             }
             if at.level.is_empty(seen) && at.level < self.top {
@@ -118,7 +118,7 @@ impl<P: Platform> Tree<'_, P> {
                 marked = true;
             }
             let new = at.level.with(seen, bits);
-            // Acquire: pairs with the releases in `give` and `clear`: what the last holders did with the frames is
+            // Acquire: pairs with the releases in `free` and `clear`: what the last holders did with the frames is
             // seen. Release: pairs with the acquires here and in `take_seen`: what `mark` saw of the holders of larger
             // blocks is seen by those who take the next block of this word.
             if word
@@ -137,25 +137,25 @@ impl<P: Platform> Tree<'_, P> {
     /// Takes free units of a word that is in use and still has the value `seen`.
     #[inline(always)]
     pub(crate) fn take_seen(&self, word: &P::AtomicU64, seen: u64, bits: u64) -> bool {
-        // Acquire: pairs with the release in `give`: what the last holder did with the frames is seen. It pairs with
+        // Acquire: pairs with the release in `free`: what the last holder did with the frames is seen. It pairs with
         // the release in `take`, too, which passes on what was seen of larger blocks.
         word.compare_exchange(seen, seen | bits, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
     /// Marks a word in its parent.
-    fn mark(&self, at: At) -> Result<(), Refused> {
+    fn mark(&self, at: At) -> Result<(), NotTaken> {
         let (parent, unit) = at.up();
         let Some(word) = self.word(parent) else {
-            return Err(Refused::Occupied);
+            return Err(NotTaken::Occupied);
         };
         let level = parent.level;
-        let mut refused = Refused::Raced;
+        let mut refused = NotTaken::Raced;
         let mut marked = false;
-        for _ in 0..RETRIES {
+        for _ in 0..WORD_RETRIES {
             let seen = word.load(Ordering::Relaxed);
             if level.is_covered(seen, unit) {
-                refused = Refused::Occupied;
+                refused = NotTaken::Occupied;
                 break;
             }
             if level.is_empty(seen) && level < self.top {
@@ -166,7 +166,7 @@ impl<P: Platform> Tree<'_, P> {
                 marked = true;
             }
             let new = (seen | 1 << unit).wrapping_add(VERSION);
-            // Acquire: pairs with the releases in `give` and `clear`: what the holders of blocks of this word did is
+            // Acquire: pairs with the releases in `free` and `clear`: what the holders of blocks of this word did is
             // seen. Release: pairs with the acquires here and in `take`, as there.
             if word
                 .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)
@@ -184,7 +184,7 @@ impl<P: Platform> Tree<'_, P> {
     /// Gives units of a word back: replaces it with what `change` returns. Returns whether the word became empty, or
     /// `None` if `change` returns `None`.
     #[inline]
-    pub(crate) fn give(&self, at: At, change: impl Fn(u64) -> Option<u64>) -> Option<bool> {
+    pub(crate) fn free(&self, at: At, change: impl Fn(u64) -> Option<u64>) -> Option<bool> {
         let word = self.word(at)?;
         let mut seen = word.load(Ordering::Relaxed);
         loop {
@@ -223,7 +223,7 @@ impl<P: Platform> Tree<'_, P> {
             0
         };
         let new = at.level.emptied(left, above);
-        // Acquire: pairs with the releases in `give`: the release in `clear` passes on what the holders of other blocks
+        // Acquire: pairs with the releases in `free`: the release in `clear` passes on what the holders of other blocks
         // of this word did. Release: pairs with the acquire in `take`. It also keeps the read of the parent before.
         word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)?;
         if at.level < self.top && !self.clear(parent, unit, above) {
@@ -273,7 +273,7 @@ impl<P: Platform> Tree<'_, P> {
                 return;
             }
             let new = at.level.emptied(seen, above);
-            // Acquire: pairs with the releases in `give` and `empty`, as above. Release: keeps the read of the parent
+            // Acquire: pairs with the releases in `free` and `empty`, as above. Release: keeps the read of the parent
             // before, and pairs with the acquire in `take`.
             let renewed = seen == new
                 || word
@@ -287,16 +287,16 @@ impl<P: Platform> Tree<'_, P> {
 
     /// Returns the allocated block that contains a frame: its word, and its part there. Blocks are divided downwards,
     /// so the search goes downwards, too.
-    pub(crate) fn holder(&self, frame: u32) -> Option<(At, super::word::Part)> {
+    pub(crate) fn holder(&self, frame: u32) -> Option<(At, super::word::WordBlock)> {
         (0..=self.top.0).rev().find_map(|level| {
-            let level = Level(level);
+            let level = WordLevel(level);
             let at = At::of(level, frame);
             let unit = level.unit_of(frame);
             // Acquire: pairs with the releases in `divide` and `fill`: if a block was divided, its parts are seen
             // below.
             let word = self.word(at)?.load(Ordering::Acquire);
             let part = match level {
-                Level::BOTTOM => level.block_at(word, unit),
+                WordLevel::BOTTOM => level.block_at(word, unit),
                 _ => level.block_over(word, unit),
             };
             part.map(|part| (at, part))
@@ -346,7 +346,7 @@ impl<P: Platform> Tree<'_, P> {
                 (seen & !level.block(part) | level.mask(part)).wrapping_add(VERSION)
             }
         };
-        // Acquire: pairs with the release in `give`, whose history the words below continue. Release: pairs with the
+        // Acquire: pairs with the release in `free`, whose history the words below continue. Release: pairs with the
         // acquires here and in `mark`.
         let _ = word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed);
     }

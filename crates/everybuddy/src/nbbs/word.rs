@@ -26,7 +26,7 @@ use crate::bit_runs::first;
 use crate::frame::{Block, Order, Pfn};
 
 /// The number of levels of words that the largest order needs.
-pub(crate) const LEVELS: usize = 5;
+pub(crate) const WORD_LEVELS: usize = 5;
 /// One step of a version.
 pub(crate) const VERSION: u64 = 1 << 32;
 /// Some frames of a lowest word are withdrawn. Set until the word is empty.
@@ -38,12 +38,12 @@ pub(crate) const FAN_SHIFT: u32 = 4;
 
 /// A block in a word: its first unit, and its size as a power of two units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct WordBlock {
     pub(crate) unit: u32,
     pub(crate) size: u32,
 }
 
-impl Part {
+impl WordBlock {
     /// Returns the number of units.
     pub(crate) const fn units(self) -> u32 {
         1 << self.size
@@ -52,28 +52,28 @@ impl Part {
 
 /// A level of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Level(pub(crate) u32);
+pub(crate) struct WordLevel(pub(crate) u32);
 
-impl Level {
+impl WordLevel {
     /// The lowest level.
-    pub(crate) const BOTTOM: Level = Level(0);
+    pub(crate) const BOTTOM: WordLevel = WordLevel(0);
 
     /// Returns the level of the words in which blocks of an order are allocated.
     #[inline(always)]
-    pub(crate) const fn of(order: Order) -> Level {
+    pub(crate) const fn of(order: Order) -> WordLevel {
         let order = order.get() as u32;
         match order.checked_sub(BOTTOM_SHIFT + 1) {
-            None => Level(0),
-            Some(above) => Level(above / FAN_SHIFT + 1),
+            None => WordLevel(0),
+            Some(above) => WordLevel(above / FAN_SHIFT + 1),
         }
     }
 
-    pub(crate) const fn up(self) -> Level {
-        Level(self.0 + 1)
+    pub(crate) const fn up(self) -> WordLevel {
+        WordLevel(self.0 + 1)
     }
 
-    pub(crate) const fn down(self) -> Level {
-        Level(self.0.saturating_sub(1))
+    pub(crate) const fn down(self) -> WordLevel {
+        WordLevel(self.0.saturating_sub(1))
     }
 
     /// Returns the frames of a word, as a power of two.
@@ -113,21 +113,21 @@ impl Level {
 
     /// Returns the part that a block of this level is.
     #[inline(always)]
-    pub(crate) const fn part(self, start: u32, order: Order) -> Part {
-        Part {
+    pub(crate) const fn part(self, start: u32, order: Order) -> WordBlock {
+        WordBlock {
             unit: self.unit_of(start),
             size: order.get() as u32 - self.unit_shift(),
         }
     }
 
     /// Returns the order of a part.
-    pub(crate) const fn order(self, part: Part) -> Order {
+    pub(crate) const fn order(self, part: WordBlock) -> Order {
         Order::saturating(part.size + self.unit_shift())
     }
 
     /// Returns the part that is all of a word.
-    pub(crate) const fn whole(self) -> Part {
-        Part {
+    pub(crate) const fn whole(self) -> WordBlock {
+        WordBlock {
             unit: 0,
             size: self.largest(),
         }
@@ -153,7 +153,7 @@ impl Level {
 
     /// Returns the bit of a block's node. Single units have none.
     #[inline(always)]
-    const fn node(self, part: Part) -> u64 {
+    const fn node(self, part: WordBlock) -> u64 {
         match part.size {
             0 => 0,
             size => 1 << (self.units() - 1 + ((self.units() + part.unit) >> size)),
@@ -162,13 +162,13 @@ impl Level {
 
     /// Returns the units of a part.
     #[inline(always)]
-    pub(crate) const fn mask(self, part: Part) -> u64 {
+    pub(crate) const fn mask(self, part: WordBlock) -> u64 {
         first(part.units()) << part.unit
     }
 
     /// Returns all bits of an allocated block.
     #[inline(always)]
-    pub(crate) const fn block(self, part: Part) -> u64 {
+    pub(crate) const fn block(self, part: WordBlock) -> u64 {
         self.node(part) | self.mask(part)
     }
 
@@ -195,12 +195,12 @@ impl Level {
 
     /// Returns the allocated block of several units that contains a unit.
     #[inline]
-    pub(crate) fn block_over(self, word: u64, unit: u32) -> Option<Part> {
+    pub(crate) fn block_over(self, word: u64, unit: u32) -> Option<WordBlock> {
         if !self.is_covered(word, unit) {
             return None;
         }
         (1..=self.largest())
-            .map(|size| Part {
+            .map(|size| WordBlock {
                 unit: unit >> size << size,
                 size,
             })
@@ -209,12 +209,12 @@ impl Level {
 
     /// Returns the allocated block of a lowest word that contains a frame.
     #[inline]
-    pub(crate) fn block_at(self, word: u64, unit: u32) -> Option<Part> {
+    pub(crate) fn block_at(self, word: u64, unit: u32) -> Option<WordBlock> {
         match word >> unit & 1 {
             0 => None,
             _ => Some(
                 self.block_over(word, unit)
-                    .unwrap_or(Part { unit, size: 0 }),
+                    .unwrap_or(WordBlock { unit, size: 0 }),
             ),
         }
     }
@@ -224,7 +224,7 @@ impl Level {
     pub(crate) fn run(self, unit: u32, units: u32) -> u64 {
         let size = units.trailing_zeros();
         if units.is_power_of_two() && unit.is_multiple_of(units) {
-            self.block(Part { unit, size })
+            self.block(WordBlock { unit, size })
         } else {
             self.blocks(unit, units)
         }
@@ -234,7 +234,7 @@ impl Level {
     fn blocks(self, unit: u32, units: u32) -> u64 {
         Block::cover(Pfn(unit), units, Order::LIMIT).fold(0, |bits, block| {
             let (unit, size) = (block.start.0, block.order.get().into());
-            bits | self.block(Part { unit, size })
+            bits | self.block(WordBlock { unit, size })
         })
     }
 
@@ -275,7 +275,7 @@ impl Level {
 
     /// Returns the word after a block was divided so that two units become a block of their own, which can be split.
     #[inline]
-    pub(crate) fn narrowed(self, word: u64, block: Part, unit: u32) -> u64 {
+    pub(crate) fn narrowed(self, word: u64, block: WordBlock, unit: u32) -> u64 {
         let pair = unit & !1;
         let after = block.unit + block.units();
         word & !self.block(block)
@@ -286,7 +286,7 @@ impl Level {
 
     /// Returns the word after exactly this block was freed, or `None` if it is not allocated, or being split.
     #[inline(always)]
-    pub(crate) const fn freed(self, word: u64, part: Part) -> Option<u64> {
+    pub(crate) const fn freed(self, word: u64, part: WordBlock) -> Option<u64> {
         let bits = self.block(part);
         let larger = match part.size {
             0 => self.path(part.unit),

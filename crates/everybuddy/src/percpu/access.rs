@@ -42,13 +42,13 @@ impl<P: Platform> Access<P> for Token {
 pub struct Locked;
 
 /// Guard of a list's lock. Interrupts are disabled meanwhile: other CPUs wait for the lock without a bound.
-pub(crate) struct HeldLock<'s, P: Platform> {
+pub(crate) struct ListGuard<'s, P: Platform> {
     lock: &'s SpinLock<P>,
     // Dropped after the lock was released.
     _section: Section<P>,
 }
 
-impl<P: Platform> Drop for HeldLock<'_, P> {
+impl<P: Platform> Drop for ListGuard<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
         self.lock.unlock(&());
@@ -57,12 +57,12 @@ impl<P: Platform> Drop for HeldLock<'_, P> {
 
 impl<P: Platform> Access<P> for Locked {
     const LOCKS: bool = true;
-    type Held<'s> = HeldLock<'s, P>;
+    type Held<'s> = ListGuard<'s, P>;
 
     #[inline(always)]
-    fn enter(lock: &SpinLock<P>) -> Option<HeldLock<'_, P>> {
+    fn enter(lock: &SpinLock<P>) -> Option<ListGuard<'_, P>> {
         let _section = Section::begin();
-        lock.try_lock().map(|()| HeldLock { lock, _section })
+        lock.try_lock().map(|()| ListGuard { lock, _section })
     }
 }
 

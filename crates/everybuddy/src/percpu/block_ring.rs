@@ -36,7 +36,7 @@ struct Positions {
 impl Positions {
     /// Removes the oldest entry.
     #[inline(always)]
-    fn pop_bottom<P: Platform>(&mut self, entries: Entries<'_, P>) -> Option<u32> {
+    fn pop_bottom<P: Platform>(&mut self, entries: RingEntries<'_, P>) -> Option<u32> {
         if self.top == self.bottom {
             return None;
         }
@@ -52,7 +52,7 @@ impl Positions {
 
     /// Adds an oldest entry; the caller knows that there is room.
     #[inline(always)]
-    fn push_bottom<P: Platform>(&mut self, entries: Entries<'_, P>, value: u32) {
+    fn push_bottom<P: Platform>(&mut self, entries: RingEntries<'_, P>, value: u32) {
         debug_assert!(self.top - self.bottom < entries.len());
         if self.bottom == 0 {
             self.bottom = entries.len();
@@ -64,7 +64,7 @@ impl Positions {
 }
 
 /// The array of a ring.
-pub(crate) type Entries<'a, P> = WrappingSlice<'a, <P as Platform>::Cell<u32>>;
+pub(crate) type RingEntries<'a, P> = WrappingSlice<'a, <P as Platform>::Cell<u32>>;
 
 impl<P: Platform> Ends<P> {
     /// Creates an empty ring.
@@ -97,7 +97,7 @@ impl<P: Platform> Ends<P> {
 
     /// Removes the youngest entry.
     #[inline(always)]
-    pub(crate) fn pop_top(&self, entries: Entries<'_, P>) -> Option<u32> {
+    pub(crate) fn pop_top(&self, entries: RingEntries<'_, P>) -> Option<u32> {
         let top = self.top.get();
         if top == self.bottom.get() {
             return None;
@@ -109,7 +109,7 @@ impl<P: Platform> Ends<P> {
 
     /// Adds a youngest entry above `top`, which is the top; the caller knows that there is room.
     #[inline(always)]
-    pub(crate) fn push_top(&self, entries: Entries<'_, P>, top: u32, value: u32) {
+    pub(crate) fn push_top(&self, entries: RingEntries<'_, P>, top: u32, value: u32) {
         debug_assert!(self.length() < entries.len());
         entries.at(top).set(value);
         self.top.set(top + 1);
@@ -120,7 +120,7 @@ impl<P: Platform> Ends<P> {
 #[repr(C)]
 pub(crate) struct BlockRing<'a, P: Platform, const CHECK: bool> {
     ends: Ends<P>,
-    entries: Entries<'a, P>,
+    entries: RingEntries<'a, P>,
 }
 
 impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {

@@ -75,7 +75,7 @@ pub struct LinuxList<'a, P: Platform, const CHECK: bool> {
 }
 
 /// Marks that no operation hits: no top is above the largest number, and none is below zero.
-pub(super) const CLOSED: u64 = u32::MAX as u64;
+pub(super) const CLOSED_MARKS: u64 = u32::MAX as u64;
 
 impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
     /// Plans the entries of the lists of all CPUs.
@@ -94,7 +94,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
             arena.zeros_of_all::<P, u32>("entry of a per-CPU list", capacity, usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
             ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
-            marks: P::AtomicU64::new(CLOSED),
+            marks: P::AtomicU64::new(CLOSED_MARKS),
             watermarks,
         })
     }
@@ -223,12 +223,12 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     #[inline]
     fn close(&self) {
         // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces a requester's close.
-        self.marks.swap(CLOSED, Ordering::AcqRel);
+        self.marks.swap(CLOSED_MARKS, Ordering::AcqRel);
     }
 
     #[inline]
     fn is_closed(&self) -> bool {
-        self.marks.load(Ordering::Relaxed) == CLOSED
+        self.marks.load(Ordering::Relaxed) == CLOSED_MARKS
     }
 
     fn frames(&self) -> u64 {

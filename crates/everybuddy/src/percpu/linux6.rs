@@ -41,7 +41,7 @@ use crate::zone::{Caller, ZoneLayer};
 const CACHED_ORDERS: [u8; LISTS] = [0, 1, 2, 3, 9];
 const LISTS: usize = 5;
 /// Blocks up to this order are cheap to allocate (Linux's "costly order").
-const COSTLY: u8 = 3;
+pub(super) const COSTLY_ORDER: u8 = 3;
 /// A refill or a drain moves at most 2^SCALE batches.
 const SCALE: u32 = 5;
 
@@ -155,7 +155,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
     #[inline(always)]
     fn list(&self, order: Order) -> Option<&BlockRing<'a, P, CHECK>> {
         match order.get() {
-            low @ 0..=COSTLY => self.lists.get(usize::from(low)),
+            low @ 0..=COSTLY_ORDER => self.lists.get(usize::from(low)),
             9 => self.lists.last(),
             _ => None,
         }
@@ -264,7 +264,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         if freed < self.tuning.batch << SCALE {
             self.freed.set(freed + order.frames());
         }
-        let higher = order != Order::ZERO && order.get() <= COSTLY;
+        let higher = order != Order::ZERO && order.get() <= COSTLY_ORDER;
         self.freed_higher.set(u32::from(higher));
     }
 }
@@ -309,7 +309,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         // Relaxed: as in `pop`. Frees that may drain, and frees of higher orders, take the slow path.
         if self.open.load(Ordering::Relaxed) == 0
             || self.frames.get() + order.frames() >= self.high.get()
-            || (order != Order::ZERO && order.get() <= COSTLY)
+            || (order != Order::ZERO && order.get() <= COSTLY_ORDER)
         {
             return false;
         }
@@ -355,7 +355,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         let batch = self.tuning.batch;
         // Blocks of orders 1 to 3 in a run of frees would crowd out what the zone coalesces.
         let crowding = order != Order::ZERO
-            && order.get() <= COSTLY
+            && order.get() <= COSTLY_ORDER
             && self.freed.get() >= batch + self.tuning.high_min / 2
             && self.freed_higher.get() != 0;
         if !list.push(zone.table(), list.top(), head, order, caller.cpu) {

@@ -38,9 +38,9 @@
 //!
 //! A hit is O(1). A miss is O(1) with no lock or with one, or O(size × orders) with one more lock.
 
-use super::block_ring::Entries;
+use super::block_ring::RingEntries;
 use super::buffered::{CpuList, FreeOutcome};
-use super::linux::CLOSED;
+use super::linux::CLOSED_MARKS;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::{Order, Pfn};
@@ -155,7 +155,7 @@ pub struct MagazineList<'a, P: Platform> {
     /// is below the high half.
     marks: P::AtomicU64,
     /// The entries of all magazines.
-    entries: Entries<'a, P>,
+    entries: RingEntries<'a, P>,
     shift: u32,
     size: u32,
     /// The number of the previous magazine.
@@ -199,7 +199,7 @@ impl<'a, P: Platform> MagazineList<'a, P> {
             Self {
                 top: P::Cell::new(0),
                 loaded: P::Cell::new(own),
-                marks: P::AtomicU64::new(CLOSED),
+                marks: P::AtomicU64::new(CLOSED_MARKS),
                 entries: WrappingSlice::new(entries),
                 shift,
                 size: magazines.size,
@@ -443,12 +443,12 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
     #[inline]
     fn close(&self) {
         // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces a requester's close.
-        self.marks.swap(CLOSED, Ordering::AcqRel);
+        self.marks.swap(CLOSED_MARKS, Ordering::AcqRel);
     }
 
     #[inline]
     fn is_closed(&self) -> bool {
-        self.marks.load(Ordering::Relaxed) == CLOSED
+        self.marks.load(Ordering::Relaxed) == CLOSED_MARKS
     }
 
     fn frames(&self) -> u64 {

@@ -26,11 +26,11 @@
 //!
 //! About n to the power of 1.3 accesses to the entries of n frames, and two accesses to the record of each.
 
-use super::block_ring::Entries;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{FrameTable, Tag};
 use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
+use crate::wrapping_slice::WrappingSlice;
 
 /// The distances of Shell's sort: Ciura's, continued by a factor of 2.25.
 const GAPS: [u32; 16] = [
@@ -38,7 +38,7 @@ const GAPS: [u32; 16] = [
 ];
 
 /// Sorts `length` entries by number, from the position `start`.
-pub(super) fn sort<P: Platform>(entries: Entries<'_, P>, start: u32, length: u32) {
+pub(super) fn sort<P: Platform>(entries: WrappingSlice<'_, P::Cell<u32>>, start: u32, length: u32) {
     for gap in GAPS {
         for index in gap..length {
             let value = entries.at(start + index).get();
@@ -61,7 +61,7 @@ pub(super) fn sort<P: Platform>(entries: Entries<'_, P>, start: u32, length: u32
 /// Merges the sorted single frames of a batch into blocks of at most `largest`, bottom-up. Returns the number of
 /// blocks. Their heads are at the start of the batch, each tagged as buffered by `owner` with its order.
 pub(super) fn merge<P: Platform>(
-    entries: Entries<'_, P>,
+    entries: WrappingSlice<'_, P::Cell<u32>>,
     start: u32,
     length: u32,
     (table, largest): (FrameTable<'_, P>, Order),
@@ -105,7 +105,6 @@ mod tests {
     use crate::frame_table::Record;
     use crate::platform::NativeCell;
     use crate::probe::NoProbe;
-    use crate::wrapping_slice::WrappingSlice;
     use proptest::prelude::*;
     use std::vec::Vec;
 

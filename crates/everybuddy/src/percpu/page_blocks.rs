@@ -20,12 +20,12 @@ use crate::frame_table::Frame;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 
 /// The order of Linux's page blocks: 2 MiB in frames of 4 KiB.
-const LARGEST: Order = Order::saturating(9);
+const LINUX_PAGE_BLOCK: Order = Order::saturating(9);
 
 /// Returns the order of a page block: 2 MiB, or the largest order if that is smaller.
 #[inline]
 pub(crate) fn page_block(max_order: Order) -> Order {
-    max_order.min(LARGEST)
+    max_order.min(LINUX_PAGE_BLOCK)
 }
 
 /// What is known about a page block.
@@ -38,20 +38,20 @@ pub(crate) struct PageBlock<P: Platform> {
 }
 
 /// All page blocks of a span.
-pub(crate) struct PageBlocks<'a, P: Platform> {
+pub(crate) struct PageBlockTable<'a, P: Platform> {
     blocks: &'a [PageBlock<P>],
     order: Order,
 }
 
-impl<P: Platform> Clone for PageBlocks<'_, P> {
+impl<P: Platform> Clone for PageBlockTable<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for PageBlocks<'_, P> {}
+impl<P: Platform> Copy for PageBlockTable<'_, P> {}
 
-impl<'a, P: Platform> PageBlocks<'a, P> {
+impl<'a, P: Platform> PageBlockTable<'a, P> {
     fn count(frames: u32, max_order: Order) -> usize {
         frames.div_ceil(page_block(max_order).frames()) as usize
     }

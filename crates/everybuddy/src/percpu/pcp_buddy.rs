@@ -43,7 +43,8 @@
 
 use super::buffered::{CpuList, FreeOutcome};
 use super::linux::Watermarks;
-use super::page_blocks::PageBlocks;
+use super::linux6::COSTLY_ORDER;
+use super::page_blocks::PageBlockTable;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
@@ -53,15 +54,13 @@ use crate::zone::supply::{Demand, Supplied};
 use crate::zone::{Caller, ZoneLayer};
 
 /// Orders 0 to 9.
-const LISTS: usize = 10;
-/// Requests up to this order are served (Linux's "costly order"), and those for a page block.
-const COSTLY: u8 = 3;
+const PAGE_BLOCK_LISTS: usize = 10;
 /// A miss splits a block into at most 2^AHEAD blocks of the requested order.
 const AHEAD: u32 = 5;
 /// Page blocks with parts in the zone that a CPU remembers; a power of two.
 const REMEMBERED: u32 = 32;
 /// No block: no frame has this number.
-const NONE: u32 = u32::MAX;
+const NO_BLOCK: u32 = u32::MAX;
 
 /// The lists of one CPU.
 #[repr(C, align(64))]
@@ -74,9 +73,9 @@ pub struct PcpBuddyList<'a, P: Platform> {
     freed: P::Cell<u32>,
     watermarks: Watermarks,
     owner: CpuId,
-    pages: PageBlocks<'a, P>,
+    pages: PageBlockTable<'a, P>,
     /// The youngest block of each order.
-    first: [P::Cell<u32>; LISTS],
+    first: [P::Cell<u32>; PAGE_BLOCK_LISTS],
     /// The oldest of the remembered page blocks, and their number.
     oldest: P::Cell<u32>,
     count: P::Cell<u32>,
@@ -86,7 +85,7 @@ pub struct PcpBuddyList<'a, P: Platform> {
 
 impl<'a, P: Platform> PcpBuddyList<'a, P> {
     /// Creates the empty lists of a CPU, closed.
-    pub(crate) fn new(cpu: usize, watermarks: Watermarks, pages: PageBlocks<'a, P>) -> Self {
+    pub(crate) fn new(cpu: usize, watermarks: Watermarks, pages: PageBlockTable<'a, P>) -> Self {
         Self {
             open: P::AtomicU32::new(0),
             frames: P::Cell::new(0),
@@ -94,7 +93,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             watermarks,
             owner: CpuId(cpu as u16),
             pages,
-            first: [(); LISTS].map(|()| P::Cell::new(NONE)),
+            first: [(); PAGE_BLOCK_LISTS].map(|()| P::Cell::new(NO_BLOCK)),
             oldest: P::Cell::new(0),
             count: P::Cell::new(0),
             remembered: [(); REMEMBERED as usize].map(|()| P::Cell::new(0)),
@@ -116,7 +115,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
     #[inline(always)]
     fn set_youngest(&self, order: Order, head: Option<Frame>) {
         if let Some(first) = self.first.get(order.index()) {
-            first.set(head.map_or(NONE, |head| head.pfn().0));
+            first.set(head.map_or(NO_BLOCK, |head| head.pfn().0));
         }
     }
 
@@ -184,7 +183,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
         &self,
         table: FrameTable<'_, P>,
         room: u32,
-        split: &mut [u32; LISTS],
+        split: &mut [u32; PAGE_BLOCK_LISTS],
     ) -> Option<(Frame, Order)> {
         loop {
             let mut smallest = None;
@@ -252,7 +251,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
         let table = zone.table();
         self.merge(table, caller.probe);
         let before = self.frames.get();
-        let mut split = [0; LISTS];
+        let mut split = [0; PAGE_BLOCK_LISTS];
         zone.free_bulk(caller, || {
             let frames = self.frames.get();
             if frames <= until {
@@ -347,7 +346,7 @@ impl<P: Platform> CpuList<P> for PcpBuddyList<'_, P> {
 
     #[inline(always)]
     fn caches(&self, order: Order) -> bool {
-        order == self.pages.order() || order.get() <= COSTLY && order < self.pages.order()
+        order == self.pages.order() || order.get() <= COSTLY_ORDER && order < self.pages.order()
     }
 
     #[inline(always)]

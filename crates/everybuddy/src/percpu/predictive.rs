@@ -24,8 +24,8 @@
 //!    (the averages in the paper's table II range from 122 to 74,249). The number of frames that move therefore
 //!    doubles, within bounds. A run of n frames misses about log n times, and what is finally left is proportional to
 //!    its own length, not to that of the longest run.
-//! 2. A run that has just begun is predicted to have [`INITIAL_REFILL`] requests, or [`SPREAD`] times as many frees:
-//!    runs of frees are longer (ten times in table II). A refill moves at most [`SPREAD`] times as many frames. These
+//! 2. A run that has just begun is predicted to have [`INITIAL_REFILL`] requests, or [`GROWTH`] times as many frees:
+//!    runs of frees are longer (ten times in table II). A refill moves at most [`GROWTH`] times as many frames. These
 //!    numbers are fitted: with them, what runs leave, measured in units of what fixed buffers leave, is near the
 //!    paper's figure 11, so they do not show that the figure holds. The option `batch` sets the first of them, and
 //!    the experiment `buffers` chooses it on some traces and tests it on another. The list does not remember earlier
@@ -55,7 +55,7 @@
 
 use super::block_ring::BlockRing;
 use super::buffered::{CpuList, FreeOutcome};
-use super::linux::CLOSED;
+use super::linux::CLOSED_MARKS;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -68,7 +68,7 @@ use crate::zone::{Caller, ZoneLayer};
 /// Frames of the first refill of a run.
 pub(crate) const INITIAL_REFILL: u32 = 128;
 /// The largest refill, and the limit at the start of a run of frees, in first refills.
-const SPREAD: u32 = 4;
+const GROWTH: u32 = 4;
 /// Frames that must be left of a region for a drain at its end to be worth a miss.
 const MIN_TAIL: u32 = 64;
 
@@ -125,11 +125,11 @@ pub struct Bound {
 impl Bound {
     /// Returns the bounds of lists of at most `max` frames whose runs begin with a refill of `first` frames.
     pub fn new(max: u32, first: u32, predict: Predict) -> Bound {
-        let most = SPREAD.saturating_mul(first);
+        let most = GROWTH.saturating_mul(first);
         Bound {
             max,
             predict,
-            refill: first.min(max / SPREAD).max(1),
+            refill: first.min(max / GROWTH).max(1),
             max_refill: most.min(max),
             limit: most.min(max),
         }
@@ -195,7 +195,7 @@ impl Bound {
 }
 
 /// The run that a CPU is in. It belongs to the owner, except `kept`, which a CPU that drains the list also sets.
-struct Run<P: Platform> {
+struct RequestRun<P: Platform> {
     /// The task and the region. Hits compare only this.
     origin: P::Cell<u64>,
     /// Whether frames are freed (1) or requested (0).
@@ -223,7 +223,7 @@ enum Ended {
     Releases,
 }
 
-impl<P: Platform> Run<P> {
+impl<P: Platform> RequestRun<P> {
     fn new() -> Self {
         Self {
             origin: P::Cell::new(Hint::NONE.origin()),
@@ -280,7 +280,7 @@ pub struct PredictiveList<'a, P: Platform, const CHECK: bool> {
     ring: BlockRing<'a, P, CHECK>,
     /// As in Linux's list: requests hit above the low half, frees below the high half.
     marks: P::AtomicU64,
-    run: Run<P>,
+    run: RequestRun<P>,
     /// Number of frames at which a free returns frames to the zone.
     limit: P::Cell<u32>,
     bound: Bound,
@@ -303,8 +303,8 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
             arena.zeros_of_all::<P, u32>("entry of a per-CPU list", capacity, usize::from(cpus))?;
         Ok(move |cpu: usize| Self {
             ring: BlockRing::new(&entries[cpu * capacity..][..capacity]),
-            marks: P::AtomicU64::new(CLOSED),
-            run: Run::new(),
+            marks: P::AtomicU64::new(CLOSED_MARKS),
+            run: RequestRun::new(),
             limit: P::Cell::new(bound.limit),
             bound,
         })
@@ -491,12 +491,12 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
     #[inline]
     fn close(&self) {
         // Release: pairs with the acquire in `open`. Acquire: an owner that parks replaces a requester's close.
-        self.marks.swap(CLOSED, Ordering::AcqRel);
+        self.marks.swap(CLOSED_MARKS, Ordering::AcqRel);
     }
 
     #[inline]
     fn is_closed(&self) -> bool {
-        self.marks.load(Ordering::Relaxed) == CLOSED
+        self.marks.load(Ordering::Relaxed) == CLOSED_MARKS
     }
 
     fn frames(&self) -> u64 {

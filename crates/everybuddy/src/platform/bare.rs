@@ -4,7 +4,7 @@
 //!
 //! A kernel knows best what proves that code runs on a CPU (a guard that disables preemption), and what a waiting CPU
 //! does. It implements these two. [`Bare`] provides atomics and cells that compile to plain instructions.
-//! [`Native`](super::Native) is this platform with the tokens of [`NativeCpus`](super::NativeCpus). `examples/kernel`
+//! [`Native`] is this platform with the tokens of [`NativeCpus`](super::NativeCpus). `examples/kernel`
 //! uses it in a kernel.
 //!
 //! # Invariants
@@ -14,8 +14,9 @@
 
 use core::marker::PhantomData;
 
-use super::native::{NativeAtomicU32, NativeAtomicU64, NativeCell, Spin, Waiting};
+use super::native::{NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, Spin, Waiting};
 use super::{CellValue, CpuToken, Platform};
+use crate::probe::NoProbe;
 
 /// The real machine, for a kernel: the kernel provides the CPU token `C`, and the pause `W` of waiting CPUs.
 ///
@@ -93,3 +94,31 @@ unsafe impl<C: CpuToken + 'static, W: Waiting> Platform for Bare<C, W> {
         W::now()
     }
 }
+
+/// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`].
+///
+/// `W` says how to wait, `B` what counts events. Programs under an operating system, whose threads can
+/// be preempted while they hold a lock, use a `W` that yields; see [`Hosted`].
+pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W>;
+
+/// The real machine under an operating system: waits by `W`, counts with `B`.
+///
+/// `everybuddy` itself is `no_std`, can't yield and has no clock; the host brings its own [`Waiting`]:
+///
+/// ```
+/// use everybuddy::platform::{Hosted, Spin, Waiting};
+/// use std::{sync::LazyLock, time::Instant};
+/// struct Yield;
+/// impl Waiting for Yield {
+///     fn pause(attempt: u32) {
+///         if attempt < 32 { Spin::pause(attempt) } else { std::thread::yield_now() }
+///     }
+///     fn now() -> Option<u64> {
+///         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+///         u64::try_from(START.elapsed().as_nanos()).ok()
+///     }
+/// }
+/// type Machine = Hosted<Yield>;
+/// # fn main() { let _ = core::marker::PhantomData::<Machine>; }
+/// ```
+pub type Hosted<W, B = NoProbe> = Native<W, B>;

@@ -23,10 +23,8 @@ mod wait_limit;
 
 pub(crate) use wait_limit::WaitLimit;
 
-pub use bare::Bare;
-pub use native::{
-    Hosted, Native, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus,
-};
+pub use bare::{Bare, Hosted, Native};
+pub use native::{NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus};
 pub use native::{Spin, Waiting};
 
 pub use core::sync::atomic::Ordering;

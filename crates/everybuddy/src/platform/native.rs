@@ -13,7 +13,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::{Bare, CellValue, CpuId, CpuToken, SharedCell};
+use super::{CellValue, CpuId, CpuToken, SharedCell};
 use crate::probe::{NoProbe, Probe};
 
 /// Storage whose relaxed loads and stores are plain moves.
@@ -155,34 +155,6 @@ impl Waiting for Spin {
         }
     }
 }
-
-/// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`].
-///
-/// `W` says how to wait, `B` what counts events. Programs under an operating system, whose threads can
-/// be preempted while they hold a lock, use a `W` that yields; see [`Hosted`].
-pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W>;
-
-/// The real machine under an operating system: waits by `W`, counts with `B`.
-///
-/// `everybuddy` itself is `no_std`, can't yield and has no clock; the host brings its own [`Waiting`]:
-///
-/// ```
-/// use everybuddy::platform::{Hosted, Spin, Waiting};
-/// use std::{sync::LazyLock, time::Instant};
-/// struct Yield;
-/// impl Waiting for Yield {
-///     fn pause(attempt: u32) {
-///         if attempt < 32 { Spin::pause(attempt) } else { std::thread::yield_now() }
-///     }
-///     fn now() -> Option<u64> {
-///         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-///         u64::try_from(START.elapsed().as_nanos()).ok()
-///     }
-/// }
-/// type Machine = Hosted<Yield>;
-/// # fn main() { let _ = core::marker::PhantomData::<Machine>; }
-/// ```
-pub type Hosted<W, B = NoProbe> = Native<W, B>;
 
 /// The token of a native CPU: one thread's right to act as that CPU.
 // C: the number comes first, at the address of the token. Behind `set`, it costs a hit a register, which is three

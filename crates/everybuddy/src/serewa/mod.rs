@@ -67,7 +67,7 @@ use crate::platform::{AtomicWord, Platform};
 use crate::probe::Queue;
 use crate::structure::Structure;
 use crate::zone::Caller;
-use crate::zone::memory::Part;
+use crate::zone::memory::LockedPart;
 use queue::AreaQueue;
 use request_slots::RequestSlots;
 
@@ -174,7 +174,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
     /// Creates the system around an empty structure.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
-        (lock, place): Part<'a, P>,
+        (lock, place): LockedPart<'a, P>,
         services: ServiceOptions,
         cpus: u16,
         presplit: bool,

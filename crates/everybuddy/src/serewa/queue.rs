@@ -109,7 +109,7 @@ pub(crate) enum Contents {
 /// A slot that a thread has taken.
 #[derive(Debug)]
 #[must_use = "a slot that is not released is lost"]
-pub(crate) struct Slot {
+pub(crate) struct TakenSlot {
     position: u32,
 }
 
@@ -177,12 +177,12 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 
     /// Announces the next step to the probe, and acquires the lock for it.
     #[inline(always)]
-    fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> HeldLock<'a, P> {
+    fn enter(&self, step: QueueStep, probe: &mut P::Probe) -> QueueGuard<'a, P> {
         probe.record(Event::Queue {
             queue: self.which,
             step,
         });
-        HeldLock(self.lock.inspect(|lock| {
+        QueueGuard(self.lock.inspect(|lock| {
             lock.lock();
         }))
     }
@@ -268,7 +268,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 
     /// Releases a slot whose frames were all filed.
     #[inline]
-    pub(crate) fn release(&self, slot: Slot, probe: &mut P::Probe) {
+    pub(crate) fn release(&self, slot: TakenSlot, probe: &mut P::Probe) {
         let _held = self.enter(QueueStep::Release, probe);
         let next = Word::empty(self.lap(slot.position).wrapping_add(1));
         // Release: pairs with the acquire in `fill`.
@@ -318,7 +318,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 
     /// Takes the oldest filled slot, which must be released later. Returns `None` if there is none. O(1) unless a
     /// thread stopped in the middle of its work, then O(slots).
-    pub(crate) fn take(&self, probe: &mut P::Probe) -> Option<(Slot, Area)> {
+    pub(crate) fn take(&self, probe: &mut P::Probe) -> Option<(TakenSlot, Area)> {
         let _held = self.enter(QueueStep::Take, probe);
         for position in self.positions() {
             let slot = self.slot(position);
@@ -336,7 +336,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             let took = slot.compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed);
             if took.is_ok() {
                 let frames = word.frames;
-                return Some((Slot { position }, Area { start, frames }));
+                return Some((TakenSlot { position }, Area { start, frames }));
             }
         }
         None
@@ -345,7 +345,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
     /// Sets what a taken slot accounts for from now on. The last piece of an area may be filed only after its slot
     /// accounts for nothing.
     #[inline]
-    pub(crate) fn keep(&self, slot: &Slot, area: Option<Area>, probe: &mut P::Probe) {
+    pub(crate) fn keep(&self, slot: &TakenSlot, area: Option<Area>, probe: &mut P::Probe) {
         let _held = self.enter(QueueStep::Keep, probe);
         let word = self.word(slot.position, Stage::Taken, area);
         // Release: pairs with the acquire loads in `contents` and `areas`. A CPU that sees that the slot accounts for
@@ -400,9 +400,9 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 }
 
 /// The held lock of a queue.
-struct HeldLock<'a, P: Platform>(Option<&'a ZoneLock<P>>);
+struct QueueGuard<'a, P: Platform>(Option<&'a ZoneLock<P>>);
 
-impl<P: Platform> Drop for HeldLock<'_, P> {
+impl<P: Platform> Drop for QueueGuard<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(lock) = self.0 {

@@ -26,13 +26,13 @@ pub struct Level<P: Platform> {
 }
 
 /// The head of an empty list.
-const EMPTY: u32 = u32::MAX;
+const NO_HEAD: u32 = u32::MAX;
 
 impl<P: Platform> Level<P> {
     /// Creates an empty list.
     pub fn new() -> Self {
         Self {
-            head: P::Cell::new(EMPTY),
+            head: P::Cell::new(NO_HEAD),
             length: P::Cell::new(0),
         }
     }
@@ -46,7 +46,7 @@ impl<P: Platform> Level<P> {
     /// Replaces the head or root. O(1).
     #[inline(always)]
     pub(super) fn set_head(&self, head: Option<Frame>) {
-        self.head.set(head.map_or(EMPTY, |head| head.pfn().0));
+        self.head.set(head.map_or(NO_HEAD, |head| head.pfn().0));
     }
 
     /// Returns the number of elements. O(1).

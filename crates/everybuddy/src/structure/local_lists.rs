@@ -28,7 +28,7 @@
 
 use super::bits::LevelBits;
 use super::levels::LEVELS;
-use super::{Place, Placed, Structure, StructureKind};
+use super::{Placed, Structure, StructureKind, StructureMemory};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -36,7 +36,7 @@ use crate::snapshot::Violation;
 
 /// A class of blocks.
 #[repr(C)]
-pub(crate) struct Class<P: Platform> {
+pub(crate) struct BlockClass<P: Platform> {
     head: P::Cell<u32>,
     tail: P::Cell<u32>,
     /// Locally free blocks, Fl.
@@ -52,7 +52,7 @@ pub(crate) struct Class<P: Platform> {
 /// No frame.
 const NO_FRAME: u32 = u32::MAX;
 
-impl<P: Platform> Class<P> {
+impl<P: Platform> BlockClass<P> {
     /// Creates a class without blocks.
     pub(crate) fn new() -> Self {
         Self {
@@ -75,7 +75,7 @@ pub(crate) fn add<P: Platform>(cell: &P::Cell<u32>, amount: u32) {
 /// A structure that distinguishes locally free blocks.
 pub(crate) trait LocalStructure<P: Platform>: Structure<P> {
     /// Returns a class.
-    fn class(&self, order: Order) -> &Class<P>;
+    fn class(&self, order: Order) -> &BlockClass<P>;
 
     /// Inserts a block that no free should coalesce.
     fn insert_local(&self, head: Frame, order: Order);
@@ -87,7 +87,7 @@ pub(crate) trait LocalStructure<P: Platform>: Structure<P> {
 /// The lists of all classes.
 pub struct LocalLists<'a, P: Platform> {
     table: FrameTable<'a, P>,
-    classes: &'a [Class<P>],
+    classes: &'a [BlockClass<P>],
     bits: LevelBits<'a, P>,
     max_order: Order,
 }
@@ -95,7 +95,7 @@ pub struct LocalLists<'a, P: Platform> {
 impl<'a, P: Platform> Placed<'a, P> for LocalLists<'a, P> {
     const KIND: StructureKind = StructureKind::LocalLists;
 
-    fn new(place: Place<'a, P>) -> Self {
+    fn new(place: StructureMemory<'a, P>) -> Self {
         Self {
             table: place.table,
             classes: place.classes,
@@ -124,7 +124,7 @@ impl<P: Platform> LocalLists<'_, P> {
 
     /// Removes the first element of a list: as [`unlink`](Self::unlink) for an element without a predecessor.
     #[inline(always)]
-    fn pop(&self, class: &Class<P>, first: Frame) {
+    fn pop(&self, class: &BlockClass<P>, first: Frame) {
         match self.table.next(first) {
             Some(next) => {
                 self.table.set_previous(next, None);
@@ -149,7 +149,7 @@ impl<P: Platform> LocalLists<'_, P> {
 
 impl<P: Platform> LocalStructure<P> for LocalLists<'_, P> {
     #[inline(always)]
-    fn class(&self, order: Order) -> &Class<P> {
+    fn class(&self, order: Order) -> &BlockClass<P> {
         &self.classes[order.index() & (LEVELS - 1)]
     }
 

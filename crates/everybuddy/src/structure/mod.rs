@@ -18,7 +18,7 @@
 //! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | \[Serewa\] §2.2.4 |
 //! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | \[Serewa\] §2.2.4, in bits |
 //!
-//! The last two can also be used without a zone: a program gives them a [`Place`] in memory of its own.
+//! The last two can also be used without a zone: a program gives them a [`StructureMemory`] in memory of its own.
 
 pub mod bit_scan;
 pub(crate) mod bits;
@@ -85,7 +85,7 @@ impl Bits {
 }
 
 /// The memory of a structure: a part of a zone layer's memory, and the frames that the structure may contain.
-pub struct Place<'a, P: Platform> {
+pub struct StructureMemory<'a, P: Platform> {
     /// The per-frame metadata.
     pub(crate) table: FrameTable<'a, P>,
     /// The lists, empty.
@@ -93,7 +93,7 @@ pub struct Place<'a, P: Platform> {
     /// Further lists, empty, for structures with lists of several types.
     pub(crate) more_levels: &'a [CachePadded<[Level<P>; LEVELS]>],
     /// The classes of locally and globally free blocks; empty for structures without them.
-    pub(crate) classes: &'a [local_lists::Class<P>],
+    pub(crate) classes: &'a [local_lists::BlockClass<P>],
     /// The bits, all zero, in as many words as the structure's [`Bits`] need.
     pub(crate) bits: &'a [P::Cell<u64>],
     /// The first frame that the structure may contain.
@@ -104,7 +104,7 @@ pub struct Place<'a, P: Platform> {
     pub(crate) max_order: Order,
 }
 
-impl<'a, P: Platform> Place<'a, P> {
+impl<'a, P: Platform> StructureMemory<'a, P> {
     /// Describes the memory of a structure that may contain all frames of a table, without a zone. O(1).
     ///
     /// The levels are new, and the bits are as many cells as [`Bits::words`] returns, all zero.
@@ -254,5 +254,5 @@ pub trait Placed<'a, P: Platform>: Structure<P> {
     const BITS: Bits = Bits::of(Self::KIND);
 
     /// Creates an empty structure. O(1).
-    fn new(place: Place<'a, P>) -> Self;
+    fn new(place: StructureMemory<'a, P>) -> Self;
 }

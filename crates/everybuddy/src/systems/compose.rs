@@ -24,7 +24,7 @@ use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
 use crate::percpu::linux6::Linux6List;
 use crate::percpu::magazines::{MagazineList, MagazineOptions};
-use crate::percpu::page_blocks::PageBlocks;
+use crate::percpu::page_blocks::PageBlockTable;
 use crate::percpu::pcp_buddy::PcpBuddyList;
 use crate::percpu::predictive::PredictiveList;
 use crate::percpu::{NoList, PerCpu};
@@ -490,7 +490,7 @@ impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, 
     const CHECK: bool = true;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
-        let plan = PageBlocks::<P>::plan(plan, span.frames(), parameters.max_order);
+        let plan = PageBlockTable::<P>::plan(plan, span.frames(), parameters.max_order);
         Self::plan(plan, cpus)
     }
 
@@ -501,7 +501,7 @@ impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, 
             watermarks,
             ..
         } = builder.parameters;
-        let pages = PageBlocks::new(arena, builder.span.frames(), max_order)?;
+        let pages = PageBlockTable::new(arena, builder.span.frames(), max_order)?;
         Self::new(arena, cpus, |cpu| PcpBuddyList::new(cpu, watermarks, pages))
     }
 }

@@ -33,6 +33,7 @@ mod numbers;
 mod options;
 mod parameters;
 mod pcp_buddy;
+mod resolve;
 mod row;
 mod serewa;
 mod setup;

@@ -12,7 +12,6 @@ use core::fmt;
 
 use super::numbers::{Count, Fraction, Ratio, Slots, SpaceFrames};
 use super::parameters::Parameters;
-use super::row::Row;
 use super::values::{
     BulkKind, Check, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
 };
@@ -23,6 +22,30 @@ use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
 use crate::zone::{Exchange, Select, SpringKind};
+
+/// The layers that a preset and a rule stand for, unless an option chooses others.
+#[derive(Clone, Copy)]
+pub(super) struct Layers<'o> {
+    pub(super) preset: &'o Options,
+    pub(super) rule: Rule,
+}
+
+impl Layers<'_> {
+    /// Returns the list that each CPU keeps.
+    pub(super) fn list(&self) -> ListKind {
+        self.preset.list.unwrap_or_default()
+    }
+
+    /// Returns who owns free frames.
+    pub(super) fn zone(&self) -> ZoneKind {
+        self.preset.zone.unwrap_or_default()
+    }
+
+    /// Returns how free memory is kept.
+    pub(super) fn structure(&self) -> StructureKind {
+        self.preset.structure.unwrap_or_default()
+    }
+}
 
 /// One entry of the table of options.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +59,7 @@ pub struct OptionRow {
     /// What a system has that does not choose for itself, for people.
     pub default: &'static str,
     /// Returns `true` if a system takes the option: if its layers can.
-    applies: fn(&Row) -> bool,
+    pub(super) applies: fn(&Layers<'_>) -> bool,
     /// Writes the value, if there is one, into the parameters of a system.
     apply: fn(&Options, &mut Parameters, &Setup<'_>),
     /// Returns whether the option has a value.
@@ -132,7 +155,7 @@ macro_rules! options {
 }
 
 // An entry says for which rows the option is, by their layers, and what it sets. Choices of layers, and values that
-// depend on each other, are resolved in `parameters.rs` instead.
+// depend on each other, are resolved in `resolve.rs` instead.
 options! {
     list = "list": ListKind, "`none`",
         "The list that each CPU keeps, in a system that takes any.",
@@ -278,7 +301,7 @@ options! {
 }
 
 /// A row that delays coalescing; it takes any list.
-fn delays(row: &Row) -> bool {
+fn delays(row: &Layers<'_>) -> bool {
     row.rule != Rule::AT_ONCE
 }
 
@@ -290,12 +313,12 @@ fn is_long(list: ListKind) -> bool {
     )
 }
 
-fn is_elastic(row: &Row) -> bool {
+fn is_elastic(row: &Layers<'_>) -> bool {
     row.zone() == ZoneKind::Domains
 }
 
 /// A row whose zone layer can be exchanged.
-fn takes_zone(row: &Row) -> bool {
+fn takes_zone(row: &Layers<'_>) -> bool {
     !has_services(row)
         && has_locks(row)
         && !matches!(
@@ -305,11 +328,11 @@ fn takes_zone(row: &Row) -> bool {
         && row.structure() != StructureKind::MobilityLists
 }
 
-fn has_spaces(row: &Row) -> bool {
+fn has_spaces(row: &Layers<'_>) -> bool {
     takes_zone(row) || row.zone() == ZoneKind::Spaces
 }
 
-fn has_locks(row: &Row) -> bool {
+fn has_locks(row: &Layers<'_>) -> bool {
     !matches!(
         row.zone(),
         ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned
@@ -317,7 +340,7 @@ fn has_locks(row: &Row) -> bool {
 }
 
 /// A row of free blocks in one zone, behind lists that are compiled for experiments on hits, too.
-fn has_variants_of_hits(row: &Row) -> bool {
+fn has_variants_of_hits(row: &Layers<'_>) -> bool {
     row.zone() == ZoneKind::One
         && row.structure() == StructureKind::Lists
         && !matches!(
@@ -326,7 +349,7 @@ fn has_variants_of_hits(row: &Row) -> bool {
         )
 }
 
-fn has_services(row: &Row) -> bool {
+fn has_services(row: &Layers<'_>) -> bool {
     row.zone() == ZoneKind::Separated
 }
 
@@ -341,11 +364,6 @@ impl OptionRow {
         let mut texts = OPTIONS.iter().zip(TEXTS);
         let text_of_this = texts.find(|(row, _)| row.key == self.key);
         text_of_this.is_some_and(|(_, own)| (own.set)(options, text))
-    }
-
-    /// Returns `true` if a system takes the option.
-    pub fn applies(&self, row: &Row) -> bool {
-        (self.applies)(row)
     }
 
     /// Writes the value, if there is one, into the parameters of a system.

@@ -8,7 +8,7 @@
 
 use core::fmt;
 
-use super::options::{OPTIONS, OptionRow, Options};
+use super::options::{Layers, OPTIONS, OptionRow, Options};
 use super::values::{ListKind, ZoneKind};
 use crate::coalesce::delay::Rule;
 use crate::structure::StructureKind;
@@ -44,9 +44,17 @@ impl Row {
         rule: Rule::AT_ONCE,
     };
 
+    /// Returns the layers.
+    fn layers(&self) -> Layers<'_> {
+        Layers {
+            preset: &self.preset,
+            rule: self.rule,
+        }
+    }
+
     /// Returns the layers, from the request downwards, as text.
     pub fn composition(&self) -> impl fmt::Display {
-        Layers(self.preset, self.rule)
+        self.layers()
     }
 
     /// Returns the options that the system takes.
@@ -61,7 +69,7 @@ impl Row {
 
     /// Returns the list that each CPU keeps, unless an option chooses another.
     pub fn list(&self) -> ListKind {
-        self.preset.list.unwrap_or_default()
+        self.layers().list()
     }
 
     /// Returns what makes other CPUs wait for ever if a CPU stops for ever inside a call. A CPU that stops and holds
@@ -80,7 +88,7 @@ impl Row {
 
     /// Returns who owns free frames, unless an option chooses something else.
     pub fn zone(&self) -> ZoneKind {
-        self.preset.zone.unwrap_or_default()
+        self.layers().zone()
     }
 
     /// Returns `true` if the system knows with which block a frame was allocated. Otherwise a free by a wrong order
@@ -94,7 +102,7 @@ impl Row {
 
     /// Returns how free memory is kept, unless an option chooses something else.
     pub fn structure(&self) -> StructureKind {
-        self.preset.structure.unwrap_or_default()
+        self.layers().structure()
     }
 }
 
@@ -152,20 +160,17 @@ impl Obstacle {
     }
 }
 
-/// The layers that a preset and a rule stand for.
-struct Layers(Options, Rule);
+impl OptionRow {
+    /// Returns `true` if a system takes the option.
+    pub fn applies(&self, row: &Row) -> bool {
+        (self.applies)(&row.layers())
+    }
+}
 
-impl fmt::Display for Layers {
+impl fmt::Display for Layers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options {
-            list,
-            batch,
-            high,
-            zone,
-            structure,
-            ..
-        } = self.0;
-        f.write_str(match list.unwrap_or_default() {
+        let Options { batch, high, .. } = *self.preset;
+        f.write_str(match self.list() {
             ListKind::None => "no per-CPU list",
             ListKind::Linux => "one list per CPU, refilled and drained by batches",
             ListKind::Bypass => "one list per CPU, bypassed at its watermarks",
@@ -184,7 +189,7 @@ impl fmt::Display for Layers {
         if let Some(batch) = batch {
             write!(f, ", batch {}", batch.get())?;
         }
-        f.write_str(match zone.unwrap_or_default() {
+        f.write_str(match self.zone() {
             ZoneKind::One => " > one zone, one lock",
             ZoneKind::Spaces => " > buddy spaces, a lock for each",
             ZoneKind::Domains => " > elastic domains in a spring",
@@ -193,8 +198,8 @@ impl fmt::Display for Layers {
             ZoneKind::Shared => " > one memory, no lock",
             ZoneKind::Owned => " > trees that CPUs own, no lock",
         })?;
-        let is_elastic = zone == Some(ZoneKind::Domains);
-        f.write_str(match structure.unwrap_or_default() {
+        let is_elastic = self.zone() == ZoneKind::Domains;
+        f.write_str(match self.structure() {
             StructureKind::Lists if is_elastic => " > free lists and a domain tag per frame",
             StructureKind::Lists => " > free lists and bitmap",
             StructureKind::Trees => " > balanced trees by address and bitmap",
@@ -206,12 +211,12 @@ impl fmt::Display for Layers {
             StructureKind::Words => " > the tree of all blocks in status words",
             StructureKind::Planes => " > two bits per frame and masks",
         })?;
-        match zone {
-            Some(ZoneKind::Separated) => f.write_str(", coalesced by a service"),
-            Some(ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned) => {
+        match self.zone() {
+            ZoneKind::Separated => f.write_str(", coalesced by a service"),
+            ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned => {
                 f.write_str(", in which free buddies count as one block")
             }
-            _ => write!(f, ", coalesced {}", self.1.describe()),
+            _ => write!(f, ", coalesced {}", self.rule.describe()),
         }
     }
 }

@@ -18,8 +18,8 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN, check_unused};
-use super::ghosts::WAITING;
-use super::spring::{NO_CPU, Spring};
+use super::spring::Spring;
+use super::spring_records::{NO_CPU, WAITING};
 use crate::frame::Pfn;
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};

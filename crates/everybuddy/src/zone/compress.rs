@@ -38,8 +38,8 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain};
-use super::ghosts::Ghost;
 use super::spring::Spring;
+use super::spring_records::Ghost;
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
 

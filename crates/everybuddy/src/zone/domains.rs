@@ -40,8 +40,8 @@
 
 use super::bulk::{Bulk, LocklessBatch};
 use super::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain, MIGRATE_PER_VISIT};
-use super::locked::SpringKind;
 use super::spring::Spring;
+use super::spring_records::SpringKind;
 use super::{Caller, ZoneLayer, range};
 use crate::api::{Progress, Service};
 use crate::arena::{Arena, ArenaPlan};

@@ -12,42 +12,12 @@
 
 use super::Caller;
 use super::domain::DomainTable;
-use super::spring::{NO_CPU, Spring};
+use super::spring::Spring;
+use super::spring_records::{Ghost, NO_CPU, WAITING};
 use crate::frame::Order;
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
-
-/// No order: a ghost that only frees.
-pub(super) const NO_ORDER: u32 = u32::MAX;
-
-/// The value that a ghost reads while it waits.
-pub(super) const WAITING: u32 = u32::MAX;
-
-/// A CPU's place to wait, on a cache line of its own.
-#[repr(C, align(64))]
-pub(super) struct Ghost<P: Platform> {
-    /// The domain that was handed over.
-    pub(super) given: P::AtomicU32,
-    /// The next CPU in the queue.
-    pub(super) next: P::Cell<u32>,
-    /// Whether it is in the queue.
-    pub(super) queued: P::Cell<u32>,
-    /// The order that it requests, or none.
-    pub(super) wants: P::Cell<u32>,
-    /// The domain that this CPU had last.
-    pub(super) last: P::Cell<u32>,
-    /// Blocks that the CPU may still move before it looks.
-    pub(super) until: P::Cell<u32>,
-    /// The domain that this CPU watches, and its place among the roots.
-    pub(super) watched: P::Cell<u32>,
-    pub(super) place: P::Cell<u32>,
-    /// How often that domain had been released when it was first seen, and the number of looks that found the same.
-    pub(super) uses: P::Cell<u32>,
-    pub(super) unchanged: P::Cell<u32>,
-    /// The spring's clock when this CPU last read it.
-    pub(super) clock: P::Cell<u32>,
-}
 
 impl<'a, P: Platform> Spring<'a, P> {
     /// Counts `more` further waiting CPUs and `fewer` that no longer wait. Under the lock.

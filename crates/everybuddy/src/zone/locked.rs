@@ -38,35 +38,8 @@ use super::spring::Spring;
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
-/// How CPUs acquire domains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SpringKind {
-    /// `spring=own`: each CPU returns to the domain that it had last, by an exchange.
-    #[default]
-    Own,
-    /// `spring=locked`: under the lock of the spring, the domain that was put back last.
-    Locked,
-}
-
 /// Maximum number of blocks of an idle domain that are moved when another one is put back.
 const MIGRATE_PER_MERGE: u32 = 256;
-
-/// A domain on the shelf.
-#[repr(C)]
-pub(super) struct Shelved<P: Platform> {
-    domain: P::Cell<u32>,
-    /// The acquisition after which it was put back.
-    since: P::Cell<u32>,
-}
-
-impl<P: Platform> Shelved<P> {
-    pub(super) fn new() -> Self {
-        Self {
-            domain: P::Cell::new(0),
-            since: P::Cell::new(0),
-        }
-    }
-}
 
 impl<'a, P: Platform> Spring<'a, P> {
     /// Returns the number of domains on the shelf.

@@ -17,14 +17,14 @@ use crate::frame_table::FrameTable;
 use crate::lock::{Line, LockKind, ZoneLock};
 use crate::platform::Platform;
 use crate::structure::levels::{LEVELS, Level};
-use crate::structure::local_lists::Class;
-use crate::structure::{Bits, Place};
+use crate::structure::local_lists::BlockClass;
+use crate::structure::{Bits, StructureMemory};
 
 /// The lists of all orders.
 type Lists<P> = [Level<P>; LEVELS];
 
 /// The classes of all orders.
-type Classes<P> = [Class<P>; LEVELS];
+type Classes<P> = [BlockClass<P>; LEVELS];
 
 /// A lock, next to the lists that it guards.
 #[repr(C)]
@@ -55,7 +55,7 @@ pub(crate) struct ZoneGeometry {
 }
 
 /// A part: its lock, and the memory of its structure.
-pub(crate) type Part<'a, P> = (&'a ZoneLock<P>, Place<'a, P>);
+pub(crate) type LockedPart<'a, P> = (&'a ZoneLock<P>, StructureMemory<'a, P>);
 
 impl ZoneGeometry {
     /// Returns the number of parts.
@@ -92,14 +92,14 @@ impl ZoneGeometry {
         &self,
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
-    ) -> Result<impl Fn(u32) -> Part<'a, P> + use<'a, P>, BuildError> {
+    ) -> Result<impl Fn(u32) -> LockedPart<'a, P> + use<'a, P>, BuildError> {
         let parts = self.parts() as usize;
         let words = self.words_of_part();
         let bits = arena.zeros_of_all::<P, u64>("bits of free blocks", words, parts)?;
         let classes = arena.slice(
             "classes of a zone",
             if self.classes { parts } else { 0 },
-            |_| CachePadded::<Classes<P>>::new(core::array::from_fn(|_| Class::new())),
+            |_| CachePadded::<Classes<P>>::new(core::array::from_fn(|_| BlockClass::new())),
         )?;
         let lists = || core::array::from_fn(|_| Level::new());
         let more = self.more_lists;
@@ -132,7 +132,7 @@ impl ZoneGeometry {
                 Some(part) => (&part.lock, &part.lists),
                 None => (&*alone[at], &*apart[at]),
             };
-            let place = Place {
+            let place = StructureMemory {
                 table,
                 levels,
                 more_levels: &more_levels[at * more..][..more],

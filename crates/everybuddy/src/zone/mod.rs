@@ -33,16 +33,17 @@ mod search;
 mod space;
 pub mod spaces;
 pub(crate) mod spring;
+mod spring_records;
 pub(crate) mod supply;
 mod uninterrupted;
 
 pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
-pub use locked::SpringKind;
 pub(crate) use one::OneZone;
 pub use pool::{Exchange, Select};
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::BLOCKS_PER_LOOK;
+pub use spring_records::SpringKind;
 pub(crate) use uninterrupted::Uninterrupted;
 
 use crate::api::{Progress, Service};

@@ -15,7 +15,7 @@
 use core::marker::PhantomData;
 
 use super::bulk::Bulk;
-use super::memory::Part;
+use super::memory::LockedPart;
 use super::supply::{self, Demand, Supplied};
 use super::{Caller, ZoneLayer, range};
 use crate::coalesce::Coalesce;
@@ -39,7 +39,7 @@ pub struct OneZone<'a, P: Platform, S, C> {
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> {
     /// Creates a zone around an empty structure.
-    pub(crate) fn new((lock, place): Part<'a, P>, policy: C, bulk: Bulk) -> Self {
+    pub(crate) fn new((lock, place): LockedPart<'a, P>, policy: C, bulk: Bulk) -> Self {
         Self {
             lock,
             structure: S::new(place),

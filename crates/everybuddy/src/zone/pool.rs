@@ -74,11 +74,11 @@ pub(crate) const ASSIGNED: State = u32::MAX;
 pub(crate) const FULL: State = u32::MAX - 1;
 /// All frames are free, and the space can provide a largest block: the last list. The others are numbered by the
 /// order of the largest free block.
-pub(crate) const FREE: State = 31;
+pub(crate) const ALL_FREE: State = 31;
 
 /// The pool's record of a space.
 #[repr(C)]
-struct Entry<P: Platform> {
+struct SpaceRecord<P: Platform> {
     state: P::AtomicU32,
     users: P::Cell<u32>,
     previous: P::Cell<u32>,
@@ -87,12 +87,12 @@ struct Entry<P: Platform> {
 
 /// The head of a shard: its lock and bits are on a cache line of its own.
 #[repr(C, align(64))]
-struct Head<P: Platform> {
+struct ShardHead<P: Platform> {
     lock: ZoneLock<P>,
     /// One bit for each list that is not empty.
     filled: P::Cell<u32>,
     /// The first space of each list.
-    lists: [P::Cell<u32>; LISTS],
+    lists: [P::Cell<u32>; SPACE_LISTS],
 }
 
 /// The pool's record of a CPU. Only that CPU writes it.
@@ -106,8 +106,8 @@ struct Own<P: Platform> {
 /// The pool.
 pub(crate) struct Pool<'a, P: Platform> {
     /// The shards, by number.
-    heads: &'a [Head<P>],
-    entries: &'a [Entry<P>],
+    heads: &'a [ShardHead<P>],
+    entries: &'a [SpaceRecord<P>],
     assigned: &'a [CachePadded<Own<P>>],
     /// Spaces of a shard, as a power of two.
     shift: u32,
@@ -116,7 +116,7 @@ pub(crate) struct Pool<'a, P: Platform> {
     kept_from: u32,
 }
 
-const LISTS: usize = 32;
+const SPACE_LISTS: usize = 32;
 
 /// Returns how many of the CPUs have a number that is `space` modulo `spaces`.
 #[inline]
@@ -152,8 +152,8 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: u32) -> ArenaPlan {
         let shards = Shards::new(spaces, shards).count as usize;
-        plan.slice::<Head<P>>(shards)
-            .slice::<Entry<P>>(spaces as usize)
+        plan.slice::<ShardHead<P>>(shards)
+            .slice::<SpaceRecord<P>>(spaces as usize)
             .slice::<CachePadded<Own<P>>>(usize::from(cpus))
     }
 
@@ -168,7 +168,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         let Shards { count, shift } = Shards::new(spaces, shards);
         let count = count as usize;
         Ok(Self {
-            heads: arena.slice("head of the pool of spaces", count, |_| Head {
+            heads: arena.slice("head of the pool of spaces", count, |_| ShardHead {
                 lock: ZoneLock::new(lock),
                 filled: P::Cell::new(0),
                 lists: core::array::from_fn(|_| P::Cell::new(NO_SPACE)),
@@ -179,7 +179,7 @@ impl<'a, P: Platform> Pool<'a, P> {
                     Exchange::Never => (ASSIGNED, share(cpus, space, spaces)),
                     _ => (FULL, 0),
                 };
-                Entry {
+                SpaceRecord {
                     state: P::AtomicU32::new(state),
                     users: P::Cell::new(users),
                     previous: P::Cell::new(NO_SPACE),
@@ -271,13 +271,13 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// Returns how often spaces were assigned or withdrawn so far, modulo 2^32. If it is the same in two reads, no
     /// space changed hands in between. O(CPUs).
     pub(crate) fn moves(&self) -> u32 {
-        // Acquire: pairs with the release in `moved`.
+        // Acquire: pairs with the release in `count_move`.
         let of = |own: &CachePadded<Own<P>>| own.moves.load(Ordering::Acquire);
         self.assigned.iter().map(of).fold(0, u32::wrapping_add)
     }
 
     /// Counts an assignment or withdrawal. Under the lock of the space's shard.
-    fn moved(own: &Own<P>) {
+    fn count_move(own: &Own<P>) {
         // Release: pairs with the acquire in `moves`.
         own.moves.fetch_add(1, Ordering::Release);
     }
@@ -293,12 +293,12 @@ impl<'a, P: Platform> Pool<'a, P> {
     pub(crate) fn candidate(&self, shard: usize, order: Order) -> Option<u32> {
         let head = self.heads.get(shard)?;
         let filled = head.filled.get();
-        let used = filled & !(1 << FREE) & (u32::MAX << order.get());
-        let free = filled & 1 << FREE;
+        let used = filled & !(1 << ALL_FREE) & (u32::MAX << order.get());
+        let free = filled & 1 << ALL_FREE;
         let list = match (used, free, self.select) {
             (0, 0, _) => return None,
-            (0, ..) => FREE,
-            (_, 1.., Select::Fresh) => FREE,
+            (0, ..) => ALL_FREE,
+            (_, 1.., Select::Fresh) => ALL_FREE,
             _ => match used & WORTHWHILE {
                 0 => used.ilog2(),
                 worthwhile => worthwhile.trailing_zeros(),
@@ -320,7 +320,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         entry.users.set(entry.users.get() + 1);
         if let Some(own) = self.assigned.get(cpu) {
             own.space.store(space, Ordering::Relaxed);
-            Self::moved(own);
+            Self::count_move(own);
         }
     }
 
@@ -337,7 +337,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         own.space.store(NO_SPACE, Ordering::Relaxed);
         entry.users.set(entry.users.get() - 1);
-        Self::moved(own);
+        Self::count_move(own);
         if entry.users.get() > 0 {
             return false;
         }
@@ -346,7 +346,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     }
 
     /// Returns a space's shard, and the list of a state in it.
-    fn list(&self, space: u32, state: State) -> Option<(&Head<P>, &P::Cell<u32>)> {
+    fn list(&self, space: u32, state: State) -> Option<(&ShardHead<P>, &P::Cell<u32>)> {
         let head = self.heads.get(self.shard_of(space))?;
         Some((head, head.lists.get(state as usize)?))
     }
@@ -439,7 +439,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             if state != ASSIGNED && state != expected(space) {
                 return Err((space, "a space is not in the list of what it can give"));
             }
-            to_list += usize::from((state as usize) < LISTS);
+            to_list += usize::from((state as usize) < SPACE_LISTS);
         }
         if to_list == listed {
             Ok(())

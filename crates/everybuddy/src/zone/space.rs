@@ -13,8 +13,8 @@
 //! Everything except the lock is touched only under the lock. `free` counts the frames in the structure, but is out
 //! of date while a batch moves.
 
-use super::memory::Part;
-use super::pool::{FREE, FULL, State};
+use super::memory::LockedPart;
+use super::pool::{ALL_FREE, FULL, State};
 use crate::lock::ZoneLock;
 use crate::platform::{Platform, SharedCell};
 use crate::structure::Placed;
@@ -34,7 +34,7 @@ pub(crate) struct Space<'a, P: Platform, S> {
 
 impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
     /// Creates a space without frames.
-    pub(crate) fn new((lock, place): Part<'a, P>) -> Self {
+    pub(crate) fn new((lock, place): LockedPart<'a, P>) -> Self {
         Self {
             lock,
             structure: S::new(place),
@@ -49,7 +49,7 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
             Some(order)
                 if order == self.structure.max_order() && self.free.get() == self.managed.get() =>
             {
-                FREE
+                ALL_FREE
             }
             Some(order) => u32::from(order.get()),
             None => FULL,

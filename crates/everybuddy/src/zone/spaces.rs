@@ -47,7 +47,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::bulk::Bulk;
-use super::memory::Part;
+use super::memory::LockedPart;
 use super::pool::{ASSIGNED, FULL, Pool, State};
 use super::space::Space;
 use super::{Caller, ZoneLayer, range};
@@ -90,7 +90,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         arena: &mut Arena<'a>,
         (table, shift, max_order): (FrameTable<'a, P>, u32, Order),
         lock: LockKind,
-        part: impl Fn(u32) -> Part<'a, P>,
+        part: impl Fn(u32) -> LockedPart<'a, P>,
         pool: Pool<'a, P>,
         policy: C,
         bulk: Bulk,

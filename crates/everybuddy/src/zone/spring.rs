@@ -73,8 +73,7 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
-use super::ghosts::{Ghost, NO_ORDER, WAITING};
-use super::locked::{Shelved, SpringKind};
+use super::spring_records::{Ghost, NO_CPU, NO_ORDER, Shelved, SpringKind, WAITING};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
@@ -90,9 +89,6 @@ pub(crate) const BLOCKS_PER_LOOK: u32 = 16;
 /// A visit counts as at most this number of blocks.
 const MAX_COUNTED: u32 = 64;
 
-/// No CPU: the end of the queue, or no collector.
-pub(super) const NO_CPU: u32 = u32::MAX;
-
 /// The word that every visit reads, and that CPUs write only when one waits.
 #[repr(C, align(64))]
 pub(super) struct Notice<P: Platform> {
@@ -102,7 +98,7 @@ pub(super) struct Notice<P: Platform> {
 
 /// The words that the lock guards.
 #[repr(C, align(64))]
-pub(super) struct Head<P: Platform> {
+pub(super) struct SpringHead<P: Platform> {
     pub(super) lock: ZoneLock<P>,
     /// CPUs that wait as ghosts.
     pub(super) first_ghost: P::Cell<u32>,
@@ -135,7 +131,7 @@ pub(super) struct Root<P: Platform> {
 /// The spring.
 pub(crate) struct Spring<'a, P: Platform> {
     pub(super) notice: &'a Notice<P>,
-    pub(super) head: &'a Head<P>,
+    pub(super) head: &'a SpringHead<P>,
     pub(super) collecting: &'a CachePadded<ZoneLock<P>>,
     /// The roots, `live` of them.
     pub(super) roots: WrappingSlice<'a, Root<P>>,
@@ -153,7 +149,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, domains: u32, cpus: u16) -> ArenaPlan {
         plan.slice::<Notice<P>>(1)
-            .slice::<Head<P>>(1)
+            .slice::<SpringHead<P>>(1)
             .slice::<CachePadded<ZoneLock<P>>>(1)
             .slice::<Root<P>>(domains as usize)
             .slice::<P::Cell<u32>>(domains as usize)
@@ -180,7 +176,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             )?,
             head: arena.one(
                 "head of the spring",
-                Head {
+                SpringHead {
                     lock: ZoneLock::new(lock),
                     first_ghost: cell(NO_CPU),
                     last_ghost: cell(NO_CPU),

@@ -48,13 +48,13 @@ pub(crate) enum Supplied {
 }
 
 /// The progress of a demand.
-struct Progress {
+struct DemandProgress {
     demand: Demand,
     frames: u32,
     fits: bool,
 }
 
-impl Progress {
+impl DemandProgress {
     fn is_met(&self) -> bool {
         self.fits && self.frames >= self.demand.frames
     }
@@ -75,7 +75,7 @@ pub(crate) fn supply<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     mut owned: impl FnMut() -> Option<Frame>,
     mut sink: impl FnMut(Frame, Order, Supplied),
 ) -> u32 {
-    let mut progress = Progress {
+    let mut progress = DemandProgress {
         demand,
         frames: 0,
         fits: false,

@@ -19,7 +19,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::rows::{self, Row};
 use everybuddy_simulate::rows::OF_SEVERAL_CELLS;
 
-use super::grid::Command;
+use super::command::Command;
 use super::input::{Input, Word};
 use crate::digest::Digest;
 use crate::export::json;

@@ -8,6 +8,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`grid`] | the file of a grid, and its cells |
+//! | [`command`] | the commands of cells |
 //! | [`input`] | words of a command line, and the files that they name |
 //! | [`values`] | the values of lists |
 //! | [`cell`] | a cell: its command line, its key, running it |
@@ -23,6 +24,7 @@
 //! and the program. A file of a cell is complete, or it does not exist.
 
 pub(crate) mod cell;
+mod command;
 pub(crate) mod driver;
 pub(crate) mod folder;
 pub(crate) mod grid;

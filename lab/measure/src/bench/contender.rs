@@ -5,16 +5,13 @@
 //! Our systems and third-party allocators are measured by the same loops. The loops are compiled for each allocator,
 //! so that nothing is dispatched dynamically while time is measured. The code around the loops is compiled once, for
 //! `dyn` [`Contender`], because every line of the loops is compiled about twenty times.
-//!
-//! # Invariants
-//!
-//! A [`Caller`] is used only by the thread that created it.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
     AllocateError, Block, CpuId, FrameAllocator, NoProbe, Order, Pfn, Release, Request, WithSystem,
 };
 
+pub use super::caller::Caller;
 use super::perform::{Tools, Work, Worker};
 use crate::replay::adapter::REFUSED;
 use crate::replay::host::ReplayPlatform;
@@ -41,27 +38,6 @@ pub trait Contender: Sync {
 
     /// Returns the bytes of metadata, if known.
     fn metadata_bytes(&self) -> Option<usize>;
-}
-
-/// A thread's access to an allocator.
-pub trait Caller {
-    /// Allocates a block. Returns its first frame, or [`REFUSED`].
-    fn allocate(&mut self, order: Order) -> u32;
-
-    /// Frees a block that was allocated.
-    fn free(&mut self, place: u32, order: Order);
-
-    /// Parks the thread: it makes no calls for a while.
-    fn park(&mut self) {}
-
-    /// Sets whether the following operations count: preparation and cleanup do not.
-    #[inline(always)]
-    fn watch(&mut self, counts: bool) {
-        let _ = counts;
-    }
-
-    /// Ends the use. Returns the number of failed frees, which is 0 unless the allocator is broken.
-    fn finish(self: Box<Self>) -> u64;
 }
 
 /// A function that is called with a contender.

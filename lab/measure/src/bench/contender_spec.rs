@@ -19,6 +19,9 @@ use crate::choice;
 use crate::replay::host::Arena;
 use crate::replay::memory::Memory;
 
+/// Frames of the memory of a start that is timed: one million, 4 GiB.
+pub const START_FRAMES: u32 = 1 << 20;
+
 /// An allocator that can be selected for the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub enum ContenderSpec {
@@ -163,7 +166,7 @@ impl ContenderSpec {
                     Error::usage(format!(
                         "{name} cannot manage {frames} frames for {threads} threads\nhelp: choose another --memory or \
                          --threads; the time of a start is measured with {} frames",
-                        super::start::FRAMES
+                        START_FRAMES
                     ))
                 })?;
             }

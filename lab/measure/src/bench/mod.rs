@@ -6,6 +6,7 @@
 //!
 //! | file | contents |
 //! |------|--------------|
+//! | `caller` | the calls of a thread |
 //! | [`contender`] | the operations of an allocator; our systems as contenders |
 //! | `peer` | third-party allocators, and those in shared libraries, as contenders |
 //! | [`contender_spec`] | contenders by name |
@@ -24,6 +25,7 @@
 //!
 //! In each round, each contender runs each workload once, on a new allocator, in an order that rotates every round.
 
+mod caller;
 mod check;
 pub mod contender;
 pub mod contender_spec;
@@ -263,7 +265,7 @@ pub fn vet(plan: &BenchPlan, timer: &Timer, arena: &mut Arena) -> Result<(), Err
         ..plan.clone()
     };
     for contender in &plan.contenders {
-        contender.with(start::FRAMES, 1, arena, |_| ())?;
+        contender.with(contender_spec::START_FRAMES, 1, arena, |_| ())?;
     }
     let verdicts = check(&plan, timer, arena, |_| ())?;
     let Some(faulty) = verdicts.iter().find(|verdict| verdict.faults > 0) else {

@@ -17,7 +17,7 @@ use everybuddy_workload::{Part, Variant};
 use super::visit::Visited;
 use super::{BenchPlan, ContenderSpec};
 use crate::refusals::Refusals;
-use crate::replay::outcome::median;
+use crate::replay::pace::median;
 
 /// The results of a run.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use everybuddy::platform::Waiting;
 use everybuddy::{Order, Size};
 use everybuddy_workload::{Body, Step, deal};
 
-use super::contender::Caller;
+use super::caller::Caller;
 use crate::refusals::ByOrder;
 use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;

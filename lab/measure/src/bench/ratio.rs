@@ -9,7 +9,7 @@
 //! A ratio is formed only from two undisturbed times of the same round.
 
 use super::outcome::extremes;
-use crate::replay::outcome::median;
+use crate::replay::pace::median;
 
 /// A ratio of two times, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]

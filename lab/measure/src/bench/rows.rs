@@ -10,8 +10,9 @@
 
 use everybuddy_workload::Part;
 
+use super::contender_spec::START_FRAMES;
 use super::outcome::extremes;
-use super::start::{FRAMES, Start};
+use super::start::Start;
 use super::{Cell, ContenderSpec, Results, Verdict};
 use crate::replay::outcome::median;
 use crate::rows::{Row, rounded};
@@ -129,7 +130,7 @@ pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
         rows.extend(start.metadata_bytes.map(|bytes| Row {
             metric: "metadata_bytes_per_frame",
             statistic: "value",
-            value: rounded(bytes as f64 / f64::from(FRAMES)),
+            value: rounded(bytes as f64 / f64::from(START_FRAMES)),
             ..metadata
         }));
         rows

@@ -11,12 +11,10 @@
 
 use std::time::Instant;
 
+use super::contender_spec::START_FRAMES;
 use super::{BenchPlan, ContenderSpec};
 use crate::Error;
 use crate::replay::host::Arena;
-
-/// Frames of the managed memory: one million, 4 GiB.
-pub const FRAMES: u32 = 1 << 20;
 
 /// The start-up times of one contender.
 #[derive(Clone, Debug)]
@@ -44,12 +42,15 @@ pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
         for start in &mut starts {
             let mut fresh = Arena::default();
             let begin = Instant::now();
-            let (millis, bytes) = start.contender.with(FRAMES, 1, &mut fresh, |contender| {
-                (
-                    begin.elapsed().as_secs_f64() * 1e3,
-                    contender.metadata_bytes(),
-                )
-            })?;
+            let (millis, bytes) =
+                start
+                    .contender
+                    .with(START_FRAMES, 1, &mut fresh, |contender| {
+                        (
+                            begin.elapsed().as_secs_f64() * 1e3,
+                            contender.metadata_bytes(),
+                        )
+                    })?;
             start.millis.push(millis);
             start.metadata_bytes = bytes;
         }

@@ -11,50 +11,22 @@
 //! then drain their lists.
 
 use std::mem::MaybeUninit;
-use std::sync::LazyLock;
-use std::thread;
-use std::time::Instant;
 
-use everybuddy::platform::{NativeCpu, NativeCpus, Spin, Waiting};
+use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::systems::Presplit;
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, Flags, FrameAllocator, FrameState,
-    Native, Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
+    Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
     metadata_layout, with_system,
 };
 
 use crate::Error;
 use crate::replay::adapter::{Adapter, REFUSED, Trouble};
 use crate::replay::memory::Memory;
+pub use crate::replay::platform::{AnySystem, ReplayPlatform, Yielding};
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::script::{Lane, Move, MoveKind};
 use crate::replay::watch::ReadableProbe;
-
-/// Waits by spinning briefly, then by yielding the processor: a thread that holds a lock may have been switched out.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Yielding;
-
-impl Waiting for Yielding {
-    #[inline]
-    fn pause(attempt: u32) {
-        if attempt < 32 {
-            Spin::pause(attempt)
-        } else {
-            thread::yield_now()
-        }
-    }
-
-    fn now() -> Option<u64> {
-        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-        u64::try_from(START.elapsed().as_nanos()).ok()
-    }
-}
-
-/// The platform of every replay.
-pub type ReplayPlatform<B> = Native<Yielding, B>;
-
-/// A system of any composition, called through dynamic dispatch.
-pub type AnySystem<'s, B> = dyn FrameAllocator<ReplayPlatform<B>> + 's;
 
 /// Memory for metadata, reused for each system.
 #[derive(Default)]

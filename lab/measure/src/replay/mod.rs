@@ -9,7 +9,8 @@
 //! |------|--------------|
 //! | [`script`] | a prepared trace: compact moves, one lane per thread, segments |
 //! | [`memory`] | the size of the managed memory, and its aging |
-//! | [`host`] | the host: waiting, CPU tokens, memory for metadata; a system as an adapter |
+//! | [`host`] | the host: CPU tokens, memory for metadata; a system as an adapter |
+//! | `platform` | the platform, and how a CPU waits |
 //! | [`retry`] | repeats a request that another CPU keeps busy |
 //! | [`adapter`] | the operations that the replay needs, and the replay without an allocator |
 //! | [`mod@play`] | the loop itself, on one thread or several |
@@ -48,6 +49,7 @@ pub mod observe;
 pub mod outcome;
 pub mod pace;
 pub mod pass;
+mod platform;
 pub mod play;
 pub mod retry;
 pub mod script;

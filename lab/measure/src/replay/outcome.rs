@@ -16,6 +16,7 @@ use crate::replay::detail::Detail;
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Sample, Tally};
 use crate::replay::pace::Pace;
+pub use crate::replay::pace::median;
 use crate::replay::script::Assignment;
 use crate::replay::services::Served;
 
@@ -206,17 +207,6 @@ pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// Returns the minimum, or `None` for an empty sequence.
 pub fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.min_by(f64::total_cmp)
-}
-
-/// Returns the median: the mean of the two middle values for an even number of values; 0 for an empty sequence.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        length if length % 2 == 1 => values[middle],
-        _ => (values[middle - 1] + values[middle]) / 2.0,
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@
 //! Work that an allocator does in every round never counts as a disturbance.
 
 use crate::replay::clock::Timer;
-use crate::replay::outcome::median;
 use crate::replay::script::Script;
 
 /// Throughput and latencies, by medians over the rounds.
@@ -202,6 +201,17 @@ pub fn repetitions(rounds: &[&[u32]], mut visit: impl FnMut(&[u32])) {
 
 fn shortest(rounds: &[&[u32]]) -> usize {
     rounds.iter().map(|round| round.len()).min().unwrap_or(0)
+}
+
+/// Returns the median: the mean of the two middle values for an even number of values; 0 for an empty sequence.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        length if length % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
 }
 
 #[cfg(test)]

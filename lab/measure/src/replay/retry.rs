@@ -12,7 +12,7 @@
 use everybuddy::platform::{NativeCpu, Waiting};
 use everybuddy::{AllocateError, FrameAllocator, Pfn, Probe, Request};
 
-use crate::replay::host::{ReplayPlatform, Yielding};
+use crate::replay::platform::{ReplayPlatform, Yielding};
 
 /// The maximum number of retries.
 pub const MAX_RETRIES: u32 = 64;

@@ -18,8 +18,8 @@ use std::mem::MaybeUninit;
 use everybuddy::{BuildError, Counts, Event, NoProbe, Probe, Setup, SystemSpec, with_any_system};
 use quanta::Clock;
 
-use crate::replay::host::AnySystem;
 use crate::replay::moments::Moments;
+use crate::replay::platform::AnySystem;
 
 /// A probe that can be read, even if it counts nothing.
 pub trait ReadableProbe: Probe + Send {

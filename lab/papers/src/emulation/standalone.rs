@@ -13,7 +13,7 @@
 
 use everybuddy::platform::{Platform, SharedCell};
 use everybuddy::structure::{
-    Frame, FrameTable, LEVELS, Level, Ordered, Place, Placed, Record, Tag,
+    Frame, FrameTable, LEVELS, Level, Ordered, Placed, Record, StructureMemory, Tag,
 };
 use everybuddy::{BuildError, Order, Pfn, Violation};
 
@@ -94,7 +94,12 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
         // receive come from `head`, which asks this table, or from the structure itself.
         let table = unsafe { FrameTable::over(&memory.records) };
         Self {
-            structure: S::new(Place::new(table, &memory.levels, &memory.bits, max_order)),
+            structure: S::new(StructureMemory::new(
+                table,
+                &memory.levels,
+                &memory.bits,
+                max_order,
+            )),
             table,
             max_order,
         }

@@ -22,7 +22,7 @@ use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
 use serde::Deserialize;
 
-use super::printed::Printed;
+use super::printed::{Printed, source_of};
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
@@ -107,11 +107,6 @@ enum Serving {
     #[default]
     Callers,
     Own,
-}
-
-/// Returns the source of rows: a workload with a number of CPUs, and the end that a reading gives it.
-pub(super) fn source_of(workload: &str, cpus: u16, reading: &str) -> String {
-    format!("{workload}/{cpus}{reading}")
 }
 
 impl Parameters {

@@ -17,12 +17,16 @@ use everybuddy_measure::choice::all_known;
 use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
 
-use super::measure::source_of;
 use crate::shared::experiment::Experiment;
 use crate::shared::method::MEAN;
 
 /// The relative difference up to which two numbers of a paper are equal.
 const EQUAL: f64 = 0.05;
+
+/// Returns the source of rows: a workload with a number of CPUs, and the end that a reading gives it.
+pub(super) fn source_of(workload: &str, cpus: u16, reading: &str) -> String {
+    format!("{workload}/{cpus}{reading}")
+}
 
 /// A table of a paper.
 #[derive(Clone, Debug, Deserialize)]

@@ -22,12 +22,10 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
-use everybuddy::{
-    FrameAllocator, FrameRange, Memory, Order, Setup, Snapshot, SystemSpec, metadata_layout,
-};
+use everybuddy::{FrameAllocator, FrameRange, Memory, Setup, SystemSpec, metadata_layout};
 use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};
 
-use super::numbers;
+use super::numbers::{self, ENDS, HALVES, HOME, Numbers, Printed, STAGES, Seen};
 use super::programs::{Kept, Kernel, Program, Thread};
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
@@ -36,17 +34,6 @@ use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Random;
 use everybuddy_measure::rows::Row;
 use serde::Deserialize;
-
-/// The sources of means over a stage.
-pub(super) const STAGES: [&str; 4] = ["a-start", "b-run", "c-end", "d-quiet"];
-/// The sources of the last moment of each stage.
-pub(super) const ENDS: [&str; 4] = ["end of a", "end of b", "end of c", "end of d"];
-/// The sources of means over the two halves of stage b.
-pub(super) const HALVES: [&str; 2] = ["first half of b", "second half of b"];
-/// The index of stage b.
-pub(super) const RUN: usize = 1;
-/// The source of the moment after all lists were drained.
-pub(super) const HOME: &str = "home";
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,26 +56,24 @@ pub(crate) struct Parameters {
     /// The number of seeds.
     seeds: u32,
     /// The orders whose free blocks are counted.
-    pub(super) orders: Vec<u8>,
+    orders: Vec<u8>,
     /// What the source printed about stage b.
-    pub(super) printed: Vec<Printed>,
+    printed: Vec<Printed>,
     /// The programs.
     programs: Vec<Program>,
     /// The kernel's own requests.
     kernel: Kernel,
 }
 
-/// A fragmentation rate of the source.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Printed {
-    /// The system here.
-    pub(super) system: String,
-    /// The rate while programs run.
-    pub(super) rate: f64,
-}
-
 impl Parameters {
+    /// Returns which numbers are made of what is seen.
+    fn numbers(&self) -> Numbers<'_> {
+        Numbers {
+            orders: &self.orders,
+            printed: &self.printed,
+        }
+    }
+
     /// Returns the number of CPUs with programs.
     fn cpus(&self) -> u16 {
         self.threads * self.programs.len() as u16
@@ -136,26 +121,15 @@ impl Measure for Parameters {
                 let seen = simulate(self, &spec, frames, &conditions)?;
                 let base = common(experiment, &conditions, "", &spec, self.cpus());
                 if seed == 0 {
-                    rows.extend(numbers::moments(self, &seen, &base));
+                    rows.extend(numbers::moments(self.numbers(), &seen, &base));
                 }
-                seeds.push(numbers::stages(self, &seen, &base));
+                seeds.push(numbers::stages(self.numbers(), &seen, &base));
                 (bench.step)(&format!("{spec}, seed {}", conditions.seed));
             }
             rows.extend(numbers::over_seeds(&seeds));
         }
         Ok(rows)
     }
-}
-
-/// The observations of a system.
-pub(super) struct Seen {
-    /// Cycle and stage of each sample.
-    pub(super) samples: Vec<(u64, usize, Snapshot)>,
-    pub(super) home: Snapshot,
-    pub(super) max_order: Order,
-    pub(super) cycles: u64,
-    /// Whether the number of domains follows the load.
-    pub(super) is_elastic: bool,
 }
 
 /// Runs the programs on a system.

@@ -11,13 +11,54 @@
 
 use everybuddy::{Order, Snapshot};
 
-use super::measure::{ENDS, HALVES, HOME, Parameters, RUN, STAGES, Seen};
 use crate::shared::method::row;
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::{Row, rounded};
+use serde::Deserialize;
+
+/// The sources of means over a stage.
+pub(super) const STAGES: [&str; 4] = ["a-start", "b-run", "c-end", "d-quiet"];
+/// The sources of the last moment of each stage.
+pub(super) const ENDS: [&str; 4] = ["end of a", "end of b", "end of c", "end of d"];
+/// The sources of means over the two halves of stage b.
+pub(super) const HALVES: [&str; 2] = ["first half of b", "second half of b"];
+/// The index of stage b.
+const RUN: usize = 1;
+/// The source of the moment after all lists were drained.
+pub(super) const HOME: &str = "home";
+
+/// A fragmentation rate of the source.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Printed {
+    /// The system here.
+    pub(super) system: String,
+    /// The rate while programs run.
+    pub(super) rate: f64,
+}
+
+/// The numbers that are made of what is seen.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers<'p> {
+    /// The orders whose free blocks are counted.
+    pub(super) orders: &'p [u8],
+    /// What the source printed about stage b.
+    pub(super) printed: &'p [Printed],
+}
+
+/// The observations of a system.
+pub(super) struct Seen {
+    /// Cycle and stage of each sample.
+    pub(super) samples: Vec<(u64, usize, Snapshot)>,
+    pub(super) home: Snapshot,
+    pub(super) max_order: Order,
+    pub(super) cycles: u64,
+    /// Whether the number of domains follows the load.
+    pub(super) is_elastic: bool,
+}
 
 /// Returns the numbers of a moment.
-fn of(own: &Parameters, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<Row> {
+fn of(own: Numbers<'_>, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<Row> {
     let rate = snapshot.unusable_index(seen.max_order);
     let domains = f64::from(snapshot.domains);
     let mut rows = vec![
@@ -35,7 +76,7 @@ fn of(own: &Parameters, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<R
 }
 
 /// Returns the rows of each moment, for the figure.
-pub(super) fn moments(own: &Parameters, seen: &Seen, common: &Row) -> Vec<Row> {
+pub(super) fn moments(own: Numbers<'_>, seen: &Seen, common: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     for (at, stage, snapshot) in &seen.samples {
         let position = *at as f64 / seen.cycles as f64;
@@ -54,7 +95,7 @@ pub(super) fn moments(own: &Parameters, seen: &Seen, common: &Row) -> Vec<Row> {
 }
 
 /// Returns the means of the numbers of some moments.
-fn average(own: &Parameters, seen: &Seen, moments: &[&Snapshot], common: &Row) -> Vec<Row> {
+fn average(own: Numbers<'_>, seen: &Seen, moments: &[&Snapshot], common: &Row) -> Vec<Row> {
     let of = |snapshot: &&Snapshot| of(own, seen, snapshot, common);
     let each: Vec<Vec<Row>> = moments.iter().map(of).collect();
     means(&each)
@@ -81,7 +122,7 @@ fn means(each: &[Vec<Row>]) -> Vec<Row> {
 
 /// Returns the numbers of a seed: of each stage, of its end, of the halves of stage b, and after all lists were
 /// drained.
-pub(super) fn stages(own: &Parameters, seen: &Seen, common: &Row) -> Vec<Row> {
+pub(super) fn stages(own: Numbers<'_>, seen: &Seen, common: &Row) -> Vec<Row> {
     let at = |source: &str| Row {
         source: source.to_string(),
         ..common.clone()

@@ -55,7 +55,7 @@ impl Bench<'_, '_> {
             table.set_tag(head, Tag::allocated(order));
             self.held.push((head, order));
         }
-        self.is_bounded(order, &probe);
+        self.assert_bounded(order, &probe);
         probe
     }
 
@@ -68,12 +68,12 @@ impl Bench<'_, '_> {
         let own = probe.0[order.index()];
         assert!(slack < 2 || own == 0, "slack {slack}: {own} coalesced");
         assert!(slack != 1 || own <= 1, "slack {slack}: {own} coalesced");
-        self.is_bounded(order, &probe);
+        self.assert_bounded(order, &probe);
         probe
     }
 
     /// What must hold after each call.
-    fn is_bounded(&self, order: Order, delays: &Delays) {
+    fn assert_bounded(&self, order: Order, delays: &Delays) {
         for class in self.orders() {
             let most = if class < order { 0 } else { 2 };
             assert!(delays.0[class.index()] <= most, "{delays:?}");

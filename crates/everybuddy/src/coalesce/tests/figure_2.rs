@@ -9,7 +9,7 @@ use std::vec::Vec;
 use super::delay::SLACK;
 use super::{Counting, Delays, Lists};
 use crate::coalesce::Coalesce;
-use crate::coalesce::delay::Delay;
+use crate::coalesce::lazy_class;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
 use crate::platform::SharedCell;
@@ -120,9 +120,9 @@ fn transition(
         for (head, used) in order {
             match used {
                 Use::Allocated => {}
-                Use::Local => Delay::free_locally(structure, *head, Order::ZERO, probe),
+                Use::Local => lazy_class::free_locally(structure, *head, Order::ZERO, probe),
                 Use::Global => {
-                    let merged = Delay::mark(structure, *head, Order::ZERO, probe);
+                    let merged = lazy_class::mark(structure, *head, Order::ZERO, probe);
                     assert!(merged.is_none(), "its buddy is not globally free");
                 }
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
 use crate::request::Flags;
-use local::CLOSED;
+use local::CLOSED_ID;
 
 const TREE: u32 = 256;
 
@@ -89,7 +89,7 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
                     let _ = system.allocate(zero, Request::FRAME);
                 }
                 assert_eq!(local.own_trees().count(), 0);
-                assert_eq!(local.identity.load(Ordering::Relaxed), CLOSED);
+                assert_eq!(local.identity.load(Ordering::Relaxed), CLOSED_ID);
                 assert!(!local.may_keep());
                 let epoch = system.requests.epoch.load(Ordering::Relaxed);
                 let state = crate::percpu::access::CpuState(local.state.load(Ordering::Relaxed));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::slots::Slots;
+use super::super::slots::OwnSlots;
 use super::*;
 use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
 use crate::request::Flags;
@@ -32,7 +32,7 @@ fn slots_are_a_sorted_set() {
     let cells: Vec<_> = (0..8)
         .map(|_| <Native as Platform>::Cell::<u32>::new(0))
         .collect();
-    let slots = Slots::<Native>::new(&cells);
+    let slots = OwnSlots::<Native>::new(&cells);
     let mut model = BTreeSet::new();
     let mut random = Random(5);
     for step in 0..10_000 {
@@ -306,7 +306,7 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
             }
             if is_closed {
                 let identity = &system.locals[0].free_identity;
-                identity.store(local::CLOSED, Ordering::Relaxed);
+                identity.store(local::CLOSED_ID, Ordering::Relaxed);
             }
             let freed = Release::frames(Pfn(2 * WORD), frames);
             system.free(&mut cpu, freed).unwrap();

@@ -51,7 +51,7 @@ fn words_read(split: u64, frames: u32) -> Vec<usize> {
     let headers = [(); 2].map(|()| Header::<Counting>::zero());
     let words = [(); 8].map(|()| word::Word::<Counting>::zero());
     headers[0].split.set(split);
-    let trees = Trees::new(&headers, &words, 8);
+    let trees = AllTrees::new(&headers, &words, 8);
     let order = Order::covering(frames).unwrap();
     assert_eq!(trees.take(0, &headers[0], frames, order), None);
     let read = |index: &usize| words[*index].own.reads.get() > 0;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
 use crate::request::Flags;
-use local::CLOSED;
+use local::CLOSED_ID;
 
 const FRAMES: u32 = 512;
 
@@ -36,7 +36,7 @@ fn with_refused_pair(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu, &mut C
 /// Returns which of a CPU's identities are not closed: that for allocations, and that for frees.
 fn open(system: &OwnedTrees<'_, Native>, cpu: usize) -> [bool; 2] {
     let local = &system.locals[cpu];
-    [&local.identity, &local.free_identity].map(|word| word.load(Ordering::Relaxed) != CLOSED)
+    [&local.identity, &local.free_identity].map(|word| word.load(Ordering::Relaxed) != CLOSED_ID)
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::region::FrameRange;
 use crate::request::{Release, Request};
 use crate::serewa::Presplit;
 use crate::serewa::area::Area;
-use crate::serewa::queue::{AreaQueue, Contents, Slot};
+use crate::serewa::queue::{AreaQueue, Contents, TakenSlot};
 use crate::serewa::request_slots::{RequestSlots, Served};
 use crate::structure::StructureKind;
 use crate::systems::{
@@ -66,7 +66,7 @@ proptest! {
         with_ring(1 << bits, |queue, table| {
             let probe = &mut Counts::default();
             let mut waiting: VecDeque<Area> = VecDeque::new();
-            let mut taken: Vec<(Slot, Area)> = Vec::new();
+            let mut taken: Vec<(TakenSlot, Area)> = Vec::new();
             for (what, start, order) in steps {
                 match what {
                     0 | 1 => {

@@ -10,8 +10,8 @@ mod properties;
 use std::vec::Vec;
 
 use super::levels::Level;
-use super::local_lists::Class;
-use super::{Bits, Place};
+use super::local_lists::BlockClass;
+use super::{Bits, StructureMemory};
 use crate::cache_padded::CachePadded;
 use crate::frame::Order;
 use crate::frame_table::{FrameTable, Record, Tag};
@@ -22,7 +22,7 @@ pub(crate) fn with_structure<P: Platform, R>(
     frames: u32,
     largest: u8,
     tag: Tag,
-    test: impl FnOnce(Place<'_, P>) -> R,
+    test: impl FnOnce(StructureMemory<'_, P>) -> R,
 ) -> R {
     with_part(frames, largest, (tag, Bits::Plain), (frames, 0), test)
 }
@@ -33,7 +33,7 @@ pub(crate) fn with_part<P: Platform, R>(
     largest: u8,
     (tag, bits): (Tag, Bits),
     (part, which): (u32, u32),
-    test: impl FnOnce(Place<'_, P>) -> R,
+    test: impl FnOnce(StructureMemory<'_, P>) -> R,
 ) -> R {
     let max_order = Order::new(largest).unwrap();
     let blocks = part.div_ceil(max_order.frames());
@@ -43,11 +43,13 @@ pub(crate) fn with_part<P: Platform, R>(
     let more = core::array::from_fn::<_, 3, _>(|_| {
         CachePadded::new(core::array::from_fn(|_| Level::new()))
     });
-    test(Place {
+    test(StructureMemory {
         table: FrameTable::new(&records),
         levels: &core::array::from_fn(|_| Level::new()),
         more_levels: &more,
-        classes: &core::array::from_fn::<Class<P>, { super::levels::LEVELS }, _>(|_| Class::new()),
+        classes: &core::array::from_fn::<BlockClass<P>, { super::levels::LEVELS }, _>(|_| {
+            BlockClass::new()
+        }),
         bits: &words,
         first: (which * blocks) << largest,
         blocks,

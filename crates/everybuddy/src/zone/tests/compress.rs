@@ -31,7 +31,7 @@ impl Rig<'_> {
         while self.merges() == merges {
             let domain = self.take(cpu);
             self.put_blocks(cpu, domain, blocks);
-            self.is_sound();
+            self.assert_sound();
             visits += 1;
             assert!(visits < 10_000, "no CPU looked");
         }
@@ -42,7 +42,7 @@ impl Rig<'_> {
     fn compare(&self) {
         let domain = self.take(0);
         self.on(0, |caller| self.spring.compress(caller, &self.all, domain));
-        self.is_sound();
+        self.assert_sound();
     }
 
     /// Extends the spring until it has a number of domains, each split off the one before. Returns them, the first one
@@ -94,7 +94,7 @@ fn figure_6_the_spring_is_compressed() {
         assert!(rig.blocks(merged).len() < apart.len());
         // e: it is back in the spring. f: which is compressed.
         assert!(!rig.is_held(merged) && !rig.is_held(held[0]));
-        rig.is_sound();
+        rig.assert_sound();
         // This continues until as many are left as CPUs that work: the last idle one joins the other.
         rig.visits_until_merge(0, 1);
         assert_eq!(rig.roots().len(), 1);
@@ -103,7 +103,7 @@ fn figure_6_the_spring_is_compressed() {
         assert!(rig.all.held(domain).settle(u32::MAX, probe));
         assert_eq!(rig.blocks(domain), [(4, 0)]);
         rig.put(0, domain);
-        rig.is_sound();
+        rig.assert_sound();
     });
 }
 
@@ -244,7 +244,7 @@ fn a_collision_divides_the_domain_that_is_found() {
         assert_eq!((rig.roots().len(), rig.extensions()), (3, 2));
         rig.put(2, part);
         rig.put(0, held[0]);
-        rig.is_sound();
+        rig.assert_sound();
         // As many domains as CPUs: the domain that is found is not divided.
         let held = rig.extend(1);
         rig.ghost(3).last.set(held[0]);
@@ -257,7 +257,7 @@ fn a_collision_divides_the_domain_that_is_found() {
         assert_eq!((rig.roots().len(), rig.extensions()), (4, 3));
         rig.put(3, other);
         rig.put(0, held[0]);
-        rig.is_sound();
+        rig.assert_sound();
     });
 }
 
@@ -273,7 +273,7 @@ fn a_collision_divides_no_domain_that_is_small() {
         assert_eq!((rig.roots().len(), rig.extensions()), (2, 1));
         rig.put(2, held[1]);
         rig.put(0, held[0]);
-        rig.is_sound();
+        rig.assert_sound();
     });
 }
 
@@ -296,7 +296,7 @@ fn a_cpu_that_collected_returns_to_what_it_collected() {
         assert_eq!(rig.counts.borrow().locks, locks + 1);
         rig.put(1, root);
         assert!(rig.roots().len() < held.len());
-        rig.is_sound();
+        rig.assert_sound();
     });
 }
 
@@ -317,6 +317,6 @@ fn a_service_takes_a_domain_that_no_cpu_holds() {
         assert_eq!((rig.roots().len(), rig.extensions()), (2, 1));
         rig.put(2, held[1]);
         rig.put(0, held[0]);
-        rig.is_sound();
+        rig.assert_sound();
     });
 }

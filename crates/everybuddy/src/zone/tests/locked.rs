@@ -39,7 +39,7 @@ fn the_domain_that_was_put_back_last_is_taken_by_whichever_cpu() {
             .for_each(|domain| rig.put(1, domain));
         assert_eq!(rig.take(2), low);
         rig.put(2, low);
-        rig.is_sound();
+        rig.assert_sound();
     });
 }
 
@@ -63,7 +63,7 @@ fn the_two_lowest_are_merged_after_a_number_of_acquisitions_per_domain() {
         while rig.merges() == 0 {
             assert_eq!(rig.take(0), top);
             rig.put(0, top);
-            rig.is_sound();
+            rig.assert_sound();
             visits += 1;
             assert!(visits < 100);
         }
@@ -77,7 +77,7 @@ fn the_two_lowest_are_merged_after_a_number_of_acquisitions_per_domain() {
         while rig.merges() == 1 {
             assert_eq!(rig.take(0), top);
             rig.put(0, top);
-            rig.is_sound();
+            rig.assert_sound();
             visits += 1;
             assert!(visits <= 4, "{visits}");
         }

@@ -54,7 +54,7 @@ fn selected(select: Select, states: &[State], wanted: u8) -> Option<u32> {
 
 #[test]
 fn partly_used_spaces_come_first_and_free_ones_with_select_fresh() {
-    let states = [FREE, 4, FULL, FREE];
+    let states = [ALL_FREE, 4, FULL, ALL_FREE];
     assert_eq!(selected(Select::Used, &states, 0), Some(1));
     assert_eq!(selected(Select::Used, &states, 4), Some(1));
     // The last free space that was listed.
@@ -65,7 +65,7 @@ fn partly_used_spaces_come_first_and_free_ones_with_select_fresh() {
         assert_eq!(selected(select, &[4, FULL], 4), Some(0));
         assert_eq!(selected(select, &[4, FULL], 5), None);
         assert_eq!(selected(select, &[FULL], 0), None);
-        assert_eq!(selected(select, &[FREE], 18), Some(0));
+        assert_eq!(selected(select, &[ALL_FREE], 18), Some(0));
     }
 }
 
@@ -77,15 +77,15 @@ fn among_partly_used_spaces_the_smallest_block_of_eight_frames_or_more_is_used_u
     assert_eq!(used(&[9, 5, 3, 2, 0], 6), Some(0));
     // Below eight frames, the largest.
     assert_eq!(used(&[0, 2, 1], 0), Some(1));
-    assert_eq!(used(&[0, 1, FREE], 0), Some(1));
-    assert_eq!(used(&[0, 1, FREE], 2), Some(2));
+    assert_eq!(used(&[0, 1, ALL_FREE], 0), Some(1));
+    assert_eq!(used(&[0, 1, ALL_FREE], 2), Some(2));
     // Last in, first out.
     assert_eq!(used(&[3, 3, 3], 0), Some(2));
 }
 
 #[test]
 fn an_assigned_space_is_not_selected_until_its_last_user_releases_it() {
-    with_pool(Select::Used, &[3, FREE], |pool| {
+    with_pool(Select::Used, &[3, ALL_FREE], |pool| {
         pool.assign(0, 0);
         assert_eq!((pool.of(0), pool.state(0)), (0, ASSIGNED));
         assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
@@ -123,7 +123,7 @@ fn spaces_are_divided_among_shards() {
 
 #[test]
 fn a_space_is_in_the_lists_of_its_shard() {
-    let states = [FREE, FULL, 3, FULL];
+    let states = [ALL_FREE, FULL, 3, FULL];
     with_shards(Select::Used, (2, 2), &states, |pool| {
         assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
         assert_eq!(pool.candidate(1, Order::ZERO), Some(2));
@@ -148,7 +148,7 @@ fn a_space_is_in_the_lists_of_its_shard() {
 fn neighbours_have_the_same_home_and_search_every_shard() {
     let homes = |cpus: u16, shards| {
         let mut homes = vec![];
-        with_shards(Select::Used, (cpus, shards), &[FREE; 4], |pool| {
+        with_shards(Select::Used, (cpus, shards), &[ALL_FREE; 4], |pool| {
             for cpu in 0..usize::from(cpus) {
                 let mut all: vec::Vec<usize> = pool.shards_from(cpu).collect();
                 homes.push(all[0]);

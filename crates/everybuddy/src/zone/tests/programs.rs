@@ -158,7 +158,7 @@ impl Program<'_, '_> {
             }
             _ => {}
         }
-        rig.is_sound();
+        rig.assert_sound();
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) fn run_random_program(kind: SpringKind, frames: u32, patience: u32, s
         program.step(Step::Collect { cpu: 0, enough });
         assert_eq!(rig.spring.domains(), 1);
         program.put(0);
-        rig.is_sound();
+        rig.assert_sound();
         let free = frames_of(&rig.blocks(rig.roots()[0]));
         let sizes = program.allocated.iter().map(|(_, size)| size.frames());
         assert_eq!(free.len() as u32 + sizes.sum::<u32>(), frames);

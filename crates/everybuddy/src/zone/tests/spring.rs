@@ -228,7 +228,7 @@ impl<'a> Rig<'a> {
     }
 
     /// Checks everything that must hold while CPUs hold domains or wait.
-    fn is_sound(&self) {
+    fn assert_sound(&self) {
         let frames = self.all.table.frames();
         let census = crate::check::walk(&AllDomains(self.all), 0..frames).unwrap();
         assert_eq!(census.free + census.allocated, u64::from(frames));
@@ -311,7 +311,7 @@ fn figure_5_the_spring_is_extended() {
         assert_eq!(rig.roots().len(), 2);
         // g: so is CPU 1's.
         rig.put(1, part);
-        rig.is_sound();
+        rig.assert_sound();
         // From now on both can be held simultaneously, and nothing is split.
         let held = [rig.take(0), rig.take(1)];
         assert_eq!(held, [domain, part], "each CPU gets what it had last");
@@ -319,7 +319,7 @@ fn figure_5_the_spring_is_extended() {
         rig.free(held[0], second, Order::ZERO);
         rig.put(0, held[0]);
         rig.put(1, held[1]);
-        rig.is_sound();
+        rig.assert_sound();
         assert_eq!((rig.extensions(), rig.merges()), (1, 0));
     });
 }
@@ -342,7 +342,7 @@ fn a_second_ghost_gets_all_the_rest() {
         assert_eq!((rig.extensions(), rig.roots().len()), (2, 3));
         rig.put(2, domain);
         rig.put(3, third);
-        rig.is_sound();
+        rig.assert_sound();
     });
 }
 
@@ -378,7 +378,7 @@ fn a_ghost_leaves_the_queue_from_any_place() {
             let own = rig.spring.ghosts[usize::from(leaver)].last.get();
             rig.put(last, domain);
             rig.put(leaver, own);
-            rig.is_sound();
+            rig.assert_sound();
         });
     }
 }
@@ -504,7 +504,7 @@ proptest! {
             let root = crumble(rig, &steps);
             passes(rig, root, wants);
             rig.put(0, root);
-            rig.is_sound();
+            rig.assert_sound();
         });
     }
 
@@ -549,7 +549,7 @@ proptest! {
                 rig.all.records.at(part).release();
             }
             rig.put(0, merged.root());
-            rig.is_sound();
+            rig.assert_sound();
         });
     }
 
@@ -601,7 +601,7 @@ proptest! {
             assert!(rig.all.is_settled(merged.root()));
             assert_eq!(rig.blocks(merged.root()), coalesced(&free, rig.all.max_order));
             rig.put(0, merged.root());
-            rig.is_sound();
+            rig.assert_sound();
         });
     }
 }

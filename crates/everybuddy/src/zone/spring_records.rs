@@ -1,0 +1,72 @@
+//! What the spring stores for each CPU and for each domain that no CPU holds.
+//!
+//! # Purpose
+//!
+//! [`ghosts`](super::ghosts) and [`locked`](super::locked) operate on the spring, whose memory has these records.
+//!
+//! # Invariants
+//!
+//! The queue of ghosts and the shelf are guarded by the spring's lock. Only `given` passes between CPUs without it.
+
+use crate::platform::{Platform, SharedCell};
+
+/// No CPU: the end of the queue, or no collector.
+pub(super) const NO_CPU: u32 = u32::MAX;
+
+/// No order: a ghost that only frees.
+pub(super) const NO_ORDER: u32 = u32::MAX;
+
+/// The value that a ghost reads while it waits.
+pub(super) const WAITING: u32 = u32::MAX;
+
+/// A CPU's place to wait, on a cache line of its own.
+#[repr(C, align(64))]
+pub(super) struct Ghost<P: Platform> {
+    /// The domain that was handed over.
+    pub(super) given: P::AtomicU32,
+    /// The next CPU in the queue.
+    pub(super) next: P::Cell<u32>,
+    /// Whether it is in the queue.
+    pub(super) queued: P::Cell<u32>,
+    /// The order that it requests, or none.
+    pub(super) wants: P::Cell<u32>,
+    /// The domain that this CPU had last.
+    pub(super) last: P::Cell<u32>,
+    /// Blocks that the CPU may still move before it looks.
+    pub(super) until: P::Cell<u32>,
+    /// The domain that this CPU watches, and its place among the roots.
+    pub(super) watched: P::Cell<u32>,
+    pub(super) place: P::Cell<u32>,
+    /// How often that domain had been released when it was first seen, and the number of looks that found the same.
+    pub(super) uses: P::Cell<u32>,
+    pub(super) unchanged: P::Cell<u32>,
+    /// The spring's clock when this CPU last read it.
+    pub(super) clock: P::Cell<u32>,
+}
+
+/// How CPUs acquire domains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpringKind {
+    /// `spring=own`: each CPU returns to the domain that it had last, by an exchange.
+    #[default]
+    Own,
+    /// `spring=locked`: under the lock of the spring, the domain that was put back last.
+    Locked,
+}
+
+/// A domain on the shelf.
+#[repr(C)]
+pub(super) struct Shelved<P: Platform> {
+    pub(super) domain: P::Cell<u32>,
+    /// The acquisition after which it was put back.
+    pub(super) since: P::Cell<u32>,
+}
+
+impl<P: Platform> Shelved<P> {
+    pub(super) fn new() -> Self {
+        Self {
+            domain: P::Cell::new(0),
+            since: P::Cell::new(0),
+        }
+    }
+}
