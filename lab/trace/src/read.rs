@@ -121,6 +121,15 @@ impl Legal {
     /// Marks a dropped row.
     pub const DROPPED: u32 = repair_events::DROPPED;
 
+    /// Returns the events of all rows.
+    fn unchanged(events: Vec<Event>, allocations: Vec<u32>) -> Legal {
+        Legal {
+            rows: (0..events.len() as u32).collect(),
+            events,
+            allocations,
+        }
+    }
+
     /// Copies the region of each allocation to its frees.
     pub fn spread_regions(&mut self) {
         // An allocation precedes its frees, so its region is already known.
@@ -151,14 +160,7 @@ fn sifted(
     repairs: &mut Repairs,
 ) -> Result<Legal, Broken> {
     match check::check(&events) {
-        Ok(allocations) if sieve.is_empty() => {
-            let rows = (0..events.len() as u32).collect();
-            Ok(Legal {
-                events,
-                rows,
-                allocations,
-            })
-        }
+        Ok(allocations) if sieve.is_empty() => Ok(Legal::unchanged(events, allocations)),
         Err(fault) if leniency == Leniency::Strict => Err(fault),
         _ => {
             let Repaired { events, rows } = repair_events(events, sieve, repairs);
@@ -178,18 +180,9 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The columns of events.
+#[rustfmt::skip]
 const COLUMNS: [&str; 11] = [
-    "time_ns",
-    "cpu",
-    "pid",
-    "op",
-    "pfn",
-    "order",
-    "migratetype",
-    "gfp",
-    "ctx",
-    "sysno",
-    "flags",
+    "time_ns", "cpu", "pid", "op", "pfn", "order", "migratetype", "gfp", "ctx", "sysno", "flags",
 ];
 
 /// Reads events and checks them one after another, so that memory is needed only for those before the first broken
@@ -215,12 +208,7 @@ fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
         events.push(event);
         Ok(())
     })?;
-    let rows = (0..events.len() as u32).collect();
-    Ok(Legal {
-        events,
-        rows,
-        allocations,
-    })
+    Ok(Legal::unchanged(events, allocations))
 }
 
 fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
