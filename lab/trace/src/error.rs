@@ -133,7 +133,9 @@ pub enum Problem {
         pfn: u64,
     },
     /// A frame is freed twice.
-    #[error("free of frame {pfn:#x}, which is already free: allocated in row {allocated}, freed by row {freed}")]
+    #[error(
+        "free of frame {pfn:#x}, which is already free: allocated in row {allocated}, freed by row {freed}"
+    )]
     DoubleFree {
         /// The frame.
         pfn: u64,
@@ -143,7 +145,9 @@ pub enum Problem {
         freed: u64,
     },
     /// A free covers more frames than its block has.
-    #[error("free of order {order} at frame {pfn:#x}, where row {allocated} allocated a block of order {block_order}")]
+    #[error(
+        "free of order {order} at frame {pfn:#x}, where row {allocated} allocated a block of order {block_order}"
+    )]
     FreeLargerThanBlock {
         /// First frame.
         pfn: u64,
@@ -181,7 +185,9 @@ pub enum Problem {
         number: u64,
     },
     /// A CPU began to wait for a zone's lock before its previous acquisition had ended.
-    #[error("CPU {cpu} waits for a zone's lock from {begin_ns} ns on, but its previous acquisition ends at {end_ns} ns")]
+    #[error(
+        "CPU {cpu} waits for a zone's lock from {begin_ns} ns on, but its previous acquisition ends at {end_ns} ns"
+    )]
     WaitOverlaps {
         /// The CPU.
         cpu: u16,
@@ -191,7 +197,9 @@ pub enum Problem {
         end_ns: u64,
     },
     /// A companion file and the trace were not written together.
-    #[error("the file does not belong to the trace next to it; writing them was interrupted, or one was replaced")]
+    #[error(
+        "the file does not belong to the trace next to it; writing them was interrupted, or one was replaced"
+    )]
     OtherTrace,
     /// Two address regions have the same number, or one has the number 0.
     #[error("address region number {number} is 0 or a duplicate")]
