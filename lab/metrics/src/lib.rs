@@ -35,9 +35,10 @@ pub use columns::{At, COLUMNS, Column, Places, When, count, short};
 pub use markdown::markdown;
 
 /// Which values of a metric are good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Better {
     /// Small ones.
+    #[default]
     Lower,
     /// Large ones.
     Higher,

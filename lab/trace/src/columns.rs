@@ -95,30 +95,26 @@ impl Column {
             levels,
         } = self;
         values.clear();
-        match (reader, *unsigned) {
-            (ColumnReader::Int32ColumnReader(reader), true) => {
-                drain(
-                    table,
-                    reader,
-                    |value| i128::from(value as u32),
-                    levels,
-                    values,
-                )?;
+        match reader {
+            ColumnReader::Int32ColumnReader(reader) => {
+                let narrow = |value: i32| {
+                    if *unsigned {
+                        i128::from(value as u32)
+                    } else {
+                        value.into()
+                    }
+                };
+                drain(table, reader, narrow, levels, values)?;
             }
-            (ColumnReader::Int32ColumnReader(reader), false) => {
-                drain(table, reader, i128::from, levels, values)?;
-            }
-            (ColumnReader::Int64ColumnReader(reader), true) => {
-                drain(
-                    table,
-                    reader,
-                    |value| i128::from(value as u64),
-                    levels,
-                    values,
-                )?;
-            }
-            (ColumnReader::Int64ColumnReader(reader), false) => {
-                drain(table, reader, i128::from, levels, values)?;
+            ColumnReader::Int64ColumnReader(reader) => {
+                let wide = |value: i64| {
+                    if *unsigned {
+                        i128::from(value as u64)
+                    } else {
+                        value.into()
+                    }
+                };
+                drain(table, reader, wide, levels, values)?;
             }
             _ => {
                 return Err(

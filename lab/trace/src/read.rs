@@ -18,7 +18,7 @@ use crate::error::{Problem, TraceError};
 use crate::model::{Event, EventFlags, Op, Trace};
 use crate::repair::{Leniency, Repairs};
 use crate::repair_events::{self, Repaired, repair_events};
-use crate::schema::{FOREIGN_METADATA, NEEDED_OF_EVENTS};
+use crate::schema::{EVENTS, FOREIGN_METADATA, NEEDED_OF_EVENTS, names};
 use crate::source::{Embedded, Source};
 
 /// Reads and checks the trace `NAME.parquet` and, if they exist, its companion files `NAME.faults.parquet`,
@@ -179,12 +179,6 @@ fn name_of(path: &Path) -> String {
     name.strip_suffix(".parquet").unwrap_or(&name).to_string()
 }
 
-/// The columns of events.
-#[rustfmt::skip]
-const COLUMNS: [&str; 11] = [
-    "time_ns", "cpu", "pid", "op", "pfn", "order", "migratetype", "gfp", "ctx", "sysno", "flags",
-];
-
 /// Reads events and checks them one after another, so that memory is needed only for those before the first broken
 /// rule: a small file may claim any number of rows.
 fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
@@ -200,7 +194,7 @@ fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
     let reserved = table.rows().min(RESERVED_ROWS);
     let mut events = Vec::with_capacity(reserved);
     let mut allocations = Vec::with_capacity(reserved);
-    table.scan(COLUMNS, |row| {
+    table.scan(names(&EVENTS), |row| {
         let event = event_of(&row, &mut sieve)?;
         let applied = ledger.apply(row.row, &event);
         let applied = applied.map_err(|problem| broken((row.row, problem)))?;
@@ -213,7 +207,7 @@ fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
 
 fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
     let mut events = Vec::with_capacity(table.rows().min(RESERVED_ROWS));
-    table.scan(COLUMNS, |row| {
+    table.scan(names(&EVENTS), |row| {
         events.push(event_of(&row, sieve)?);
         Ok(())
     })?;

@@ -123,10 +123,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen, &arguments.rows));
     let sinks = arguments.files.open(&mut outputs)?;
     let mut pictures = pictures(&mut outputs, &arguments.svg, &chosen)?;
-    let page = arguments.html.as_deref();
-    let page = page
-        .map(|path| Page::open(&mut outputs, path))
-        .transpose()?;
+    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
     let conditions = Conditions {
         seed: arguments.seed,
         shrink: arguments.shrink,

@@ -11,14 +11,13 @@
 //! completely or not at all: processes that run the same cell leave one file. `grid.json` describes the grid. A folder
 //! of another grid, or with other files, is never changed.
 
-use everybuddy_trace::shown;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
-use everybuddy_trace::quietly;
+use everybuddy_trace::{quietly, shown};
 use serde_json::{Map, Value, json};
 
 use crate::digest;

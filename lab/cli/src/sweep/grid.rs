@@ -9,7 +9,7 @@
 //!
 //! A grid names only what exists, and no two cells give the same rows. The order of cells follows from the file alone.
 
-use everybuddy_trace::shown;
+use everybuddy_trace::{named, shown};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
@@ -25,67 +25,40 @@ use super::cell::{Cell, CellOf};
 use super::input::{Input, Word};
 use super::values::{Choice, numbers, scalar, texts};
 
-/// The command of all cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    /// `everybuddy simulate`.
-    Simulate,
-    /// `everybuddy compare`, which measures times of this machine.
-    Compare,
+named! {
+    /// The command of all cells.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Command {
+        /// `everybuddy simulate`.
+        Simulate => "simulate",
+        /// `everybuddy compare`, which measures times of this machine.
+        Compare => "compare",
+    }
 }
 
 impl Command {
-    const ALL: [Command; 2] = [Command::Simulate, Command::Compare];
-
-    /// Returns the name of the command.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Command::Simulate => "simulate",
-            Command::Compare => "compare",
-        }
-    }
-
     /// Returns the keys of its grids.
+    #[rustfmt::skip]
     fn keys(self) -> &'static [&'static str] {
         match self {
             Command::Simulate => &[
-                "command",
-                "systems",
-                "options",
-                "workloads",
-                "traces",
-                "machines",
-                "cpus",
-                "seeds",
-                "arguments",
+                "command", "systems", "options", "workloads", "traces", "machines", "cpus",
+                "seeds", "arguments",
             ],
             Command::Compare => &[
-                "command",
-                "systems",
-                "options",
-                "traces",
-                "cpus",
-                "seeds",
-                "arguments",
+                "command", "systems", "options", "traces", "cpus", "seeds", "arguments",
             ],
         }
     }
 
     /// Returns the options of the command that a grid may set for all its cells. Others are lists of the grid, or
     /// choose what is printed and written.
+    #[rustfmt::skip]
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Command::Simulate => &[
-                "memory",
-                "think",
-                "shrink",
-                "lenient",
-                "phases",
-                "frees",
-                "slice",
-                "whole-calls",
-                "cut-off",
-                "services",
+                "memory", "think", "shrink", "lenient", "phases", "frees", "slice", "whole-calls",
+                "cut-off", "services",
             ],
             Command::Compare => &["memory", "aged", "sizes", "sizes-first", "lenient"],
         }
