@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 
 use crate::acquisitions::OnCpus;
-use crate::columns::{Sieve, Table};
+use crate::columns::{ParquetTable, Sieve};
 use crate::error::{Problem, TraceError};
 use crate::model::{Acquisition, AddressRegion, Event, Fault, Op, RegionId, RegionKind};
 use crate::repair::{Leniency, Repair, Repairs};
@@ -32,11 +32,11 @@ fn open(
     identity: Option<&str>,
     leniency: Leniency,
     repairs: &mut Repairs,
-) -> Result<Option<Table>, TraceError> {
+) -> Result<Option<ParquetTable>, TraceError> {
     let Some(source) = source else {
         return Ok(None);
     };
-    let table = Table::open(source, needed)?;
+    let table = ParquetTable::open(source, needed)?;
     if table.identity().as_deref() == identity {
         return Ok(Some(table));
     }

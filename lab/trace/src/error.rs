@@ -244,63 +244,41 @@ impl std::error::Error for TraceError {
 
 impl Problem {
     /// Returns a remedy for the problem.
+    #[rustfmt::skip]
     pub fn help(&self) -> &'static str {
         match self {
-            Problem::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                "check the path: the argument is the file NAME.parquet"
-            }
+            Problem::Io(error) if error.kind() == std::io::ErrorKind::NotFound =>
+                "check the path: the argument is the file NAME.parquet",
             Problem::Io(_) => "check the permissions of the file and its directory",
             Problem::Empty => "the recording or copy was interrupted; obtain the file again",
-            Problem::NotParquet(_) => {
-                "obtain the file again, or import it from its original format"
-            }
+            Problem::NotParquet(_) => "obtain the file again, or import it from its original format",
             Problem::Compression(_) => "rewrite it with zstd, snappy or no compression",
-            Problem::MissingColumns { .. } => {
-                "pass the main file of a trace, NAME.parquet, or add the columns"
-            }
+            Problem::MissingColumns { .. } => "pass the main file of a trace, NAME.parquet, or add the columns",
             Problem::ColumnType { .. } => "write the column as integers",
             Problem::NoValue { .. } => "add the value, or use --lenient to drop such rows",
             Problem::NoRows => "record a program that allocates memory",
-            Problem::CompanionName => {
-                "choose a name that does not end with .faults.parquet, .vmas.parquet or .locks.parquet"
-            }
+            Problem::CompanionName =>
+                "choose a name that does not end with .faults.parquet, .vmas.parquet or .locks.parquet",
             Problem::NoDirectory => "create it first, or choose a file in one that exists",
             Problem::TooManyRows => "use `everybuddy trace cut` to extract shorter traces",
-            Problem::UnknownOp(_) => {
-                "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows"
-            }
-            Problem::Span { .. } => {
-                "a trace may span 2^32 - 2^24 frames; use --lenient to drop frames far from the others"
-            }
-            Problem::TimeRunsBack { .. } => {
-                "sort the rows, or use --lenient to sort them while reading"
-            }
-            Problem::DoubleAllocation { .. } => {
-                "a free was lost; use --lenient to add a free before such rows"
-            }
-            Problem::FreeLargerThanBlock { .. } => {
-                "use --lenient to shorten such frees to their block"
-            }
-            Problem::FaultBeyondEnd { .. }
-            | Problem::FaultOfFree { .. }
-            | Problem::FaultTwice { .. }
-            | Problem::UnknownRegion { .. } => {
-                "check that the file belongs to this trace, or use --lenient to drop such faults"
-            }
-            Problem::WaitOverlaps { .. } => {
-                "a CPU waits for one zone's lock at a time; use --lenient to drop such acquisitions"
-            }
-            Problem::OtherTrace => {
-                "write the trace again: record, import or cut it; or delete this file, or use --lenient to ignore it"
-            }
-            Problem::RegionNumber { .. } => {
-                "number regions from 1 without duplicates, or use --lenient to drop such regions"
-            }
-            Problem::OutOfRange { .. }
-            | Problem::UnknownOrder(_)
-            | Problem::Misaligned { .. }
-            | Problem::FreeWithoutAllocation { .. }
-            | Problem::DoubleFree { .. } => "use --lenient to drop such rows",
+            Problem::UnknownOp(_) => "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows",
+            Problem::Span { .. } =>
+                "a trace may span 2^32 - 2^24 frames; use --lenient to drop frames far from the others",
+            Problem::TimeRunsBack { .. } => "sort the rows, or use --lenient to sort them while reading",
+            Problem::DoubleAllocation { .. } => "a free was lost; use --lenient to add a free before such rows",
+            Problem::FreeLargerThanBlock { .. } => "use --lenient to shorten such frees to their block",
+            Problem::FaultBeyondEnd { .. } | Problem::FaultOfFree { .. } | Problem::FaultTwice { .. }
+            | Problem::UnknownRegion { .. } =>
+                "check that the file belongs to this trace, or use --lenient to drop such faults",
+            Problem::WaitOverlaps { .. } =>
+                "a CPU waits for one zone's lock at a time; use --lenient to drop such acquisitions",
+            Problem::OtherTrace =>
+                "write the trace again: record, import or cut it; or delete this file, or use --lenient to ignore it",
+            Problem::RegionNumber { .. } =>
+                "number regions from 1 without duplicates, or use --lenient to drop such regions",
+            Problem::OutOfRange { .. } | Problem::UnknownOrder(_) | Problem::Misaligned { .. }
+            | Problem::FreeWithoutAllocation { .. } | Problem::DoubleFree { .. } =>
+                "use --lenient to drop such rows",
         }
     }
 }

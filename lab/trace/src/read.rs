@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use crate::check::{self, Broken, Ledger, Span};
-use crate::columns::{RESERVED_ROWS, Row, Sieve, Table};
+use crate::columns::{ParquetRow, ParquetTable, RESERVED_ROWS, Sieve};
 use crate::companions::{Regions, read_acquisitions, read_faults};
 use crate::error::{Problem, TraceError};
 use crate::model::{Event, EventFlags, Op, Trace};
@@ -55,7 +55,7 @@ fn read_sources(
 ) -> Result<(Trace, Repairs), TraceError> {
     let [faults, regions, acquisitions] = companions.each_ref().map(Option::as_ref);
     let mut repairs = Repairs::default();
-    let table = Table::open(trace, &NEEDED_OF_EVENTS)?;
+    let table = ParquetTable::open(trace, &NEEDED_OF_EVENTS)?;
     if table.rows() == 0 {
         return Err(table.error(None, Problem::NoRows));
     }
@@ -181,7 +181,7 @@ fn name_of(path: &Path) -> String {
 
 /// Reads events and checks them one after another, so that memory is needed only for those before the first broken
 /// rule: a small file may claim any number of rows.
-fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
+fn read_strictly(table: &ParquetTable) -> Result<Legal, TraceError> {
     let mut sieve = Sieve::new(Leniency::Strict);
     let mut span = Span::default();
     table.scan(["pfn", "order"], |row| {
@@ -205,7 +205,7 @@ fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
     Ok(Legal::unchanged(events, allocations))
 }
 
-fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
+fn read_events(table: &ParquetTable, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
     let mut events = Vec::with_capacity(table.rows().min(RESERVED_ROWS));
     table.scan(names(&EVENTS), |row| {
         events.push(event_of(&row, sieve)?);
@@ -215,7 +215,7 @@ fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceErro
 }
 
 /// Creates the event of a row with all columns.
-fn event_of(row: &Row<'_, 11>, sieve: &mut Sieve) -> Result<Event, TraceError> {
+fn event_of(row: &ParquetRow<'_, 11>, sieve: &mut Sieve) -> Result<Event, TraceError> {
     Ok(Event {
         time_ns: row.value(0, 0, sieve)?,
         cpu: row.value(1, 0, sieve)?,

@@ -166,7 +166,7 @@ pub fn import_stream(
 /// The input before it is converted to a trace.
 enum ReadSource {
     Events(Vec<KernelEvent>, ImportLog),
-    Table(csv::Table, ImportLog),
+    Table(csv::CsvTable, ImportLog),
 }
 
 fn read_seekable(
