@@ -16,7 +16,7 @@ use everybuddy_trace::{ExportFormat, export};
 
 use super::trace::read;
 
-use crate::export::Outputs;
+use crate::export::{Outputs, refused};
 use everybuddy_measure::Error;
 use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::library;
@@ -60,9 +60,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let written = export(&trace, arguments.to, &mut out).and_then(|()| out.flush());
         return written.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause));
     };
-    export(&trace, arguments.to, &mut file).map_err(|cause| Error::Write {
-        path: file.path().to_path_buf(),
-        cause,
-    })?;
+    export(&trace, arguments.to, &mut file).map_err(|cause| refused(file.path(), cause))?;
     file.finish(&[])
 }
