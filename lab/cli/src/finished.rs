@@ -27,7 +27,7 @@ use crate::export::{json, refused};
 use crate::signals;
 
 /// What a run depends on: the name of each thing, and its value.
-pub(crate) type Run = [(&'static str, String)];
+pub(crate) type RunDescription = [(&'static str, String)];
 
 /// A file to which finished cells are appended.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Finished {
     /// program uses it; the file is then unchanged.
     pub(crate) fn open(
         path: &Path,
-        run: &Run,
+        run: &RunDescription,
         cells: &[String],
     ) -> Result<(Finished, Known), Error> {
         let failed = |cause| refused(path, cause);
@@ -147,7 +147,7 @@ fn line(value: &Value) -> Vec<u8> {
 }
 
 /// Returns a run as a JSON object.
-pub(crate) fn described(run: &Run) -> Map<String, Value> {
+pub(crate) fn described(run: &RunDescription) -> Map<String, Value> {
     run.iter()
         .map(|(key, value)| (key.to_string(), value.clone().into()))
         .collect()
@@ -159,7 +159,7 @@ fn run_of(line: &[u8]) -> Option<Map<String, Value>> {
 }
 
 /// Describes the first thing in which another run, which is a JSON object, differs.
-pub(crate) fn difference(run: &Run, other: &Map<String, Value>) -> Option<String> {
+pub(crate) fn difference(run: &RunDescription, other: &Map<String, Value>) -> Option<String> {
     let of = |key: &str| other.get(key).and_then(Value::as_str).unwrap_or("nothing");
     let (key, value) = run.iter().find(|(key, value)| of(key) != value)?;
     let other = of(key);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn files_of_other_runs_and_other_files_are_refused_and_stay() {
         let place = Place::new("other");
-        let refused = |contents: &[u8], run: &Run, parts: &[&str]| {
+        let refused = |contents: &[u8], run: &RunDescription, parts: &[&str]| {
             fs::write(&place.0, contents).unwrap();
             let error = Finished::open(&place.0, run, &cells())
                 .unwrap_err()

@@ -8,7 +8,7 @@
 //!
 //! Unreadable entries are skipped; a trace without such metadata has no processes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use everybuddy_trace::Trace;
 use serde_json::Value;
@@ -30,24 +30,11 @@ pub struct Processes {
 impl Processes {
     /// Reads the metadata of a trace. Returns `None` if it contains no processes.
     pub fn of(trace: &Trace) -> Option<Processes> {
-        let (_, text) = trace.metadata.iter().find(|(key, _)| key == "processes")?;
-        let value: Value = serde_json::from_str(text).ok()?;
-        let columns: Vec<&str> = value["cols"]
-            .as_array()?
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
-        let column = |name: &str| columns.iter().position(|column| *column == name);
-        let (tid, tgid) = (column("pid")?, column("tgid")?);
-        let program = column("exe").or(column("program"))?;
-        let read = |row: &Value| {
-            Some(Thread {
-                tid: number(row.get(tid)?)?,
-                tgid: number(row.get(tgid)?)?,
-                program: row.get(program)?.as_str()?.to_string(),
-            })
+        let thread = |(tid, tgid, program): (u32, Option<u32>, String)| {
+            let tgid = tgid?;
+            Some(Thread { tid, tgid, program })
         };
-        let threads: Vec<Thread> = value["rows"].as_array()?.iter().filter_map(read).collect();
+        let threads: Vec<Thread> = threads(trace)?.into_iter().filter_map(thread).collect();
         (!threads.is_empty()).then_some(Processes { threads })
     }
 
@@ -83,6 +70,32 @@ impl Processes {
             .map(|thread| thread.tid)
             .collect()
     }
+}
+
+/// Returns the program of each thread of a trace, without its folder; empty if the trace contains none.
+pub fn programs(trace: &Trace) -> HashMap<u32, String> {
+    let threads = threads(trace).into_iter().flatten();
+    let named = threads.map(|(tid, _, path)| {
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        (tid, name.to_string())
+    });
+    named.collect()
+}
+
+/// Reads the threads of a trace, each with its process, if it is known, and its program.
+fn threads(trace: &Trace) -> Option<Vec<(u32, Option<u32>, String)>> {
+    let (_, text) = trace.metadata.iter().find(|(key, _)| key == "processes")?;
+    let value: Value = serde_json::from_str(text).ok()?;
+    let columns = value["cols"].as_array()?;
+    let column = |name: &str| columns.iter().position(|column| column == name);
+    let (tid, tgid) = (column("pid")?, column("tgid"));
+    let program = column("exe").or(column("program"))?;
+    let read = |row: &Value| {
+        let tgid = tgid.and_then(|tgid| number(row.get(tgid)?));
+        let program = row.get(program)?.as_str()?.to_string();
+        Some((number(row.get(tid)?)?, tgid, program))
+    };
+    Some(value["rows"].as_array()?.iter().filter_map(read).collect())
 }
 
 /// Parses a number, which may be stored as text.

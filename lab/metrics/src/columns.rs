@@ -9,6 +9,8 @@
 //!
 //! Headings differ, and each has its unit or needs none. The metric says which values are good.
 
+use self::Places::{AboveFloor, Fixed, Three};
+use self::When::{AnyOther, Changes, Threads};
 use crate::{Metric, find};
 
 /// The order that the numbers of a column are about.
@@ -179,202 +181,58 @@ const LARGE: At = At::Order(10);
 /// The order of a huge page.
 const HUGE: At = At::Order(9);
 
-/// All columns, from left to right.
-pub const COLUMNS: &[Column] = &[
-    column(
-        "latency",
-        ["allocate", "mean"],
-        1.0,
-        Places::Three,
-    )
-    .head(["alloc", "mean ns"])
-    .legend("mean time of an allocation, over segments of up to 64 calls")
-    .default(),
-    column(
-        "latency",
-        ["allocate", "p99"],
-        1.0,
-        Places::AboveFloor,
-    )
-    .head(["alloc", "p99 ns"])
-    .legend("99 of 100 allocations, timed one by one, took at most this; ≤: below the timer's floor")
-    .default(),
-    column(
-        "latency",
-        ["free", "mean"],
-        1.0,
-        Places::Three,
-    )
-    .head(["free", "mean ns"])
-    .legend("mean time of a free, over segments of up to 64 calls")
-    .default(),
-    column(
-        "latency",
-        ["free", "p99"],
-        1.0,
-        Places::AboveFloor,
-    )
-    .head(["free", "p99 ns"])
-    .legend("99 of 100 frees, timed one by one, took at most this")
-    .default(),
-    column(
-        "throughput",
-        ["all", "rate"],
-        1e-6,
-        Places::Three,
-    )
-    .head(["total", "Mcalls/s"])
-    .legend("million calls per second over the whole replay, waiting included"),
-    column(
-        "service_ratio",
-        ["all", "value"],
-        100.0,
-        Places::Fixed(1),
-    ),
-    column(
-        "batch",
-        ["all", "value"],
-        1.0,
-        Places::Fixed(0),
-    )
-    .head(["list", "batch"])
-    .legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory")
-    .when(When::AnyOther(0.0))
-    .default(),
-    column(
-        "miss_rate",
-        ["all", "value"],
-        100.0,
-        Places::Fixed(1),
-    )
-    .default(),
+macro_rules! columns {
+    ($($metric:literal, $operation:literal, $statistic:literal, $factor:literal, $places:expr
+        $(, $more:ident($($value:expr)?))*;)+) => {
+        /// All columns, from left to right.
+        pub const COLUMNS: &[Column] = &[
+            $(column($metric, [$operation, $statistic], $factor, $places)$(.$more($($value)?))*,)+
+        ];
+    };
+}
+
+// The metric, the operation, the statistic, the factor, how numbers are written, and what differs from `column`.
+columns! {
+    "latency", "allocate", "mean", 1.0, Three, head(["alloc", "mean ns"]),
+        legend("mean time of an allocation, over segments of up to 64 calls"), default();
+    "latency", "allocate", "p99", 1.0, AboveFloor, head(["alloc", "p99 ns"]),
+        legend("99 of 100 allocations, timed one by one, took at most this; ≤: below the timer's floor"), default();
+    "latency", "free", "mean", 1.0, Three, head(["free", "mean ns"]),
+        legend("mean time of a free, over segments of up to 64 calls"), default();
+    "latency", "free", "p99", 1.0, AboveFloor, head(["free", "p99 ns"]),
+        legend("99 of 100 frees, timed one by one, took at most this"), default();
+    "throughput", "all", "rate", 1e-6, Three, head(["total", "Mcalls/s"]),
+        legend("million calls per second over the whole replay, waiting included");
+    "service_ratio", "all", "value", 100.0, Fixed(1);
+    "batch", "all", "value", 1.0, Fixed(0), head(["list", "batch"]),
+        legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory"),
+        when(AnyOther(0.0)), default();
+    "miss_rate", "all", "value", 100.0, Fixed(1), default();
     // Apart: an empty list serves frees best, and a full one allocations.
-    column(
-        "residual",
-        ["allocate", "mean"],
-        1.0,
-        Places::Three,
-    )
-    .head(["idle after", "allocs"])
-    .legend("frames left in the CPU's list when a run of allocations ends, mean (residual)")
-    .default(),
-    column(
-        "residual",
-        ["free", "mean"],
-        1.0,
-        Places::Three,
-    )
-    .head(["idle after", "frees"])
-    .legend("frames in the CPU's list when a run of frees ends, mean (residual)"),
-    column(
-        "lock_acquisitions",
-        ["all", "mean"],
-        1e3,
-        Places::Fixed(0),
-    )
-    .head(["locks per", "1k calls"])
-    .legend("lock acquisitions per 1,000 calls")
-    .default(),
-    column(
-        "contention_rate",
-        ["all", "value"],
-        100.0,
-        Places::Fixed(2),
-    )
-    .head(["calls that", "wait %"])
-    .when(When::Threads)
-    .default(),
-    column(
-        "free_blocks",
-        ["all", "mean"],
-        1.0,
-        Places::Fixed(1),
-    )
-    .head(["free 4M", "avg"])
-    .legend("free blocks of 4 MiB (order 10) that could be allocated, mean over the trace")
-    .at(LARGE),
-    column(
-        "free_blocks",
-        ["all", "min"],
-        1.0,
-        Places::Fixed(0),
-    )
-    .head(["free 4M", "min"])
-    .legend("the same, minimum over the trace")
-    .at(LARGE),
-    column(
-        "unusable_index",
-        ["all", "mean"],
-        100.0,
-        Places::Fixed(1),
-    )
-    .head(["unusable", "at 4M %"])
-    .legend("free memory that no block of 4 MiB (order 10) could use, mean")
-    .at(LARGE)
-    .default(),
-    column(
-        "mixed_blocks",
-        ["all", "mean"],
-        100.0,
-        Places::Fixed(1),
-    )
-    .head(["mixed", "2M %"])
-    .legend("blocks of 2 MiB in use with movable frames and others, mean")
-    .at(HUGE)
-    .when(When::AnyOther(0.0)),
-    column(
-        "movable_blocks",
-        ["all", "mean"],
-        1.0,
-        Places::Fixed(1),
-    )
-    .head(["2M by", "moving"])
-    .legend("blocks of 2 MiB that contain movable frames and no others, mean")
-    .at(HUGE)
-    .when(When::AnyOther(0.0)),
-    column(
-        "domains",
-        ["all", "mean"],
-        1.0,
-        Places::Fixed(1),
-    )
-    .head(["domains", "avg"])
-    .when(When::Changes),
-    column(
-        "internal_fragmentation",
-        ["all", "mean"],
-        1.0,
-        Places::Fixed(3),
-    )
-    .head(["held", "/asked"])
-    .legend("frames held over frames asked for, mean (internal fragmentation)")
-    .when(When::AnyOther(1.0))
-    .default(),
-    column(
-        "blocking_probability",
-        ["allocate", "count"],
-        1.0,
-        Places::Fixed(0),
-    )
-    .head(["refused", "requests"])
-    .when(When::AnyOther(0.0))
-    .default(),
-    column(
-        "blocking_probability_large",
-        ["allocate", "rate"],
-        100.0,
-        Places::Fixed(1),
-    )
-    .head(["refused", "order>0 %"])
-    .legend("share of the requests above order 0 that were refused")
-    .when(When::AnyOther(0.0))
-    .default(),
-    column(
-        "metadata_bytes_per_frame",
-        ["all", "value"],
-        1.0,
-        Places::Fixed(2),
-    )
-    .head(["metadata", "B/frame"])
-    .legend("bytes of metadata per managed frame"),
-];
+    "residual", "allocate", "mean", 1.0, Three, head(["idle after", "allocs"]),
+        legend("frames left in the CPU's list when a run of allocations ends, mean (residual)"), default();
+    "residual", "free", "mean", 1.0, Three, head(["idle after", "frees"]),
+        legend("frames in the CPU's list when a run of frees ends, mean (residual)");
+    "lock_acquisitions", "all", "mean", 1e3, Fixed(0), head(["locks per", "1k calls"]),
+        legend("lock acquisitions per 1,000 calls"), default();
+    "contention_rate", "all", "value", 100.0, Fixed(2), head(["calls that", "wait %"]), when(Threads), default();
+    "free_blocks", "all", "mean", 1.0, Fixed(1), head(["free 4M", "avg"]),
+        legend("free blocks of 4 MiB (order 10) that could be allocated, mean over the trace"), at(LARGE);
+    "free_blocks", "all", "min", 1.0, Fixed(0), head(["free 4M", "min"]), legend("the same, minimum over the trace"),
+        at(LARGE);
+    "unusable_index", "all", "mean", 100.0, Fixed(1), head(["unusable", "at 4M %"]),
+        legend("free memory that no block of 4 MiB (order 10) could use, mean"), at(LARGE), default();
+    "mixed_blocks", "all", "mean", 100.0, Fixed(1), head(["mixed", "2M %"]),
+        legend("blocks of 2 MiB in use with movable frames and others, mean"), at(HUGE), when(AnyOther(0.0));
+    "movable_blocks", "all", "mean", 1.0, Fixed(1), head(["2M by", "moving"]),
+        legend("blocks of 2 MiB that contain movable frames and no others, mean"), at(HUGE), when(AnyOther(0.0));
+    "domains", "all", "mean", 1.0, Fixed(1), head(["domains", "avg"]), when(Changes);
+    "internal_fragmentation", "all", "mean", 1.0, Fixed(3), head(["held", "/asked"]),
+        legend("frames held over frames asked for, mean (internal fragmentation)"), when(AnyOther(1.0)), default();
+    "blocking_probability", "allocate", "count", 1.0, Fixed(0), head(["refused", "requests"]), when(AnyOther(0.0)),
+        default();
+    "blocking_probability_large", "allocate", "rate", 100.0, Fixed(1), head(["refused", "order>0 %"]),
+        legend("share of the requests above order 0 that were refused"), when(AnyOther(0.0)), default();
+    "metadata_bytes_per_frame", "all", "value", 1.0, Fixed(2), head(["metadata", "B/frame"]),
+        legend("bytes of metadata per managed frame");
+}

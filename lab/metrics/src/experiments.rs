@@ -10,7 +10,7 @@
 
 use crate::Better::{Higher, Lower, Neither};
 use crate::Group::Experiment;
-use crate::table::{OF_COUNTS, VALUE};
+use crate::table::{OF_COUNTS, VALUE, metrics};
 use crate::{Metric, SHARE};
 
 /// Statistics of a ratio, with every seed or in every round.
@@ -19,583 +19,137 @@ const RATIOS: &[&str] = &["mean", "ci95", "p50", "min", "max"];
 /// Statistics of something that every round has, with the rounds themselves.
 const ROUNDS: &[&str] = &["p50", "min", "max", "value"];
 
-/// The metrics of `reproduce` alone.
-pub(crate) const OWN: &[Metric] = &[
-    Metric {
-        name: "cycles",
-        group: Experiment,
-        head: "cycles",
-        unit: "cycles",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "latency * clock of the simulated machine",
-        definition: "Mean time of an allocation, a free, or both (`all`), in cycles, as papers print it.",
-        counted: None,
-    },
-    Metric {
-        name: "saving",
-        group: Experiment,
-        head: "saving",
-        unit: "1",
-        better: Neither,
-        statistics: &["mean"],
-        formula: "1 - mean latency of the examined system / mean latency of this one",
-        definition: "Part of this system's time that the examined system of the experiment saves; negative if it takes \
-                     longer.",
-        counted: None,
-    },
-    Metric {
-        name: "orders_kept",
-        group: Experiment,
-        head: "orders kept",
-        unit: SHARE,
-        better: Higher,
-        statistics: &["rate", "count"],
-        formula: "pairs in the same order / pairs",
-        definition: "Of all pairs of systems that a paper's table puts into an order, at the same load and number of \
-                     CPUs, the share that is in the same order here. Pairs whose numbers in the paper differ \
-                     by at most 5% do not count. `one fixed order` is a trivial predictor, the order of the systems' \
-                     means.",
-        counted: None,
-    },
-    Metric {
-        name: "log_error",
-        group: Experiment,
-        head: "log error",
-        unit: "1",
-        better: Lower,
-        statistics: &["value", "scaled"],
-        formula: "sqrt(mean (ln(here / paper))^2)",
-        definition: "Error over all cells of a paper's table; 0.1 is about 10%, and 1.6 a factor of 5. \
-                     `scaled`: after the one factor that makes it smallest, so that only the shape is judged. \
-                     A subject `A as B` is a trivial predictor: it takes what is simulated for B as the \
-                     prediction for A.",
-        counted: None,
-    },
-    Metric {
-        name: "bulk_frames",
-        group: Experiment,
-        head: "frames moved",
-        unit: "frames",
-        better: Neither,
-        statistics: &["count", "mean", "stddev"],
-        formula: "stddev = sqrt(sum n^2 / count - mean^2)",
-        definition: "Refills (`allocate`) and drains (`free`) of per-CPU lists: their number, and the frames that \
-                     each moves. Bulk calls during one call of a program count once, with their mean.",
-        counted: None,
-    },
-    Metric {
-        name: "bulk_order",
-        group: Experiment,
-        head: "order moved",
-        unit: "1",
-        better: Neither,
-        statistics: &["count", "mean", "stddev"],
-        formula: "",
-        definition: "Order of the call during which a list was refilled or drained. Lists that keep single frames \
-                     only move blocks of order 0; lists of several orders drain in turns, starting with this one.",
-        counted: None,
-    },
-    Metric {
-        name: "external_fragmentation",
-        group: Experiment,
-        head: "free when refused",
-        unit: SHARE,
-        better: Lower,
-        statistics: &["mean", "ci95"],
-        formula: "units in free blocks / units of memory",
-        definition: "The share of memory that is free when a request is refused; the mean over all refusals.",
-        counted: None,
-    },
-    Metric {
-        name: "total_fragmentation",
-        group: Experiment,
-        head: "lost when refused",
-        unit: SHARE,
-        better: Lower,
-        statistics: &["mean", "ci95"],
-        formula: "1 - units asked for and live / units of memory",
-        definition: "The share of memory without requested data when a request is refused: free memory, and what \
-                     rounding adds to live blocks. The mean over all refusals.",
-        counted: None,
-    },
-    Metric {
-        name: "lock_wait",
-        group: Experiment,
-        head: "lock wait",
-        unit: "ns",
-        better: Lower,
-        statistics: &["mean", "stddev"],
-        formula: "",
-        definition: "From when a lock is wanted to when it is acquired; median of the rounds, with the mean of \
-                     each round in a row of its own. The timer's mean cost is subtracted from the mean; the \
-                     standard deviation contains the timer's own.",
-        counted: None,
-    },
-    Metric {
-        name: "lock_hold",
-        group: Experiment,
-        head: "lock hold",
-        unit: "ns",
-        better: Lower,
-        statistics: &["mean", "stddev"],
-        formula: "",
-        definition: "From when a lock is acquired to when it is released; median of the rounds, with the mean of \
-                     each round in a row of its own. The timer's mean cost is subtracted from the mean; the \
-                     standard deviation contains the timer's own. A lock that is released between two blocks of a \
-                     batch counts as two acquisitions.",
-        counted: None,
-    },
-    Metric {
-        name: "lock_time",
-        group: Experiment,
-        head: "lock time",
-        unit: "ns",
-        better: Lower,
-        statistics: ROUNDS,
-        formula: "(waits + holds) / calls",
-        definition: "Time that a call spends waiting for locks and holding them: of all CPUs together, per call. It \
-                     is what a hold policy trades: a lock that is released more often is held for a shorter time, \
-                     and acquired more often.",
-        counted: None,
-    },
-    Metric {
-        name: "acquisitions_per_call",
-        group: Experiment,
-        head: "locks per call",
-        unit: "1",
-        better: Lower,
-        statistics: ROUNDS,
-        formula: "acquisitions / calls",
-        definition: "Acquisitions of locks per call. With `hold=when-contended` the number varies with the other load.",
-        counted: None,
-    },
-    Metric {
-        name: "replay_time",
-        group: Experiment,
-        head: "replay time",
-        unit: "ns",
-        better: Lower,
-        statistics: ROUNDS,
-        formula: "time of the whole replay / calls",
-        definition: "Time from the first call of a replay to the last, per call of all threads. Waiting and the \
-                     replay's own work are included.",
-        counted: None,
-    },
-    Metric {
-        name: "speedup",
-        group: Experiment,
-        head: "speedup",
-        unit: "1",
-        better: Higher,
-        statistics: ROUNDS,
-        formula: "time of a call of the base / time of a call",
-        definition: "How many times as fast a call is as with the experiment's base, the first system or `lbs-31`, in \
-                     the same round.",
-        counted: None,
-    },
-    Metric {
-        name: "single_frames",
-        group: Experiment,
-        head: "single frames",
-        unit: SHARE,
-        better: Neither,
-        statistics: VALUE,
-        formula: "requests of order 0 / requests",
-        definition: "Share of the requests that are for a single frame (iBuddy, figure 3).",
-        counted: None,
-    },
-    Metric {
-        name: "locks_disturbed",
-        group: Experiment,
-        head: "left out",
-        unit: "1",
-        better: Lower,
-        statistics: &["count"],
-        formula: "",
-        definition: "Waits and holds above 50 us, which are left out: a thread was switched out. Median of the \
-                     rounds.",
-        counted: None,
-    },
-    Metric {
-        name: "live_share",
-        group: Experiment,
-        head: "live",
-        unit: SHARE,
-        better: Higher,
-        statistics: &["mean"],
-        formula: "frames asked for and live / frames managed",
-        definition: "Share of memory that was asked for, granted and not yet freed, over 200 samples.",
-        counted: None,
-    },
-    Metric {
-        name: "peak_frames",
-        group: Experiment,
-        head: "peak",
-        unit: SHARE,
-        better: Higher,
-        statistics: &["rate"],
-        formula: "",
-        definition: "Share of a fresh memory, from which nothing is freed, that is allocated when the first request \
-                     is refused; mean of 10 seeds.",
-        counted: None,
-    },
-    Metric {
-        name: "broken_blocks",
-        group: Experiment,
-        head: "broken blocks",
-        unit: SHARE,
-        better: Lower,
-        statistics: &["count", "rate"],
-        formula: "",
-        definition: "Requests that found no block of their order and broke a larger one, of as many as the source \
-                     names, and their share of these requests.",
-        counted: None,
-    },
-    Metric {
-        name: "start_splits",
-        group: Experiment,
-        head: "splits at the start",
-        unit: "1",
-        better: Lower,
-        statistics: &["count"],
-        formula: "",
-        definition: "Blocks split before the first request, because memory is divided beforehand.",
-        counted: None,
-    },
-    Metric {
-        name: "fragmentation_change",
-        group: Experiment,
-        head: "change",
-        unit: "1",
-        better: Neither,
-        statistics: &["mean"],
-        formula: "fragmentation rate at the end of the stage - at the end of the stage before",
-        definition: "`stages`: what a stage changes. Above 0 memory is more fragmented when the stage ends than when \
-                     it began.",
-        counted: None,
-    },
-    Metric {
-        name: "prediction_excess",
-        group: Experiment,
-        head: "too long",
-        unit: SHARE,
-        better: Neither,
-        statistics: VALUE,
-        formula: "predictions with predicted > came / predictions",
-        definition: "Share of a list's predictions that were longer than the rest of the run.",
-        counted: None,
-    },
-    Metric {
-        name: "residual_ratio",
-        group: Experiment,
-        head: "residual ratio",
-        unit: "1",
-        better: Neither,
-        statistics: VALUE,
-        formula: "residual of the list / residual of a list of fixed length",
-        definition: "What a predicting list leaves when runs end, in units of what a list of fixed length leaves \
-                     (Spring Buddy, figure 11). The system names that length after the `/`. `chosen elsewhere` is \
-                     the variant that comes nearest to the figure on the other traces.",
-        counted: None,
-    },
-    Metric {
-        name: "run_length_ratio",
-        group: Experiment,
-        head: "frees / allocations",
-        unit: "1",
-        better: Neither,
-        statistics: VALUE,
-        formula: "mean run of frees / mean run of allocations",
-        definition: "How many times as long the runs of frees of a trace are as its runs of allocations, on average \
-                     over runs (Spring Buddy, table II).",
-        counted: None,
-    },
-    Metric {
-        name: "prediction_error",
-        group: Experiment,
-        head: "error",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean", "count"],
-        formula: "|log2((predicted + 1) / (came + 1))|",
-        definition: "By how many doublings a list's prediction is wrong, and the number of predictions. `came` is \
-                     the number of single frames of the same run from this call on.",
-        counted: None,
-    },
-    Metric {
-        name: "operations",
-        group: Experiment,
-        head: "operations",
-        unit: "1",
-        better: Lower,
-        statistics: OF_COUNTS,
-        formula: "list operations + map operations",
-        definition: "Operations of a call on free blocks. `rate`: the share of the calls with as many as the \
-                     number after `@`.",
-        counted: None,
-    },
-    Metric {
-        name: "splits_and_coalescings",
-        group: Experiment,
-        head: "splits + coalescings",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "Blocks split and pairs of buddies coalesced, per call.",
-        counted: None,
-    },
-    Metric {
-        name: "delays_per_class",
-        group: Experiment,
-        head: "delays per class",
-        unit: "1",
-        better: Lower,
-        statistics: &["max"],
-        formula: "",
-        definition: "Most coalescings of one free N orders above the freed block, N being the row's order; expected: \
-                     2^(N + 1). Without an order: at any order; expected: 2. Source `search`: of the worst free that \
-                     was found.",
-        counted: None,
-    },
-    Metric {
-        name: "operations_over_bs",
-        group: Experiment,
-        head: "operations / bs",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean", "ci95"],
-        formula: "",
-        definition: "Operations of a system / those of `bs` with the same seed.",
-        counted: None,
-    },
-    Metric {
-        name: "operations_over_watermark",
-        group: Experiment,
-        head: "operations / watermark",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean", "ci95"],
-        formula: "",
-        definition: "Operations of a system / those of `watermark` with the same seed.",
-        counted: None,
-    },
-    Metric {
-        name: "latency_over_bs",
-        group: Experiment,
-        head: "latency / bs",
-        unit: "1",
-        better: Lower,
-        statistics: RATIOS,
-        formula: "",
-        definition: "Mean latency of a system / that of `bs` with the same seed or in the same round.",
-        counted: None,
-    },
-    Metric {
-        name: "line_transfer",
-        group: Experiment,
-        head: "line",
-        unit: "ns",
-        better: Lower,
-        statistics: &["p50"],
-        formula: "",
-        definition: "Median time of a dependent load from a cache line that another core wrote last.",
-        counted: None,
-    },
-    Metric {
-        name: "latency_in_transfers",
-        group: Experiment,
-        head: "more than bs",
-        unit: "1",
-        better: Lower,
-        statistics: RATIOS,
-        formula: "",
-        definition: "(Mean latency of a system - that of `bs` in the same round) / `line_transfer`.",
-        counted: None,
-    },
-    Metric {
-        name: "latency_over_watermark",
-        group: Experiment,
-        head: "latency / watermark",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean", "ci95"],
-        formula: "",
-        definition: "Mean latency of a system / that of `watermark` with the same seed.",
-        counted: None,
-    },
-    Metric {
-        name: "predicted_latency",
-        group: Experiment,
-        head: "predicted latency",
-        unit: "ns",
-        better: Neither,
-        statistics: &["mean", "stddev", "published"],
-        formula: "",
-        definition: "Time of a call if each call and each operation on lists and on the map has a fixed cost. Both \
-                     costs are fitted on two means that the source printed.",
-        counted: None,
-    },
-    Metric {
-        name: "latency_disturbed",
-        group: Experiment,
-        head: "latency, all",
-        unit: "ns",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "Mean latency with the calls that were interrupted: those above 50 us, whose thread was \
-                     switched out or waited for one that was.",
-        counted: None,
-    },
-    Metric {
-        name: "calls_disturbed",
-        group: Experiment,
-        head: "interrupted",
-        unit: SHARE,
-        better: Lower,
-        statistics: &["rate"],
-        formula: "",
-        definition: "Share of the calls that were interrupted; median of the rounds.",
-        counted: None,
-    },
-    Metric {
-        name: "background_work",
-        group: Experiment,
-        head: "background work",
-        unit: "ns",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "Time of all services together per operation of the trace, or per pair, without interrupted \
-                     units.",
-        counted: None,
-    },
-    Metric {
-        name: "total_work",
-        group: Experiment,
-        head: "total work",
-        unit: "ns",
-        better: Lower,
-        statistics: &["mean"],
-        formula: "",
-        definition: "The callers' mean latency + background work, per operation or per pair.",
-        counted: None,
-    },
-    Metric {
-        name: "total_work_over_bs",
-        group: Experiment,
-        head: "total work / bs",
-        unit: "1",
-        better: Lower,
-        statistics: RATIOS,
-        formula: "",
-        definition: "Total work of a system / that of `bs` in the same round.",
-        counted: None,
-    },
-    Metric {
-        name: "arena",
-        group: Experiment,
-        head: "arena",
-        unit: "B",
-        better: Neither,
-        statistics: VALUE,
-        formula: "",
-        definition: "The arena size at which `bs` refuses as often as in the paper, under M/M/m.",
-        counted: None,
-    },
-    Metric {
-        name: "refusals",
-        group: Experiment,
-        head: "refusals",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean", "ci95", "p5", "p50", "p95", "rate"],
-        formula: "",
-        definition: "Requests refused in a run, of 74,000 or as many as the source names; `rate`: the share of the \
-                     runs that refuse no more than the paper's share. `emulation`: in the whole run.",
-        counted: None,
-    },
-    Metric {
-        name: "peak_memory",
-        group: Experiment,
-        head: "peak memory",
-        unit: "B",
-        better: Lower,
-        statistics: &["mean", "ci95"],
-        formula: "",
-        definition: "Memory that is used when it grows by 256 bytes whenever a request needs it.",
-        counted: None,
-    },
-    Metric {
-        name: "peak_memory_ratio",
-        group: Experiment,
-        head: "peak / bs",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean", "ci95", "max"],
-        formula: "",
-        definition: "Peak memory of a system / that of `bs` on the same calls.",
-        counted: None,
-    },
-    Metric {
-        name: "peak_memory_excess",
-        group: Experiment,
-        head: "peak - bs",
-        unit: "B",
-        better: Lower,
-        statistics: &["max"],
-        formula: "",
-        definition: "Peak memory of a system minus that of `bs`, in the worst run.",
-        counted: None,
-    },
-    Metric {
-        name: "steps",
-        group: Experiment,
-        head: "steps",
-        unit: "1",
-        better: Lower,
-        statistics: &["mean", "ci95", "p99", "p999", "max"],
-        formula: "",
-        definition: "Reads and writes of words that the store of free blocks keeps, per call of the function \
-                     itself; `all`: per iteration of the main loop; `allocate`, `free`: per call, of all words \
-                     that the system shares. Passing a node of a queue is one step, of a \
-                     tree one or two.",
-        counted: None,
-    },
-    Metric {
-        name: "steps_ratio",
-        group: Experiment,
-        head: "steps ratio",
-        unit: "1",
-        better: Neither,
-        statistics: &["mean", "ci95"],
-        formula: "case 2 / case 1",
-        definition: "Steps of merging first / steps of splitting first, with the same seed.",
-        counted: None,
-    },
-    Metric {
-        name: "time_ratio",
-        group: Experiment,
-        head: "time ratio",
-        unit: "1",
-        better: Neither,
-        statistics: &["mean", "ci95"],
-        formula: "case 2 / case 1",
-        definition: "Time of merging first / time of splitting first, in the same round; expected: the paper's.",
-        counted: None,
-    },
-    Metric {
-        name: "time_share",
-        group: Experiment,
-        head: "share of time",
-        unit: SHARE,
-        better: Neither,
-        statistics: &["rate"],
-        formula: "",
-        definition: "How often a thread that looks 100 times a second finds the function running; expected: the \
-                     paper's profile.",
-        counted: None,
-    },
-];
+metrics! {
+    /// Mean time of an allocation, a free, or both (`all`), in cycles, as papers print it.
+    Experiment, "cycles", "cycles", "cycles", Lower, &["mean"], "latency * clock of the simulated machine";
+    /// Part of this system's time that the examined system of the experiment saves; negative if it takes longer.
+    Experiment, "saving", "saving", "1", Neither, &["mean"],
+        "1 - mean latency of the examined system / mean latency of this one";
+    /// Of all pairs of systems that a paper's table puts into an order, at the same load and number of CPUs, the
+    /// share that is in the same order here. Pairs whose numbers in the paper differ by at most 5% do not count. `one
+    /// fixed order` is a trivial predictor, the order of the systems' means.
+    Experiment, "orders_kept", "orders kept", SHARE, Higher, &["rate", "count"], "pairs in the same order / pairs";
+    /// Error over all cells of a paper's table; 0.1 is about 10%, and 1.6 a factor of 5. `scaled`: after the one
+    /// factor that makes it smallest, so that only the shape is judged. A subject `A as B` is a trivial predictor: it
+    /// takes what is simulated for B as the prediction for A.
+    Experiment, "log_error", "log error", "1", Lower, &["value", "scaled"], "sqrt(mean (ln(here / paper))^2)";
+    /// Refills (`allocate`) and drains (`free`) of per-CPU lists: their number, and the frames that each moves. Bulk
+    /// calls during one call of a program count once, with their mean.
+    Experiment, "bulk_frames", "frames moved", "frames", Neither, &["count", "mean", "stddev"],
+        "stddev = sqrt(sum n^2 / count - mean^2)";
+    /// Order of the call during which a list was refilled or drained. Lists that keep single frames only move blocks
+    /// of order 0; lists of several orders drain in turns, starting with this one.
+    Experiment, "bulk_order", "order moved", "1", Neither, &["count", "mean", "stddev"];
+    /// The share of memory that is free when a request is refused; the mean over all refusals.
+    Experiment, "external_fragmentation", "free when refused", SHARE, Lower, &["mean", "ci95"],
+        "units in free blocks / units of memory";
+    /// The share of memory without requested data when a request is refused: free memory, and what rounding adds to
+    /// live blocks. The mean over all refusals.
+    Experiment, "total_fragmentation", "lost when refused", SHARE, Lower, &["mean", "ci95"],
+        "1 - units asked for and live / units of memory";
+    /// From when a lock is wanted to when it is acquired; median of the rounds, with the mean of each round in a row
+    /// of its own. The timer's mean cost is subtracted from the mean; the standard deviation contains the timer's
+    /// own.
+    Experiment, "lock_wait", "lock wait", "ns", Lower, &["mean", "stddev"];
+    /// From when a lock is acquired to when it is released; median of the rounds, with the mean of each round in a
+    /// row of its own. The timer's mean cost is subtracted from the mean; the standard deviation contains the timer's
+    /// own. A lock that is released between two blocks of a batch counts as two acquisitions.
+    Experiment, "lock_hold", "lock hold", "ns", Lower, &["mean", "stddev"];
+    /// Time that a call spends waiting for locks and holding them: of all CPUs together, per call. It is what a hold
+    /// policy trades: a lock that is released more often is held for a shorter time, and acquired more often.
+    Experiment, "lock_time", "lock time", "ns", Lower, ROUNDS, "(waits + holds) / calls";
+    /// Acquisitions of locks per call. With `hold=when-contended` the number varies with the other load.
+    Experiment, "acquisitions_per_call", "locks per call", "1", Lower, ROUNDS, "acquisitions / calls";
+    /// Time from the first call of a replay to the last, per call of all threads. Waiting and the replay's own work
+    /// are included.
+    Experiment, "replay_time", "replay time", "ns", Lower, ROUNDS, "time of the whole replay / calls";
+    /// How many times as fast a call is as with the experiment's base, the first system or `lbs-31`, in the same
+    /// round.
+    Experiment, "speedup", "speedup", "1", Higher, ROUNDS, "time of a call of the base / time of a call";
+    /// Share of the requests that are for a single frame (iBuddy, figure 3).
+    Experiment, "single_frames", "single frames", SHARE, Neither, VALUE, "requests of order 0 / requests";
+    /// Waits and holds above 50 us, which are left out: a thread was switched out. Median of the rounds.
+    Experiment, "locks_disturbed", "left out", "1", Lower, &["count"];
+    /// Share of memory that was asked for, granted and not yet freed, over 200 samples.
+    Experiment, "live_share", "live", SHARE, Higher, &["mean"], "frames asked for and live / frames managed";
+    /// Share of a fresh memory, from which nothing is freed, that is allocated when the first request is refused;
+    /// mean of 10 seeds.
+    Experiment, "peak_frames", "peak", SHARE, Higher, &["rate"];
+    /// Requests that found no block of their order and broke a larger one, of as many as the source names, and their
+    /// share of these requests.
+    Experiment, "broken_blocks", "broken blocks", SHARE, Lower, &["count", "rate"];
+    /// Blocks split before the first request, because memory is divided beforehand.
+    Experiment, "start_splits", "splits at the start", "1", Lower, &["count"];
+    /// `stages`: what a stage changes. Above 0 memory is more fragmented when the stage ends than when it began.
+    Experiment, "fragmentation_change", "change", "1", Neither, &["mean"],
+        "fragmentation rate at the end of the stage - at the end of the stage before";
+    /// Share of a list's predictions that were longer than the rest of the run.
+    Experiment, "prediction_excess", "too long", SHARE, Neither, VALUE,
+        "predictions with predicted > came / predictions";
+    /// What a predicting list leaves when runs end, in units of what a list of fixed length leaves (Spring Buddy,
+    /// figure 11). The system names that length after the `/`. `chosen elsewhere` is the variant that comes nearest
+    /// to the figure on the other traces.
+    Experiment, "residual_ratio", "residual ratio", "1", Neither, VALUE,
+        "residual of the list / residual of a list of fixed length";
+    /// How many times as long the runs of frees of a trace are as its runs of allocations, on average over runs
+    /// (Spring Buddy, table II).
+    Experiment, "run_length_ratio", "frees / allocations", "1", Neither, VALUE,
+        "mean run of frees / mean run of allocations";
+    /// By how many doublings a list's prediction is wrong, and the number of predictions. `came` is the number of
+    /// single frames of the same run from this call on.
+    Experiment, "prediction_error", "error", "1", Lower, &["mean", "count"], "|log2((predicted + 1) / (came + 1))|";
+    /// Operations of a call on free blocks. `rate`: the share of the calls with as many as the number after `@`.
+    Experiment, "operations", "operations", "1", Lower, OF_COUNTS, "list operations + map operations";
+    /// Blocks split and pairs of buddies coalesced, per call.
+    Experiment, "splits_and_coalescings", "splits + coalescings", "1", Lower, &["mean"];
+    /// Most coalescings of one free N orders above the freed block, N being the row's order; expected: 2^(N + 1).
+    /// Without an order: at any order; expected: 2. Source `search`: of the worst free that was found.
+    Experiment, "delays_per_class", "delays per class", "1", Lower, &["max"];
+    /// Operations of a system / those of `bs` with the same seed.
+    Experiment, "operations_over_bs", "operations / bs", "1", Lower, &["mean", "ci95"];
+    /// Operations of a system / those of `watermark` with the same seed.
+    Experiment, "operations_over_watermark", "operations / watermark", "1", Lower, &["mean", "ci95"];
+    /// Mean latency of a system / that of `bs` with the same seed or in the same round.
+    Experiment, "latency_over_bs", "latency / bs", "1", Lower, RATIOS;
+    /// Median time of a dependent load from a cache line that another core wrote last.
+    Experiment, "line_transfer", "line", "ns", Lower, &["p50"];
+    /// (Mean latency of a system - that of `bs` in the same round) / `line_transfer`.
+    Experiment, "latency_in_transfers", "more than bs", "1", Lower, RATIOS;
+    /// Mean latency of a system / that of `watermark` with the same seed.
+    Experiment, "latency_over_watermark", "latency / watermark", "1", Lower, &["mean", "ci95"];
+    /// Time of a call if each call and each operation on lists and on the map has a fixed cost. Both costs are fitted
+    /// on two means that the source printed.
+    Experiment, "predicted_latency", "predicted latency", "ns", Neither, &["mean", "stddev", "published"];
+    /// Mean latency with the calls that were interrupted: those above 50 us, whose thread was switched out or waited
+    /// for one that was.
+    Experiment, "latency_disturbed", "latency, all", "ns", Lower, &["mean"];
+    /// Share of the calls that were interrupted; median of the rounds.
+    Experiment, "calls_disturbed", "interrupted", SHARE, Lower, &["rate"];
+    /// Time of all services together per operation of the trace, or per pair, without interrupted units.
+    Experiment, "background_work", "background work", "ns", Lower, &["mean"];
+    /// The callers' mean latency + background work, per operation or per pair.
+    Experiment, "total_work", "total work", "ns", Lower, &["mean"];
+    /// Total work of a system / that of `bs` in the same round.
+    Experiment, "total_work_over_bs", "total work / bs", "1", Lower, RATIOS;
+    /// The arena size at which `bs` refuses as often as in the paper, under M/M/m.
+    Experiment, "arena", "arena", "B", Neither, VALUE;
+    /// Requests refused in a run, of 74,000 or as many as the source names; `rate`: the share of the runs that refuse
+    /// no more than the paper's share. `emulation`: in the whole run.
+    Experiment, "refusals", "refusals", "1", Lower, &["mean", "ci95", "p5", "p50", "p95", "rate"];
+    /// Memory that is used when it grows by 256 bytes whenever a request needs it.
+    Experiment, "peak_memory", "peak memory", "B", Lower, &["mean", "ci95"];
+    /// Peak memory of a system / that of `bs` on the same calls.
+    Experiment, "peak_memory_ratio", "peak / bs", "1", Lower, &["mean", "ci95", "max"];
+    /// Peak memory of a system minus that of `bs`, in the worst run.
+    Experiment, "peak_memory_excess", "peak - bs", "B", Lower, &["max"];
+    /// Reads and writes of words that the store of free blocks keeps, per call of the function itself; `all`: per
+    /// iteration of the main loop; `allocate`, `free`: per call, of all words that the system shares. Passing a node
+    /// of a queue is one step, of a tree one or two.
+    Experiment, "steps", "steps", "1", Lower, &["mean", "ci95", "p99", "p999", "max"];
+    /// Steps of merging first / steps of splitting first, with the same seed.
+    Experiment, "steps_ratio", "steps ratio", "1", Neither, &["mean", "ci95"], "case 2 / case 1";
+    /// Time of merging first / time of splitting first, in the same round; expected: the paper's.
+    Experiment, "time_ratio", "time ratio", "1", Neither, &["mean", "ci95"], "case 2 / case 1";
+    /// How often a thread that looks 100 times a second finds the function running; expected: the paper's profile.
+    Experiment, "time_share", "share of time", SHARE, Neither, &["rate"];
+}

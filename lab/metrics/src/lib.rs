@@ -35,9 +35,10 @@ pub use columns::{At, COLUMNS, Column, Places, When, count, short};
 pub use markdown::markdown;
 
 /// Which values of a metric are good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Better {
     /// Small ones.
+    #[default]
     Lower,
     /// Large ones.
     Higher,
@@ -220,27 +221,16 @@ pub static METRICS: [Metric; ALL] = {
 };
 
 /// The statistics, and what they are.
+#[rustfmt::skip]
 pub const STATISTICS: &[(&str, &str)] = &[
     ("value", "a single number"),
-    (
-        "count",
-        "a number of events, or of the values that others of its statistics sum up",
-    ),
-    (
-        "rate",
-        "events per second, or the share of the events that are meant",
-    ),
+    ("count", "a number of events, or of the values that others of its statistics sum up"),
+    ("rate", "events per second, or the share of the events that are meant"),
     ("mean", "the mean"),
     ("stddev", "the standard deviation"),
-    (
-        "ci95",
-        "half the width of the 95% confidence interval of the mean (Student's distribution)",
-    ),
+    ("ci95", "half the width of the 95% confidence interval of the mean (Student's distribution)"),
     ("min", "the smallest value"),
-    (
-        "p5",
-        "the 5th percentile (nearest rank: a value that occurred)",
-    ),
+    ("p5", "the 5th percentile (nearest rank: a value that occurred)"),
     ("p10", "the 10th percentile"),
     ("p25", "the first quartile"),
     ("p50", "the median"),
@@ -251,10 +241,7 @@ pub const STATISTICS: &[(&str, &str)] = &[
     ("p999", "the 99.9th percentile"),
     ("max", "the largest value"),
     ("published", "what the source printed"),
-    (
-        "scaled",
-        "after multiplication of all values by the factor that fits best",
-    ),
+    ("scaled", "after multiplication of all values by the factor that fits best"),
 ];
 
 /// The operations that rows are about, and what they are. Rows of `emulation` name functions of a program instead.

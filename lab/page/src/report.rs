@@ -20,7 +20,7 @@ use serde::Serialize;
 pub use map::{FREE, LISTED, Map, MapRun, OWNERS};
 pub use statistics::{Bin, LiveSample, OrderShare, Quantiles, RunLengths, Share, Statistics};
 pub use system::{Latency, OverTrace, Samples, System, Window};
-pub use table::{Better, Column, Table};
+pub use table::{Column, Table};
 
 /// The contents of the page.
 #[derive(Clone, Debug, Default, Serialize)]

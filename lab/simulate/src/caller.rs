@@ -41,11 +41,7 @@ pub(crate) struct Caller<'t, 'c> {
     crew: &'t Crew<'t>,
     cpu: &'c mut SimCpu,
     random: Random,
-    think: [u32; 2],
-    is_recorded: bool,
-    keeps_ends: bool,
-    cut_off: Option<u64>,
-    whole_calls: bool,
+    pace: Pace,
     /// The time in calls after which those of this section are cut off.
     left: u64,
     counted: Counted,
@@ -60,11 +56,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         Self {
             crew,
             random: Random::new(pace.seed << 16 | u64::from(cpu.id().0)),
-            think: pace.think,
-            is_recorded: pace.is_recorded,
-            keeps_ends: pace.keeps_ends,
-            cut_off: pace.cut_off,
-            whole_calls: pace.whole_calls,
+            pace,
             left: u64::MAX,
             cpu,
             counted: Counted::default(),
@@ -96,7 +88,7 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Forgets what was measured on this CPU, except that its calls were cut off: from here on it counts.
     pub(crate) fn begin(&mut self) {
-        self.cpu.probe().start(self.is_recorded);
+        self.cpu.probe().start(self.pace.is_recorded);
         self.counted = Counted {
             start: self.cpu.now(),
             // Memory that was not freed before is missing now.
@@ -107,7 +99,7 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Begins a section of the load: from here on, the time in calls counts after which the others are cut off.
     pub(crate) fn begin_section(&mut self) {
-        self.left = self.cut_off.unwrap_or(u64::MAX);
+        self.left = self.pace.cut_off.unwrap_or(u64::MAX);
         self.crew.cut_off[self.index()].set(false);
     }
 
@@ -239,21 +231,21 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Begins a call.
     fn keep_core(&mut self) {
-        if self.whole_calls {
+        if self.pace.whole_calls {
             self.cpu.disable_preemption();
         }
     }
 
     /// Ends a call.
     fn share_core(&mut self) {
-        if self.whole_calls {
+        if self.pace.whole_calls {
             self.cpu.enable_preemption();
         }
     }
 
     /// Notes when a call ended: an allocation (0) or a free (1).
     fn ended(&mut self, kind: usize) {
-        if self.keeps_ends {
+        if self.pace.keeps_ends {
             self.counted.ends[kind].push(self.cpu.now());
         }
     }
@@ -266,7 +258,7 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Records a call that has just ended, if that is wanted.
     fn record(&mut self, call: &'static str, is_counted: bool, begin: u64) {
-        if self.is_recorded {
+        if self.pace.is_recorded {
             let moments = &mut self.counted.moments;
             timeline::note(moments, self.cpu, (call, begin), (is_counted, false));
         }
@@ -311,7 +303,7 @@ impl<'t, 'c> Caller<'t, 'c> {
 
     /// Works before an allocation (0) or a free (1).
     fn think(&mut self, kind: usize) {
-        let think = self.think[kind];
+        let think = self.pace.think[kind];
         if think > 0 {
             let half = think / 2;
             let more = self.random.below(u64::from(think) + 1) as u32;

@@ -87,6 +87,17 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// Returns its statistics of cycles, by name.
+    pub(crate) fn statistics(&self) -> [(&'static str, f64); 4] {
+        let [p50, p99, max] = [self.p50, self.p99, self.max].map(|cycles| cycles as f64);
+        [
+            ("mean", self.mean),
+            ("p50", p50),
+            ("p99", p99),
+            ("max", max),
+        ]
+    }
+
     fn of(mut cycles: Vec<u64>) -> Self {
         cycles.sort_unstable();
         let calls = cycles.len() as u64;

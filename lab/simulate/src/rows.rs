@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use everybuddy_measure::rows::Row;
 
-use crate::cell::{Cell, Latency};
+use crate::cell::Cell;
 use crate::workload::Phases;
 
 /// How a system scales under a load.
@@ -52,15 +52,8 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
             ..base.clone()
         });
     };
-    let calls: [(&'static str, &Latency); 2] = [("allocate", &cell.allocate), ("free", &cell.free)];
-    for (operation, latency) in calls {
-        let times = [
-            ("mean", latency.mean),
-            ("p50", latency.p50 as f64),
-            ("p99", latency.p99 as f64),
-            ("max", latency.max as f64),
-        ];
-        for (statistic, cycles) in times {
+    for (operation, latency) in [("allocate", &cell.allocate), ("free", &cell.free)] {
+        for (statistic, cycles) in latency.statistics() {
             add(operation, "latency", statistic, cycles * 1e3 / mhz);
         }
         add(operation, "latency", "count", latency.calls as f64);
@@ -97,12 +90,7 @@ pub(crate) fn of_cell(base: &Row, mhz: u32, phases: Phases, cell: &Cell) -> Vec<
         let waits = &cell.waits;
         add("all", "contended_wait", "count", waits.calls as f64);
         add("all", "contended_wait", "rate", per_call(waits.calls));
-        let times = [
-            ("mean", waits.mean),
-            ("p50", waits.p50 as f64),
-            ("p99", waits.p99 as f64),
-            ("max", waits.max as f64),
-        ];
+        let times = waits.statistics();
         for (statistic, cycles) in times.into_iter().filter(|_| waits.calls > 0) {
             add("all", "contended_wait", statistic, cycles * 1e3 / mhz);
         }

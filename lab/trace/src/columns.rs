@@ -26,17 +26,17 @@ use crate::repair::{Leniency, Repair, Repairs};
 use crate::source::Source;
 
 /// One row of the columns that a scan reads.
-pub(crate) struct Row<'t, const N: usize> {
-    table: &'t Table,
+pub(crate) struct ParquetRow<'t, const N: usize> {
+    table: &'t ParquetTable,
     names: &'t [&'static str; N],
-    columns: &'t [Option<Column>; N],
+    columns: &'t [Option<ColumnScan>; N],
     /// The position in the current batch.
     at: usize,
     /// The number of the row.
     pub(crate) row: usize,
 }
 
-impl<const N: usize> Row<'_, N> {
+impl<const N: usize> ParquetRow<'_, N> {
     /// Returns the value of a column, by its position in the scan, or `default` if the file lacks the column. A row
     /// without a suitable value that `sieve` accepts has the `default`, too.
     pub(crate) fn value<T: TryFrom<i128>>(
@@ -69,16 +69,16 @@ impl<const N: usize> Row<'_, N> {
 }
 
 /// One column of a row group, of which a batch is decoded.
-struct Column {
+struct ColumnScan {
     reader: ColumnReader,
     unsigned: bool,
     values: Vec<Option<i128>>,
     levels: Vec<i16>,
 }
 
-impl Column {
-    fn new(reader: ColumnReader, unsigned: bool) -> Column {
-        Column {
+impl ColumnScan {
+    fn new(reader: ColumnReader, unsigned: bool) -> ColumnScan {
+        ColumnScan {
             reader,
             unsigned,
             values: Vec::with_capacity(BATCH),
@@ -87,38 +87,34 @@ impl Column {
     }
 
     /// Decodes the next batch. Returns its number of rows, which is 0 at the end of the row group.
-    fn fill(&mut self, table: &Table, name: &str) -> Result<usize, TraceError> {
-        let Column {
+    fn fill(&mut self, table: &ParquetTable, name: &str) -> Result<usize, TraceError> {
+        let ColumnScan {
             reader,
             unsigned,
             values,
             levels,
         } = self;
         values.clear();
-        match (reader, *unsigned) {
-            (ColumnReader::Int32ColumnReader(reader), true) => {
-                drain(
-                    table,
-                    reader,
-                    |value| i128::from(value as u32),
-                    levels,
-                    values,
-                )?;
+        match reader {
+            ColumnReader::Int32ColumnReader(reader) => {
+                let narrow = |value: i32| {
+                    if *unsigned {
+                        i128::from(value as u32)
+                    } else {
+                        value.into()
+                    }
+                };
+                drain(table, reader, narrow, levels, values)?;
             }
-            (ColumnReader::Int32ColumnReader(reader), false) => {
-                drain(table, reader, i128::from, levels, values)?;
-            }
-            (ColumnReader::Int64ColumnReader(reader), true) => {
-                drain(
-                    table,
-                    reader,
-                    |value| i128::from(value as u64),
-                    levels,
-                    values,
-                )?;
-            }
-            (ColumnReader::Int64ColumnReader(reader), false) => {
-                drain(table, reader, i128::from, levels, values)?;
+            ColumnReader::Int64ColumnReader(reader) => {
+                let wide = |value: i64| {
+                    if *unsigned {
+                        i128::from(value as u64)
+                    } else {
+                        value.into()
+                    }
+                };
+                drain(table, reader, wide, levels, values)?;
             }
             _ => {
                 return Err(
@@ -132,7 +128,7 @@ impl Column {
 
 /// Decodes a batch of values, `None` for a missing one.
 fn drain<D: DataType>(
-    table: &Table,
+    table: &ParquetTable,
     reader: &mut ColumnReaderImpl<D>,
     widen: impl Fn(D::T) -> i128,
     levels: &mut Vec<i16>,
@@ -170,7 +166,7 @@ const BATCH: usize = 8192;
 pub(crate) const RESERVED_ROWS: usize = 1 << 22;
 
 /// An open Parquet file.
-pub(crate) struct Table {
+pub(crate) struct ParquetTable {
     file: PathBuf,
     reader: Box<dyn FileReader>,
     bytes: u64,
@@ -223,11 +219,14 @@ impl Sieve {
     }
 }
 
-impl Table {
+impl ParquetTable {
     /// Opens a file and checks that it has the required columns.
-    pub(crate) fn open(source: &Source, needed: &[&'static str]) -> Result<Table, TraceError> {
+    pub(crate) fn open(
+        source: &Source,
+        needed: &[&'static str],
+    ) -> Result<ParquetTable, TraceError> {
         let (reader, bytes) = source.open()?;
-        let table = Table {
+        let table = ParquetTable {
             file: source.path.clone(),
             reader,
             bytes,
@@ -244,13 +243,13 @@ impl Table {
         }
         let claimed = table.reader.metadata().file_metadata().num_rows();
         match usize::try_from(claimed) {
-            Ok(rows) if rows < 1 << 31 => Ok(Table { rows, ..table }),
+            Ok(rows) if rows < 1 << 31 => Ok(ParquetTable { rows, ..table }),
             Ok(_) => Err(table.error(None, Problem::TooManyRows)),
             Err(_) => Err(table.damaged(format!("it claims {claimed} rows"))),
         }
     }
 
-    /// Returns the number of rows that the file claims; [`Table::scan`] checks the claim.
+    /// Returns the number of rows that the file claims; [`ParquetTable::scan`] checks the claim.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -283,7 +282,7 @@ impl Table {
     pub(crate) fn scan<const N: usize>(
         &self,
         names: [&'static str; N],
-        mut take: impl FnMut(Row<'_, N>) -> Result<(), TraceError>,
+        mut take: impl FnMut(ParquetRow<'_, N>) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         let places = names.map(|name| self.position(name));
         let mut unsigned = [false; N];
@@ -295,11 +294,11 @@ impl Table {
         }
         let mut row = 0;
         for group in 0..self.reader.num_row_groups() {
-            let mut columns: [Option<Column>; N] = [const { None }; N];
+            let mut columns: [Option<ColumnScan>; N] = [const { None }; N];
             for (at, place) in places.iter().enumerate() {
                 if let Some(place) = place {
                     let reader = self.reader_of(group, *place)?;
-                    columns[at] = Some(Column::new(reader, unsigned[at]));
+                    columns[at] = Some(ColumnScan::new(reader, unsigned[at]));
                 }
             }
             loop {
@@ -321,7 +320,7 @@ impl Table {
                     );
                 }
                 for at in 0..rows {
-                    take(Row {
+                    take(ParquetRow {
                         table: self,
                         names: &names,
                         columns: &columns,

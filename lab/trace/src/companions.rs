@@ -14,12 +14,14 @@
 use std::collections::HashMap;
 
 use crate::acquisitions::OnCpus;
-use crate::columns::{Sieve, Table};
+use crate::columns::{ParquetTable, Sieve};
 use crate::error::{Problem, TraceError};
 use crate::model::{Acquisition, AddressRegion, Event, Fault, Op, RegionId, RegionKind};
 use crate::repair::{Leniency, Repair, Repairs};
 use crate::repair_events::DROPPED;
-use crate::schema::{NEEDED_OF_FAULTS, NEEDED_OF_LOCKS, NEEDED_OF_REGIONS};
+use crate::schema::{
+    FAULTS, LOCKS, NEEDED_OF_FAULTS, NEEDED_OF_LOCKS, NEEDED_OF_REGIONS, REGIONS, names,
+};
 use crate::source::Source;
 
 /// Opens a companion file that belongs to the trace with this identity. Returns `None` if there is no file, or if a
@@ -30,11 +32,11 @@ fn open(
     identity: Option<&str>,
     leniency: Leniency,
     repairs: &mut Repairs,
-) -> Result<Option<Table>, TraceError> {
+) -> Result<Option<ParquetTable>, TraceError> {
     let Some(source) = source else {
         return Ok(None);
     };
-    let table = Table::open(source, needed)?;
+    let table = ParquetTable::open(source, needed)?;
     if table.identity().as_deref() == identity {
         return Ok(Some(table));
     }
@@ -71,18 +73,7 @@ impl Regions {
         };
         regions.described = true;
         let mut sieve = Sieve::new(leniency);
-        let columns = [
-            "vma",
-            "tgid",
-            "start",
-            "len",
-            "prot",
-            "flags",
-            "fd",
-            "kind",
-            "created_ns",
-        ];
-        table.scan(columns, |row| {
+        table.scan(names(&REGIONS), |row| {
             let region = AddressRegion {
                 number: row.value(0, 0, &mut sieve)?,
                 tgid: row.value(1, 0, &mut sieve)?,
@@ -144,7 +135,7 @@ pub(crate) fn read_faults(
     // Each allocation has at most one fault.
     let mut faults = Vec::with_capacity(table.rows().min(events.len()));
     let mut taken = vec![false; events.len()];
-    table.scan(["row", "vpn", "vma", "fault"], |own| {
+    table.scan(names(&FAULTS), |own| {
         let row = own.value(0, 0, &mut sieve)?;
         let vpn = own.value(1, 0, &mut sieve)?;
         let vma = own.value(2, 0, &mut sieve)?;
@@ -225,10 +216,7 @@ pub(crate) fn read_acquisitions(
     let mut sieve = Sieve::new(leniency);
     let mut acquisitions = Vec::new();
     let mut cpus = OnCpus::default();
-    let columns = [
-        "time_ns", "cpu", "pid", "wait_ns", "hold_ns", "batch", "source",
-    ];
-    table.scan(columns, |row| {
+    table.scan(names(&LOCKS), |row| {
         let own = Acquisition {
             time_ns: row.value(0, 0, &mut sieve)?,
             cpu: row.value(1, 0, &mut sieve)?,

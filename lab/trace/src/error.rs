@@ -31,18 +31,23 @@ pub struct TraceError {
 }
 
 /// The kinds of errors in a trace.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The operating system could not read or write the file.
+    #[error("{0}")]
     Io(std::io::Error),
     /// The file is empty: no bytes.
+    #[error("the file is empty")]
     Empty,
     /// The bytes are not a Parquet file, or the file is damaged.
+    #[error("not a Parquet file, or a damaged one ({0})")]
     NotParquet(String),
     /// A column uses a compression that this program does not support.
+    #[error("unsupported compression {0}")]
     Compression(String),
     /// Required columns are missing.
+    #[error("missing columns {} (required: {})", .missing.join(", "), .needed.join(", "))]
     MissingColumns {
         /// The missing columns.
         missing: Vec<&'static str>,
@@ -50,6 +55,7 @@ pub enum Problem {
         needed: Vec<&'static str>,
     },
     /// A column does not contain integers.
+    #[error("column {column} contains {found} instead of integers")]
     ColumnType {
         /// Name of the column.
         column: &'static str,
@@ -57,11 +63,13 @@ pub enum Problem {
         found: String,
     },
     /// A value is missing (null).
+    #[error("missing value in column {column}")]
     NoValue {
         /// Name of the column.
         column: &'static str,
     },
     /// A value is outside the range of its column.
+    #[error("{value} is outside the range of column {column}")]
     OutOfRange {
         /// Name of the column.
         column: &'static str,
@@ -69,18 +77,25 @@ pub enum Problem {
         value: i128,
     },
     /// The trace is empty.
+    #[error("the trace has no rows")]
     NoRows,
     /// The file's name is that of a companion file of another trace.
+    #[error("the name is that of a companion file of another trace")]
     CompanionName,
     /// The directory to write to does not exist.
+    #[error("its directory does not exist")]
     NoDirectory,
     /// The trace has more events than there are block numbers.
+    #[error("the trace has 2^31 rows or more")]
     TooManyRows,
     /// `op` is neither 0 nor 1.
+    #[error("unknown op {0}")]
     UnknownOp(i128),
     /// The order exceeds the largest that a trace may contain.
+    #[error("order {0} exceeds the maximum of {LARGEST_ORDER}")]
     UnknownOrder(u8),
     /// The frame number is not a multiple of the block's size.
+    #[error("frame {pfn:#x} is not aligned to a block of order {order}")]
     Misaligned {
         /// First frame.
         pfn: u64,
@@ -88,6 +103,7 @@ pub enum Problem {
         order: u8,
     },
     /// The frames of the trace are too far apart.
+    #[error("the frames from {first:#x} to {last:#x} are too far apart to replay")]
     Span {
         /// Lowest frame.
         first: u64,
@@ -95,6 +111,7 @@ pub enum Problem {
         last: u64,
     },
     /// The timestamp of the row is before that of the previous row.
+    #[error("time {time_ns} ns is before the {before_ns} ns of the previous row")]
     TimeRunsBack {
         /// The timestamp of this row, in nanoseconds.
         time_ns: u64,
@@ -102,6 +119,7 @@ pub enum Problem {
         before_ns: u64,
     },
     /// A live frame is allocated again.
+    #[error("allocation of frame {pfn:#x}, which is in use since row {earlier}")]
     DoubleAllocation {
         /// The live frame.
         pfn: u64,
@@ -109,11 +127,15 @@ pub enum Problem {
         earlier: u64,
     },
     /// A frame that was never allocated is freed.
+    #[error("free of frame {pfn:#x}, which was never allocated")]
     FreeWithoutAllocation {
         /// The frame.
         pfn: u64,
     },
     /// A frame is freed twice.
+    #[error(
+        "free of frame {pfn:#x}, which is already free: allocated in row {allocated}, freed by row {freed}"
+    )]
     DoubleFree {
         /// The frame.
         pfn: u64,
@@ -123,6 +145,9 @@ pub enum Problem {
         freed: u64,
     },
     /// A free covers more frames than its block has.
+    #[error(
+        "free of order {order} at frame {pfn:#x}, where row {allocated} allocated a block of order {block_order}"
+    )]
     FreeLargerThanBlock {
         /// First frame.
         pfn: u64,
@@ -134,6 +159,7 @@ pub enum Problem {
         allocated: u64,
     },
     /// A fault refers to a row beyond the end of the trace.
+    #[error("fault of row {row}, but the trace has only {events} rows")]
     FaultBeyondEnd {
         /// The row that the fault refers to.
         row: u64,
@@ -141,21 +167,27 @@ pub enum Problem {
         events: u64,
     },
     /// A fault refers to a free.
+    #[error("fault of row {row}, which is not an allocation")]
     FaultOfFree {
         /// The row that the fault refers to.
         row: u64,
     },
     /// Two faults refer to the same allocation.
+    #[error("second fault of row {row}")]
     FaultTwice {
         /// The row that both refer to.
         row: u64,
     },
     /// A fault refers to an address region that is not described.
+    #[error("fault in unknown address region {number}")]
     UnknownRegion {
         /// Number of the region.
         number: u64,
     },
     /// A CPU began to wait for a zone's lock before its previous acquisition had ended.
+    #[error(
+        "CPU {cpu} waits for a zone's lock from {begin_ns} ns on, but its previous acquisition ends at {end_ns} ns"
+    )]
     WaitOverlaps {
         /// The CPU.
         cpu: u16,
@@ -165,8 +197,12 @@ pub enum Problem {
         end_ns: u64,
     },
     /// A companion file and the trace were not written together.
+    #[error(
+        "the file does not belong to the trace next to it; writing them was interrupted, or one was replaced"
+    )]
     OtherTrace,
     /// Two address regions have the same number, or one has the number 0.
+    #[error("address region number {number} is 0 or a duplicate")]
     RegionNumber {
         /// The number.
         number: u64,
@@ -208,170 +244,41 @@ impl std::error::Error for TraceError {
 
 impl Problem {
     /// Returns a remedy for the problem.
+    #[rustfmt::skip]
     pub fn help(&self) -> &'static str {
         match self {
-            Problem::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                "check the path: the argument is the file NAME.parquet"
-            }
+            Problem::Io(error) if error.kind() == std::io::ErrorKind::NotFound =>
+                "check the path: the argument is the file NAME.parquet",
             Problem::Io(_) => "check the permissions of the file and its directory",
             Problem::Empty => "the recording or copy was interrupted; obtain the file again",
-            Problem::NotParquet(_) => {
-                "obtain the file again, or import it from its original format"
-            }
+            Problem::NotParquet(_) => "obtain the file again, or import it from its original format",
             Problem::Compression(_) => "rewrite it with zstd, snappy or no compression",
-            Problem::MissingColumns { .. } => {
-                "pass the main file of a trace, NAME.parquet, or add the columns"
-            }
+            Problem::MissingColumns { .. } => "pass the main file of a trace, NAME.parquet, or add the columns",
             Problem::ColumnType { .. } => "write the column as integers",
             Problem::NoValue { .. } => "add the value, or use --lenient to drop such rows",
             Problem::NoRows => "record a program that allocates memory",
-            Problem::CompanionName => {
-                "choose a name that does not end with .faults.parquet, .vmas.parquet or .locks.parquet"
-            }
+            Problem::CompanionName =>
+                "choose a name that does not end with .faults.parquet, .vmas.parquet or .locks.parquet",
             Problem::NoDirectory => "create it first, or choose a file in one that exists",
             Problem::TooManyRows => "use `everybuddy trace cut` to extract shorter traces",
-            Problem::UnknownOp(_) => {
-                "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows"
-            }
-            Problem::Span { .. } => {
-                "a trace may span 2^32 - 2^24 frames; use --lenient to drop frames far from the others"
-            }
-            Problem::TimeRunsBack { .. } => {
-                "sort the rows, or use --lenient to sort them while reading"
-            }
-            Problem::DoubleAllocation { .. } => {
-                "a free was lost; use --lenient to add a free before such rows"
-            }
-            Problem::FreeLargerThanBlock { .. } => {
-                "use --lenient to shorten such frees to their block"
-            }
-            Problem::FaultBeyondEnd { .. }
-            | Problem::FaultOfFree { .. }
-            | Problem::FaultTwice { .. }
-            | Problem::UnknownRegion { .. } => {
-                "check that the file belongs to this trace, or use --lenient to drop such faults"
-            }
-            Problem::WaitOverlaps { .. } => {
-                "a CPU waits for one zone's lock at a time; use --lenient to drop such acquisitions"
-            }
-            Problem::OtherTrace => {
-                "write the trace again: record, import or cut it; or delete this file, or use --lenient to ignore it"
-            }
-            Problem::RegionNumber { .. } => {
-                "number regions from 1 without duplicates, or use --lenient to drop such regions"
-            }
-            Problem::OutOfRange { .. }
-            | Problem::UnknownOrder(_)
-            | Problem::Misaligned { .. }
-            | Problem::FreeWithoutAllocation { .. }
-            | Problem::DoubleFree { .. } => "use --lenient to drop such rows",
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::Io(error) => write!(out, "{error}"),
-            Problem::Empty => write!(out, "the file is empty"),
-            Problem::NotParquet(why) => write!(out, "not a Parquet file, or a damaged one ({why})"),
-            Problem::Compression(codec) => write!(out, "unsupported compression {codec}"),
-            Problem::MissingColumns { missing, needed } => {
-                let (missing, needed) = (missing.join(", "), needed.join(", "));
-                write!(out, "missing columns {missing} (required: {needed})")
-            }
-            Problem::ColumnType { column, found } => {
-                write!(out, "column {column} contains {found} instead of integers")
-            }
-            Problem::NoValue { column } => write!(out, "missing value in column {column}"),
-            Problem::OutOfRange { column, value } => {
-                write!(out, "{value} is outside the range of column {column}")
-            }
-            Problem::NoRows => write!(out, "the trace has no rows"),
-            Problem::CompanionName => {
-                write!(out, "the name is that of a companion file of another trace")
-            }
-            Problem::NoDirectory => write!(out, "its directory does not exist"),
-            Problem::TooManyRows => write!(out, "the trace has 2^31 rows or more"),
-            Problem::UnknownOp(op) => write!(out, "unknown op {op}"),
-            Problem::UnknownOrder(order) => {
-                write!(out, "order {order} exceeds the maximum of {LARGEST_ORDER}")
-            }
-            Problem::Misaligned { pfn, order } => {
-                write!(
-                    out,
-                    "frame {pfn:#x} is not aligned to a block of order {order}"
-                )
-            }
-            Problem::Span { first, last } => {
-                write!(
-                    out,
-                    "the frames from {first:#x} to {last:#x} are too far apart to replay"
-                )
-            }
-            Problem::TimeRunsBack { time_ns, before_ns } => {
-                write!(
-                    out,
-                    "time {time_ns} ns is before the {before_ns} ns of the previous row"
-                )
-            }
-            Problem::DoubleAllocation { pfn, earlier } => {
-                write!(
-                    out,
-                    "allocation of frame {pfn:#x}, which is in use since row {earlier}"
-                )
-            }
-            Problem::FreeWithoutAllocation { pfn } => {
-                write!(out, "free of frame {pfn:#x}, which was never allocated")
-            }
-            Problem::DoubleFree {
-                pfn,
-                allocated,
-                freed,
-            } => write!(
-                out,
-                "free of frame {pfn:#x}, which is already free: allocated in row {allocated}, \
-                 freed by row {freed}"
-            ),
-            Problem::FreeLargerThanBlock {
-                pfn,
-                order,
-                block_order,
-                allocated,
-            } => write!(
-                out,
-                "free of order {order} at frame {pfn:#x}, where row {allocated} allocated \
-                 a block of order {block_order}"
-            ),
-            Problem::FaultBeyondEnd { row, events } => {
-                write!(
-                    out,
-                    "fault of row {row}, but the trace has only {events} rows"
-                )
-            }
-            Problem::FaultOfFree { row } => {
-                write!(out, "fault of row {row}, which is not an allocation")
-            }
-            Problem::FaultTwice { row } => write!(out, "second fault of row {row}"),
-            Problem::UnknownRegion { number } => {
-                write!(out, "fault in unknown address region {number}")
-            }
-            Problem::WaitOverlaps {
-                cpu,
-                begin_ns,
-                end_ns,
-            } => write!(
-                out,
-                "CPU {cpu} waits for a zone's lock from {begin_ns} ns on, but its previous acquisition ends at \
-                 {end_ns} ns"
-            ),
-            Problem::OtherTrace => write!(
-                out,
-                "the file does not belong to the trace next to it; writing them was interrupted, or one was replaced"
-            ),
-            Problem::RegionNumber { number } => {
-                write!(out, "address region number {number} is 0 or a duplicate")
-            }
+            Problem::UnknownOp(_) => "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows",
+            Problem::Span { .. } =>
+                "a trace may span 2^32 - 2^24 frames; use --lenient to drop frames far from the others",
+            Problem::TimeRunsBack { .. } => "sort the rows, or use --lenient to sort them while reading",
+            Problem::DoubleAllocation { .. } => "a free was lost; use --lenient to add a free before such rows",
+            Problem::FreeLargerThanBlock { .. } => "use --lenient to shorten such frees to their block",
+            Problem::FaultBeyondEnd { .. } | Problem::FaultOfFree { .. } | Problem::FaultTwice { .. }
+            | Problem::UnknownRegion { .. } =>
+                "check that the file belongs to this trace, or use --lenient to drop such faults",
+            Problem::WaitOverlaps { .. } =>
+                "a CPU waits for one zone's lock at a time; use --lenient to drop such acquisitions",
+            Problem::OtherTrace =>
+                "write the trace again: record, import or cut it; or delete this file, or use --lenient to ignore it",
+            Problem::RegionNumber { .. } =>
+                "number regions from 1 without duplicates, or use --lenient to drop such regions",
+            Problem::OutOfRange { .. } | Problem::UnknownOrder(_) | Problem::Misaligned { .. }
+            | Problem::FreeWithoutAllocation { .. } | Problem::DoubleFree { .. } =>
+                "use --lenient to drop such rows",
         }
     }
 }

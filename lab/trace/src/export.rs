@@ -9,55 +9,28 @@
 //! The import of `everybuddy-record` reads both formats back. CSV preserves every column; perf's text preserves every
 //! call (time, CPU, thread, frame, order, mobility, flags).
 
-use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::str::FromStr;
 
 use crate::model::{Event, Fault, Op, Trace};
+use crate::named;
+use crate::named::by_name;
 
 /// The columns of CSV, in the order in which they are written; the first six are required.
+#[rustfmt::skip]
 pub const CSV_COLUMNS: [&str; 14] = [
-    "time_ns",
-    "cpu",
-    "pid",
-    "op",
-    "pfn",
-    "order",
-    "migratetype",
-    "gfp",
-    "ctx",
-    "sysno",
-    "flags",
-    "vpn",
-    "vma",
-    "fault",
+    "time_ns", "cpu", "pid", "op", "pfn", "order", "migratetype", "gfp", "ctx", "sysno", "flags",
+    "vpn", "vma", "fault",
 ];
 
-/// A text format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ExportFormat {
-    /// Comma-separated values, one row per call, after a header line: the columns of the trace and of its faults.
-    Csv,
-    /// The lines of `perf script --ns`: calls of the allocator only.
-    PerfScript,
-}
-
-impl ExportFormat {
-    /// Every format.
-    pub const ALL: [ExportFormat; 2] = [ExportFormat::Csv, ExportFormat::PerfScript];
-
-    /// Returns the format's name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ExportFormat::Csv => "csv",
-            ExportFormat::PerfScript => "perf-script",
-        }
-    }
-}
-
-impl fmt::Display for ExportFormat {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", self.name())
+named! {
+    /// A text format.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ExportFormat {
+        /// Comma-separated values, one row per call, after a header line: the columns of the trace and of its faults.
+        Csv => "csv",
+        /// The lines of `perf script --ns`: calls of the allocator only.
+        PerfScript => "perf-script",
     }
 }
 
@@ -65,19 +38,7 @@ impl FromStr for ExportFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ExportFormat, String> {
-        let found = ExportFormat::ALL
-            .into_iter()
-            .find(|format| format.name() == text);
-        found.ok_or_else(|| {
-            let names: Vec<_> = ExportFormat::ALL
-                .iter()
-                .map(|format| format.name())
-                .collect();
-            format!(
-                "unknown format `{text}`; the formats are {}",
-                names.join(", ")
-            )
-        })
+        by_name(text, ["format", "formats"], &Self::ALL, Self::name)
     }
 }
 

@@ -49,6 +49,7 @@ mod guard;
 mod identity;
 mod live;
 mod model;
+mod named;
 mod read;
 mod repair;
 mod repair_events;
@@ -71,6 +72,7 @@ pub use model::{
     Acquisition, AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, LockSource, Op,
     PAGE_SHIFT, RegionId, RegionKind, Trace,
 };
+pub use named::by_name;
 pub use read::{Legal, legalize, read, read_embedded};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};

@@ -12,6 +12,8 @@
 
 use std::num::NonZeroU32;
 
+use crate::named;
+
 /// The largest order of a block in a trace: blocks of 2^18 frames, 1 GiB of 4 KiB frames.
 ///
 /// Linux's largest order is 10, and huge pages of 1 GiB have order 18; larger numbers indicate damage.
@@ -151,53 +153,32 @@ impl EventFlags {
     }
 }
 
-/// The activity of a thread when it called the allocator: the values of the column `ctx`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Context {
-    /// Unknown, or in the kernel after a memory system call.
-    Unknown = 0,
-    /// A page fault in user mode.
-    UserFault = 1,
-    /// A system call.
-    SystemCall = 2,
-    /// A page fault in the kernel, which accessed user memory.
-    KernelFault = 3,
-    /// The thread was exiting.
-    Exiting = 4,
-    /// An interrupt had suspended the thread.
-    Interrupt = 5,
+named! {
+    /// The activity of a thread when it called the allocator: the values of the column `ctx`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Context {
+        /// Unknown, or in the kernel after a memory system call.
+        #[default]
+        Unknown = 0 => "unknown",
+        /// A page fault in user mode.
+        UserFault = 1 => "user fault",
+        /// A system call.
+        SystemCall = 2 => "system call",
+        /// A page fault in the kernel, which accessed user memory.
+        KernelFault = 3 => "kernel fault",
+        /// The thread was exiting.
+        Exiting = 4 => "exiting",
+        /// An interrupt had suspended the thread.
+        Interrupt = 5 => "interrupt",
+    }
 }
 
 impl Context {
-    /// Every context, ordered by value.
-    pub const ALL: [Context; 6] = [
-        Context::Unknown,
-        Context::UserFault,
-        Context::SystemCall,
-        Context::KernelFault,
-        Context::Exiting,
-        Context::Interrupt,
-    ];
-
     /// Returns the context of a value of [`Event::context`]; unknown values are [`Context::Unknown`].
     pub fn from_value(value: u8) -> Context {
-        Context::ALL
-            .get(usize::from(value))
-            .copied()
-            .unwrap_or(Context::Unknown)
-    }
-
-    /// Returns the context's name for display.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Context::Unknown => "unknown",
-            Context::UserFault => "user fault",
-            Context::SystemCall => "system call",
-            Context::KernelFault => "kernel fault",
-            Context::Exiting => "exiting",
-            Context::Interrupt => "interrupt",
-        }
+        let known = Context::ALL.get(usize::from(value));
+        known.copied().unwrap_or_default()
     }
 }
 
@@ -357,46 +338,29 @@ impl Acquisition {
     }
 }
 
-/// The events that reported an acquisition: the values of the column `source`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum LockSource {
-    /// Unknown.
-    Unknown = 0,
-    /// `kmem:mm_zone_locked` and its relatives: every acquisition by calls of the allocator.
-    ZoneLocked = 1,
-    /// `zone_lock:*`: every acquisition.
-    ZoneLock = 2,
-    /// `lock:contention_begin` and `contention_end`: acquisitions that had to queue. That the lock is a zone's is
-    /// inferred from the callers.
-    Contention = 3,
+named! {
+    /// The events that reported an acquisition: the values of the column `source`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum LockSource {
+        /// Unknown.
+        #[default]
+        Unknown = 0 => "unknown events",
+        /// `kmem:mm_zone_locked` and its relatives: every acquisition by calls of the allocator.
+        ZoneLocked = 1 => "kmem:mm_zone_locked",
+        /// `zone_lock:*`: every acquisition.
+        ZoneLock = 2 => "zone_lock:*",
+        /// `lock:contention_begin` and `contention_end`: acquisitions that had to queue. That the lock is a zone's is
+        /// inferred from the callers.
+        Contention = 3 => "lock:contention_*",
+    }
 }
 
 impl LockSource {
-    /// Every source, ordered by value.
-    pub const ALL: [LockSource; 4] = [
-        LockSource::Unknown,
-        LockSource::ZoneLocked,
-        LockSource::ZoneLock,
-        LockSource::Contention,
-    ];
-
     /// Returns the source for a value of the file; unknown values are [`LockSource::Unknown`].
     pub fn from_value(value: u8) -> LockSource {
-        LockSource::ALL
-            .get(usize::from(value))
-            .copied()
-            .unwrap_or(LockSource::Unknown)
-    }
-
-    /// Returns the names of the events, for display.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LockSource::Unknown => "unknown events",
-            LockSource::ZoneLocked => "kmem:mm_zone_locked",
-            LockSource::ZoneLock => "zone_lock:*",
-            LockSource::Contention => "lock:contention_*",
-        }
+        let known = LockSource::ALL.get(usize::from(value));
+        known.copied().unwrap_or_default()
     }
 }
 

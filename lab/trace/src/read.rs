@@ -12,13 +12,13 @@
 use std::path::Path;
 
 use crate::check::{self, Broken, Ledger, Span};
-use crate::columns::{RESERVED_ROWS, Row, Sieve, Table};
+use crate::columns::{ParquetRow, ParquetTable, RESERVED_ROWS, Sieve};
 use crate::companions::{Regions, read_acquisitions, read_faults};
 use crate::error::{Problem, TraceError};
 use crate::model::{Event, EventFlags, Op, Trace};
 use crate::repair::{Leniency, Repairs};
 use crate::repair_events::{self, Repaired, repair_events};
-use crate::schema::{FOREIGN_METADATA, NEEDED_OF_EVENTS};
+use crate::schema::{EVENTS, FOREIGN_METADATA, NEEDED_OF_EVENTS, names};
 use crate::source::{Embedded, Source};
 
 /// Reads and checks the trace `NAME.parquet` and, if they exist, its companion files `NAME.faults.parquet`,
@@ -55,7 +55,7 @@ fn read_sources(
 ) -> Result<(Trace, Repairs), TraceError> {
     let [faults, regions, acquisitions] = companions.each_ref().map(Option::as_ref);
     let mut repairs = Repairs::default();
-    let table = Table::open(trace, &NEEDED_OF_EVENTS)?;
+    let table = ParquetTable::open(trace, &NEEDED_OF_EVENTS)?;
     if table.rows() == 0 {
         return Err(table.error(None, Problem::NoRows));
     }
@@ -121,6 +121,15 @@ impl Legal {
     /// Marks a dropped row.
     pub const DROPPED: u32 = repair_events::DROPPED;
 
+    /// Returns the events of all rows.
+    fn unchanged(events: Vec<Event>, allocations: Vec<u32>) -> Legal {
+        Legal {
+            rows: (0..events.len() as u32).collect(),
+            events,
+            allocations,
+        }
+    }
+
     /// Copies the region of each allocation to its frees.
     pub fn spread_regions(&mut self) {
         // An allocation precedes its frees, so its region is already known.
@@ -151,14 +160,7 @@ fn sifted(
     repairs: &mut Repairs,
 ) -> Result<Legal, Broken> {
     match check::check(&events) {
-        Ok(allocations) if sieve.is_empty() => {
-            let rows = (0..events.len() as u32).collect();
-            Ok(Legal {
-                events,
-                rows,
-                allocations,
-            })
-        }
+        Ok(allocations) if sieve.is_empty() => Ok(Legal::unchanged(events, allocations)),
         Err(fault) if leniency == Leniency::Strict => Err(fault),
         _ => {
             let Repaired { events, rows } = repair_events(events, sieve, repairs);
@@ -177,24 +179,9 @@ fn name_of(path: &Path) -> String {
     name.strip_suffix(".parquet").unwrap_or(&name).to_string()
 }
 
-/// The columns of events.
-const COLUMNS: [&str; 11] = [
-    "time_ns",
-    "cpu",
-    "pid",
-    "op",
-    "pfn",
-    "order",
-    "migratetype",
-    "gfp",
-    "ctx",
-    "sysno",
-    "flags",
-];
-
 /// Reads events and checks them one after another, so that memory is needed only for those before the first broken
 /// rule: a small file may claim any number of rows.
-fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
+fn read_strictly(table: &ParquetTable) -> Result<Legal, TraceError> {
     let mut sieve = Sieve::new(Leniency::Strict);
     let mut span = Span::default();
     table.scan(["pfn", "order"], |row| {
@@ -207,7 +194,7 @@ fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
     let reserved = table.rows().min(RESERVED_ROWS);
     let mut events = Vec::with_capacity(reserved);
     let mut allocations = Vec::with_capacity(reserved);
-    table.scan(COLUMNS, |row| {
+    table.scan(names(&EVENTS), |row| {
         let event = event_of(&row, &mut sieve)?;
         let applied = ledger.apply(row.row, &event);
         let applied = applied.map_err(|problem| broken((row.row, problem)))?;
@@ -215,17 +202,12 @@ fn read_strictly(table: &Table) -> Result<Legal, TraceError> {
         events.push(event);
         Ok(())
     })?;
-    let rows = (0..events.len() as u32).collect();
-    Ok(Legal {
-        events,
-        rows,
-        allocations,
-    })
+    Ok(Legal::unchanged(events, allocations))
 }
 
-fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
+fn read_events(table: &ParquetTable, sieve: &mut Sieve) -> Result<Vec<Event>, TraceError> {
     let mut events = Vec::with_capacity(table.rows().min(RESERVED_ROWS));
-    table.scan(COLUMNS, |row| {
+    table.scan(names(&EVENTS), |row| {
         events.push(event_of(&row, sieve)?);
         Ok(())
     })?;
@@ -233,7 +215,7 @@ fn read_events(table: &Table, sieve: &mut Sieve) -> Result<Vec<Event>, TraceErro
 }
 
 /// Creates the event of a row with all columns.
-fn event_of(row: &Row<'_, 11>, sieve: &mut Sieve) -> Result<Event, TraceError> {
+fn event_of(row: &ParquetRow<'_, 11>, sieve: &mut Sieve) -> Result<Event, TraceError> {
     Ok(Event {
         time_ns: row.value(0, 0, sieve)?,
         cpu: row.value(1, 0, sieve)?,

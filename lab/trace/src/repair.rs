@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use crate::named;
+
 /// The treatment of a trace that does not replay by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leniency {
@@ -22,85 +24,43 @@ pub enum Leniency {
     Lenient,
 }
 
-/// A kind of repair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Repair {
-    /// A row with a missing value was dropped.
-    NoValue,
-    /// A row with a value outside the range of its column was dropped.
-    OutOfRange,
-    /// A row with an unknown `op` was dropped.
-    UnknownOp,
-    /// A row with an unknown order was dropped.
-    UnknownOrder,
-    /// A row whose frame is not aligned to its order was dropped.
-    Misaligned,
-    /// A row whose frame is too far from the others was dropped.
-    Span,
-    /// A row was moved to restore the order of time; rows with equal times keep their order.
-    Sorted,
-    /// A free was added before an allocation of a live frame.
-    FreeAdded,
-    /// A free of a frame that was never allocated was dropped.
-    FreeWithoutAllocation,
-    /// A free of a frame that is already free was dropped.
-    DoubleFree,
-    /// A free that was larger than its block was shortened.
-    FreeCut,
-    /// A fault without an allocation, or a second fault of the same allocation, was dropped.
-    FaultDropped,
-    /// A fault in an unknown address region lost its region.
-    UnknownRegion,
-    /// An address region without a unique number was dropped.
-    RegionDropped,
-    /// An acquisition out of order, or one that overlaps another one of its CPU, was dropped.
-    AcquisitionDropped,
-    /// A companion file of another trace was ignored.
-    OtherTrace,
-}
-
-impl Repair {
-    /// Every kind, in the order of the report.
-    pub const ALL: [Repair; 16] = [
-        Repair::NoValue,
-        Repair::OutOfRange,
-        Repair::UnknownOp,
-        Repair::UnknownOrder,
-        Repair::Misaligned,
-        Repair::Span,
-        Repair::Sorted,
-        Repair::FreeAdded,
-        Repair::FreeWithoutAllocation,
-        Repair::DoubleFree,
-        Repair::FreeCut,
-        Repair::FaultDropped,
-        Repair::UnknownRegion,
-        Repair::RegionDropped,
-        Repair::AcquisitionDropped,
-        Repair::OtherTrace,
-    ];
-
-    /// Returns a description of the repair.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Repair::NoValue => "rows with missing values dropped",
-            Repair::OutOfRange => "rows with invalid values dropped",
-            Repair::UnknownOp => "rows with unknown op dropped",
-            Repair::UnknownOrder => "rows with unknown order dropped",
-            Repair::Misaligned => "rows with misaligned frames dropped",
-            Repair::Span => "rows with frames far from the others dropped",
-            Repair::Sorted => "rows sorted by time",
-            Repair::FreeAdded => "frees added before allocations of live frames",
-            Repair::FreeWithoutAllocation => "frees without allocation dropped",
-            Repair::DoubleFree => "frees of free frames dropped",
-            Repair::FreeCut => "frees shortened to their block",
-            Repair::FaultDropped => "faults without allocation dropped",
-            Repair::UnknownRegion => "faults in unknown address regions",
-            Repair::RegionDropped => "address regions dropped",
-            Repair::AcquisitionDropped => "acquisitions of a zone's lock dropped",
-            Repair::OtherTrace => "files of another trace ignored",
-        }
+named! {
+    /// A kind of repair.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Repair {
+        /// A row with a missing value was dropped.
+        NoValue => "rows with missing values dropped",
+        /// A row with a value outside the range of its column was dropped.
+        OutOfRange => "rows with invalid values dropped",
+        /// A row with an unknown `op` was dropped.
+        UnknownOp => "rows with unknown op dropped",
+        /// A row with an unknown order was dropped.
+        UnknownOrder => "rows with unknown order dropped",
+        /// A row whose frame is not aligned to its order was dropped.
+        Misaligned => "rows with misaligned frames dropped",
+        /// A row whose frame is too far from the others was dropped.
+        Span => "rows with frames far from the others dropped",
+        /// A row was moved to restore the order of time; rows with equal times keep their order.
+        Sorted => "rows sorted by time",
+        /// A free was added before an allocation of a live frame.
+        FreeAdded => "frees added before allocations of live frames",
+        /// A free of a frame that was never allocated was dropped.
+        FreeWithoutAllocation => "frees without allocation dropped",
+        /// A free of a frame that is already free was dropped.
+        DoubleFree => "frees of free frames dropped",
+        /// A free that was larger than its block was shortened.
+        FreeCut => "frees shortened to their block",
+        /// A fault without an allocation, or a second fault of the same allocation, was dropped.
+        FaultDropped => "faults without allocation dropped",
+        /// A fault in an unknown address region lost its region.
+        UnknownRegion => "faults in unknown address regions",
+        /// An address region without a unique number was dropped.
+        RegionDropped => "address regions dropped",
+        /// An acquisition out of order, or one that overlaps another one of its CPU, was dropped.
+        AcquisitionDropped => "acquisitions of a zone's lock dropped",
+        /// A companion file of another trace was ignored.
+        OtherTrace => "files of another trace ignored",
     }
 }
 

@@ -28,8 +28,8 @@ use parquet::schema::types::ColumnPath;
 use crate::error::{Problem, TraceError};
 use crate::file::Pending;
 use crate::identity;
-use crate::model::{Acquisition, AddressRegion, Event, Fault, Trace};
-use crate::schema::{DIFFERENCES, EVENTS, FAULTS, LOCKS, REGIONS};
+use crate::model::{Fault, Trace};
+use crate::schema::{DIFFERENCES, EVENTS, FAULTS, FileColumn, LOCKS, REGIONS, message};
 use crate::source::{files, is_companion};
 
 /// Rows per row group: one group for most traces, bounded memory for all.
@@ -39,7 +39,7 @@ const ROWS_OF_GROUP: usize = 1 << 20;
 const ZSTD_LEVEL: i32 = 9;
 
 /// A trace that has been written and not yet appeared.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Prepared {
     /// The files that will appear, in this order.
     written: Vec<Pending>,
@@ -87,37 +87,41 @@ pub fn prepare(trace: &Trace, path: &Path) -> Result<Prepared, TraceError> {
     let [main, faults, regions, locks] = files(path);
     let own = (identity::KEY.to_string(), identity::of(trace));
     let pairs = std::slice::from_ref(&own);
-    let mut prepared = Prepared {
-        written: Vec::new(),
-        outdated: Vec::new(),
+    let number = |fault: &Fault| {
+        let region = fault.region.and_then(|id| trace.region(id));
+        (*fault, region.map_or(0, |region| region.number))
     };
-    if trace.faults.is_empty() {
-        prepared.outdated.push(faults)
-    } else {
-        let write_faults =
-            |group: &mut Group<'_>, rows: &[Fault]| write_faults(group, rows, &trace.regions);
-        let written = written(&faults, FAULTS, pairs, &trace.faults, write_faults)?;
-        prepared.written.push(written);
-    }
-    if trace.regions.is_empty() {
-        prepared.outdated.push(regions)
-    } else {
-        let written = written(&regions, REGIONS, pairs, &trace.regions, write_regions)?;
-        prepared.written.push(written);
-    }
-    if trace.acquisitions.is_empty() {
-        prepared.outdated.push(locks)
-    } else {
-        let written = written(&locks, LOCKS, pairs, &trace.acquisitions, write_locks)?;
-        prepared.written.push(written);
-    }
+    let numbered: Vec<_> = trace.faults.iter().map(number).collect();
+    let mut prepared = Prepared::default();
+    prepared.add(faults, ("faults", &FAULTS), pairs, &numbered)?;
+    prepared.add(regions, ("vmas", &REGIONS), pairs, &trace.regions)?;
+    prepared.add(locks, ("locks", &LOCKS), pairs, &trace.acquisitions)?;
     let pairs: Vec<_> = trace.metadata.iter().cloned().chain([own]).collect();
-    let written = written(&main, EVENTS, &pairs, &trace.events, write_events)?;
+    let written = written(&main, ("trace", &EVENTS), &pairs, &trace.events)?;
     prepared.written.push(written);
     Ok(prepared)
 }
 
+/// The name of a schema, and its columns.
+type Schema<'s, R> = (&'s str, &'s [FileColumn<R>]);
+
 impl Prepared {
+    /// Writes a companion file, or notes that a trace without these rows has none.
+    fn add<R>(
+        &mut self,
+        path: PathBuf,
+        schema: Schema<'_, R>,
+        metadata: &[(String, String)],
+        rows: &[R],
+    ) -> Result<(), TraceError> {
+        if rows.is_empty() {
+            self.outdated.push(path);
+        } else {
+            self.written.push(written(&path, schema, metadata, rows)?);
+        }
+        Ok(())
+    }
+
     /// Lets the files appear.
     ///
     /// # Errors
@@ -144,20 +148,27 @@ impl Prepared {
 /// Writes a whole file that has not appeared yet.
 fn written<R>(
     path: &Path,
-    schema: &str,
+    (name, columns): Schema<'_, R>,
     metadata: &[(String, String)],
     rows: &[R],
-    write_rows: impl Fn(&mut Group<'_>, &[R]) -> Result<(), ParquetError>,
 ) -> Result<Pending, TraceError> {
     let pending = Pending::create(path).map_err(|error| TraceError::io(path, error))?;
     let write = || -> Result<Pending, ParquetError> {
-        let schema = Arc::new(parse_message_type(schema)?);
+        let schema = Arc::new(parse_message_type(&message(name, columns))?);
         let properties = Arc::new(properties(metadata)?);
         let mut writer = SerializedFileWriter::new(BufWriter::new(pending), schema, properties)?;
         for rows in rows.chunks(ROWS_OF_GROUP) {
-            let mut group = Group(writer.next_row_group()?);
-            write_rows(&mut group, rows)?;
-            group.0.close()?;
+            let mut group = writer.next_row_group()?;
+            for column in columns {
+                let values = rows.iter().map(column.value);
+                if column.bits == 64 {
+                    fill::<Int64Type>(&mut group, values.collect())?;
+                } else {
+                    // Unsigned numbers are stored as their bits.
+                    fill::<Int32Type>(&mut group, values.map(|value| value as i32).collect())?;
+                }
+            }
+            group.close()?;
         }
         let buffer = writer.into_inner()?;
         buffer
@@ -165,6 +176,17 @@ fn written<R>(
             .map_err(|error| ParquetError::External(Box::new(error.into_error())))
     };
     write().map_err(|error| TraceError::io(path, std::io::Error::other(error)))
+}
+
+/// Writes the next column of a row group.
+fn fill<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, BufWriter<Pending>>,
+    values: Vec<T::T>,
+) -> Result<(), ParquetError> {
+    let missing = || ParquetError::General("more columns than the schema has".to_string());
+    let mut column = group.next_column()?.ok_or_else(missing)?;
+    column.typed::<T>().write_batch(&values, None, None)?;
+    column.close()
 }
 
 fn properties(metadata: &[(String, String)]) -> Result<WriterProperties, ParquetError> {
@@ -182,80 +204,4 @@ fn properties(metadata: &[(String, String)]) -> Result<WriterProperties, Parquet
             .set_column_encoding(ColumnPath::from(name), Encoding::DELTA_BINARY_PACKED);
     }
     Ok(builder.build())
-}
-
-/// A row group that receives its columns one after another.
-struct Group<'a>(SerializedRowGroupWriter<'a, BufWriter<Pending>>);
-
-impl Group<'_> {
-    fn column<T: DataType>(&mut self, values: Vec<T::T>) -> Result<(), ParquetError> {
-        let Some(mut column) = self.0.next_column()? else {
-            return Err(ParquetError::General(
-                "more columns than the schema has".to_string(),
-            ));
-        };
-        column.typed::<T>().write_batch(&values, None, None)?;
-        column.close()
-    }
-
-    /// Writes numbers of up to 32 bits; unsigned numbers are passed as their bits.
-    fn narrow(&mut self, values: impl Iterator<Item = i32>) -> Result<(), ParquetError> {
-        self.column::<Int32Type>(values.collect())
-    }
-
-    /// Writes unsigned 64-bit numbers as their bits.
-    fn wide(&mut self, values: impl Iterator<Item = u64>) -> Result<(), ParquetError> {
-        self.column::<Int64Type>(values.map(|value| value as i64).collect())
-    }
-}
-
-fn write_events(group: &mut Group<'_>, rows: &[Event]) -> Result<(), ParquetError> {
-    group.wide(rows.iter().map(|event| event.time_ns))?;
-    group.narrow(rows.iter().map(|event| i32::from(event.cpu)))?;
-    group.narrow(rows.iter().map(|event| event.pid as i32))?;
-    group.narrow(rows.iter().map(|event| event.op as i32))?;
-    group.wide(rows.iter().map(|event| event.pfn))?;
-    group.narrow(rows.iter().map(|event| i32::from(event.order)))?;
-    group.narrow(rows.iter().map(|event| i32::from(event.migratetype)))?;
-    group.narrow(rows.iter().map(|event| event.gfp as i32))?;
-    group.narrow(rows.iter().map(|event| i32::from(event.context)))?;
-    group.narrow(rows.iter().map(|event| i32::from(event.sysno)))?;
-    group.narrow(rows.iter().map(|event| i32::from(event.flags.0)))
-}
-
-fn write_faults(
-    group: &mut Group<'_>,
-    rows: &[Fault],
-    regions: &[AddressRegion],
-) -> Result<(), ParquetError> {
-    let number = |fault: &Fault| {
-        let region = fault.region.and_then(|id| regions.get(id.index()));
-        region.map_or(0, |region| region.number)
-    };
-    group.narrow(rows.iter().map(|fault| fault.row as i32))?;
-    group.wide(rows.iter().map(|fault| fault.vpn))?;
-    group.wide(rows.iter().map(number))?;
-    group.narrow(rows.iter().map(|fault| fault.sequence as i32))
-}
-
-fn write_regions(group: &mut Group<'_>, rows: &[AddressRegion]) -> Result<(), ParquetError> {
-    group.wide(rows.iter().map(|region| region.number))?;
-    group.narrow(rows.iter().map(|region| region.tgid as i32))?;
-    group.wide(rows.iter().map(|region| region.start))?;
-    group.wide(rows.iter().map(|region| region.len))?;
-    group.narrow(rows.iter().map(|region| region.prot as i32))?;
-    group.narrow(rows.iter().map(|region| region.flags as i32))?;
-    group.narrow(rows.iter().map(|region| region.fd))?;
-    group.narrow(rows.iter().map(|region| region.kind as i32))?;
-    group.wide(rows.iter().map(|region| region.created_ns))
-}
-
-fn write_locks(group: &mut Group<'_>, rows: &[Acquisition]) -> Result<(), ParquetError> {
-    group.wide(rows.iter().map(|own| own.time_ns))?;
-    group.narrow(rows.iter().map(|own| i32::from(own.cpu)))?;
-    group.narrow(rows.iter().map(|own| own.pid as i32))?;
-    group.wide(rows.iter().map(|own| own.wait_ns))?;
-    group.wide(rows.iter().map(|own| own.hold_ns))?;
-    group.narrow(rows.iter().map(|own| own.batch as i32))?;
-    group.narrow(rows.iter().map(|own| i32::from(own.source)))
 }

@@ -15,7 +15,7 @@ use everybuddy::Order;
 
 use crate::churn::{Mix, OPERATIONS, ROUNDS};
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Body, Part, Program, Setting};
 
 /// The first level and the second one, in percent.
 const LEVELS: [u64; 2] = [90, 40];
@@ -56,11 +56,6 @@ pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
         settle.push(replace(replacements, Mix::Mostly));
     }
     let prepare = vec![Body::Replace { entries: first }];
-    let round = move || {
-        vec![Section {
-            part: Part::Pair,
-            body: replace((replacements / ROUNDS).max(1), mix),
-        }]
-    };
-    Program::new(slots, prepare, round).settling(settle)
+    let round = move || replace((replacements / ROUNDS).max(1), mix);
+    Program::of_part(Part::Pair, slots, prepare, round).settling(settle)
 }

@@ -11,7 +11,7 @@
 
 use everybuddy::Order;
 
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Body, Part, Program, Setting};
 
 /// Frames per batch.
 pub const BATCH: u32 = 512;
@@ -19,15 +19,9 @@ pub const BATCH: u32 = 512;
 /// Creates the program for batches of single frames.
 pub(crate) fn batch(setting: &Setting) -> Program {
     let count = setting.count(200);
-    Program::new(BATCH, Vec::new(), move || {
-        let body = Body::Batches {
-            order: Order::ZERO,
-            slots: 0..BATCH,
-            count,
-        };
-        vec![Section {
-            part: Part::Pair,
-            body,
-        }]
+    Program::of_part(Part::Pair, BATCH, Vec::new(), move || Body::Batches {
+        order: Order::ZERO,
+        slots: 0..BATCH,
+        count,
     })
 }

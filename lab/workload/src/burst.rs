@@ -12,7 +12,7 @@
 use everybuddy::Order;
 
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Program, Section, Setting};
 
 /// Blocks per burst.
 pub const BURST: u32 = 8192;
@@ -50,17 +50,7 @@ fn bursts_of(
             if !in_order {
                 random.shuffle(&mut slots);
             }
-            sections.push(Section {
-                part: Part::Allocate,
-                body: Body::Allocate {
-                    order,
-                    slots: 0..blocks,
-                },
-            });
-            sections.push(Section {
-                part: Part::Free,
-                body: Body::Free { slots },
-            });
+            sections.extend(Section::fill_and_free(order, slots));
         }
         sections
     })

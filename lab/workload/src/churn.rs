@@ -12,7 +12,7 @@
 use everybuddy::{Frames, Order, Size};
 
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting, Step, Workload};
+use crate::{Body, Part, Program, Setting, Step, Workload};
 
 /// The distribution of request sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +92,8 @@ pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
         mix,
     };
     let count = setting.count(OPERATIONS / ROUNDS / u32::from(setting.threads.max(1)));
-    Program::new(slots, Vec::new(), move || {
-        let body = Body::Steps(steps.by_ref().take(count as usize).collect());
-        vec![Section {
-            part: Part::Operation,
-            body,
-        }]
+    Program::of_part(Part::Operation, slots, Vec::new(), move || {
+        Body::Steps(steps.by_ref().take(count as usize).collect())
     })
 }
 

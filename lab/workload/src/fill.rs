@@ -13,7 +13,7 @@
 use everybuddy::Order;
 
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Body, Part, Program, Setting};
 
 /// Frames per run: twice the batch of Linux's lists.
 const RUN: u32 = 64;
@@ -34,26 +34,15 @@ pub(crate) fn fill(setting: &Setting, thread: u16, percent: u32) -> Program {
     let run = RUN
         .min((free / (2 * u64::from(setting.threads.max(1)))) as u32)
         .max(1);
-    let mut prepare = Vec::new();
-    if frames > 0 {
-        prepare.push(Body::Allocate {
-            order: Order::ZERO,
-            slots: 0..frames,
-        });
-        prepare.push(Body::Arrange { slots: 0..frames });
-        prepare.push(Body::Free { slots: leave });
-    }
+    let prepare = match frames {
+        0 => Vec::new(),
+        frames => Body::holes(Order::ZERO, frames, leave),
+    };
     let count = setting.count(2000);
-    Program::new(frames + run, prepare, move || {
-        let body = Body::Batches {
-            order: Order::ZERO,
-            slots: frames..frames + run,
-            count,
-        };
-        vec![Section {
-            part: Part::Pair,
-            body,
-        }]
+    Program::of_part(Part::Pair, frames + run, prepare, move || Body::Batches {
+        order: Order::ZERO,
+        slots: frames..frames + run,
+        count,
     })
 }
 
@@ -69,25 +58,14 @@ pub(crate) fn split(setting: &Setting, thread: u16, order: Order) -> Program {
     let mut random = Random::new(setting.seed, thread);
     let mut leave: Vec<u32> = (0..blocks).step_by(2).collect();
     random.shuffle(&mut leave);
-    let mut prepare = Vec::new();
-    if blocks > 0 {
-        prepare.push(Body::Allocate {
-            order,
-            slots: 0..blocks,
-        });
-        prepare.push(Body::Arrange { slots: 0..blocks });
-        prepare.push(Body::Free { slots: leave });
-    }
+    let prepare = match blocks {
+        0 => Vec::new(),
+        blocks => Body::holes(order, blocks, leave),
+    };
     let count = setting.count(100_000);
-    Program::new(blocks + 1, prepare, move || {
-        let body = Body::Pairs {
-            order: Order::ZERO,
-            slot: blocks,
-            count,
-        };
-        vec![Section {
-            part: Part::Pair,
-            body,
-        }]
+    Program::of_part(Part::Pair, blocks + 1, prepare, move || Body::Pairs {
+        order: Order::ZERO,
+        slot: blocks,
+        count,
     })
 }

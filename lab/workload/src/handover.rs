@@ -12,7 +12,7 @@
 
 use everybuddy::Order;
 
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Body, Part, Program, Setting};
 
 /// Blocks per section at full length.
 const BLOCKS: u32 = 100_000;
@@ -22,20 +22,14 @@ pub(crate) fn handover(setting: &Setting, thread: u16) -> Program {
     let order = Order::ZERO;
     let count = setting.count(BLOCKS);
     let is_last_alone = thread + 1 == setting.threads && thread.is_multiple_of(2);
-    Program::new(1, Vec::new(), move || {
-        let (part, body) = match thread % 2 {
-            // No thread exists to receive.
-            0 if is_last_alone => (
-                Part::Pair,
-                Body::Pairs {
-                    order,
-                    slot: 0,
-                    count,
-                },
-            ),
-            0 => (Part::Pair, Body::Hand { order, count }),
-            _ => (Part::Pair, Body::Receive { order, count }),
-        };
-        vec![Section { part, body }]
+    Program::of_part(Part::Pair, 1, Vec::new(), move || match thread % 2 {
+        // No thread exists to receive.
+        0 if is_last_alone => Body::Pairs {
+            order,
+            slot: 0,
+            count,
+        },
+        0 => Body::Hand { order, count },
+        _ => Body::Receive { order, count },
     })
 }

@@ -11,7 +11,7 @@
 use everybuddy::Order;
 
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Body, Part, Program, Setting};
 
 /// Pairs per section at full length.
 const PAIRS: u32 = 1_000_000;
@@ -41,28 +41,15 @@ pub(crate) fn scattered(setting: &Setting, thread: u16, order: Order) -> Program
     let mut leave: Vec<u32> = mixed.iter().flat_map(|s| frames_of(s).step_by(2)).collect();
     leave.extend(whole.iter().flat_map(frames_of));
     random.shuffle(&mut leave);
-    let prepare = vec![
-        Body::Allocate {
-            order: Order::ZERO,
-            slots: 0..frames,
-        },
-        Body::Arrange { slots: 0..frames },
-        Body::Free { slots: leave },
-    ];
+    let prepare = Body::holes(Order::ZERO, frames, leave);
     pairs(frames, prepare, setting, order)
 }
 
 fn pairs(held: u32, prepare: Vec<Body>, setting: &Setting, order: Order) -> Program {
     let count = setting.count(PAIRS);
-    Program::new(held + 1, prepare, move || {
-        let body = Body::Pairs {
-            order,
-            slot: held,
-            count,
-        };
-        vec![Section {
-            part: Part::Pair,
-            body,
-        }]
+    Program::of_part(Part::Pair, held + 1, prepare, move || Body::Pairs {
+        order,
+        slot: held,
+        count,
     })
 }

@@ -155,6 +155,24 @@ pub fn deal<T: Copy>(pot: &[T], thread: u16, threads: u16, seed: u64) -> Vec<T> 
 }
 
 impl Body {
+    /// Creates what allocates single frames into slots.
+    pub(crate) fn frames(slots: Range<u32>) -> Body {
+        Body::Allocate {
+            order: Order::ZERO,
+            slots,
+        }
+    }
+
+    /// Creates what fills all of memory with blocks of one order, and frees some of them.
+    pub(crate) fn holes(order: Order, blocks: u32, leave: Vec<u32>) -> Vec<Body> {
+        let slots = 0..blocks;
+        vec![
+            Body::Allocate { order, slots },
+            Body::Arrange { slots: 0..blocks },
+            Body::Free { slots: leave },
+        ]
+    }
+
     /// Returns the number of allocations and frees.
     pub fn operations(&self) -> u64 {
         match self {
@@ -233,6 +251,24 @@ pub struct Section {
     pub body: Body,
 }
 
+impl Section {
+    /// Creates two sections: one allocates a block for each slot, the other frees the slots in this order.
+    pub(crate) fn fill_and_free(order: Order, slots: Vec<u32>) -> [Section; 2] {
+        let filled = 0..slots.len() as u32;
+        [
+            (
+                Part::Allocate,
+                Body::Allocate {
+                    order,
+                    slots: filled,
+                },
+            ),
+            (Part::Free, Body::Free { slots }),
+        ]
+        .map(|(part, body)| Section { part, body })
+    }
+}
+
 /// Generates the next round of a program.
 pub type Round = Box<dyn FnMut() -> Vec<Section> + Send>;
 
@@ -245,6 +281,16 @@ pub struct Program {
 }
 
 impl Program {
+    /// Creates a program of which each round is one section.
+    pub(crate) fn of_part(
+        part: Part,
+        slots: u32,
+        prepare: Vec<Body>,
+        mut body: impl FnMut() -> Body + Send + 'static,
+    ) -> Self {
+        Program::new(slots, prepare, move || vec![Section { part, body: body() }])
+    }
+
     /// Creates a program over `slots` slots from its preparation and its rounds.
     pub(crate) fn new(
         slots: u32,

@@ -19,6 +19,7 @@
 
 use everybuddy::{Order, Size};
 
+use self::Shape::{Processes, Whole};
 use crate::churn::Mix;
 use crate::random::Random;
 use crate::{Body, Pace, Part, Program, Runs, Section, Setting, Step};
@@ -93,6 +94,20 @@ const fn runs(allocate: u32, free: u32) -> Option<Runs> {
     Some(Runs { allocate, free })
 }
 
+/// Makes programs: the name, the summary, the shape, the pace and the runs of each.
+macro_rules! published {
+    ($($name:literal, $summary:literal, $shape:expr, $pace:expr, $runs:expr;)+) => {
+        &[$(Published {
+            name: $name,
+            summary: $summary,
+            shape: $shape,
+            pace: $pace,
+            runs: $runs,
+        }),+]
+    };
+}
+pub(crate) use published;
+
 /// The programs of \[iBuddy\], table 1.
 ///
 /// Section 6.1 gives memory and requests: 3 GiB and 1.5 million for stream, so that each frame is allocated and
@@ -102,50 +117,14 @@ const fn runs(allocate: u32, free: u32) -> Option<Runs> {
 /// build has the smallest, and dbench 40 %. The mean time between requests follows from their number and from
 /// durations that the paper does not state. Assumed: 40 minutes of one thread for the build, 28 minutes for
 /// unixbench, 12 for dbench.
-pub(crate) const IBUDDY: &[Published; 6] = &[
-    Published {
-        name: "ibuddy:stream",
-        summary: "3 GiB, written once",
-        shape: Shape::Whole(3 * GIB),
-        pace: TOUCHING,
-        runs: None,
-    },
-    Published {
-        name: "ibuddy:sysbench-memory",
-        summary: "4 GiB, written once",
-        shape: Shape::Whole(4 * GIB),
-        pace: TOUCHING,
-        runs: None,
-    },
-    Published {
-        name: "ibuddy:ramspeed",
-        summary: "a pass over 1 GiB",
-        shape: Shape::Whole(GIB),
-        pace: TOUCHING,
-        runs: None,
-    },
-    Published {
-        name: "ibuddy:kernel-compile",
-        summary: "processes of 1,200 blocks on average",
-        shape: Shape::Processes(1200),
-        pace: total(95_000, 40 * 60),
-        runs: None,
-    },
-    Published {
-        name: "ibuddy:unixbench",
-        summary: "processes of 105 blocks on average",
-        shape: Shape::Processes(105),
-        pace: total(1_500_000, 28 * 60),
-        runs: None,
-    },
-    Published {
-        name: "ibuddy:dbench",
-        summary: "files of 270 blocks on average",
-        shape: Shape::Processes(270),
-        pace: total(99_000, 12 * 60),
-        runs: None,
-    },
-];
+pub(crate) const IBUDDY: &[Published; 6] = published! {
+    "ibuddy:stream", "3 GiB, written once", Whole(3 * GIB), TOUCHING, None;
+    "ibuddy:sysbench-memory", "4 GiB, written once", Whole(4 * GIB), TOUCHING, None;
+    "ibuddy:ramspeed", "a pass over 1 GiB", Whole(GIB), TOUCHING, None;
+    "ibuddy:kernel-compile", "processes of 1,200 blocks on average", Processes(1200), total(95_000, 40 * 60), None;
+    "ibuddy:unixbench", "processes of 105 blocks on average", Processes(105), total(1_500_000, 28 * 60), None;
+    "ibuddy:dbench", "files of 270 blocks on average", Processes(270), total(99_000, 12 * 60), None;
+};
 
 /// The programs of \[Spring\], section IV-A.
 ///
@@ -154,44 +133,15 @@ pub(crate) const IBUDDY: &[Published; 6] = &[
 /// request every 65,000 cycles or more, and locks could not be contended as the paper reports. Assumed for
 /// linux-scalability and threadtest, whose memory is not given: 1 GiB, and 100,000 objects of 1 KiB for each thread and
 /// iteration.
-pub(crate) const SPRING: &[Published; 5] = &[
-    Published {
-        name: "spring:ramspeed",
-        summary: "a pass over 1 GiB",
-        shape: Shape::Whole(GIB),
-        pace: rate(2400, 400_000),
-        runs: runs(2265, 16_930),
-    },
-    Published {
-        name: "spring:stream",
-        summary: "three arrays of 100 million numbers",
-        // Three arrays of 100 million numbers of 8 bytes.
-        shape: Shape::Whole(585_938),
-        pace: rate(2400, 880_000),
-        runs: runs(122, 976),
-    },
-    Published {
-        name: "spring:linux-scalability",
-        summary: "1 GiB of small objects",
-        shape: Shape::Whole(GIB),
-        pace: rate(2400, 260_000),
-        runs: runs(2500, 10_011),
-    },
-    Published {
-        name: "spring:threadtest",
-        summary: "objects of 1 KiB, allocated and freed",
-        shape: Shape::Whole(24 * 25_000),
-        pace: rate(2400, 810_000),
-        runs: runs(6242, 74_249),
-    },
-    Published {
-        name: "spring:sysbench",
-        summary: "blocks of 2 GiB, written once",
-        shape: Shape::Whole(2 * GIB),
-        pace: rate(2400, 350_000),
-        runs: runs(4836, 68_491),
-    },
-];
+pub(crate) const SPRING: &[Published; 5] = published! {
+    "spring:ramspeed", "a pass over 1 GiB", Whole(GIB), rate(2400, 400_000), runs(2265, 16_930);
+    // Three arrays of 100 million numbers of 8 bytes.
+    "spring:stream", "three arrays of 100 million numbers", Whole(585_938), rate(2400, 880_000), runs(122, 976);
+    "spring:linux-scalability", "1 GiB of small objects", Whole(GIB), rate(2400, 260_000), runs(2500, 10_011);
+    "spring:threadtest", "objects of 1 KiB, allocated and freed",
+        Whole(24 * 25_000), rate(2400, 810_000), runs(6242, 74_249);
+    "spring:sysbench", "blocks of 2 GiB, written once", Whole(2 * GIB), rate(2400, 350_000), runs(4836, 68_491);
+};
 
 impl Published {
     /// Creates the program of a thread.
@@ -223,21 +173,7 @@ fn whole(setting: &Setting, frames: u32) -> Program {
     // A thread may hold the frames that another one is about to free, too.
     let blocks = frames.min(setting.share() / 2).max(1);
     Program::new(blocks, Vec::new(), move || {
-        vec![
-            Section {
-                part: Part::Allocate,
-                body: Body::Allocate {
-                    order: Order::ZERO,
-                    slots: 0..blocks,
-                },
-            },
-            Section {
-                part: Part::Free,
-                body: Body::Free {
-                    slots: (0..blocks).collect(),
-                },
-            },
-        ]
+        Section::fill_and_free(Order::ZERO, (0..blocks).collect()).to_vec()
     })
 }
 
@@ -247,7 +183,7 @@ fn processes(setting: &Setting, thread: u16, mean: u32) -> Program {
     // With larger orders a process may hold twice as many frames as it has slots.
     let most = (8 * mean).min(setting.share() / 2).max(1);
     let mut random = Random::new(setting.seed, thread);
-    Program::new(most, Vec::new(), move || {
+    Program::of_part(Part::Operation, most, Vec::new(), move || {
         let mut steps = Vec::new();
         let mut left = allocated;
         while left > 0 {
@@ -260,10 +196,7 @@ fn processes(setting: &Setting, thread: u16, mean: u32) -> Program {
             }));
             steps.extend((0..blocks).map(|slot| Step::Free { slot }));
         }
-        vec![Section {
-            part: Part::Operation,
-            body: Body::Steps(steps),
-        }]
+        Body::Steps(steps)
     })
 }
 

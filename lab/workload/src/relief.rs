@@ -14,7 +14,7 @@ use everybuddy::Order;
 
 use crate::churn::Mix;
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Body, Part, Program, Setting};
 
 /// Replacements per section at full length.
 const REPLACEMENTS: u32 = 100_000;
@@ -72,11 +72,5 @@ pub(crate) fn relief(setting: &Setting, thread: u16, percent: u32) -> Program {
     ];
     let count = setting.count(REPLACEMENTS);
     let prepare = vec![Body::Replace { entries: first }];
-    let round = move || {
-        vec![Section {
-            part: Part::Pair,
-            body: replace(count),
-        }]
-    };
-    Program::new(slots, prepare, round).settling(settle)
+    Program::of_part(Part::Pair, slots, prepare, move || replace(count)).settling(settle)
 }

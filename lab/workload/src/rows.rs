@@ -145,6 +145,10 @@ impl Variant {
         }
     }
 
+    const fn on_two(self) -> Variant {
+        Variant { threads: 2, ..self }
+    }
+
     const fn counting_large_blocks(self) -> Variant {
         Variant {
             counts_large_blocks: true,
@@ -160,192 +164,97 @@ const OURS: &str = "synthetic";
 const MIXED: &str =
     "orders as in [iBuddy] figure 3: 98.4 % single frames, the rest over orders 1 to 4";
 
-/// All workloads.
-pub const WORKLOADS: &[WorkloadInfo] = &[
-    WorkloadInfo {
-        name: "hot",
-        summary: "Pairs: allocates one block and frees it immediately, repeatedly.",
-        source: OURS,
-        variants: &[
-            variant("hot:order0", "single frames, empty memory", |s, _| {
-                hot::empty(s, Order::ZERO)
-            }),
-            variant(
-                "hot:order0:scattered",
-                "single frames, every other frame of a random half held",
-                |s, t| hot::scattered(s, t, Order::ZERO),
-            ),
-            variant("hot:order9", "blocks of 2 MiB, empty memory", |s, _| {
-                hot::empty(s, NINE)
-            })
-            .up_to(NINE),
-            variant(
-                "hot:order9:scattered",
-                "blocks of 2 MiB, every other frame of a random half held",
-                |s, t| hot::scattered(s, t, NINE),
-            )
-            .up_to(NINE),
-        ],
-    },
-    WorkloadInfo {
-        name: "burst",
-        summary: "Bursts: allocates 8,192 single frames, then frees them all.",
-        source: OURS,
-        variants: &[
-            variant("burst:in-order", "freed in the same order", |s, t| {
-                burst::burst(s, t, true)
-            }),
-            variant("burst:random", "freed in random order", |s, t| {
-                burst::burst(s, t, false)
-            }),
-        ],
-    },
-    WorkloadInfo {
-        name: "bulk",
-        summary: "Allocates half of the memory, then frees all of it in the same order.",
-        source: "as [LLFree] describes its benchmark bulk",
-        variants: &[
-            variant("bulk:order0", "single frames", |s, t| {
-                burst::bulk(s, t, Order::ZERO)
-            }),
-            variant("bulk:order9", "blocks of 2 MiB", |s, t| {
-                burst::bulk(s, t, NINE)
-            })
-            .up_to(NINE),
-        ],
-    },
-    WorkloadInfo {
-        name: "batch",
-        summary: "Batches: allocates 512 single frames, then frees them.",
-        source: OURS,
-        variants: &[variant("batch", "single frames", |s, _| batch::batch(s))],
-    },
-    WorkloadInfo {
-        name: "steady",
-        summary: "Random replacement at a constant level: frees a random block and allocates another.",
-        source: MIXED,
-        variants: &[
-            variant("steady:50", "single frames, 50 % full", |s, t| {
-                steady::steady(s, t, 50, Mix::Single)
-            }),
-            variant("steady:50:mixed", "mixed orders, 50 % full", |s, t| {
-                steady::steady(s, t, 50, Mix::Mostly)
-            })
-            .up_to(FOUR),
-            variant("steady:90", "single frames, 90 % full", |s, t| {
-                steady::steady(s, t, 90, Mix::Single)
-            }),
-            variant("steady:90:mixed", "mixed orders, 90 % full", |s, t| {
-                steady::steady(s, t, 90, Mix::Mostly)
-            })
-            .up_to(FOUR),
-        ],
-    },
-    WorkloadInfo {
-        name: "relief",
-        summary: "Random replacement at a level, in memory that was 99.9 % full and was freed at random.",
-        source: "synthetic: orders 0 to 4 equally often",
-        variants: &[
-            variant("relief:70", "70 % full", |s, t| relief::relief(s, t, 70)).up_to(FOUR),
-            variant("relief:80", "80 % full", |s, t| relief::relief(s, t, 80)).up_to(FOUR),
-            variant("relief:90", "90 % full", |s, t| relief::relief(s, t, 90)).up_to(FOUR),
-            variant("relief:98", "98 % full", |s, t| relief::relief(s, t, 98)).up_to(FOUR),
-            variant("relief:99", "99 % full", |s, t| relief::relief(s, t, 99)).up_to(FOUR),
-        ],
-    },
-    WorkloadInfo {
-        name: "handover",
-        summary: "One thread allocates single frames, another frees them.",
-        source: OURS,
-        variants: &[Variant {
-            threads: 2,
-            ..variant("handover", "single frames", handover::handover)
-        }],
-    },
-    WorkloadInfo {
-        name: "fill",
-        summary: "Allocates and frees runs of 64 single frames while memory is filled at random to a level.",
-        source: OURS,
-        variants: &[
-            variant("fill:1", "1 % full", |s, t| fill::fill(s, t, 1)),
-            variant("fill:25", "25 % full", |s, t| fill::fill(s, t, 25)),
-            variant("fill:50", "50 % full", |s, t| fill::fill(s, t, 50)),
-            variant("fill:75", "75 % full", |s, t| fill::fill(s, t, 75)),
-            variant("fill:90", "90 % full", |s, t| fill::fill(s, t, 90)),
-            variant("fill:99", "99 % full", |s, t| fill::fill(s, t, 99)),
-        ],
-    },
-    WorkloadInfo {
-        name: "split",
-        summary: "Allocates and frees a single frame where all free memory consists of blocks of one order.",
-        source: OURS,
-        variants: &[
-            variant("split:0", "free frames", |s, t| {
-                fill::split(s, t, Order::ZERO)
-            }),
-            variant("split:4", "free blocks of 16 frames", |s, t| {
-                fill::split(s, t, FOUR)
-            })
-            .up_to(FOUR),
-            variant("split:9", "free blocks of 512 frames", |s, t| {
-                fill::split(s, t, NINE)
-            })
-            .up_to(NINE),
-        ],
-    },
-    WorkloadInfo {
-        name: "churn",
-        summary: "Random replacement, 10 million operations: each step empties a random slot or fills it; \
-            finally counts the large blocks that can still be allocated.",
-        source: MIXED,
-        variants: &[
-            variant("churn:mixed", "mixed orders", |s, t| {
-                churn::churn(s, t, Mix::Mostly)
-            })
-            .up_to(FOUR)
-            .counting_large_blocks(),
-            variant("churn:order0", "single frames", |s, t| {
-                churn::churn(s, t, Mix::Single)
-            })
-            .counting_large_blocks(),
-        ],
-    },
-    WorkloadInfo {
-        name: "aged-churn",
-        summary: "Random replacement at 40 %, 10 million times, in memory that was 90 % full, whose blocks were dealt \
-            out to the threads anew and freed at random; finally counts the large blocks that can still be allocated.",
-        source: MIXED,
-        variants: &[
-            variant("aged-churn:mixed", "mixed orders", |s, t| {
-                aged::churn(s, t, Mix::Mostly)
-            })
-            .up_to(FOUR)
-            .counting_large_blocks(),
-            variant(
-                "aged-churn:order0",
-                "single frames, after the mixed orders",
-                |s, t| aged::churn(s, t, Mix::Single),
-            )
-            .up_to(FOUR)
-            .counting_large_blocks(),
-        ],
-    },
-    WorkloadInfo {
-        name: "ibuddy",
-        summary: "Page requests like those of the programs of [iBuddy], generated from what the paper says about them.",
-        source: "[iBuddy] 6.1 and figure 2, with assumptions",
-        variants: &programs(published::IBUDDY),
-    },
-    WorkloadInfo {
-        name: "spring",
-        summary: "Page requests like those of the programs of [Spring], generated from what the paper says about them.",
-        source: "[Spring] IV-A and table II, with assumptions",
-        variants: &programs(published::SPRING),
-    },
-    WorkloadInfo {
-        name: "today",
-        summary: "Page requests of loads of today: faults of many processes, purges, huge pages among small ones.",
-        source: "will-it-scale, jemalloc, with assumptions",
-        variants: &programs(today::TODAY),
-    },
-];
+/// Makes variants: the name, the summary, the program and what differs from `variant`.
+macro_rules! variants {
+    ($($name:literal, $summary:literal, $make:expr $(, $more:ident($($value:expr)?))*;)+) => {
+        [$(variant($name, $summary, $make)$(.$more($($value)?))*),+]
+    };
+}
+
+/// Makes the list of workloads: the name, the summary, the source and the variants of each.
+macro_rules! workloads {
+    ($($name:literal, $summary:literal, $source:expr => $variants:expr;)+) => {
+        /// All workloads.
+        pub const WORKLOADS: &[WorkloadInfo] = &[$(WorkloadInfo {
+            name: $name,
+            summary: $summary,
+            source: $source,
+            variants: &$variants,
+        }),+];
+    };
+}
+
+workloads! {
+    "hot", "Pairs: allocates one block and frees it immediately, repeatedly.", OURS => variants! {
+        "hot:order0", "single frames, empty memory", |s, _| hot::empty(s, Order::ZERO);
+        "hot:order0:scattered", "single frames, every other frame of a random half held",
+            |s, t| hot::scattered(s, t, Order::ZERO);
+        "hot:order9", "blocks of 2 MiB, empty memory", |s, _| hot::empty(s, NINE), up_to(NINE);
+        "hot:order9:scattered", "blocks of 2 MiB, every other frame of a random half held",
+            |s, t| hot::scattered(s, t, NINE), up_to(NINE);
+    };
+    "burst", "Bursts: allocates 8,192 single frames, then frees them all.", OURS => variants! {
+        "burst:in-order", "freed in the same order", |s, t| burst::burst(s, t, true);
+        "burst:random", "freed in random order", |s, t| burst::burst(s, t, false);
+    };
+    "bulk", "Allocates half of the memory, then frees all of it in the same order.",
+        "as [LLFree] describes its benchmark bulk" => variants! {
+        "bulk:order0", "single frames", |s, t| burst::bulk(s, t, Order::ZERO);
+        "bulk:order9", "blocks of 2 MiB", |s, t| burst::bulk(s, t, NINE), up_to(NINE);
+    };
+    "batch", "Batches: allocates 512 single frames, then frees them.", OURS => variants! {
+        "batch", "single frames", |s, _| batch::batch(s);
+    };
+    "steady", "Random replacement at a constant level: frees a random block and allocates another.",
+        MIXED => variants! {
+        "steady:50", "single frames, 50 % full", |s, t| steady::steady(s, t, 50, Mix::Single);
+        "steady:50:mixed", "mixed orders, 50 % full", |s, t| steady::steady(s, t, 50, Mix::Mostly), up_to(FOUR);
+        "steady:90", "single frames, 90 % full", |s, t| steady::steady(s, t, 90, Mix::Single);
+        "steady:90:mixed", "mixed orders, 90 % full", |s, t| steady::steady(s, t, 90, Mix::Mostly), up_to(FOUR);
+    };
+    "relief", "Random replacement at a level, in memory that was 99.9 % full and was freed at random.",
+        "synthetic: orders 0 to 4 equally often" => variants! {
+        "relief:70", "70 % full", |s, t| relief::relief(s, t, 70), up_to(FOUR);
+        "relief:80", "80 % full", |s, t| relief::relief(s, t, 80), up_to(FOUR);
+        "relief:90", "90 % full", |s, t| relief::relief(s, t, 90), up_to(FOUR);
+        "relief:98", "98 % full", |s, t| relief::relief(s, t, 98), up_to(FOUR);
+        "relief:99", "99 % full", |s, t| relief::relief(s, t, 99), up_to(FOUR);
+    };
+    "handover", "One thread allocates single frames, another frees them.", OURS => variants! {
+        "handover", "single frames", handover::handover, on_two();
+    };
+    "fill", "Allocates and frees runs of 64 single frames while memory is filled at random to a level.",
+        OURS => variants! {
+        "fill:1", "1 % full", |s, t| fill::fill(s, t, 1);
+        "fill:25", "25 % full", |s, t| fill::fill(s, t, 25);
+        "fill:50", "50 % full", |s, t| fill::fill(s, t, 50);
+        "fill:75", "75 % full", |s, t| fill::fill(s, t, 75);
+        "fill:90", "90 % full", |s, t| fill::fill(s, t, 90);
+        "fill:99", "99 % full", |s, t| fill::fill(s, t, 99);
+    };
+    "split", "Allocates and frees a single frame where all free memory consists of blocks of one order.",
+        OURS => variants! {
+        "split:0", "free frames", |s, t| fill::split(s, t, Order::ZERO);
+        "split:4", "free blocks of 16 frames", |s, t| fill::split(s, t, FOUR), up_to(FOUR);
+        "split:9", "free blocks of 512 frames", |s, t| fill::split(s, t, NINE), up_to(NINE);
+    };
+    "churn", "Random replacement, 10 million operations: each step empties a random slot or fills it; \
+        finally counts the large blocks that can still be allocated.", MIXED => variants! {
+        "churn:mixed", "mixed orders", |s, t| churn::churn(s, t, Mix::Mostly), up_to(FOUR), counting_large_blocks();
+        "churn:order0", "single frames", |s, t| churn::churn(s, t, Mix::Single), counting_large_blocks();
+    };
+    "aged-churn", "Random replacement at 40 %, 10 million times, in memory that was 90 % full, whose blocks were dealt \
+        out to the threads anew and freed at random; finally counts the large blocks that can still be allocated.",
+        MIXED => variants! {
+        "aged-churn:mixed", "mixed orders",
+            |s, t| aged::churn(s, t, Mix::Mostly), up_to(FOUR), counting_large_blocks();
+        "aged-churn:order0", "single frames, after the mixed orders",
+            |s, t| aged::churn(s, t, Mix::Single), up_to(FOUR), counting_large_blocks();
+    };
+    "ibuddy", "Page requests like those of the programs of [iBuddy], generated from what the paper says about them.",
+        "[iBuddy] 6.1 and figure 2, with assumptions" => programs(published::IBUDDY);
+    "spring", "Page requests like those of the programs of [Spring], generated from what the paper says about them.",
+        "[Spring] IV-A and table II, with assumptions" => programs(published::SPRING);
+    "today", "Page requests of loads of today: faults of many processes, purges, huge pages among small ones.",
+        "will-it-scale, jemalloc, with assumptions" => programs(today::TODAY);
+}

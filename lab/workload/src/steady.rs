@@ -14,7 +14,7 @@ use everybuddy::Order;
 
 use crate::churn::Mix;
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting};
+use crate::{Body, Part, Program, Setting};
 
 /// Replacements per section at full length.
 const REPLACEMENTS: u32 = 100_000;
@@ -37,13 +37,11 @@ pub(crate) fn steady(setting: &Setting, thread: u16, percent: u32, mix: Mix) -> 
     entries.extend(first.iter().map(|slot| (*slot, order(&mut random))));
     entries.extend((0..slots).map(|_| (random.below(slots), order(&mut random))));
     let count = setting.count(REPLACEMENTS);
-    Program::new(slots, vec![Body::Replace { entries }], move || {
-        let entries = (0..count)
-            .map(|_| (random.below(slots), order(&mut random)))
-            .collect();
-        vec![Section {
-            part: Part::Pair,
-            body: Body::Replace { entries },
-        }]
+    let prepare = vec![Body::Replace { entries }];
+    Program::of_part(Part::Pair, slots, prepare, move || {
+        let entries = (0..count).map(|_| (random.below(slots), order(&mut random)));
+        Body::Replace {
+            entries: entries.collect(),
+        }
     })
 }

@@ -12,9 +12,10 @@
 
 use everybuddy::{Order, Size};
 
-use crate::published::{Published, Shape, TOUCHING, size};
+use crate::published::Shape::{By, Each};
+use crate::published::{Published, TOUCHING, published, size};
 use crate::random::Random;
-use crate::{Body, Pace, Part, Program, Section, Setting, Step};
+use crate::{Body, Pace, Part, Program, Setting, Step};
 
 /// The frames of 128 MiB.
 const MAPPING: u32 = 1 << 15;
@@ -51,38 +52,13 @@ const NINE: Order = match Order::new(9) {
 ///   average. Assumed, all of it.
 ///
 /// An exit storm, in which many processes free their frames at the same time, is `burst:random`.
-pub(crate) const TODAY: &[Published; 3] = &[
-    Published {
-        name: "today:page-faults",
-        summary: "128 MiB, mapped, written once, unmapped",
-        shape: Shape::Each(MAPPING),
-        pace: TOUCHING,
-        runs: None,
-    },
-    Published {
-        name: "today:purges",
-        summary: "extents of a heap, purged and written again",
-        shape: Shape::By {
-            program: purges,
-            largest: Order::ZERO,
-        },
-        pace: TOUCHING,
-        runs: None,
-    },
-    Published {
-        name: "today:few-huge",
-        summary: "single frames at 75 % full, a few blocks of 2 MiB",
-        shape: Shape::By {
-            program: few_huge,
-            largest: NINE,
-        },
-        pace: Pace {
-            allocate: 2000,
-            free: 2000,
-        },
-        runs: None,
-    },
-];
+pub(crate) const TODAY: &[Published; 3] = published! {
+    "today:page-faults", "128 MiB, mapped, written once, unmapped", Each(MAPPING), TOUCHING, None;
+    "today:purges", "extents of a heap, purged and written again",
+        By { program: purges, largest: Order::ZERO }, TOUCHING, None;
+    "today:few-huge", "single frames at 75 % full, a few blocks of 2 MiB",
+        By { program: few_huge, largest: NINE }, Pace { allocate: 2000, free: 2000 }, None;
+};
 
 fn allocate(slot: u32, order: Order) -> Step {
     Step::Allocate {
@@ -91,23 +67,13 @@ fn allocate(slot: u32, order: Order) -> Step {
     }
 }
 
-fn section(steps: Vec<Step>) -> Vec<Section> {
-    vec![Section {
-        part: Part::Operation,
-        body: Body::Steps(steps),
-    }]
-}
-
 /// Extents of a full heap are freed, and allocated again frame by frame.
 fn purges(setting: &Setting, thread: u16) -> Program {
     let slots = HEAP.min(setting.share() / 2).max(1);
     let mut random = Random::new(setting.seed, thread);
     let count = setting.count(REQUESTS);
-    let heap = Body::Allocate {
-        order: Order::ZERO,
-        slots: 0..slots,
-    };
-    Program::new(slots, vec![heap], move || {
+    let heap = Body::frames(0..slots);
+    Program::of_part(Part::Operation, slots, vec![heap], move || {
         let mut steps = Vec::new();
         while steps.len() < count as usize {
             let start = random.below(slots);
@@ -115,7 +81,7 @@ fn purges(setting: &Setting, thread: u16) -> Program {
             steps.extend((start..end).map(|slot| Step::Free { slot }));
             steps.extend((start..end).map(|slot| allocate(slot, Order::ZERO)));
         }
-        section(steps)
+        Body::Steps(steps)
     })
 }
 
@@ -133,10 +99,7 @@ fn few_huge(setting: &Setting, thread: u16) -> Program {
             order: NINE,
             slots: small..small + huge,
         },
-        Body::Allocate {
-            order: Order::ZERO,
-            slots: 0..small,
-        },
+        Body::frames(0..small),
         Body::Replace {
             entries: (0..small)
                 .map(|_| (random.below(small), Order::ZERO))
@@ -144,7 +107,7 @@ fn few_huge(setting: &Setting, thread: u16) -> Program {
         },
     ];
     // One slot more: the oldest huge block is freed after the request for a new one.
-    Program::new(small + huge + 1, prepare, move || {
+    Program::of_part(Part::Operation, small + huge + 1, prepare, move || {
         let mut steps = Vec::new();
         for _ in 0..pairs.max(1) {
             if left == 0 && huge > 0 {
@@ -163,7 +126,7 @@ fn few_huge(setting: &Setting, thread: u16) -> Program {
             let slot = random.below(small);
             steps.extend([Step::Free { slot }, allocate(slot, Order::ZERO)]);
         }
-        section(steps)
+        Body::Steps(steps)
     })
 }
 

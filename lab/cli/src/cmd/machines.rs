@@ -20,6 +20,7 @@ use everybuddy_simulate::machines::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::export::refused;
 use crate::show::machines;
 use crate::show::output::{self, Style};
 
@@ -97,10 +98,7 @@ fn check(path: &Path) -> Result<(), Error> {
         )));
     }
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).map_err(|cause| Error::Write {
-        path: path.to_path_buf(),
-        cause,
-    })
+    opened.map(drop).map_err(|cause| refused(path, cause))
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Error> {
@@ -109,10 +107,7 @@ fn measure(arguments: &Arguments) -> Result<(), Error> {
     }
     let own = host::measure(&mut |what| output::note(&format!("measuring {what}")))?;
     if let Some(path) = &arguments.output {
-        fs::write(path, own.to_toml()).map_err(|cause| Error::Write {
-            path: path.clone(),
-            cause,
-        })?;
+        fs::write(path, own.to_toml()).map_err(|cause| refused(path, cause))?;
         output::note(&format!("wrote {}", shown(path)));
     }
     let style = Style::of_output(false);

@@ -21,7 +21,7 @@ use clap::{Args, value_parser};
 
 use crate::digest;
 use crate::export::page::{Page, study};
-use crate::export::{Output, Outputs, json};
+use crate::export::{Output, Outputs, json, refused};
 use crate::show::{claims, experiments, output, progress::Progress};
 use crate::sweep::folder::Folder;
 use everybuddy_measure::Error;
@@ -123,10 +123,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen, &arguments.rows));
     let sinks = arguments.files.open(&mut outputs)?;
     let mut pictures = pictures(&mut outputs, &arguments.svg, &chosen)?;
-    let page = arguments.html.as_deref();
-    let page = page
-        .map(|path| Page::open(&mut outputs, path))
-        .transpose()?;
+    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
     let conditions = Conditions {
         seed: arguments.seed,
         shrink: arguments.shrink,
@@ -427,10 +424,7 @@ fn pictures(
     let Some(folder) = folder else {
         return Ok(chosen.iter().map(|_| None).collect());
     };
-    fs::create_dir_all(folder).map_err(|cause| Error::Write {
-        path: folder.clone(),
-        cause,
-    })?;
+    fs::create_dir_all(folder).map_err(|cause| refused(folder, cause))?;
     let open = |own: &Experiment| {
         let path = folder.join(format!("{}.svg", own.name));
         let drawn = own.figure.as_ref();

@@ -277,10 +277,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let timeline = arguments.timeline.as_ref();
     let timeline = timeline.map(|path| outputs.open("--timeline", path));
     let timeline = timeline.transpose()?;
-    let page = arguments.html.as_deref();
-    let page = page
-        .map(|path| Page::open(&mut outputs, path))
-        .transpose()?;
+    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
     let left = plan.left(&known);
     if left < cells.len() {
         let ended = cells.len() - left;
@@ -409,10 +406,7 @@ fn of_rows(arguments: &Arguments) -> Result<(), Error> {
         None => machine.to_string(),
     };
     let mut outputs = Outputs::beside(arguments.rows.clone());
-    let page = arguments.html.as_deref();
-    let page = page
-        .map(|path| Page::open(&mut outputs, path))
-        .transpose()?;
+    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
     let mut text = Limits::new(&scalings).text(&Style::of_output(false));
     text += &format!("Machine: {title}.\n");
     output::text(&text)?;

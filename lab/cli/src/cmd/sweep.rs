@@ -29,7 +29,7 @@ use crate::sweep::cell::{Cell, Failure};
 use crate::sweep::folder::Folder;
 use crate::sweep::grid::{self, Grid};
 use crate::sweep::measure::{Bound, Measure};
-use crate::sweep::search::{Found, Results, Search};
+use crate::sweep::search::{FoundSystem, Results, Search};
 use crate::sweep::workers::{Commands, Workers, finished};
 
 /// Run a grid of simulations or replays, here or on a cluster; search for options.
@@ -421,7 +421,7 @@ fn found(
 }
 
 /// Describes the best systems.
-fn summary(search: &Search, results: &Results, ranked: &[&Found]) -> String {
+fn summary(search: &Search, results: &Results, ranked: &[&FoundSystem]) -> String {
     let (all, failed) = (results.found.len(), results.failed.len());
     let mut text = format!(
         "{} trials of {} systems, {failed} of which could not run; {} of {all} keep all bounds\n",

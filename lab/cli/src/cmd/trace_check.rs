@@ -12,7 +12,9 @@
 use std::path::Path;
 
 use clap::Args;
-use everybuddy_trace::{Leniency, files, shown};
+use everybuddy_trace::{files, shown};
+
+use super::trace::leniency;
 
 use crate::left_out;
 use crate::show::output;
@@ -39,11 +41,7 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let leniency = if arguments.lenient {
-        Leniency::Lenient
-    } else {
-        Leniency::Strict
-    };
+    let leniency = leniency(arguments.lenient);
     let mut refused = Vec::new();
     let given = &arguments.traces;
     for name in given.iter().filter(|name| !is_companion(name, given)) {

@@ -8,15 +8,15 @@
 //!
 //! The result replays by itself; the original trace is not changed, and no trace is replaced without `--force`.
 
-use everybuddy_trace::shown;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
-use everybuddy_trace::{Cut, CutReport, Leniency, Trace, cut};
+use everybuddy_trace::{Cut, CutReport, Trace, cut, shown};
 
 use super::numbers::at_least_one;
+use super::trace::read;
 use crate::export::write_trace;
 use crate::processes::Processes;
 use crate::show::output;
@@ -90,20 +90,12 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let leniency = if arguments.lenient {
-        Leniency::Lenient
-    } else {
-        Leniency::Strict
-    };
     library::check_output(
         &arguments.output,
         library::file(&arguments.trace)?.as_deref(),
     )?;
     library::check_replaced(&arguments.output, arguments.force)?;
-    let (trace, repairs) = library::read(&arguments.trace, leniency)?;
-    if !repairs.is_empty() {
-        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
-    }
+    let trace = read(&arguments.trace, arguments.lenient)?;
     let asked = Cut {
         from_ns: arguments.from.map(|time| time.nanos),
         to_ns: arguments.to.map(|time| time.nanos),

@@ -12,10 +12,11 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
-use everybuddy_trace::{ExportFormat, Leniency, export};
+use everybuddy_trace::{ExportFormat, export};
 
-use crate::export::Outputs;
-use crate::show::output;
+use super::trace::read;
+
+use crate::export::{Outputs, refused};
 use everybuddy_measure::Error;
 use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::library;
@@ -49,27 +50,16 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let leniency = if arguments.lenient {
-        Leniency::Lenient
-    } else {
-        Leniency::Strict
-    };
     let given = arguments.output.filter(|path| path.as_os_str() != "-");
     let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
     let file = given.as_deref().map(|path| outputs.open("-o", path));
     let file = file.transpose()?;
-    let (trace, repairs) = library::read(&arguments.trace, leniency)?;
-    if !repairs.is_empty() {
-        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
-    }
+    let trace = read(&arguments.trace, arguments.lenient)?;
     let Some(mut file) = file else {
         let mut out = io::stdout().lock();
         let written = export(&trace, arguments.to, &mut out).and_then(|()| out.flush());
         return written.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause));
     };
-    export(&trace, arguments.to, &mut file).map_err(|cause| Error::Write {
-        path: file.path().to_path_buf(),
-        cause,
-    })?;
+    export(&trace, arguments.to, &mut file).map_err(|cause| refused(file.path(), cause))?;
     file.finish(&[])
 }

@@ -19,7 +19,8 @@ use everybuddy_record::{
     Accounts, Functions, ImportError, ImportOptions, Imported, Scope, Source, import_file,
     import_stream,
 };
-use everybuddy_trace::Leniency;
+
+use super::trace::leniency;
 
 use crate::export::write_trace;
 use crate::show::{output, progress};
@@ -103,11 +104,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         scope: arguments
             .tree
             .map_or(Scope::Everything, |root| Scope::Tree { root }),
-        leniency: if arguments.lenient {
-            Leniency::Lenient
-        } else {
-            Leniency::Strict
-        },
+        leniency: leniency(arguments.lenient),
         zone_locks: arguments.zone_lock.clone(),
         functions,
     };

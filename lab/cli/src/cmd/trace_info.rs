@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use everybuddy_trace::{Leniency, Statistics, resolve};
+use everybuddy_trace::{Statistics, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
@@ -22,6 +22,7 @@ use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 
 use super::files::Files;
+use super::trace::read;
 
 /// Show statistics of a trace: orders, runs, lifetimes, memory in use.
 #[derive(Debug, Args)]
@@ -48,21 +49,10 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let leniency = if arguments.lenient {
-        Leniency::Lenient
-    } else {
-        Leniency::Strict
-    };
     let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
     let sinks = arguments.files.open(&mut outputs)?;
-    let page = arguments.html.as_deref();
-    let page = page
-        .map(|path| Page::open(&mut outputs, path))
-        .transpose()?;
-    let (read, repairs) = library::read(&arguments.trace, leniency)?;
-    if !repairs.is_empty() {
-        output::note(&format!("trace {}: repaired: {repairs}", read.name));
-    }
+    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
+    let read = read(&arguments.trace, arguments.lenient)?;
     if let Some(text) = left_out::of(&read) {
         output::note(&format!("trace {}: {text}", read.name));
     }

@@ -8,11 +8,12 @@
 //!
 //! The traces are checked before anything is written; the file appears completely or not at all.
 
-use everybuddy_trace::shown;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use everybuddy_trace::{Leniency, Sizes, resolve};
+use everybuddy_trace::{Sizes, resolve, shown};
+
+use super::trace::read;
 
 use crate::export::Outputs;
 use crate::show::output;
@@ -53,17 +54,9 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let leniency = if arguments.lenient {
-        Leniency::Lenient
-    } else {
-        Leniency::Strict
-    };
     let mut joined: Option<Sizes> = None;
     for name in &arguments.traces {
-        let (trace, repairs) = library::read(name, leniency)?;
-        if !repairs.is_empty() {
-            output::note(&format!("trace {}: repaired: {repairs}", trace.name));
-        }
+        let trace = read(name, arguments.lenient)?;
         let resolved = resolve(&trace)?;
         let script = Script::new(&trace.name, &resolved, None)?;
         let memory = Memory::new(&script, arguments.memory.map(|size| size.frames), None)?;

@@ -9,13 +9,12 @@
 //! The outputs of a command are different files, and none of them is an input, whatever names lead to them. A file
 //! appears completely or not at all, and an interrupt leaves no temporary file.
 
-use everybuddy_trace::shown;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
-use everybuddy_trace::{Pending, Trace, prepare};
+use everybuddy_trace::{Pending, Trace, prepare, shown};
 
 use crate::signals;
 

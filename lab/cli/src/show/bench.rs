@@ -176,7 +176,7 @@ impl<'b> Benchmark<'b> {
              disagree"
         );
         let tables = self.tables(style, |workload| self.ratio_columns(workload, baseline));
-        format!("{}\n{tables}", style.wrapped("", 0, &text))
+        format!("{}\n{tables}", style.paragraph(&text))
     }
 
     /// Renders the headline and the table of each workload.
@@ -187,7 +187,7 @@ impl<'b> Benchmark<'b> {
             if columns.is_empty() {
                 continue;
             }
-            out += &style.wrapped("", 0, &format!("{}: {}", workload.name, workload.summary));
+            out += &style.paragraph(&format!("{}: {}", workload.name, workload.summary));
             // Wide workloads are split into several tables of equal width.
             let tables = columns.len().div_ceil(MOST_COLUMNS).max(1);
             for part in columns.chunks(columns.len().div_ceil(tables).max(1)) {

@@ -16,7 +16,7 @@ use everybuddy_measure::rows::Row;
 use everybuddy_measure::rows::table::{self, OVERHEAD, Table, Which};
 use everybuddy_measure::size;
 
-use super::output::Style;
+use super::output::{self, Style};
 use super::table as show;
 
 /// Renders the headline and the table of a trace.
@@ -109,7 +109,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         size::frames(memory.frames),
     );
     // The name is made bold after wrapping, so that no escape code counts as text.
-    let text = style.wrapped("", 0, &what);
+    let text = style.paragraph(&what);
     let rest = text.strip_prefix(&comparison.trace).unwrap_or(&text);
     style.bold(&comparison.trace) + rest
 }
@@ -167,14 +167,7 @@ pub fn closing(
         timer.floor(),
     );
     out += &style.wrapped("measured", 10, &how);
-    let mut on: Vec<String> = Vec::new();
-    on.extend(machine.processor.clone());
-    on.extend(machine.cores.map(|cores| size::cpus(cores as u64)));
-    on.extend(
-        machine
-            .load
-            .map(|load| format!("load {load:.2} before the run")),
-    );
+    let mut on = output::machine(machine);
     on.push(format!("switched out {switches} times while timed"));
     out += &style.wrapped("machine", 10, &on.join(" · "));
     if machine.was_busy() {

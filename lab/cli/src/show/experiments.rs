@@ -12,13 +12,12 @@ use everybuddy_measure::claim::{Claim, Verdict, short};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::rows::Row;
-use everybuddy_measure::size;
 use everybuddy_papers::run_of;
 use everybuddy_papers::shared::{Experiment, TableSpec, grid};
 
 use super::claims;
-use super::output::Style;
-use super::table::{self, Better, Column};
+use super::output::{self, Style};
+use super::table::{self, Better, Column, plain};
 
 const CLAIM: &str = "claim";
 
@@ -38,9 +37,7 @@ pub fn list(experiments: &[Experiment]) -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
     for own in experiments {
-        let name = style.bold(&format!("{:<21}", own.name));
-        let text = style.wrapped("", 22, &own.title);
-        out += &format!("{name} {}", &text[22..]);
+        out += &style.entry(&own.name, 22, &own.title);
         out += &style.wrapped("", 22, &own.source);
         out += &style.wrapped("", 22, &format!("needs: {}", own.needs));
         for claim in &own.claims {
@@ -92,7 +89,7 @@ pub fn full(own: &Experiment) -> String {
 /// Renders the part above the tables: name, title, source, remarks.
 pub fn head(experiment: &Experiment, style: &Style) -> String {
     let mut out = style.bold(&experiment.name) + "\n";
-    out += &style.wrapped("", 0, &experiment.title);
+    out += &style.paragraph(&experiment.title);
     out += &style.wrapped("source", 8, &experiment.source);
     out
 }
@@ -102,7 +99,7 @@ pub fn tables(experiment: &Experiment, rows: &[Row], style: &Style) -> String {
     let mut out = String::new();
     for spec in &experiment.tables {
         out.push('\n');
-        out += &style.wrapped("", 0, &spec.title);
+        out += &style.paragraph(&spec.title);
         out += &table(experiment, spec, rows, style);
     }
     out += &published(experiment, style);
@@ -126,15 +123,9 @@ fn table(experiment: &Experiment, spec: &TableSpec, rows: &[Row], style: &Style)
             values: own.values,
         });
         if spec.beside && own.expected.iter().any(Option::is_some) {
-            shown.push(Column {
-                metric: "",
-                legend: "".into(),
-                head: [own.source.into(), "source".into()],
-                better: Better::Lower,
-                texts: texts(&own.expected),
-                // The source does not compete.
-                values: names.iter().map(|_| None).collect(),
-            });
+            // The source does not compete.
+            let head = [own.source, "source".to_string()];
+            shown.push(plain("", head, texts(&own.expected)));
         }
     }
     if names.is_empty() {
@@ -161,19 +152,14 @@ fn published(experiment: &Experiment, style: &Style) -> String {
         .as_deref()
         .unwrap_or("on other workloads");
     let title = format!("published numbers of {}, {on}:", experiment.source);
-    out += &style.wrapped("", 0, &title);
+    out += &style.paragraph(&title);
     let names: Vec<String> = experiment
         .published
         .iter()
         .map(|p| p.what.clone())
         .collect();
-    let column = |head: &'static str, of: &dyn Fn(usize) -> String| Column {
-        metric: "",
-        legend: "".into(),
-        head: [head.into(), "".into()],
-        better: Better::Lower,
-        values: names.iter().map(|_| None).collect(),
-        texts: (0..names.len()).map(of).collect(),
+    let column = |head: &'static str, of: &dyn Fn(usize) -> String| {
+        plain("", [head, ""], (0..names.len()).map(of).collect())
     };
     let all = &experiment.published;
     let mut columns = vec![
@@ -193,12 +179,8 @@ fn published(experiment: &Experiment, style: &Style) -> String {
     if all.iter().any(|published| published.stddev.is_some()) {
         columns.push(column("stddev", &deviation));
     }
-    let plain = Style {
-        colour: false,
-        ..*style
-    };
     // The first column contains workloads here.
-    let text = table::text(&names, &columns, 0..0, &plain);
+    let text = table::text(&names, &columns, 0..0, &style.without_colour());
     let text = text.replacen("system", "source", 1);
     // Headings of one line.
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -244,14 +226,8 @@ pub fn closing(
     if simulated.len() == experiments.len() {
         return out;
     }
-    let mut on: Vec<String> = vec!["measured natively".to_string()];
-    on.extend(machine.processor.clone());
-    on.extend(machine.cores.map(|cores| size::cpus(cores as u64)));
-    on.extend(
-        machine
-            .load
-            .map(|load| format!("load {load:.2} before the run")),
-    );
+    let mut on = vec!["measured natively".to_string()];
+    on.extend(output::machine(machine));
     on.push(format!("reading the clock costs {:.1} ns", timer.mean()));
     out += &style.wrapped("machine", 11, &on.join(" · "));
     if machine.was_busy() {

@@ -88,14 +88,10 @@ impl<'s> Limits<'s> {
             }
         }
         out += "\n";
-        out + &style.wrapped(
-            "",
-            0,
-            &format!(
-                "{NOTE} Each line begins with a limit; `all`: these systems have not stopped \
+        out + &style.paragraph(&format!(
+            "{NOTE} Each line begins with a limit; `all`: these systems have not stopped \
                                          scaling."
-            ),
-        )
+        ))
     }
 
     /// Returns a grid of all limits, with the causes in the titles of its cells.

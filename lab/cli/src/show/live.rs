@@ -11,7 +11,9 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
+
+use super::progress::bar;
 
 use everybuddy_measure::size::{bytes, count};
 
@@ -36,17 +38,10 @@ impl Live {
     }
 
     fn with(steps: Option<u64>, template: &str) -> Live {
-        let is_shown = io::stderr().is_terminal();
-        let target = if is_shown {
-            ProgressDrawTarget::stderr_with_hz(5)
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(steps, target);
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("━╸ "));
+        Live {
+            bar: bar(steps, template),
+            is_shown: io::stderr().is_terminal(),
         }
-        Live { bar, is_shown }
     }
 
     /// Returns `true` if the line is visible.

@@ -16,20 +16,15 @@ use everybuddy_simulate::work::{ORDERS, Work};
 use serde_json::json;
 
 use super::output::Style;
-use super::table::{self, Better, Column};
+use super::table::{self, Column, plain};
 
 /// Renders the list.
 pub fn list(machines: &[Machine], style: &Style) -> String {
     let names: Vec<String> = machines.iter().map(|own| own.name.clone()).collect();
-    let column =
-        |name: &'static str, unit: &'static str, of: &dyn Fn(&Hardware) -> String| Column {
-            metric: "",
-            legend: "".into(),
-            head: [name.into(), unit.into()],
-            better: Better::Neither,
-            values: names.iter().map(|_| None).collect(),
-            texts: machines.iter().map(|own| of(&own.hardware)).collect(),
-        };
+    let column = |name: &'static str, unit: &'static str, of: &dyn Fn(&Hardware) -> String| {
+        let texts = machines.iter().map(|own| of(&own.hardware));
+        plain("", [name, unit], texts.collect())
+    };
     let modified =
         |own: Option<Transfer>| own.map_or("-".to_string(), |own| own.modified.to_string());
     let columns = [
@@ -54,21 +49,15 @@ pub fn list(machines: &[Machine], style: &Style) -> String {
         }),
         column("memory", "cycles", &|own| own.memory.to_string()),
     ];
-    let plain = Style {
-        colour: false,
-        ..*style
-    };
     // The first column contains machines here; names are longer than its head.
-    let mut out = table::text(&names, &columns, 0..0, &plain).replace("system ", "machine");
+    let mut out =
+        table::text(&names, &columns, 0..0, &style.without_colour()).replace("system ", "machine");
     out.push('\n');
     for own in machines {
         out += &style.wrapped(&own.name, 12, &own.title);
     }
     out.push('\n');
-    out += &style.wrapped(
-        "",
-        0,
-        "topology: sockets x last-level caches (LLC) per socket x cores per cache x threads per core. near, socket, \
+    out += &style.paragraph("topology: sockets x last-level caches (LLC) per socket x cores per cache x threads per core. near, socket, \
          far: a load of a line that a core has modified, with the same last-level cache, the same socket, another \
          socket.",
     );
@@ -115,26 +104,14 @@ pub fn work(style: &Style) -> String {
         .map(|index| {
             let name = systems[0].1[index].0.clone();
             let (call, path) = name.split_once(' ').unwrap_or((&name, ""));
-            Column {
-                metric: "",
-                legend: "".into(),
-                head: [call.to_string().into(), path.to_string().into()],
-                better: Better::Neither,
-                values: names.iter().map(|_| None).collect(),
-                texts: systems.iter().map(|(_, own)| text(own[index].1)).collect(),
-            }
+            let texts = systems.iter().map(|(_, own)| text(own[index].1));
+            let head = [call, path].map(str::to_string);
+            plain("", head, texts.collect())
         })
         .collect();
-    let plain = Style {
-        colour: false,
-        ..*style
-    };
-    let mut out = table::text(&names, &columns, 0..0, &plain);
+    let mut out = table::text(&names, &columns, 0..0, &style.without_colour());
     out.push('\n');
-    out + &style.wrapped(
-        "",
-        0,
-        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` means 10.9 \
+    out + &style.paragraph("Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` means 10.9 \
          for each of the first 12 accesses of a call, as many as the shortest path makes, and 14.3 for each further \
          one. A single number applies to all accesses. The columns are calls and orders: 0, 1 to 3, 4 to 8, and 9 and \
          more. `run` is an exact number of frames. `other` covers services, and CPUs that park. Callgrind counted the \
@@ -214,7 +191,7 @@ pub fn full(machine: &Machine, style: &Style) -> String {
     out += &if assumed.is_empty() {
         "No number is assumed.\n".to_string()
     } else {
-        style.wrapped("", 0, &format!("? assumed: {}.", assumed.join(", ")))
+        style.paragraph(&format!("? assumed: {}.", assumed.join(", ")))
     };
     out
 }

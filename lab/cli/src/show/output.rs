@@ -14,8 +14,9 @@ use std::io::{self, IsTerminal, Write};
 
 use console::Term;
 
-use everybuddy_measure::Error;
 use everybuddy_measure::error::{STANDARD_ERROR, STANDARD_OUTPUT};
+use everybuddy_measure::replay::background_load::HostInfo;
+use everybuddy_measure::{Error, size};
 use everybuddy_trace::escaped;
 
 /// The start of a colour.
@@ -109,6 +110,25 @@ impl Style {
         out.push('\n');
         out.replace('\u{a0}', " ")
     }
+
+    /// Formats the beginning of an entry of a list: its name, and a text that is indented as far as the next lines.
+    pub fn entry(&self, name: &str, indent: usize, text: &str) -> String {
+        let name = self.bold(&format!("{name:<width$}", width = indent - 1));
+        format!("{name} {}", &self.wrapped("", indent, text)[indent..])
+    }
+
+    /// Returns this style without colours.
+    pub fn without_colour(&self) -> Style {
+        Style {
+            colour: false,
+            ..*self
+        }
+    }
+
+    /// Formats a paragraph without a head.
+    pub fn paragraph(&self, text: &str) -> String {
+        self.wrapped("", 0, text)
+    }
 }
 
 /// Writes a result.
@@ -171,6 +191,15 @@ pub fn error(message: &str) {
     let message = printable(message, Style::PLAIN);
     // As above.
     let _ = writeln!(io::stderr(), "{} {message}", colour.paint("1;31", "error:"));
+}
+
+/// Describes the machine of a measurement: what is known of its processor, its CPUs and its load.
+pub(super) fn machine(host: &HostInfo) -> Vec<String> {
+    let mut on: Vec<String> = host.processor.iter().cloned().collect();
+    on.extend(host.cores.map(|cores| size::cpus(cores as u64)));
+    let load = host.load;
+    on.extend(load.map(|load| format!("load {load:.2} before the run")));
+    on
 }
 
 #[cfg(test)]

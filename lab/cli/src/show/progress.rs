@@ -22,16 +22,20 @@ pub struct Progress {
 /// Shows the progress of reading a file while the returned value exists.
 pub fn watched(file: File) -> impl Read + Seek {
     let length = file.metadata().map_or(0, |about| about.len());
-    bar(length, "{bar:30} {bytes} of {total_bytes}, {eta} left").wrap_read(file)
+    bar(
+        Some(length),
+        "{bar:30} {bytes} of {total_bytes}, {eta} left",
+    )
+    .wrap_read(file)
 }
 
-fn bar(length: u64, template: &str) -> ProgressBar {
+pub(super) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr_with_hz(5)
     } else {
         ProgressDrawTarget::hidden()
     };
-    let bar = ProgressBar::with_draw_target(Some(length), target);
+    let bar = ProgressBar::with_draw_target(length, target);
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("━╸ "));
     }
@@ -41,7 +45,7 @@ fn bar(length: u64, template: &str) -> ProgressBar {
 impl Progress {
     /// Creates a bar for `steps` steps.
     pub fn new(steps: u64) -> Progress {
-        let bar = bar(steps, "{msg} {bar:30} {pos}/{len} passes, {eta} left");
+        let bar = bar(Some(steps), "{msg} {bar:30} {pos}/{len} passes, {eta} left");
         Progress { bar }
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use everybuddy_record::Accounts;
 use everybuddy_record::record::{Losses, Recorded};
 
-use everybuddy_measure::size::{bytes, count, frames};
+use everybuddy_measure::size::{self, bytes, count};
 
 use super::output::Style;
 use crate::left_out;
@@ -53,47 +53,33 @@ impl Summary<'_> {
         let path = shown(self.path);
         let mut out = format!("{}\n", style.bold(&path));
         let mut line = |label: &str, text: String| out += &style.wrapped(label, INDENT, &text);
-        line(
-            "  calls kept",
-            format!(
-                "{} ({} allocations, {} frees)",
-                count(accounts.allocations + accounts.frees - accounts.too_far),
-                count(accounts.allocations),
-                count(accounts.frees),
-            ),
-        );
+        let kept = count(accounts.allocations + accounts.frees - accounts.too_far);
+        let [allocations, frees] = [accounts.allocations, accounts.frees].map(count);
+        let calls = format!("{kept} ({allocations} allocations, {frees} frees)");
+        line("  calls kept", calls);
         let peak = accounts.peak_frames;
-        line(
-            "  peak in use",
-            format!("{} frames ({})", count(peak), frames(peak)),
-        );
-        line(
-            "  tasks",
-            format!(
-                "{} in {} processes",
-                count(accounts.tasks),
-                count(accounts.processes),
-            ),
-        );
+        let peak = format!("{} frames ({})", count(peak), size::frames(peak));
+        line("  peak in use", peak);
+        let [tasks, processes] = [accounts.tasks, accounts.processes].map(count);
+        line("  tasks", format!("{tasks} in {processes} processes"));
         line("  time", self.time());
-        line(
-            "  faults",
-            format!(
-                "{} of the allocations by faults have a known region; {} of them are in a stack, image \
-             or loader, which is inferred from the address",
-                percent(accounts.region_share()),
-                percent(share(accounts.faults_in_guessed, accounts.faults_in_mapped)),
-            ),
+        let known = percent(accounts.region_share());
+        let guessed = percent(share(accounts.faults_in_guessed, accounts.faults_in_mapped));
+        let faults = format!(
+            "{known} of the allocations by faults have a known region; {guessed} of them are in a stack, image or \
+             loader, which is inferred from the address"
         );
-        line(
-            "  frees",
-            format!(
-                "{} inferred, {} of a part of a block; {} of earlier allocations",
-                count(accounts.inferred_frees),
-                count(accounts.partial_frees),
-                count(accounts.unmatched_frees),
-            ),
+        line("  faults", faults);
+        let own = [
+            accounts.inferred_frees,
+            accounts.partial_frees,
+            accounts.unmatched_frees,
+        ];
+        let [inferred, partial, earlier] = own.map(count);
+        let frees = format!(
+            "{inferred} inferred, {partial} of a part of a block; {earlier} of earlier allocations"
         );
+        line("  frees", frees);
         if let Some(text) = locks(accounts) {
             line("  zone's lock", text);
         }
@@ -105,27 +91,21 @@ impl Summary<'_> {
         if left_out > 0 {
             line("  omitted", format!("{} invalid events", count(left_out)));
         }
-        line(
-            "  cost",
-            format!(
-                "{} events of the whole machine, {} through buffers of {}; {:.1} s to sort \
-             and write",
-                count(cost.events),
-                bytes(cost.bytes as f64),
-                bytes(cost.buffer_bytes as f64),
-                self.finishing.as_secs_f64(),
-            ),
+        let (events, seconds) = (count(cost.events), self.finishing.as_secs_f64());
+        let [moved, buffers] = [cost.bytes, cost.buffer_bytes].map(|own| bytes(own as f64));
+        let text = format!(
+            "{events} events of the whole machine, {moved} through buffers of {buffers}; {seconds:.1} s to sort and \
+             write"
         );
+        line("  cost", text);
         if let Some(untraced) = self.untraced {
             let (with, without) = (self.after.as_secs_f64(), untraced.as_secs_f64());
-            line(
-                "  overhead",
-                format!(
-                    "{with:.3} s recorded, {without:.3} s untraced: {:+.1} % (one pair is not \
-                 significant; ci/overhead.sh repeats it)",
-                    (with / without - 1.0) * 100.0,
-                ),
+            let more = (with / without - 1.0) * 100.0;
+            let text = format!(
+                "{with:.3} s recorded, {without:.3} s untraced: {more:+.1} % (one pair is not significant; \
+                 ci/overhead.sh repeats it)"
             );
+            line("  overhead", text);
         }
         match lost(&self.made.losses, cost.buffer_bytes_of_cpu) {
             None => line("  lost events", "none".to_string()),
@@ -167,11 +147,9 @@ fn locks(accounts: &Accounts) -> Option<String> {
         count(accounts.waits_for_others),
     );
     let unpaired = accounts.waits_unfinished + accounts.ends_unmatched + accounts.waits_overlapping;
+    let unknown = accounts.waits_of_unknown_locks;
     for (number, what) in [
-        (
-            accounts.waits_of_unknown_locks,
-            "waits for locks without a known caller",
-        ),
+        (unknown, "waits for locks without a known caller"),
         (unpaired, "incomplete waits"),
     ] {
         if number > 0 {

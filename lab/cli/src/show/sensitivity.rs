@@ -53,12 +53,12 @@ pub fn text(changes: &[Changed], cpus: u16, style: &Style) -> String {
     if unchanged.len() < changes.len() {
         out.push('\n');
     }
-    out += &style.wrapped("", 0, &summary);
+    out += &style.paragraph(&summary);
     let conclusions = format!(
         "Conclusions: up to how many CPUs a system scales, and which of two systems makes {MARGIN} times the calls of \
          the other on {cpus} CPUs."
     );
-    out += &style.wrapped("", 0, &conclusions);
+    out += &style.paragraph(&conclusions);
     out
 }
 

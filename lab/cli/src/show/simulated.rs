@@ -34,11 +34,11 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         out += "\n";
         let refused = refused(load, rows);
         if !refused.is_empty() {
-            out += &style.wrapped("", 0, &format!("Refused requests: {}.", refused.join(", ")));
+            out += &style.paragraph(&format!("Refused requests: {}.", refused.join(", ")));
             out += "\n";
         }
         if let Load::Trace(traced) = load {
-            out += &style.wrapped("", 0, &dealt(plan, traced));
+            out += &style.paragraph(&dealt(plan, traced));
             out += "\n";
             if let Some(waits) = Waits::of(plan, traced, &names, rows) {
                 out += &waits_text(&waits, style);
@@ -47,10 +47,7 @@ pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> S
         }
     }
     let hardware = &plan.hardware;
-    out += &style.wrapped(
-        "",
-        0,
-        &format!(
+    out += &style.paragraph(&format!(
             "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. `p99`: 99 of 100 \
              allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number \
              of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with memory`: the \
@@ -84,12 +81,12 @@ pub const LEFT_OUT: &str = " A system that has stopped scaling was not simulated
 fn waits_text(waits: &Result<Waits, String>, style: &Style) -> String {
     let waits = match waits {
         Ok(waits) => waits,
-        Err(remark) => return style.wrapped("", 0, remark),
+        Err(remark) => return style.paragraph(remark),
     };
     let mut out = style.bold(&waits.title) + "\n\n";
     out += &table::text(&waits.names, &waits.columns, 0..waits.names.len(), style);
     out += "\n";
-    out += &style.wrapped("", 0, &waits.note);
+    out += &style.paragraph(&waits.note);
     out
 }
 

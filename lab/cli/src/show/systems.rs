@@ -20,9 +20,7 @@ pub fn list() -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
     for row in ROWS {
-        let name = style.bold(&format!("{:<12}", row.name));
-        let text = style.wrapped("", 13, row.summary);
-        out += &format!("{name} {}", &text[13..]);
+        out += &style.entry(row.name, 13, row.summary);
         out += &style.wrapped("", 13, &format!("{} · {}", row.composition(), row.source));
         let keys: Vec<&str> = row.options().map(|option| option.key).collect();
         out += &style.wrapped("", 13, &format!("options: {}", keys.join(", ")));
@@ -37,9 +35,7 @@ pub fn workloads() -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
     for row in WORKLOADS {
-        let name = style.bold(&format!("{:<12}", row.name));
-        let text = style.wrapped("", 13, row.summary);
-        out += &format!("{name} {}", &text[13..]);
+        out += &style.entry(row.name, 13, row.summary);
         out += &style.wrapped("", 13, row.source);
         for variant in row.variants {
             out += &style.wrapped(&format!("  {}", variant.name), 26, variant.summary);

@@ -8,6 +8,7 @@
 //!
 //! Without colour the text contains no escape codes; marks never change the layout. A name is never broken over lines.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -23,7 +24,11 @@ const DIM: char = '\u{2061}';
 const END: char = '\u{2063}';
 
 /// Returns a column of words, none of which is the best.
-pub(super) fn plain(metric: &'static str, head: [&'static str; 2], texts: Vec<String>) -> Column {
+pub(super) fn plain<T: Into<Cow<'static, str>>>(
+    metric: &'static str,
+    head: [T; 2],
+    texts: Vec<String>,
+) -> Column {
     Column {
         metric,
         legend: "".into(),

@@ -21,14 +21,13 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
     for (own, s) in known {
-        let name = style.bold(&format!("{:<18}", own.trace.name));
         let when = if DEFAULT.contains(&own.trace.name) {
             ""
         } else {
             "; runs only if it is named"
         };
-        let text = style.wrapped("", 19, &format!("{}{when}", own.program));
-        out += &format!("{name} {}", &text[19..]);
+        let text = format!("{}{when}", own.program);
+        out += &style.entry(own.trace.name, 19, &text);
         let numbers = format!(
             "{} calls on {} by {} threads in {}, at most {} in use",
             count(s.events),
@@ -47,89 +46,73 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
 pub fn text(name: &str, s: &Statistics) -> String {
     let style = Style::of_output(false);
     let mut out = format!("{}\n", style.bold(name));
-    let mut section = |title: &str, lines: &[(String, String)]| {
+    let mut section = |title: &str, lines: &[(&str, String)]| {
         out += &format!("\n{}\n", style.bold(title));
         for (label, value) in lines {
             out += format!("  {label:<26}{value}").trim_end();
             out.push('\n');
         }
     };
-    let line = |label: &str, value: String| (label.to_string(), value);
+    let frees = format!("{} ({} of a part)", count(s.frees), count(s.partial_frees));
+    let [of_cpus, tasks] = [cpus(u64::from(s.cpus)), count(u64::from(s.tasks))];
     section(
         "calls",
         &[
-            line("all", count(s.events)),
-            line("allocations", count(s.allocations)),
-            line(
-                "frees",
-                format!("{} ({} of a part)", count(s.frees), count(s.partial_frees)),
-            ),
-            line("time", seconds(s.duration_ns)),
-            line(
-                "from",
-                format!(
-                    "{}, {} threads",
-                    cpus(u64::from(s.cpus)),
-                    count(u64::from(s.tasks))
-                ),
-            ),
+            ("all", count(s.events)),
+            ("allocations", count(s.allocations)),
+            ("frees", frees),
+            ("time", seconds(s.duration_ns)),
+            ("from", format!("{of_cpus}, {tasks} threads")),
         ],
     );
     let orders = s.orders.iter().map(|order| {
+        let name = format!("order {} ({})", order.order, frames(1 << order.order));
         let share = format!(
             "{:>9}   {:>7} of allocations   {:>7} of frames",
             count(order.allocations),
             percent(order.allocation_share),
             percent(order.frame_share),
         );
-        line(
-            &format!("order {} ({})", order.order, frames(1 << order.order)),
-            share,
-        )
+        (name, share)
     });
+    let orders: Vec<_> = orders.collect();
+    let orders = orders.iter().map(|(name, share)| (&**name, share.clone()));
     section("orders", &orders.collect::<Vec<_>>());
     let live: Vec<u64> = s.live.iter().map(|sample| sample.frames).collect();
     section(
         "memory in use",
         &[
-            line("peak", amount(s.peak_frames)),
-            line("at the end", amount(s.final_frames)),
-            line("over time", sparkline::of(&live, 60)),
+            ("peak", amount(s.peak_frames)),
+            ("at the end", amount(s.final_frames)),
+            ("over time", sparkline::of(&live, 60)),
         ],
     );
     section(
         "runs: consecutive calls of one kind by a thread",
         &[
-            line("allocations", run(&s.allocation_runs)),
-            line("frees", run(&s.free_runs)),
-            line("allocations, by region", run(&s.region_allocation_runs)),
-            line("frees, by region", run(&s.region_free_runs)),
+            ("allocations", run(&s.allocation_runs)),
+            ("frees", run(&s.free_runs)),
+            ("allocations, by region", run(&s.region_allocation_runs)),
+            ("frees, by region", run(&s.region_free_runs)),
         ],
     );
     let l = &s.lifetime_ns;
+    let tenths = format!("{} and {}", seconds(l.p10), seconds(l.p90));
     section(
         "lifetimes of blocks",
         &[
-            line("median", seconds(l.p50)),
-            line(
-                "10 % and 90 %",
-                format!("{} and {}", seconds(l.p10), seconds(l.p90)),
-            ),
-            line("freed on another CPU", percent(s.cross_cpu_free_share)),
-            line("freed at exit", percent(s.exit_free_share)),
+            ("median", seconds(l.p50)),
+            ("10 % and 90 %", tenths),
+            ("freed on another CPU", percent(s.cross_cpu_free_share)),
+            ("freed at exit", percent(s.exit_free_share)),
         ],
     );
-    let mut contexts: Vec<(String, String)> = Context::ALL
-        .iter()
-        .zip(s.context_shares)
-        .filter(|(_, share)| *share > 0.0)
-        .map(|(context, share)| line(context.name(), percent(share)))
-        .collect();
-    let regions = count(u64::from(s.regions));
-    contexts.push(line(
-        "region known",
-        format!("{} ({regions} regions)", percent(s.region_share)),
-    ));
+    let contexts = Context::ALL.iter().zip(s.context_shares);
+    let contexts = contexts.filter(|(_, share)| *share > 0.0);
+    let contexts = contexts.map(|(context, share)| (context.name(), percent(share)));
+    let (regions, share) = (count(u64::from(s.regions)), percent(s.region_share));
+    let known = ("region known", format!("{share} ({regions} regions)"));
+    let contexts: Vec<_> = contexts.chain([known]).collect();
     section("allocations by context", &contexts);
     if let Some(waits) = &s.lock_waits {
         section("acquisitions of a zone's lock, recorded", &locks(waits));
@@ -138,44 +121,36 @@ pub fn text(name: &str, s: &Statistics) -> String {
 }
 
 /// Describes the acquisitions of a zone's lock.
-fn locks(waits: &LockWaits) -> Vec<(String, String)> {
-    let line = |label: &str, value: String| (label.to_string(), value);
+fn locks(waits: &LockWaits) -> Vec<(&'static str, String)> {
     let names: Vec<&str> = waits.sources.iter().map(|source| source.name()).collect();
-    let mut lines = vec![line("reported by", names.join(", "))];
+    let mut lines = vec![("reported by", names.join(", "))];
     if waits.sources != [LockSource::Contention] {
-        lines.push(line("all", count(waits.acquisitions)));
+        lines.push(("all", count(waits.acquisitions)));
     }
     let (wait, hold) = (&waits.wait_ns, &waits.hold_ns);
-    lines.push(line(
+    let (waited, per_call) = (count(wait.count), waits.per_call() * 1e3);
+    lines.push((
         "waited",
-        format!(
-            "{} ({:.2} per 1,000 calls)",
-            count(wait.count),
-            waits.per_call() * 1e3
-        ),
+        format!("{waited} ({per_call:.2} per 1,000 calls)"),
     ));
-    let share = format!(
-        "{:.3} % of the time of {}",
-        waits.share() * 100.0,
-        cpus(u64::from(waits.cpus))
-    );
-    lines.push(line("time spent waiting", share));
+    let (share, of) = (waits.share() * 100.0, cpus(u64::from(waits.cpus)));
+    lines.push((
+        "time spent waiting",
+        format!("{share:.3} % of the time of {of}"),
+    ));
     let times = |own: &Quantiles| {
         let [median, p99, max] = [own.p50, own.p99, own.max].map(seconds);
         format!("median {median}, 99 % {p99}, maximum {max}")
     };
     if wait.count > 0 {
-        lines.push(line("waits", times(wait)));
+        lines.push(("waits", times(wait)));
     }
     if hold.count > 0 {
-        lines.push(line("held", times(hold)));
+        lines.push(("held", times(hold)));
     }
     if waits.batch.count > 0 {
         let (mean, max) = (waits.batch.mean, waits.batch.max);
-        lines.push(line(
-            "blocks moved",
-            format!("mean {mean:.1}, maximum {max}"),
-        ));
+        lines.push(("blocks moved", format!("mean {mean:.1}, maximum {max}")));
     }
     lines
 }

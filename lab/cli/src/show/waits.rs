@@ -58,7 +58,7 @@ impl Waits {
         let is_there =
             |system: &&String| value_at(traced.name(), system, cpus, rows, key, mean).is_some();
         let present: Vec<&String> = systems.iter().filter(is_there).collect();
-        let column = |(metric, statistic, head, factor, own): Kind| {
+        let column = |(metric, statistic, head, factor, own): WaitsColumn| {
             let join = if statistic == "max" { largest } else { mean };
             let key = (metric, statistic, "all");
             let simulated = present
@@ -91,7 +91,7 @@ impl Waits {
 }
 
 /// A column: metric, statistic, heading, the factor of its unit, and the recorded number.
-type Kind = (
+type WaitsColumn = (
     &'static str,
     &'static str,
     [&'static str; 2],
@@ -99,7 +99,7 @@ type Kind = (
     Option<f64>,
 );
 
-fn kinds(recorded: &LockWaits) -> [Kind; 5] {
+fn kinds(recorded: &LockWaits) -> [WaitsColumn; 5] {
     let own = &recorded.wait_ns;
     let time = |value: u64| (own.count > 0).then_some(value as f64);
     let (per_call, share) = (Some(recorded.per_call()), Some(recorded.share()));

@@ -41,18 +41,6 @@ pub(crate) struct Cell {
     inputs: Vec<Input>,
 }
 
-/// What a cell is, apart from its command line.
-pub(crate) struct CellOf<'g> {
-    /// The name for readers.
-    pub(crate) name: String,
-    /// The command.
-    pub(crate) command: Command,
-    /// The number of its group.
-    pub(crate) group: usize,
-    /// Its systems.
-    pub(crate) systems: &'g [String],
-}
-
 /// Why a cell has no rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -94,18 +82,18 @@ const TURN: &str = "everybuddy-native-cells.lock";
 
 impl Cell {
     /// Creates a cell from its command line and the identity of the program.
-    pub(crate) fn new(of: CellOf<'_>, words: &[Word], program: &str) -> Cell {
+    pub(crate) fn new(
+        name: String,
+        (command, group): (Command, usize),
+        systems: &[String],
+        words: &[Word],
+        program: &str,
+    ) -> Cell {
         let mut digest = Digest::default();
         digest.add(program.as_bytes());
         for word in words {
             digest.add(word.key.as_bytes());
         }
-        let CellOf {
-            name,
-            command,
-            group,
-            systems,
-        } = of;
         Cell {
             name,
             key: digest.finish(),
@@ -216,13 +204,8 @@ mod tests {
     #[test]
     fn the_key_of_a_cell_depends_on_its_words_files_and_program() {
         let key = |words: &[Word], program: &str| {
-            let of = CellOf {
-                name: "cell".into(),
-                command: Command::Compare,
-                group: 1,
-                systems: &[],
-            };
-            Cell::new(of, words, program).key
+            let of = (Command::Compare, 1);
+            Cell::new("cell".into(), of, &[], words, program).key
         };
         let file = |text: &str, key: &str| Word {
             text: text.into(),

@@ -11,19 +11,18 @@
 //! completely or not at all: processes that run the same cell leave one file. `grid.json` describes the grid. A folder
 //! of another grid, or with other files, is never changed.
 
-use everybuddy_trace::shown;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
-use everybuddy_trace::quietly;
+use everybuddy_trace::{quietly, shown};
 use serde_json::{Map, Value, json};
 
 use crate::digest;
 use crate::export::{Outputs, parquet, refused};
-use crate::finished::{self, Run};
+use crate::finished::{self, RunDescription};
 
 /// The file that describes the grid.
 const GRID: &str = "grid.json";
@@ -44,7 +43,7 @@ impl Folder {
     /// # Errors
     /// [`Error::Write`] if it cannot be created or written. A usage error if it is the folder of another grid, or has
     /// files of another kind.
-    pub(crate) fn open(path: &Path, run: &Run, extend: bool) -> Result<Folder, Error> {
+    pub(crate) fn open(path: &Path, run: &RunDescription, extend: bool) -> Result<Folder, Error> {
         let own = Folder::of_cells(path)?;
         let known = own.known()?;
         let changed = known
@@ -100,7 +99,7 @@ impl Folder {
     }
 
     /// Describes the difference between the folder's grid and this one, if it is known.
-    pub(crate) fn difference(&self, run: &Run) -> Option<String> {
+    pub(crate) fn difference(&self, run: &RunDescription) -> Option<String> {
         finished::difference(run, &self.known().ok()??)
     }
 

@@ -28,7 +28,7 @@ use super::values::{Choice, numbers, scalar, texts};
 
 /// A workload or a trace.
 #[derive(Clone, Debug)]
-enum Load {
+enum GridLoad {
     /// A workload, and the CPUs that it needs.
     Workload(&'static str, u16),
     Trace(Input),
@@ -47,7 +47,7 @@ pub(crate) struct Grid {
     pub(crate) systems: Vec<String>,
     /// The options of systems, and their values.
     pub(crate) options: Vec<(String, Choice)>,
-    loads: Vec<Load>,
+    loads: Vec<GridLoad>,
     machines: Vec<Input>,
     cpus: Vec<u16>,
     seeds: Vec<u64>,
@@ -118,8 +118,8 @@ impl Grid {
         }
         grid.set_arguments(file, &folder)?;
         let traces = grid.loads.iter().filter_map(|load| match load {
-            Load::Trace(input) => Some(input),
-            Load::Workload(..) => None,
+            GridLoad::Trace(input) => Some(input),
+            GridLoad::Workload(..) => None,
         });
         distinct("traces", traces)?;
         distinct("machines", &grid.machines)?;
@@ -167,8 +167,8 @@ impl Grid {
     /// Describes all that the grid's rows depend on, for a comparison with another grid.
     pub(crate) fn described(&self, program: &str) -> Vec<(&'static str, String)> {
         let traces = self.loads.iter().map(|load| match load {
-            Load::Workload(name, _) => name.to_string(),
-            Load::Trace(input) => input.to_string(),
+            GridLoad::Workload(name, _) => name.to_string(),
+            GridLoad::Trace(input) => input.to_string(),
         });
         let options = self.options.iter();
         let options = options.map(|(key, choice)| format!("{key}: {choice}"));
@@ -193,8 +193,8 @@ impl Grid {
     /// Returns the files that cells read, and the grid's own.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         let traces = self.loads.iter().filter_map(|load| match load {
-            Load::Trace(input) => input.file.clone(),
-            Load::Workload(..) => None,
+            GridLoad::Trace(input) => input.file.clone(),
+            GridLoad::Workload(..) => None,
         });
         let others = self.machines.iter().chain(&self.sizes);
         let others = others.filter_map(|input| input.file.clone());
@@ -315,13 +315,9 @@ impl Grid {
                                 load.name(),
                                 size::cpus(u64::from(*cpus))
                             );
-                            let of = CellOf {
-                                name,
-                                command: self.command,
-                                group,
-                                systems: std::slice::from_ref(system),
-                            };
-                            cells.push(Cell::new(of, &words, program));
+                            let (of, system) =
+                                ((self.command, group), std::slice::from_ref(system));
+                            cells.push(Cell::new(name, of, system, &words, program));
                         }
                     }
                 }
@@ -357,13 +353,8 @@ impl Grid {
                         format!(", {}", size::cpus(u64::from(cpus)))
                     });
                     let name = format!("{}{threads}, seed {seed}", load.name());
-                    let of = CellOf {
-                        name,
-                        command: self.command,
-                        group,
-                        systems,
-                    };
-                    cells.push(Cell::new(of, &words, program));
+                    let of = (self.command, group);
+                    cells.push(Cell::new(name, of, systems, &words, program));
                 }
             }
         }
@@ -405,27 +396,27 @@ impl Grid {
     }
 }
 
-impl Load {
+impl GridLoad {
     fn name(&self) -> &str {
         match self {
-            Load::Workload(name, _) => name,
-            Load::Trace(input) => &input.name,
+            GridLoad::Workload(name, _) => name,
+            GridLoad::Trace(input) => &input.name,
         }
     }
 
     fn least_cpus(&self) -> u16 {
         match self {
-            Load::Workload(_, least) => *least,
-            Load::Trace(_) => 1,
+            GridLoad::Workload(_, least) => *least,
+            GridLoad::Trace(_) => 1,
         }
     }
 
     /// Returns the word for `simulate`, or the operand of `compare`, which replays traces only.
     fn word(&self, command: Command) -> Word {
         match (self, command) {
-            (Load::Workload(name, _), _) => Word::plain(format!("--workloads={name}")),
-            (Load::Trace(input), Command::Simulate) => input.word("--trace="),
-            (Load::Trace(input), Command::Compare) => input.word(""),
+            (GridLoad::Workload(name, _), _) => Word::plain(format!("--workloads={name}")),
+            (GridLoad::Trace(input), Command::Simulate) => input.word("--trace="),
+            (GridLoad::Trace(input), Command::Compare) => input.word(""),
         }
     }
 }
@@ -473,16 +464,16 @@ fn options(file: &Table, systems: &[String]) -> Result<Vec<(String, Choice)>, Er
     Ok(all)
 }
 
-fn loads(file: &Table, folder: &Path) -> Result<Vec<Load>, Error> {
+fn loads(file: &Table, folder: &Path) -> Result<Vec<GridLoad>, Error> {
     let mut loads = Vec::new();
     if let Some(value) = file.get("workloads") {
         let variants = choice::workloads(&texts("workloads", value)?)?;
         let own = variants.iter();
-        loads.extend(own.map(|variant| Load::Workload(variant.name, variant.threads)));
+        loads.extend(own.map(|variant| GridLoad::Workload(variant.name, variant.threads)));
     }
     if let Some(value) = file.get("traces") {
         for text in texts("traces", value)? {
-            loads.push(Load::Trace(Input::trace(folder, &text)?));
+            loads.push(GridLoad::Trace(Input::trace(folder, &text)?));
         }
     }
     if loads.is_empty() {

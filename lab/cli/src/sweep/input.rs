@@ -9,14 +9,13 @@
 //!
 //! The key of a word that names a file has the file's name, which rows show, and the digest of its contents.
 
-use everybuddy_trace::shown;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf, absolute};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
-use everybuddy_trace::files;
+use everybuddy_trace::{files, shown};
 
 use crate::digest::Digest;
 

@@ -44,7 +44,7 @@ pub(crate) struct Search {
 
 /// The numbers of a system.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct FoundSystem {
     /// The system, with its options.
     pub(crate) system: String,
     /// The mean of the goal over all cells.
@@ -57,7 +57,7 @@ pub(crate) struct Found {
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     /// The systems that could be measured, by name.
-    pub(crate) found: BTreeMap<String, Found>,
+    pub(crate) found: BTreeMap<String, FoundSystem>,
     /// The systems that could not, and why.
     pub(crate) failed: BTreeMap<String, Failure>,
 }
@@ -189,7 +189,7 @@ impl Search {
     ///
     /// # Errors
     /// Which number does not exist.
-    fn found(&self, system: &str, cells: &[Vec<Row>]) -> Result<Found, String> {
+    fn found(&self, system: &str, cells: &[Vec<Row>]) -> Result<FoundSystem, String> {
         let mut sum = 0.0;
         let mut bounded: Vec<Option<f64>> = vec![None; self.bounds.len()];
         for rows in cells {
@@ -199,7 +199,7 @@ impl Search {
                 *worst = Some(worst.map_or(value, |worst| bound.worse(worst, value)));
             }
         }
-        Ok(Found {
+        Ok(FoundSystem {
             system: system.to_string(),
             value: sum / cells.len() as f64,
             bounded: bounded.into_iter().flatten().collect(),
@@ -207,15 +207,16 @@ impl Search {
     }
 
     /// Returns how far the numbers of a system are beyond the bounds.
-    fn excesses(&self, found: &Found) -> Vec<f64> {
+    fn excesses(&self, found: &FoundSystem) -> Vec<f64> {
         let pairs = self.bounds.iter().zip(&found.bounded);
         pairs.map(|(bound, value)| bound.excess(*value)).collect()
     }
 
     /// Returns the systems that keep all bounds, the best first; of equal ones, the first by name.
-    pub(crate) fn ranked<'f>(&self, results: &'f Results) -> Vec<&'f Found> {
-        let is_met = |found: &&Found| self.excesses(found).iter().all(|excess| *excess <= 0.0);
-        let mut all: Vec<&Found> = results.found.values().filter(is_met).collect();
+    pub(crate) fn ranked<'f>(&self, results: &'f Results) -> Vec<&'f FoundSystem> {
+        let is_met =
+            |found: &&FoundSystem| self.excesses(found).iter().all(|excess| *excess <= 0.0);
+        let mut all: Vec<&FoundSystem> = results.found.values().filter(is_met).collect();
         all.sort_by(|one, other| {
             if self.is_maximized {
                 other.value.total_cmp(&one.value)

@@ -9,6 +9,24 @@
 //! Every text from outside goes through the template, which escapes it; data is base64. The content security policy
 //! forbids every request ([`shell`]).
 
+/// Joins the scripts of a page in a function of their own.
+macro_rules! scripts {
+    ($($name:literal)+) => {
+        concat!(
+            "\"use strict\";\n(() => {\n",
+            $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/script/", $name, ".js")),)+
+            "})();\n",
+        )
+    };
+}
+
+/// Joins the styles of a page.
+macro_rules! styles {
+    ($($name:literal)+) => {
+        concat!($(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/style/", $name, ".css"))),+)
+    };
+}
+
 mod definitions;
 mod figures;
 mod head;
@@ -29,40 +47,15 @@ use crate::pack::Parcel;
 use crate::report::{Report, Trace};
 
 /// The style sheet.
-const STYLE: &str = concat!(
-    include_str!("../../assets/style/theme.css"),
-    include_str!("../../assets/style/page.css"),
-    include_str!("../../assets/style/table.css"),
-    include_str!("../../assets/style/figure.css"),
-    include_str!("../../assets/style/print.css"),
-);
+const STYLE: &str = styles! {
+    "theme" "page" "table" "figure" "print"
+};
 
 /// The script. The files share one scope; the last one starts the page.
-const SCRIPT: &str = concat!(
-    "\"use strict\";\n(() => {\n",
-    include_str!("../../assets/script/format.js"),
-    include_str!("../../assets/script/parcel.js"),
-    include_str!("../../assets/script/dom.js"),
-    include_str!("../../assets/script/looks.js"),
-    include_str!("../../assets/script/state.js"),
-    include_str!("../../assets/script/chart.js"),
-    include_str!("../../assets/script/bars.js"),
-    include_str!("../../assets/script/latency.js"),
-    include_str!("../../assets/script/inside.js"),
-    include_str!("../../assets/script/fragmentation.js"),
-    include_str!("../../assets/script/demand.js"),
-    include_str!("../../assets/script/map_paint.js"),
-    include_str!("../../assets/script/map.js"),
-    include_str!("../../assets/script/rows.js"),
-    include_str!("../../assets/script/sort.js"),
-    include_str!("../../assets/script/tabs.js"),
-    include_str!("../../assets/script/legend.js"),
-    include_str!("../../assets/script/theme.js"),
-    include_str!("../../assets/script/window.js"),
-    include_str!("../../assets/script/draw.js"),
-    include_str!("../../assets/script/main.js"),
-    "})();\n",
-);
+const SCRIPT: &str = scripts! {
+    "format" "parcel" "dom" "looks" "state" "chart" "bars" "latency" "inside" "fragmentation"
+    "demand" "map_paint" "map" "rows" "sort" "tabs" "legend" "theme" "window" "draw" "main"
+};
 
 /// Renders the document. `parcels` are those of the report's traces.
 pub(crate) fn document(report: &Report, library: &str, parcels: &[Parcel]) -> Markup {

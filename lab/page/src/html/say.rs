@@ -15,80 +15,74 @@ use crate::report::{Report, System, Trace};
 /// Returns the caption of a figure.
 pub(crate) fn sentence(figure: &str, report: &Report, trace: &Trace) -> String {
     let systems = &trace.systems;
-    let (reading, finding) = match figure {
-        "latency" => (
-            format!(
-                "The share of calls that took longer than the time on the axis. Further left and lower is better. A \
-                 step marks a second kind of call, such as a refill of a whole batch. Below {:.0} ns (shaded), times \
-                 cannot be resolved by this timer.",
-                report.timer_floor_ns
+    let reading = match figure {
+        "latency" => format!(
+            "The share of calls that took longer than the time on the axis. Further left and lower is better. A \
+             step marks a second kind of call, such as a refill of a whole batch. Below {:.0} ns (shaded), times \
+             cannot be resolved by this timer.",
+            report.timer_floor_ns
+        ),
+        "contention" => match trace.threads {
+            0 | 1 => "Acquiring a lock costs time even without contention. This replay had one thread, so there \
+                      was no contention: only acquisitions are counted."
+                .to_string(),
+            threads => format!(
+                "Lock acquisitions, and calls that found a lock already held, on {threads} threads. The order \
+                 of the systems is more reliable than the rates."
             ),
-            fastest(systems),
-        ),
-        "pace" => (
-            "Each point summarizes one section of the trace and shows whether latency stays constant as memory \
-             fills and empties."
-                .to_string(),
-            None,
-        ),
-        "window" => (
-            "Consecutive allocations in the middle of the trace, one dot each. A list that refills in batches shows \
-             two bands: hits below, refills above. Without batches, there is no upper band."
-                .to_string(),
-            None,
-        ),
-        "lists" => (
-            "Two measures of the work that per-CPU lists save the zone layer: frames that stayed in the lists (more \
-             is better), and calls that reached the zone layer (fewer is better; the scale is logarithmic)."
-                .to_string(),
-            extremes(systems, |s| s.miss_rate)
-                .map(|[(best, rate), _]| format!("Fewest misses: {best}, {} %.", percent(rate))),
-        ),
-        "contention" => (
-            match trace.threads {
-                0 | 1 => "Acquiring a lock costs time even without contention. This replay had one thread, so there \
-                          was no contention: only acquisitions are counted."
-                    .to_string(),
-                threads => format!(
-                    "Lock acquisitions, and calls that found a lock already held, on {threads} threads. The order \
-                     of the systems is more reliable than the rates."
-                ),
-            },
-            extremes(systems, |s| s.locks_per_call)
-                .map(|[(best, locks), _]| format!("Fewest locks: {best}, {} per 1,000 calls.", short(locks * 1e3))),
-        ),
-        "blocks" => (
-            "The number of 4 MiB blocks that could be allocated immediately, without draining any list: higher is \
-             better.".to_string(),
-            blocks(systems),
-        ),
-        "unusable" => (
-            "The share of free memory that cannot serve a request of the order chosen below, because it is in \
-             smaller blocks or in lists: lower is better."
-                .to_string(),
-            None,
-        ),
-        "kept" => (
-            "Frames in a list are available to its CPU only, and blocks of different domains \
-             never merge. This is the cost of fewer misses and less waiting."
-                .to_string(),
-            None,
-        ),
-        "map" => (
-            "A row is 1,024 frames (4 MiB), so a free 4 MiB block is one empty row.".to_string(),
-            None,
-        ),
-        "demand" => (demand(trace), None),
-        "runs" => (
-            "The share of all calls in runs of each length. Batches and predictions benefit from long runs."
-                .to_string(),
-            None,
-        ),
-        _ => (String::new(), None),
+        },
+        "demand" => demand(trace),
+        figure => plain(figure).to_string(),
+    };
+    let finding = match figure {
+        "latency" => fastest(systems),
+        "lists" => extremes(systems, |s| s.miss_rate)
+            .map(|[(best, rate), _]| format!("Fewest misses: {best}, {} %.", percent(rate))),
+        "contention" => extremes(systems, |s| s.locks_per_call).map(|[(best, locks), _]| {
+            let locks = short(locks * 1e3);
+            format!("Fewest locks: {best}, {locks} per 1,000 calls.")
+        }),
+        "blocks" => blocks(systems),
+        _ => None,
     };
     match finding {
         Some(finding) => format!("{reading} {finding}"),
         None => reading,
+    }
+}
+
+/// Returns how to read a figure, where that depends on nothing.
+fn plain(figure: &str) -> &'static str {
+    match figure {
+        "pace" => {
+            "Each point summarizes one section of the trace and shows whether latency stays constant as memory \
+             fills and empties."
+        }
+        "window" => {
+            "Consecutive allocations in the middle of the trace, one dot each. A list that refills in batches \
+             shows two bands: hits below, refills above. Without batches, there is no upper band."
+        }
+        "lists" => {
+            "Two measures of the work that per-CPU lists save the zone layer: frames that stayed in the lists \
+             (more is better), and calls that reached the zone layer (fewer is better; the scale is logarithmic)."
+        }
+        "blocks" => {
+            "The number of 4 MiB blocks that could be allocated immediately, without draining any list: higher is \
+             better."
+        }
+        "unusable" => {
+            "The share of free memory that cannot serve a request of the order chosen below, because it is in \
+             smaller blocks or in lists: lower is better."
+        }
+        "kept" => {
+            "Frames in a list are available to its CPU only, and blocks of different domains never merge. This is \
+             the cost of fewer misses and less waiting."
+        }
+        "map" => "A row is 1,024 frames (4 MiB), so a free 4 MiB block is one empty row.",
+        "runs" => {
+            "The share of all calls in runs of each length. Batches and predictions benefit from long runs."
+        }
+        _ => "",
     }
 }
 

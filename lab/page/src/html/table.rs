@@ -10,10 +10,12 @@
 //! A column without numbers is omitted. The best value of a column is marked by more than colour, and only if the
 //! mark is informative.
 
+use everybuddy_metrics::Better;
 use maud::{Markup, html};
 
 use super::definitions;
-use crate::report::{Better, Column, Report, Trace};
+use super::words::groups;
+use crate::report::{Column, Report, Trace};
 
 /// Renders the table.
 pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
@@ -25,7 +27,7 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
                 thead {
                     tr.groups {
                         td {}
-                        @for (group, wide) in groups(columns) { th colspan=(wide) scope="colgroup" { (group) } }
+                        @for (group, wide) in groups(columns.iter().map(|column| column.head[0].as_str())) { th colspan=(wide) scope="colgroup" { (group) } }
                     }
                     tr {
                         th scope="col" data-sort="text" { span.head { "system" } }
@@ -104,16 +106,4 @@ fn cell(column: &Column, at: usize) -> Markup {
             @if is_best { span.hidden { " (best)" } }
         }
     }
-}
-
-/// Returns neighbouring columns of the same first line, with their number.
-fn groups(columns: &[Column]) -> Vec<(&str, usize)> {
-    let mut groups: Vec<(&str, usize)> = Vec::new();
-    for column in columns {
-        match groups.last_mut() {
-            Some((name, wide)) if *name == column.head[0] => *wide += 1,
-            _ => groups.push((&column.head[0], 1)),
-        }
-    }
-    groups
 }

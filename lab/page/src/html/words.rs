@@ -10,6 +10,8 @@
 
 use crate::report::Machine;
 
+pub(crate) use everybuddy_metrics::count;
+
 /// Formats about three digits: `0.95`, `12.3`, `110`, `1,240`.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
@@ -46,17 +48,16 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Separates thousands.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
+/// Returns equal neighbours once, each with how many there are.
+pub(crate) fn groups<'n>(names: impl Iterator<Item = &'n str>) -> Vec<(&'n str, usize)> {
+    let mut groups: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        match groups.last_mut() {
+            Some((known, wide)) if *known == name => *wide += 1,
+            _ => groups.push((name, 1)),
         }
-        text.push(digit);
     }
-    text
+    groups
 }
 
 /// Returns a noun in the form that goes with a number.

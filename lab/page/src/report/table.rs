@@ -9,6 +9,7 @@
 //!
 //! A column has a value, a text and a mark for each system of its trace, in the same order.
 
+use everybuddy_metrics::Better;
 use serde::Serialize;
 
 /// The table.
@@ -38,16 +39,4 @@ pub struct Column {
     pub best: Vec<bool>,
     /// The number of the replay with nothing behind it, as text.
     pub overhead: String,
-}
-
-/// Which values are good.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Better {
-    /// Small ones.
-    #[default]
-    Lower,
-    /// Large ones.
-    Higher,
-    /// Neither.
-    Neither,
 }

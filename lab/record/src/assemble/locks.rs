@@ -98,7 +98,7 @@ struct Evidence {
 
 /// An acquisition, on the source's clock, and the address of its lock, if that is all that is known of it.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct FoundAcquisition {
     own: Acquisition,
     address: Option<u64>,
     is_own: bool,
@@ -111,7 +111,7 @@ pub(super) struct Locks {
     /// Waits for locks at which threads sleep: thread and address. No zone's lock is among them.
     sleeping: HashSet<(u32, u64)>,
     evidence: HashMap<u64, Evidence>,
-    found: Vec<Found>,
+    found: Vec<FoundAcquisition>,
     /// Addresses that the user named.
     named: Vec<u64>,
 }
@@ -332,8 +332,8 @@ fn acquisition(at: Moment, wait_ns: u64, batch: u32, source: LockSource) -> Acqu
     }
 }
 
-fn found(own: Acquisition, address: Option<u64>, at: Moment) -> Found {
-    Found {
+fn found(own: Acquisition, address: Option<u64>, at: Moment) -> FoundAcquisition {
+    FoundAcquisition {
         own,
         address,
         is_own: at.is_own,

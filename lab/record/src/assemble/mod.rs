@@ -50,7 +50,7 @@ use crate::kernel::{KernelEvent, What};
 use everybuddy_trace::{Event, Fault, LARGEST_ORDER, Trace};
 
 /// The tasks whose allocations a trace keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// One process and all its descendants.
     Tree {
@@ -58,6 +58,7 @@ pub enum Scope {
         root: u32,
     },
     /// All tasks.
+    #[default]
     Everything,
 }
 
@@ -82,7 +83,7 @@ pub struct KnownProcess {
 ///
 /// Less than a microsecond per event; 40 bytes per kept call, 16 more per call caused by a fault, and about 100 bytes
 /// per region and task.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Assembly {
     tasks: Tasks,
     spaces: Spaces,
@@ -113,15 +114,7 @@ impl Assembly {
     pub fn new(scope: Scope) -> Assembly {
         Assembly {
             tasks: Tasks::new(scope),
-            spaces: Spaces::default(),
-            owners: Owners::default(),
-            events: Vec::new(),
-            faults: Vec::new(),
-            locks: Locks::default(),
-            accounts: Accounts::default(),
-            begin_ns: None,
-            now_ns: 0,
-            fault: 0,
+            ..Assembly::default()
         }
     }
 

@@ -77,7 +77,7 @@ pub struct KnownRegion {
 
 /// The location of a fault's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FaultPlace {
     pub(super) region: RegionId,
     pub(super) is_guessed: bool,
 }
@@ -179,7 +179,7 @@ impl Spaces {
     }
 
     /// Finds or infers the region of an address, and adds it to the trace.
-    pub(super) fn locate(&mut self, id: SpaceId, address: u64, now_ns: u64) -> Option<Place> {
+    pub(super) fn locate(&mut self, id: SpaceId, address: u64, now_ns: u64) -> Option<FaultPlace> {
         let region = match self.stretch_at(id, address) {
             Some(first) => self.own(id, first),
             None => self.guess(id, address, now_ns)?,
@@ -191,7 +191,7 @@ impl Spaces {
             self.in_trace.push(region);
         }
         let is_guessed = found.is_guessed;
-        found.id.map(|region| Place { region, is_guessed })
+        found.id.map(|region| FaultPlace { region, is_guessed })
     }
 
     /// Returns the regions of the trace by id, with times relative to `begin_ns`.

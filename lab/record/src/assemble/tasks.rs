@@ -43,7 +43,7 @@ pub(super) struct Task {
 }
 
 /// The activity of a task: its last fault, system call or exit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Doing {
     /// The kind of activity.
     pub(super) context: Context,
@@ -60,15 +60,6 @@ pub(super) struct Doing {
 }
 
 impl Doing {
-    const NOTHING: Doing = Doing {
-        context: Context::Unknown,
-        number: None,
-        arguments: [0; 6],
-        address: 0,
-        fault: 0,
-        is_exiting: false,
-    };
-
     /// Returns the system call for an event in `context`.
     pub(super) fn sysno(&self, context: Context) -> u16 {
         let number = match context {
@@ -93,7 +84,7 @@ impl Doing {
 }
 
 /// All tasks of the trace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tasks {
     scope: Scope,
     list: Vec<Task>,
@@ -107,9 +98,7 @@ impl Tasks {
     pub(super) fn new(scope: Scope) -> Tasks {
         Tasks {
             scope,
-            list: Vec::new(),
-            by_tid: HashMap::new(),
-            left_out: HashSet::new(),
+            ..Tasks::default()
         }
     }
 
@@ -158,7 +147,7 @@ impl Tasks {
             exit_ns: None,
             program,
             space: Some(space),
-            doing: Doing::NOTHING,
+            doing: Doing::default(),
         });
         self.by_tid.insert(tid, id);
         id

@@ -10,13 +10,14 @@
 //! A number without a unit is never taken for seconds: it is a [`Clock::Count`].
 
 /// The clock of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// A real time, in nanoseconds.
     Time,
     /// A count without a unit, of which only the order is known.
     Count,
     /// The line has no time.
+    #[default]
     Missing,
 }
 

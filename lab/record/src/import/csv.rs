@@ -27,7 +27,7 @@ use super::lines::{LONGEST_LINE, Lines};
 const NEEDED: usize = 6;
 
 /// A parsed table.
-pub(crate) struct Table {
+pub(crate) struct CsvTable {
     events: Vec<Event>,
     /// Faults by row: page, number of the region, number of the fault.
     faults: Vec<(u32, u64, u64, u32)>,
@@ -36,7 +36,7 @@ pub(crate) struct Table {
 }
 
 /// Parses a table.
-pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
+pub(crate) fn read(input: impl BufRead) -> Result<(CsvTable, ImportLog), Fault> {
     let mut lines = Lines::new(input);
     let places = loop {
         let Some(line) = lines.next()? else {
@@ -46,7 +46,7 @@ pub(crate) fn read(input: impl BufRead) -> Result<(Table, ImportLog), Fault> {
             break columns(line.number, &line.text)?;
         }
     };
-    let mut table = Table {
+    let mut table = CsvTable {
         events: Vec::new(),
         faults: Vec::new(),
         lines: Vec::new(),
@@ -146,13 +146,13 @@ pub(crate) fn columns(number: u64, line: &str) -> Result<Vec<Option<usize>>, Fau
     Ok(places)
 }
 
-impl Table {
+impl CsvTable {
     fn add(
         &mut self,
         values: &[Option<i128>; CSV_COLUMNS.len()],
         place: &str,
     ) -> Result<(), Fault> {
-        let place = Row { values, place };
+        let place = CsvRow { values, place };
         let op = match place.needed::<u8>(3)? {
             0 => Op::Allocate,
             1 => Op::Free,
@@ -249,12 +249,12 @@ impl Table {
 }
 
 /// The values of a row.
-struct Row<'a> {
+struct CsvRow<'a> {
     values: &'a [Option<i128>; CSV_COLUMNS.len()],
     place: &'a str,
 }
 
-impl Row<'_> {
+impl CsvRow<'_> {
     fn value<T: TryFrom<i128>>(&self, column: usize) -> Result<Option<T>, Fault> {
         let Some(value) = self.values[column] else {
             return Ok(None);

@@ -9,17 +9,15 @@
 //! Lines are counted from 1, bytes from 0.
 
 use everybuddy_trace::shown;
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use everybuddy_trace::TraceError;
-
 /// The reason why a recording could not be imported.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
     /// The operating system could not read the file.
+    #[error("{}: {}", shown(file), unread(error))]
     Io {
         /// The file.
         file: PathBuf,
@@ -27,6 +25,7 @@ pub enum ImportError {
         error: std::io::Error,
     },
     /// The recording is invalid.
+    #[error("{}{}{place}: {what}\nhelp: {help}", shown(file), if place.is_empty() { "" } else { ", " })]
     Refused {
         /// The file.
         file: PathBuf,
@@ -37,45 +36,17 @@ pub enum ImportError {
         /// The remedy.
         help: String,
     },
-    /// The imported events are not a valid trace.
-    Trace(TraceError),
 }
 
-impl fmt::Display for ImportError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ImportError::Io { file, error } if error.kind() == ErrorKind::IsADirectory => write!(
-                out,
-                "{}: is a folder\nhelp: pass a file; of the folder of `perf record --threads`, import the output of \
-                 `perf script --ns -i FOLDER`",
-                shown(file)
-            ),
-            ImportError::Io { file, error } => {
-                write!(
-                    out,
-                    "{}: {error}\nhelp: check that the file is readable",
-                    shown(file)
-                )
-            }
-            ImportError::Refused {
-                file,
-                place,
-                what,
-                help,
-            } => {
-                let comma = if place.is_empty() { "" } else { ", " };
-                write!(out, "{}{comma}{place}: {what}\nhelp: {help}", shown(file))
-            }
-            ImportError::Trace(error) => write!(out, "{error}"),
+/// Says what is wrong with a file that could not be read, and what to do.
+fn unread(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::IsADirectory => {
+            "is a folder\nhelp: pass a file; of the folder of `perf record --threads`, import \
+                                    the output of `perf script --ns -i FOLDER`"
+                .to_string()
         }
-    }
-}
-
-impl std::error::Error for ImportError {}
-
-impl From<TraceError> for ImportError {
-    fn from(error: TraceError) -> ImportError {
-        ImportError::Trace(error)
+        _ => format!("{error}\nhelp: check that the file is readable"),
     }
 }
 

@@ -31,18 +31,26 @@ pub(crate) trait Fields {
     /// The page of an allocation or a free.
     fn frame(&self) -> Option<Frame>;
     /// The address of the page's descriptor, if it is printed next to the frame.
-    fn descriptor(&self) -> Option<u64>;
+    fn descriptor(&self) -> Option<u64> {
+        None
+    }
     /// A number that texts write in decimal.
     fn unsigned(&self, name: &str) -> Option<u64>;
     /// A number that may be negative.
     fn signed(&self, name: &str) -> Option<i64>;
     /// A number that texts write in hexadecimal.
-    fn address(&self, name: &str) -> Option<u64>;
+    fn address(&self, name: &str) -> Option<u64> {
+        self.unsigned(name)
+    }
     /// Like [`Fields::address`], for a field after a thread name, which may contain anything. Tools that print by type
     /// write it in decimal.
-    fn mask(&self, name: &str) -> Option<u64>;
+    fn mask(&self, name: &str) -> Option<u64> {
+        self.unsigned(name)
+    }
     /// Like [`Fields::unsigned`], for a field after a thread name, which may contain anything.
-    fn late(&self, name: &str) -> Option<u64>;
+    fn late(&self, name: &str) -> Option<u64> {
+        self.unsigned(name)
+    }
     /// A truth value.
     fn flag(&self, name: &str) -> Option<bool>;
     /// The fields of `lock:contention_begin` and `contention_end`.

@@ -66,7 +66,7 @@ pub(crate) fn graph(line: &str) -> Option<GraphLine<'_>> {
         has_thread: tid.is_some(),
         event,
         fields,
-        ..Head::NOTHING
+        ..Head::default()
     }))
 }
 

@@ -23,7 +23,7 @@ pub(crate) enum Style {
 }
 
 /// The head of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
     pub(crate) time_ns: u64,
     pub(crate) clock: Clock,
@@ -39,22 +39,6 @@ pub(crate) struct Head<'a> {
     pub(crate) event: &'a str,
     /// The rest of the line.
     pub(crate) fields: &'a str,
-}
-
-impl Head<'_> {
-    /// The head of a line that says nothing.
-    pub(crate) const NOTHING: Head<'static> = Head {
-        time_ns: 0,
-        clock: Clock::Missing,
-        cpu: 0,
-        tid: 0,
-        has_thread: false,
-        tgid: None,
-        in_interrupt: false,
-        has_flags: false,
-        event: "",
-        fields: "",
-    };
 }
 
 /// The number of words in which the time is searched: thread names have at most 15 characters.
@@ -141,7 +125,7 @@ fn without_thread<'a>(
         cpu: cpu.unwrap_or(0),
         event,
         fields,
-        ..Head::NOTHING
+        ..Head::default()
     })
 }
 
@@ -166,7 +150,7 @@ fn without_time<'a>(line: &'a str, words: &[&str], style: Style) -> Option<Head<
     let (event, fields) = event(&line[start..])?;
     let head = match before(&words[..at], style) {
         Some(head) => head,
-        None if at == 0 => Head::NOTHING,
+        None if at == 0 => Head::default(),
         None => return None,
     };
     Some(Head {
@@ -185,7 +169,7 @@ fn before<'a>(words: &[&'a str], style: Style) -> Option<Head<'a>> {
     let mut words = words.iter().copied().rev().peekable();
     let mut head = Head {
         has_thread: true,
-        ..Head::NOTHING
+        ..Head::default()
     };
     let mut word = words.next()?;
     let mut cpu = cpu_of(word);

@@ -123,7 +123,8 @@ impl fmt::Display for ImportLog {
         write!(
             out,
             "{}: {} events recognized",
-            self.source, self.understood
+            self.source.name(),
+            self.understood
         )?;
         if !self.skipped.is_empty() {
             let mut names: Vec<_> = self.skipped.iter().collect();

@@ -23,7 +23,7 @@ pub(crate) struct Lines<R> {
 }
 
 /// A line, without its end.
-pub(crate) struct Line<'a> {
+pub(crate) struct TextLine<'a> {
     /// Its number, from 1.
     pub(crate) number: u64,
     /// Its text; bytes that are not UTF-8 are replaced.
@@ -49,7 +49,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// Returns the next line, or `None` at the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<TextLine<'_>>> {
         self.buffer.clear();
         let mut is_cut = false;
         let mut has_begun = false;
@@ -83,7 +83,7 @@ impl<R: BufRead> Lines<R> {
         if self.buffer.last() == Some(&b'\r') {
             self.buffer.pop();
         }
-        Ok(Some(Line {
+        Ok(Some(TextLine {
             number: self.number,
             text: String::from_utf8_lossy(&self.buffer),
             is_cut,

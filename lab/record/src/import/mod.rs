@@ -40,7 +40,6 @@ mod symbols;
 mod system_calls;
 mod text;
 
-use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
@@ -55,49 +54,22 @@ use self::order::in_order;
 use crate::assemble::{Accounts, Assembly, Scope};
 use crate::functions::Functions;
 use crate::kernel::KernelEvent;
-use everybuddy_trace::Trace;
-use everybuddy_trace::{Leniency, Repairs};
+use everybuddy_trace::{Leniency, Repairs, Trace, by_name, named};
 
-/// A kind of recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// A file of `perf record`.
-    PerfData,
-    /// The output of `perf script`.
-    PerfScript,
-    /// The kernel's trace file, `trace` or `trace_pipe` of tracefs.
-    Ftrace,
-    /// The output of `trace-cmd report`.
-    TraceCmd,
-    /// A table with the columns of a trace.
-    Csv,
-}
-
-impl Source {
-    /// Every kind.
-    pub const ALL: [Source; 5] = [
-        Source::PerfData,
-        Source::PerfScript,
-        Source::Ftrace,
-        Source::TraceCmd,
-        Source::Csv,
-    ];
-
-    /// Returns the kind's name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::PerfData => "perf-data",
-            Source::PerfScript => "perf-script",
-            Source::Ftrace => "ftrace",
-            Source::TraceCmd => "trace-cmd",
-            Source::Csv => "csv",
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", self.name())
+named! {
+    /// A kind of recording.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Source {
+        /// A file of `perf record`.
+        PerfData => "perf-data",
+        /// The output of `perf script`.
+        PerfScript => "perf-script",
+        /// The kernel's trace file, `trace` or `trace_pipe` of tracefs.
+        Ftrace => "ftrace",
+        /// The output of `trace-cmd report`.
+        TraceCmd => "trace-cmd",
+        /// A table with the columns of a trace.
+        Csv => "csv",
     }
 }
 
@@ -105,19 +77,13 @@ impl FromStr for Source {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Source, String> {
-        let found = Source::ALL.into_iter().find(|source| source.name() == text);
-        found.ok_or_else(|| {
-            let names: Vec<_> = Source::ALL.iter().map(|source| source.name()).collect();
-            format!(
-                "unknown kind of recording `{text}`; the kinds are {}",
-                names.join(", ")
-            )
-        })
+        let what = ["kind of recording", "kinds"];
+        by_name(text, what, &Self::ALL, Self::name)
     }
 }
 
 /// The parameters of an import.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
     /// The kind of the recording; `None` to detect it.
     pub source: Option<Source>,
@@ -131,19 +97,6 @@ pub struct ImportOptions {
     /// The functions of the recorded kernel, for the call chains of perf.data: without them these cannot be
     /// interpreted.
     pub functions: Functions,
-}
-
-impl Default for ImportOptions {
-    /// Everything, with detection of the kind.
-    fn default() -> ImportOptions {
-        ImportOptions {
-            source: None,
-            scope: Scope::Everything,
-            leniency: Leniency::Strict,
-            zone_locks: Vec::new(),
-            functions: Functions::default(),
-        }
-    }
 }
 
 /// A trace, and how it was made.
@@ -213,7 +166,7 @@ pub fn import_stream(
 /// The input before it is converted to a trace.
 enum ReadSource {
     Events(Vec<KernelEvent>, ImportLog),
-    Table(csv::Table, ImportLog),
+    Table(csv::CsvTable, ImportLog),
 }
 
 fn read_seekable(
@@ -344,7 +297,7 @@ fn nothing_understood(log: &ImportLog) -> Fault {
         place,
         format!(
             "no event of the page allocator, read as {}: {found}",
-            log.source
+            log.source.name()
         ),
         "record kmem:mm_page_alloc and kmem:mm_page_free (docs/importing.md lists the commands), or \
          select another kind of recording with --from",

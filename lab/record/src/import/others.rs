@@ -24,141 +24,54 @@ const SUMMARY: &str =
 const UNPACK: &str = "unpack it, and import the file in it";
 
 /// Formats: their first bytes, a description, and a remedy.
+#[rustfmt::skip]
 const BYTES: [(&[u8], &str, &str); 13] = [
-    (
-        b"PAR1",
-        "a Parquet file",
-        "no import is necessary: pass the file as a trace",
-    ),
-    (
-        b"\x17\x08\x44tracing",
-        "a file of trace-cmd",
-        "import the output of `trace-cmd report -t FILE`",
-    ),
-    (
-        b"PERFFILE",
-        "a perf.data file of version 1, which perf wrote up to Linux 3.2",
-        "import the output of `perf script -i FILE`",
-    ),
-    (
-        b"ELIFFREP",
+    (b"PAR1", "a Parquet file", "no import is necessary: pass the file as a trace"),
+    (b"\x17\x08\x44tracing", "a file of trace-cmd", "import the output of `trace-cmd report -t FILE`"),
+    (b"PERFFILE", "a perf.data file of version 1, which perf wrote up to Linux 3.2",
+        "import the output of `perf script -i FILE`"),
+    (b"ELIFFREP",
         "a perf.data file of version 1, which perf wrote up to Linux 3.2, of a machine with another byte order",
-        "import the output of `perf script -i FILE`",
-    ),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "compressed with zstd",
-        "`zstdcat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"\x1f\x8b",
-        "compressed with gzip",
-        "`zcat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"\xfd7zXZ",
-        "compressed with xz",
-        "`xzcat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"BZh",
-        "compressed with bzip2",
-        "`bzcat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"\x04\x22\x4d\x18",
-        "compressed with lz4",
-        "`lz4cat FILE | everybuddy trace import -`",
-    ),
-    (
-        b"\x1f\x9d",
-        "compressed with compress",
-        "`zcat FILE | everybuddy trace import -`",
-    ),
+        "import the output of `perf script -i FILE`"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "`zstdcat FILE | everybuddy trace import -`"),
+    (b"\x1f\x8b", "compressed with gzip", "`zcat FILE | everybuddy trace import -`"),
+    (b"\xfd7zXZ", "compressed with xz", "`xzcat FILE | everybuddy trace import -`"),
+    (b"BZh", "compressed with bzip2", "`bzcat FILE | everybuddy trace import -`"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4", "`lz4cat FILE | everybuddy trace import -`"),
+    (b"\x1f\x9d", "compressed with compress", "`zcat FILE | everybuddy trace import -`"),
     (b"PK\x03\x04", "a zip archive", UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
-    (
-        b"\x7fELF",
-        "a program or a memory dump (ELF)",
-        "import a recording of the page allocator's events (docs/importing.md lists the commands)",
-    ),
+    (b"\x7fELF", "a program or a memory dump (ELF)",
+        "import a recording of the page allocator's events (docs/importing.md lists the commands)"),
 ];
 
 /// Texts: words that one line contains, a description, and a remedy. The first that fits counts.
+#[rustfmt::skip]
 const TEXTS: [(&[&str], &str, &str); 21] = [
-    (
-        &["kmem:mm_page_alloc("],
-        "the output of `perf trace`",
-        "import the output of `perf script --ns` (docs/importing.md), which has the page's frame and order",
-    ),
-    (
-        &["mm_page_", "{ cpu_id"],
-        "a text of LTTng",
-        "record with perf or ftrace (docs/importing.md lists the commands)",
-    ),
+    (&["kmem:mm_page_alloc("], "the output of `perf trace`",
+        "import the output of `perf script --ns` (docs/importing.md), which has the page's frame and order"),
+    (&["mm_page_", "{ cpu_id"], "a text of LTTng", "record with perf or ftrace (docs/importing.md lists the commands)"),
     (&["Page allocated via order"], "a copy of page_owner", STATE),
-    (
-        &["PFN ", " Block ", " Flags "],
-        "a copy of page_owner",
-        STATE,
-    ),
-    (
-        &["Page block order:"],
-        "a copy of /proc/pagetypeinfo",
-        STATE,
-    ),
-    (
-        &["Free pages count per migrate type"],
-        "a copy of /proc/pagetypeinfo",
-        STATE,
-    ),
+    (&["PFN ", " Block ", " Flags "], "a copy of page_owner", STATE),
+    (&["Page block order:"], "a copy of /proc/pagetypeinfo", STATE),
+    (&["Free pages count per migrate type"], "a copy of /proc/pagetypeinfo", STATE),
     (&["per-node stats"], "a copy of /proc/zoneinfo", STATE),
     (&["  pages free "], "a copy of /proc/zoneinfo", STATE),
     (&["Node ", ", zone "], "a copy of /proc/buddyinfo", STATE),
-    (
-        &["oom-killer"],
-        "a report of the kernel that it ran out of memory",
-        STATE,
-    ),
-    (
-        &["Out of memory: Kill"],
-        "a report of the kernel that it ran out of memory",
-        STATE,
-    ),
-    (
-        &["page allocation failure"],
-        "a report of the kernel of a failed allocation",
-        STATE,
-    ),
-    (
-        &["Mem-Info:"],
-        "a report of the kernel about its memory",
-        STATE,
-    ),
+    (&["oom-killer"], "a report of the kernel that it ran out of memory", STATE),
+    (&["Out of memory: Kill"], "a report of the kernel that it ran out of memory", STATE),
+    (&["page allocation failure"], "a report of the kernel of a failed allocation", STATE),
+    (&["Mem-Info:"], "a report of the kernel about its memory", STATE),
     (&["MemTotal:"], "a copy of /proc/meminfo", STATE),
     (&["nr_free_pages "], "a copy of /proc/vmstat", STATE),
     (&["slabinfo - version"], "a copy of /proc/slabinfo", STATE),
-    (
-        &["SUMMARY (", "allocator)"],
-        "the output of `perf kmem`",
-        SUMMARY,
-    ),
-    (
-        &["Performance counter stats for"],
-        "the output of `perf stat`",
-        "it contains sums: record with `perf record` instead (docs/importing.md lists the commands)",
-    ),
+    (&["SUMMARY (", "allocator)"], "the output of `perf kmem`", SUMMARY),
+    (&["Performance counter stats for"], "the output of `perf stat`",
+        "it contains sums: record with `perf record` instead (docs/importing.md lists the commands)"),
     (&["# Overhead"], "the output of `perf report`", SUMMARY),
-    (
-        &["Attaching ", "probe"],
-        "the output of bpftrace",
-        "record with perf or ftrace (docs/importing.md lists the commands)",
-    ),
-    (
-        &["<html"],
-        "a page of a browser",
-        "import the recording that it was made from",
-    ),
+    (&["Attaching ", "probe"], "the output of bpftrace",
+        "record with perf or ftrace (docs/importing.md lists the commands)"),
+    (&["<html"], "a page of a browser", "import the recording that it was made from"),
 ];
 
 /// Rejects a file that its first bytes identify.

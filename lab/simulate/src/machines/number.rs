@@ -105,111 +105,34 @@ macro_rules! number {
 }
 
 /// All numbers, in the order of files and lists.
+#[rustfmt::skip]
 pub const NUMBERS: &[Number] = &[
     number!("sockets", "", "sockets", u16, sockets),
     number!("groups", "", "last-level caches per socket", u16, groups),
     number!("cores", "", "cores per last-level cache", u16, cores),
     number!("threads", "", "hardware threads per core", u16, threads),
     number!("mhz", "MHz", "clock rate", u32, mhz),
-    number!(
-        "l1.bytes",
-        "bytes",
-        "size of the first cache",
-        u64,
-        l1.bytes
-    ),
+    number!("l1.bytes", "bytes", "size of the first cache", u64, l1.bytes),
     number!("l1.ways", "", "lines per set", u16, l1.ways),
     number!("l1.cycles", "cycles", "load that hits", u32, l1.cycles),
     number!("l2.bytes", "bytes", "size of the second cache", u64, l2: bytes),
     number!("l2.ways", "", "lines per set", u16, l2: ways),
     number!("l2.cycles", "cycles", "load that hits", u32, l2: cycles),
-    number!(
-        "llc.bytes",
-        "bytes",
-        "size of a last-level cache",
-        u64,
-        llc.bytes
-    ),
+    number!("llc.bytes", "bytes", "size of a last-level cache", u64, llc.bytes),
     number!("llc.ways", "", "lines per set", u16, llc.ways),
     number!("llc.cycles", "cycles", "load that hits", u32, llc.cycles),
-    number!(
-        "near.clean",
-        "cycles",
-        "clean line, same last-level cache",
-        u32,
-        near.clean
-    ),
-    number!(
-        "near.modified",
-        "cycles",
-        "modified line, same last-level cache",
-        u32,
-        near.modified
-    ),
-    number!(
-        "near.upgrade",
-        "cycles",
-        "store to a shared line, same last-level cache",
-        u32,
-        near.upgrade
-    ),
-    number!(
-        "socket.clean",
-        "cycles",
-        "clean line, same socket",
-        u32,
-        socket.clean
-    ),
-    number!(
-        "socket.modified",
-        "cycles",
-        "modified line, same socket",
-        u32,
-        socket.modified
-    ),
-    number!(
-        "socket.upgrade",
-        "cycles",
-        "store to a shared line, same socket",
-        u32,
-        socket.upgrade
-    ),
-    number!(
-        "far.clean",
-        "cycles",
-        "clean line, other socket",
-        u32,
-        far.clean
-    ),
-    number!(
-        "far.modified",
-        "cycles",
-        "modified line, other socket",
-        u32,
-        far.modified
-    ),
-    number!(
-        "far.upgrade",
-        "cycles",
-        "store to a shared line, other socket",
-        u32,
-        far.upgrade
-    ),
+    number!("near.clean", "cycles", "clean line, same last-level cache", u32, near.clean),
+    number!("near.modified", "cycles", "modified line, same last-level cache", u32, near.modified),
+    number!("near.upgrade", "cycles", "store to a shared line, same last-level cache", u32, near.upgrade),
+    number!("socket.clean", "cycles", "clean line, same socket", u32, socket.clean),
+    number!("socket.modified", "cycles", "modified line, same socket", u32, socket.modified),
+    number!("socket.upgrade", "cycles", "store to a shared line, same socket", u32, socket.upgrade),
+    number!("far.clean", "cycles", "clean line, other socket", u32, far.clean),
+    number!("far.modified", "cycles", "modified line, other socket", u32, far.modified),
+    number!("far.upgrade", "cycles", "store to a shared line, other socket", u32, far.upgrade),
     number!("memory", "cycles", "load from memory", u32, memory),
-    number!(
-        "locked",
-        "cycles",
-        "atomic read-modify-write, minus a store",
-        u32,
-        locked
-    ),
-    number!(
-        "store_buffer",
-        "stores",
-        "stores that are under way",
-        u16,
-        store_buffer
-    ),
+    number!("locked", "cycles", "atomic read-modify-write, minus a store", u32, locked),
+    number!("store_buffer", "stores", "stores that are under way", u16, store_buffer),
     Number {
         key: "waiters",
         unit: "",
@@ -233,20 +156,8 @@ pub const NUMBERS: &[Number] = &[
             Some(())
         },
     },
-    number!(
-        "work",
-        "cycles",
-        "1000 instructions without shared memory",
-        u32,
-        work
-    ),
-    number!(
-        "work_shared",
-        "cycles",
-        "the same while the core's other thread runs",
-        u32,
-        work_shared
-    ),
+    number!("work", "cycles", "1000 instructions without shared memory", u32, work),
+    number!("work_shared", "cycles", "the same while the core's other thread runs", u32, work_shared),
     Number {
         key: "adjacent_line",
         unit: "",

@@ -20,8 +20,6 @@
 //!
 //! Reading returns what was written; no file causes a panic.
 
-use std::fmt;
-
 use serde_json::{Value, json};
 
 use super::{Need, ORDERS, Sizes};
@@ -32,35 +30,25 @@ const FORMAT: &str = "everybuddy-sizes";
 /// Its version.
 const VERSION: u64 = 1;
 
+/// What helps against any error.
+const AGAIN: &str = "help: create the file with `everybuddy trace sizes TRACE`";
+
 /// The reason why a file contains no usable statistics of sizes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizesError {
     /// The file is empty.
+    #[error("the file is empty\n{AGAIN}")]
     Empty,
     /// The file has another format; the reason.
+    #[error("not a file of size statistics ({0})\n{AGAIN}")]
     Foreign(String),
     /// The file was written in another version of the format.
+    #[error("size statistics of version {0}, but this program reads version {VERSION}\n{AGAIN}")]
     Version(u64),
     /// The file has this format but contains an invalid value; the description.
+    #[error("{0}\n{AGAIN}")]
     Damaged(String),
 }
-
-impl fmt::Display for SizesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let again = "help: create the file with `everybuddy trace sizes TRACE`";
-        match self {
-            SizesError::Empty => write!(f, "the file is empty\n{again}"),
-            SizesError::Foreign(why) => write!(f, "not a file of size statistics ({why})\n{again}"),
-            SizesError::Version(version) => write!(
-                f,
-                "size statistics of version {version}, but this program reads version {VERSION}\n{again}"
-            ),
-            SizesError::Damaged(what) => write!(f, "{what}\n{again}"),
-        }
-    }
-}
-
-impl std::error::Error for SizesError {}
 
 impl Sizes {
     /// Returns the statistics as JSON, terminated by a newline.

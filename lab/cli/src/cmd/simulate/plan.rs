@@ -14,16 +14,15 @@ use std::sync::Arc;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
-use everybuddy_measure::library;
 use everybuddy_measure::replay::merge::cut;
 use everybuddy_measure::size;
 use everybuddy_simulate::machines::Machine;
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced};
-use everybuddy_trace::{Leniency, LockWaits, resolve};
+use everybuddy_trace::{LockWaits, resolve};
 
 use super::{Arguments, Freeing, Hosts, Meeting};
-use crate::show::output;
+use crate::cmd::trace::read;
 
 /// Returns the machine.
 pub(super) fn machine(arguments: &Arguments) -> Result<Machine, Error> {
@@ -174,15 +173,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
 
 /// Reads a trace.
 fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
-    let leniency = if arguments.lenient {
-        Leniency::Lenient
-    } else {
-        Leniency::Strict
-    };
-    let (trace, repairs) = library::read(name, leniency)?;
-    if !repairs.is_empty() {
-        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
-    }
+    let trace = read(name, arguments.lenient)?;
     let resolved = match arguments.shrink {
         None | Some(1) => resolve(&trace)?,
         Some(shrink) => cut(resolve(&trace)?, shrink),

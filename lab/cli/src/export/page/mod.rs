@@ -17,14 +17,13 @@ pub mod simulated;
 mod statistics;
 pub mod study;
 
-use everybuddy_trace::shown;
 use std::borrow::Cow;
 use std::path::Path;
 
 use chrono::Utc;
 use everybuddy::Order;
 use everybuddy_page::report as page;
-use everybuddy_trace::{Resolved, Statistics, Trace};
+use everybuddy_trace::{Resolved, Statistics, Trace, shown};
 
 use crate::commit;
 use crate::show::comparison::dealt;
@@ -39,7 +38,6 @@ use everybuddy_measure::replay::pace::Latency;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::rows::table::{self, Column, Table, Which};
 use everybuddy_measure::size;
-use everybuddy_metrics::Better;
 
 use super::{Output, Outputs};
 
@@ -90,6 +88,14 @@ impl Page {
         }
         let file = outputs.open("--html", path)?;
         Ok(Page { file })
+    }
+
+    /// Prepares the file if one was named.
+    ///
+    /// # Errors
+    /// As [`Page::open`].
+    pub fn open_named(outputs: &mut Outputs, path: Option<&Path>) -> Result<Option<Page>, Error> {
+        path.map(|path| Page::open(outputs, path)).transpose()
     }
 
     /// Prepares the default file. The user did not request it by name, so a file that cannot be written is only noted.
@@ -314,11 +320,7 @@ fn table(comparison: &Comparison, rows: &[Row]) -> page::Table {
             metric: column.metric.to_string(),
             head: column.head.map(Cow::into_owned),
             legend: column.legend.into_owned(),
-            better: match column.better {
-                Better::Lower => page::Better::Lower,
-                Better::Higher => page::Better::Higher,
-                Better::Neither => page::Better::Neither,
-            },
+            better: column.better,
             overhead: overhead.then(|| texts.pop()).flatten().unwrap_or_default(),
             values: column.values.into_iter().take(competing.len()).collect(),
             texts,

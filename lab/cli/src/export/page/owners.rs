@@ -12,7 +12,8 @@
 use std::collections::HashMap;
 
 use everybuddy_trace::{Context, Event, Op, RegionKind, Resolved, Trace};
-use serde_json::Value;
+
+use crate::processes::programs;
 
 /// The name of all owners without their own colour.
 pub(super) const OTHERS: &str = "others";
@@ -93,35 +94,6 @@ fn ranked(names: &[&str], frames: impl Iterator<Item = u64>) -> (Vec<String>, Ve
         names.push(OTHERS.to_string());
     }
     (names, of_block)
-}
-
-/// Returns the program of each thread from the metadata of the trace; empty if there is none.
-fn programs(trace: &Trace) -> HashMap<u32, String> {
-    let text = trace.metadata.iter().find(|(key, _)| key == "processes");
-    let table: Option<Value> = text.and_then(|(_, text)| serde_json::from_str(text).ok());
-    let Some(table) = table else {
-        return HashMap::new();
-    };
-    let column = |names: &[&str]| {
-        let columns = table["cols"].as_array()?;
-        columns
-            .iter()
-            .position(|column| column.as_str().is_some_and(|name| names.contains(&name)))
-    };
-    let (Some(pid), Some(program)) = (column(&["pid"]), column(&["exe", "program"])) else {
-        return HashMap::new();
-    };
-    let number = |value: &Value| match value {
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64().and_then(|number| u32::try_from(number).ok()),
-    };
-    let rows = table["rows"].as_array().into_iter().flatten();
-    rows.filter_map(|row| {
-        let path = row[program].as_str()?;
-        let name = path.rsplit('/').next().unwrap_or(path);
-        Some((number(&row[pid])?, name.to_string()))
-    })
-    .collect()
 }
 
 /// Returns the use of an allocation's memory.

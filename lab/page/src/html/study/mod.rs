@@ -21,30 +21,14 @@ use crate::pack;
 use crate::study::{Experiment, Figure, Study};
 
 /// The style sheet.
-pub(super) const STYLE: &str = concat!(
-    include_str!("../../../assets/style/theme.css"),
-    include_str!("../../../assets/style/page.css"),
-    include_str!("../../../assets/style/table.css"),
-    include_str!("../../../assets/style/figure.css"),
-    include_str!("../../../assets/style/study.css"),
-    include_str!("../../../assets/style/print.css"),
-);
+pub(super) const STYLE: &str = styles! {
+    "theme" "page" "table" "figure" "study" "print"
+};
 
 /// The script. The files share one scope; the last one starts the page.
-pub(super) const SCRIPT: &str = concat!(
-    "\"use strict\";\n(() => {\n",
-    include_str!("../../../assets/script/format.js"),
-    include_str!("../../../assets/script/parcel.js"),
-    include_str!("../../../assets/script/dom.js"),
-    include_str!("../../../assets/script/looks.js"),
-    include_str!("../../../assets/script/state.js"),
-    include_str!("../../../assets/script/chart.js"),
-    include_str!("../../../assets/script/theme.js"),
-    include_str!("../../../assets/script/window.js"),
-    include_str!("../../../assets/script/study.js"),
-    include_str!("../../../assets/script/study_main.js"),
-    "})();\n",
-);
+pub(super) const SCRIPT: &str = scripts! {
+    "format" "parcel" "dom" "looks" "state" "chart" "theme" "window" "study" "study_main"
+};
 
 /// Renders the document.
 pub(crate) fn document(study: &Study, library: &str) -> Markup {

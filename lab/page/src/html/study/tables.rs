@@ -15,7 +15,7 @@
 
 use maud::{Markup, html};
 
-use crate::html::words::few;
+use crate::html::words::{few, groups};
 use crate::study::{Column, Experiment, Printed, Table};
 
 /// A table with more columns spans the whole width of the page.
@@ -63,18 +63,6 @@ fn number(column: &Column, at: usize) -> Markup {
     }
 }
 
-/// Returns the headings over adjacent columns with the same source, each with the number of columns it spans.
-fn groups(table: &Table) -> Vec<(&str, usize)> {
-    let mut groups: Vec<(&str, usize)> = Vec::new();
-    for column in &table.columns {
-        match groups.last_mut() {
-            Some((source, span)) if *source == column.source => *span += 1,
-            _ => groups.push((&column.source, 1)),
-        }
-    }
-    groups
-}
-
 /// Renders one line per system and one column per source.
 fn across(table: &Table) -> Markup {
     html! {
@@ -82,7 +70,7 @@ fn across(table: &Table) -> Markup {
             thead {
                 tr.groups {
                     td {}
-                    @for (source, span) in groups(table) {
+                    @for (source, span) in groups(table.columns.iter().map(|column| column.source.as_str())) {
                         th colspan=(span) scope="colgroup" { (source) }
                     }
                 }

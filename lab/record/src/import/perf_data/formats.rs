@@ -122,28 +122,12 @@ impl Fields for Sample<'_> {
         })
     }
 
-    fn descriptor(&self) -> Option<u64> {
-        None
-    }
-
     fn unsigned(&self, name: &str) -> Option<u64> {
         self.number(name)
     }
 
     fn signed(&self, name: &str) -> Option<i64> {
         self.number(name).map(|value| value as i64)
-    }
-
-    fn address(&self, name: &str) -> Option<u64> {
-        self.number(name)
-    }
-
-    fn mask(&self, name: &str) -> Option<u64> {
-        self.number(name)
-    }
-
-    fn late(&self, name: &str) -> Option<u64> {
-        self.number(name)
     }
 
     fn flag(&self, name: &str) -> Option<bool> {

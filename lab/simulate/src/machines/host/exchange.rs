@@ -24,7 +24,7 @@ const PATIENCE: u32 = 10_000;
 
 /// A line with the number of the next one.
 #[repr(align(64))]
-struct Line {
+struct SharedLine {
     next: u32,
     word: AtomicU64,
 }
@@ -65,13 +65,13 @@ impl Exchange {
 }
 
 /// Returns lines that form a cycle in random order.
-fn lines() -> Vec<Line> {
+fn lines() -> Vec<SharedLine> {
     let order = chase::order(LINES);
     let mut next = vec![0; LINES];
     for (at, own) in order.iter().enumerate() {
         next[*own as usize] = order[(at + 1) % LINES];
     }
-    let line = |next| Line {
+    let line = |next| SharedLine {
         next,
         word: AtomicU64::new(0),
     };
@@ -79,7 +79,7 @@ fn lines() -> Vec<Line> {
 }
 
 /// Visits all lines, each after the one before it. The next visit depends on what this one reads.
-fn visit(lines: &[Line], act: Act) {
+fn visit(lines: &[SharedLine], act: Act) {
     let mut at = 0;
     for _ in 0..LINES {
         let line = &lines[at];

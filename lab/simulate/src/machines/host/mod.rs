@@ -34,8 +34,16 @@ use topology::{Pair, Topology};
 const SHARES: f64 = 1.35;
 
 /// Sources of the numbers, in the order in which they were found.
-#[derive(Default)]
 struct Notes(Vec<(&'static str, String)>);
+
+/// What is known without a measurement, or assumed.
+#[rustfmt::skip]
+const UNMEASURED: [(&str, &str); 4] = [
+    ("store_buffer", "assumed: 64; it cannot be measured without knowing the processor"),
+    ("waiters", "threads that wait for the locks of this program spin"),
+    ("work", "assumed: 6.2 instructions per cycle, as in a hit of `lbs-31` on a Zen 5 (docs/benchmarks.md)"),
+    ("adjacent_line", "assumed: from the vendor: Intel's cores fetch pairs of lines"),
+];
 
 impl Notes {
     fn add(&mut self, key: &'static str, text: impl Into<String>) {
@@ -55,7 +63,8 @@ impl Notes {
 /// Returns an error if the numbers contradict each other, as on a host that is far too busy.
 pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     let topology = Topology::read();
-    let mut notes = Notes::default();
+    let unmeasured = UNMEASURED.map(|(key, text)| (key, text.to_string()));
+    let mut notes = Notes(unmeasured.into());
     progress("clock rate");
     topology.pin_to_first();
     let clock = summary::clock();
@@ -141,19 +150,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     progress("CPUs that run together");
     let together = exchange::together(&topology);
     let shares = together.as_ref().map(|rounds| rounds.median);
-    notes.add(
-        "store_buffer",
-        "assumed: 64; it cannot be measured without knowing the processor",
-    );
-    notes.add(
-        "waiters",
-        "threads that wait for the locks of this program spin",
-    );
     let work = 161;
-    notes.add(
-        "work",
-        "assumed: 6.2 instructions per cycle, as in a hit of `lbs-31` on a Zen 5 (docs/benchmarks.md)",
-    );
     let work_shared = match shares {
         Some(slower) if topology.threads.value > 1 || slower > SHARES => {
             let own =
@@ -169,10 +166,6 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
             work
         }
     };
-    notes.add(
-        "adjacent_line",
-        "assumed: from the vendor: Intel's cores fetch pairs of lines",
-    );
 
     let hardware = Hardware {
         sockets: topology.sockets.value as u16,
@@ -242,14 +235,10 @@ fn fill(
     times: &dyn Fn(&str, &Rounds) -> String,
     memory: u32,
 ) -> [Transfer; 3] {
+    #[rustfmt::skip]
     const KEYS: [[&str; 4]; 3] = [
         ["near", "near.clean", "near.modified", "near.upgrade"],
-        [
-            "socket",
-            "socket.clean",
-            "socket.modified",
-            "socket.upgrade",
-        ],
+        ["socket", "socket.clean", "socket.modified", "socket.upgrade"],
         ["far", "far.clean", "far.modified", "far.upgrade"],
     ];
     let known = measured.iter().flatten().next();
@@ -278,16 +267,13 @@ fn fill(
                 let upgrade = own.describe("swaps", "has too, minus one on own lines");
                 notes.add(keys[3], times(&upgrade, &own.upgrade));
             }
-            None if known.is_some() => {
-                notes.add(
-                    keys[0],
-                    "unused: no CPUs of this host are known to be so far apart",
-                );
+            None => {
+                let why = match known {
+                    Some(_) => "unused: no CPUs of this host are known to be so far apart",
+                    None => "assumed: as memory; fewer than two CPUs could be used",
+                };
+                notes.add(keys[0], why);
             }
-            None => notes.add(
-                keys[0],
-                "assumed: as memory; fewer than two CPUs could be used",
-            ),
         }
         *slot = last;
     }
@@ -327,7 +313,8 @@ mod tests {
 
     #[test]
     fn a_busy_last_cache_is_not_slower_than_a_transfer() {
-        let mut notes = Notes::default();
+        let unmeasured = UNMEASURED.map(|(key, text)| (key, text.to_string()));
+        let mut notes = Notes(unmeasured.into());
         notes.add("llc.cycles", "measured");
         let mut own = Cache {
             bytes: 1 << 20,
@@ -350,7 +337,8 @@ mod tests {
 
     #[test]
     fn distances_that_are_not_there_are_as_others() {
-        let mut notes = Notes::default();
+        let unmeasured = UNMEASURED.map(|(key, text)| (key, text.to_string()));
+        let mut notes = Notes(unmeasured.into());
         let none = fill(
             &[None, None, None],
             &mut notes,
@@ -360,7 +348,8 @@ mod tests {
         );
         assert_eq!(none[2].modified, 300);
         assert!(notes.of("far.clean").starts_with("assumed: as memory"));
-        let mut notes = Notes::default();
+        let unmeasured = UNMEASURED.map(|(key, text)| (key, text.to_string()));
+        let mut notes = Notes(unmeasured.into());
         let own = exchange::Exchange::example();
         let cycles = |rounds: &Rounds| rounds.median as u32;
         let one = fill(

@@ -18,19 +18,19 @@ use core_affinity::CoreId;
 
 /// A value and its source.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundNumber {
     pub(super) value: u64,
     pub(super) source: String,
 }
 
-impl Found {
-    fn of(said: Option<u64>, place: &str, else_: u64, why: &str) -> Found {
+impl FoundNumber {
+    fn of(said: Option<u64>, place: &str, else_: u64, why: &str) -> FoundNumber {
         match said.filter(|value| *value > 0) {
-            Some(value) => Found {
+            Some(value) => FoundNumber {
                 value,
                 source: format!("this host: {place}"),
             },
-            None => Found {
+            None => FoundNumber {
                 value: else_,
                 source: format!("assumed: {why}; this host does not say it in {place}"),
             },
@@ -41,8 +41,8 @@ impl Found {
 /// A cache of the first CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    pub(super) bytes: Found,
-    pub(super) ways: Found,
+    pub(super) bytes: FoundNumber,
+    pub(super) ways: FoundNumber,
 }
 
 impl Level {
@@ -70,10 +70,10 @@ struct Spot {
 
 /// CPUs and caches.
 pub(super) struct Topology {
-    pub(super) sockets: Found,
-    pub(super) groups: Found,
-    pub(super) cores: Found,
-    pub(super) threads: Found,
+    pub(super) sockets: FoundNumber,
+    pub(super) groups: FoundNumber,
+    pub(super) cores: FoundNumber,
+    pub(super) threads: FoundNumber,
     pub(super) caches: [Level; 3],
     spots: Vec<Spot>,
     ids: Vec<CoreId>,
@@ -119,20 +119,20 @@ impl Topology {
         let caches = caches(root);
         let shared = said && root.join("cpu0/cache/index0").exists();
         Topology {
-            sockets: Found::of(said.then_some(sockets), place, 1, "one socket"),
-            groups: Found::of(
+            sockets: FoundNumber::of(said.then_some(sockets), place, 1, "one socket"),
+            groups: FoundNumber::of(
                 per(groups, sockets).filter(|_| shared),
                 "/sys/devices/system/cpu/cpu*/cache",
                 1,
                 "one last-level cache per socket",
             ),
-            cores: Found::of(
+            cores: FoundNumber::of(
                 per(cores, if shared { groups } else { sockets }),
                 place,
                 all.max(1),
                 "a core for each CPU",
             ),
-            threads: Found::of(
+            threads: FoundNumber::of(
                 per(all, cores).map(|own| own.min(2)),
                 place,
                 1,
@@ -292,14 +292,14 @@ fn caches(root: &Path) -> [Level; 3] {
         let said = |name: &str| folder.as_ref().and_then(|folder| line(&folder.join(name)));
         let place = format!("/sys/devices/system/cpu/cpu0/cache, level {level}");
         let found = said("size").and_then(|text| bytes(&text));
-        let size = Found::of(found, &place, usual, "a usual size");
+        let size = FoundNumber::of(found, &place, usual, "a usual size");
         // Sizes that the ways do not divide belong to slices, or are invented.
         let divides = |ways: &u64| (1..=64).contains(ways) && size.value.is_multiple_of(64 * ways);
         let found = said("ways_of_associativity").and_then(|text| text.parse().ok());
         let why = "a usual number";
-        let mut own = Found::of(found.filter(divides), &place, ways, why);
+        let mut own = FoundNumber::of(found.filter(divides), &place, ways, why);
         if !divides(&own.value) {
-            own = Found::of(
+            own = FoundNumber::of(
                 None,
                 &place,
                 1,
