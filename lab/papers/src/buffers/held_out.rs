@@ -12,7 +12,8 @@
 use serde::Deserialize;
 
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{DIRECTIONS, MEAN, row};
+use crate::shared::method::{DIRECTIONS, MEAN};
+use crate::shared::rows::{Columns, row};
 use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::rows::Row;
 
@@ -103,9 +104,9 @@ pub(super) fn rows(
                     .zip(left(rows, &multiple.system, operation, this))
                     .map(|(own, fixed)| own / fixed);
                 let base = own.iter().find(|row| row.operation == operation);
-                found.extend(base.zip(value).map(|(base, value)| Row {
-                    expected: Some(multiple.of(operation)),
-                    ..named(name.clone(), &row(base, "residual_ratio", "value", value))
+                found.extend(base.zip(value).map(|(base, value)| {
+                    named(name.clone(), &row(base, "residual_ratio", "value", value))
+                        .expecting(Some(multiple.of(operation)))
                 }));
             }
         }

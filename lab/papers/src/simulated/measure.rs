@@ -26,7 +26,8 @@ use super::printed::Printed;
 
 use crate::shared::Repeats;
 use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, MEAN, Measure};
+use crate::shared::method::{Conditions, MEAN, Measure, Run};
+use crate::shared::rows::Columns;
 
 /// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
 const SMOKE_CUT_OFF: u64 = 100_000;
@@ -243,13 +244,8 @@ impl Measure for Parameters {
     }
 
     /// Simulates all cells, several at the same time.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let plan = self.plan(experiment, conditions)?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let plan = self.plan(run.experiment, run.conditions)?;
         let mut all = Vec::new();
         for (end, reading) in self.readings() {
             let plan = Plan {
@@ -269,7 +265,7 @@ impl Measure for Parameters {
                 think: reading.think.unwrap_or(plan.think),
                 ..plan.clone()
             };
-            all.extend(self.read(experiment, &plan, &end, bench)?);
+            all.extend(self.read(run, &plan, &end)?);
         }
         Ok(all)
     }
@@ -284,44 +280,38 @@ impl Parameters {
     }
 
     /// Simulates all cells of a reading, whose sources have this end.
-    fn read(
-        &self,
-        experiment: &Experiment,
-        plan: &Plan,
-        end: &str,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    fn read(&self, run: &mut Run<'_, '_>, plan: &Plan, end: &str) -> Result<Vec<Row>, Error> {
         let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let mut known = Vec::new();
         for id in plan.cells() {
             let rows = if self.is_without(plan, &id) {
                 Some(Vec::new())
             } else {
-                bench.cells.known(&plan.described(&id))?
+                run.bench.cells.known(&plan.described(&id))?
             };
             if rows.is_some() {
-                (bench.step)(&format!("{}{end}", plan.name(&id)));
+                run.step(format_args!("{}{end}", plan.name(&id)));
             }
             known.push(rows);
         }
         let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
             if let Some(rows) = rows {
-                bench.cells.finished(&plan.described(id), rows)?;
+                run.bench.cells.finished(&plan.described(id), rows)?;
             }
-            (bench.step)(&format!("{}{end}", plan.name(id)));
+            run.step(format_args!("{}{end}", plan.name(id)));
             Ok(())
         })?;
         // Rows about a part of the metadata, or about all numbers of CPUs, are those of `simulate`.
         let loads: Vec<&str> = plan.loads.iter().map(Load::name).collect();
-        let is_own = |row: &Row| loads.contains(&row.source.as_str()) && row.metric != "linearity";
-        let own = rows.into_iter().filter(is_own);
-        let own = own
-            .filter(|row| row.metric != "scaling_limit")
-            .map(|row| Row {
-                experiment: experiment.name.clone(),
-                source: source_of(&row.source, row.cpus, end),
-                ..row
-            });
+        let is_own = |row: &Row| {
+            let is_of_all = ["linearity", "scaling_limit"].contains(&row.metric);
+            loads.contains(&row.source.as_str()) && !is_of_all
+        };
+        let own = rows.into_iter().filter(is_own).map(|row| Row {
+            experiment: run.experiment.name.clone(),
+            source: source_of(&row.source, row.cpus, end),
+            ..row
+        });
         let mut rows = mean(own.collect(), plan.seeds.len());
         if !self.printed.is_empty() {
             rows.extend(cycles(&rows, plan.hardware.mhz));
@@ -333,11 +323,7 @@ impl Parameters {
             let operation = printed.operation.as_str();
             let base = rows.iter().find(|row| row.operation == operation);
             let base = base.cloned().unwrap_or_default();
-            let base = Row {
-                expected: None,
-                order: None,
-                ..base
-            };
+            let base = base.expecting(None).of_order(None);
             let judged = printed.judge(&base, &rows, end);
             printed.mark(&mut rows, end);
             rows.extend(judged);

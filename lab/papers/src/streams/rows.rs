@@ -23,7 +23,8 @@ use everybuddy::SystemSpec;
 use everybuddy_workload::streams::{Timing, Traffic};
 
 use crate::shared::experiment::{Experiment, Published};
-use crate::shared::method::{Conditions, row};
+use crate::shared::method::Conditions;
+use crate::shared::rows::{Columns, Put, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::{Row, rounded};
 use serde::Deserialize;
@@ -95,6 +96,28 @@ pub(crate) fn failed(spec: &SystemSpec) -> impl Fn(Failure) -> Error {
     }
 }
 
+/// Calls `visit` repeatedly for each system, systems taking turns, and for no system: the cost of performing the calls
+/// and of reading the clock. Returns the results of each system, and those of none.
+pub(crate) fn in_turns<T>(
+    specs: &[SystemSpec],
+    repeats: usize,
+    mut visit: impl FnMut(Option<&SystemSpec>) -> Result<T, Failure>,
+) -> Result<(Vec<Vec<T>>, Vec<T>), Error> {
+    let mut all: Vec<Vec<T>> = Vec::new();
+    all.resize_with(specs.len() + 1, Vec::new);
+    for turn in 0..repeats * all.len() {
+        // Every system is first once.
+        let who = (turn + turn / all.len()) % all.len();
+        let spec = specs.get(who);
+        all[who].push(visit(spec).map_err(|failure| match spec {
+            Some(spec) => failed(spec)(failure),
+            None => Error::Broken("performing alone failed".to_string()),
+        })?);
+    }
+    let alone = all.pop().unwrap_or_default();
+    Ok((all, alone))
+}
+
 /// Returns what the source printed for a system under some traffic, if anything.
 pub(crate) fn printed(
     experiment: &Experiment,
@@ -138,12 +161,10 @@ pub(crate) fn means(
     let Some(interval) = Interval::of(values) else {
         return Vec::new();
     };
-    let mut rows = vec![Row {
-        expected: expected.map(rounded),
-        ..row(common, metric, "mean", interval.mean)
-    }];
+    let mut rows =
+        vec![row(common, metric, "mean", interval.mean).expecting(expected.map(rounded))];
     if interval.half.is_finite() {
-        rows.push(row(common, metric, "ci95", interval.half));
+        rows.put(common, metric, "ci95", interval.half);
     }
     rows
 }
@@ -156,10 +177,11 @@ pub(crate) fn seeds(
     expected: Option<f64>,
 ) -> Vec<Row> {
     let mut rows = means(values, common, metric, expected);
-    rows.extend((1..).zip(values).map(|(seed, value)| Row {
-        experiment: format!("{}@{seed}", common.experiment),
-        ..row(common, metric, "mean", *value)
-    }));
+    rows.extend(
+        (1..)
+            .zip(values)
+            .map(|(seed, value)| row(common, metric, "mean", *value).at(seed)),
+    );
     rows
 }
 
