@@ -8,10 +8,7 @@
 //!
 //! Every trace has its position on the horizontal axis, with the systems side by side.
 
-use crate::shared::chart::{self, Axis, Panel};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, ROUNDS, side_by_side};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The contents of a panel.
 struct Shown {

@@ -15,16 +15,11 @@
 use everybuddy::Service;
 use everybuddy::systems::SERVICES;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{BASE, Measure, Run};
-use crate::shared::rows::{Put, directions, rounds};
+use crate::shared::prelude::*;
 use crate::streams::rows::over;
-use everybuddy_measure::Error;
 use everybuddy_measure::replay::compare::{self, ComparePlan};
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
-use everybuddy_measure::rows::{Row, comparison as rows};
-use serde::Deserialize;
+use everybuddy_measure::rows::comparison as rows;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

@@ -8,10 +8,7 @@
 //!
 //! All panels have the same axes, and bs is the line at 1.
 
-use crate::shared::chart::{self, Axis, Drawing, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, ROUNDS};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 use std::collections::BTreeSet;
 
 /// Draws the figure.

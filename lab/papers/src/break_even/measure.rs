@@ -17,26 +17,18 @@
 //! Systems take turns, and ratios are formed within a round, of visits that follow each other.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{
-    Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request, SystemSpec,
-};
+use everybuddy::{Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request};
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{BASE, Bench, Measure, Run};
-use crate::shared::rows::{Columns, Put, directions, rounds};
+use crate::shared::prelude::*;
 use crate::streams::rows::over;
 use everybuddy::systems::SERVICES;
-use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
-use everybuddy_measure::replay::outcome::{median, share};
+use everybuddy_measure::replay::outcome::share;
 use everybuddy_measure::replay::retry::{MAX_RETRIES_ALONE, retry};
 use everybuddy_measure::replay::services::{self, LONGEST, Served};
 use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// What rows about the host itself have as their system.
 const HOST: &str = "host";

@@ -11,11 +11,7 @@
 //! A curve connects the fixed lists of one source that move a sixth of their length, by increasing length. Both axes
 //! are logarithmic, so zeros are omitted.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing};
-use crate::shared::method::{DIRECTIONS, MEAN};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The number of sources, besides the mean, up to which each has its own curve: more would overlap.
 const MOST: usize = 4;

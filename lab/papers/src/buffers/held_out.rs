@@ -9,13 +9,7 @@
 //!
 //! What is chosen for a trace does not depend on its own numbers.
 
-use serde::Deserialize;
-
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{DIRECTIONS, MEAN};
-use crate::shared::rows::{Columns, row};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The name of the chosen variant in rows.
 const CHOSEN: &str = "chosen elsewhere";

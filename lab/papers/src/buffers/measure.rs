@@ -9,16 +9,9 @@
 //!
 //! Counted on one thread in the trace's order: the numbers are reproducible.
 
-use everybuddy::SystemSpec;
-
 use super::held_out::{self, Multiple};
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, MEAN, Measure, Run, Traced, batch};
-use crate::shared::rows::{Put, directions, means_over_sources};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::observe::{Counting, Tally};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

@@ -10,17 +10,11 @@
 //! Counted on one thread in the trace's order: the same numbers come out each time. The order of a refill or a drain is
 //! that of the call that caused it. Lists of several orders drain in turns, so that a drain may move other orders, too.
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Columns, Put, directions};
+use crate::shared::prelude::*;
 use everybuddy::{Counts, Order};
-use everybuddy_measure::Error;
 use everybuddy_measure::replay::moments::Moments;
 use everybuddy_measure::replay::observe::Notes;
-use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::script::{Lane, Move, MoveKind};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// Frames and orders of the refills, or of the drains.
 #[derive(Clone, Copy, Default)]

@@ -9,14 +9,8 @@
 //!
 //! Counted on one thread in the trace's order: the numbers are reproducible.
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{MEAN, Measure, Run, refusals};
-use crate::shared::rows::{Put, directions, means_over_sources, orders, refusal_rows};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::observe::{Counting, Tally};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

@@ -10,18 +10,10 @@
 //! Systems take turns in each round, and each round starts with another system. Times are of systems without a probe;
 //! locks are timed in a replay of their own.
 
-use everybuddy::SystemSpec;
-
 use crate::lock_hold::measure as locks;
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, DIRECTIONS, Measure, Run, Traced};
-use crate::shared::rows::{Columns, Put, rounds};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::choice;
 use everybuddy_measure::replay::pass::{self, Times};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

@@ -8,10 +8,7 @@
 //!
 //! Both panels have the same work in the same positions. The vertical axis is logarithmic, so zeros are omitted.
 
-use crate::shared::chart::{self, Axis, Panel};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, ROUNDS, side_by_side, sources, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The distance between the points of consecutive systems.
 const APART: f64 = 0.12;

@@ -10,22 +10,14 @@
 //!
 //! Systems take turns in each round, and each round starts with a new system.
 
-use everybuddy::SystemSpec;
 use everybuddy_workload::Variant;
 
 use crate::buffers::measure as buffers;
 use crate::fill_levels::measure as workloads;
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{DIRECTIONS, MEAN, Measure, Run, Traced, batch};
-use crate::shared::rows::Columns;
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::bench;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::observe::Tally;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The work of the threads.
 enum Work {

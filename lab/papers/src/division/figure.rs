@@ -8,10 +8,7 @@
 //!
 //! One panel per trace; a system that did not reach a number of requests has no point there.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, distinct};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The system whose memory is divided beforehand.
 const LEARNS: &str = "serewa";

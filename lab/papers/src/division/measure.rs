@@ -17,18 +17,13 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::{Presplit, StartStatistics};
-use everybuddy::{Counts, CpuId, CpuToken, Order, Progress, SystemSpec};
+use everybuddy::{Counts, CpuId, CpuToken, Order, Progress};
 use everybuddy_trace::{Resolved, Step, StepKind};
 
 use crate::shared::blocks::Blocks;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run, Traced};
-use crate::shared::rows::Put;
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

@@ -8,10 +8,7 @@
 //!
 //! Every store has its place on the horizontal axis.
 
-use crate::shared::chart::{self, Axis, Drawing, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, sources, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The source of the ratio of case 2 to case 1.
 const OVER: &str = "case 2 / case 1";

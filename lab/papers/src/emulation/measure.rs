@@ -17,17 +17,11 @@ use crate::emulation::paper;
 use crate::emulation::program::ITERATIONS;
 use crate::emulation::runs::{self, Counted, StoreRun, Timed};
 use crate::emulation::store::StoreKind;
+use crate::shared::prelude::*;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Columns, Put};
 use crate::streams::rows::{over, seeds};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::{Row, rounded};
+use serde::Deserializer;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
 
 /// The cases, as rows name them as sources.
 const CASES: [&str; 2] = ["case 1", "case 2"];

@@ -10,14 +10,10 @@
 
 use everybuddy_workload::{Setting, Variant};
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Conditions, Measure, Run};
+use crate::shared::prelude::*;
 use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{BenchPlan, ContenderSpec, measure};
-use everybuddy_measure::rows::Row;
-use everybuddy_measure::{Error, choice};
-use serde::Deserialize;
+use everybuddy_measure::choice;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

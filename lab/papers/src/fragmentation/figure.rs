@@ -8,10 +8,7 @@
 //!
 //! Shows every sample, those taken while all is freed included.
 
-use crate::shared::chart::{self, Axis, Panel, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, position, sources};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 use everybuddy_measure::size::frames;
 
 /// Draws the figure.

@@ -13,18 +13,13 @@
 use everybuddy::Order;
 use everybuddy_trace::Resolved;
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run, refusals};
-use crate::shared::rows::{Columns, Put, refusal_rows};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
 use everybuddy_measure::replay::observe::Counting;
-use everybuddy_measure::replay::outcome::{least, mean};
+use everybuddy_measure::replay::outcome::least;
 use everybuddy_measure::replay::pass::{self, Done, How};
 use everybuddy_measure::replay::script::Script;
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
 
 /// The source of rows about consecutive traces, after the group's name if there is one.
 const SEQUENCE: &str = "sequence";

@@ -9,11 +9,7 @@
 //!
 //! Times in the shaded range are below the timer's spread and cannot be resolved.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing};
-use crate::shared::method::DIRECTIONS;
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Where an empty bin is drawn on the logarithmic axis: below a single allocation.
 const NOTHING: f64 = -0.4;

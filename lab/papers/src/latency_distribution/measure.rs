@@ -16,20 +16,14 @@
 
 use std::collections::BTreeMap;
 
-use everybuddy::{Counts, SystemSpec};
+use everybuddy::Counts;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Measure, Run, Traced};
-use crate::shared::rows::{Columns, Put, directions};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::observe::{Notes, Ticks};
 use everybuddy_measure::replay::pace::repetitions;
 use everybuddy_measure::replay::pass::{self, Times};
 use everybuddy_measure::replay::script::{Lane, Move, MoveKind};
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
 
 /// The numbers of allocations, and those of frees.
 type Directions<T> = [Vec<T>; 2];

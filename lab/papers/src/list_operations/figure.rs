@@ -8,11 +8,7 @@
 //!
 //! Both panels show means per call. The first has requests and frees, the second requests from free memory.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing};
-use crate::shared::method::DIRECTIONS;
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The systems of the figure: the two structures.
 const SYSTEMS: [&str; 2] = ["bs", "is"];

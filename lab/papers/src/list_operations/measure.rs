@@ -16,14 +16,9 @@ use everybuddy::{Counts, Order};
 use everybuddy_metrics::METRICS;
 use everybuddy_trace::{Resolved, Step, StepKind};
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run, Traced};
-use crate::shared::rows::{Columns, Put, directions};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::observe::{Notes, Tally};
 use everybuddy_measure::replay::script::{Lane, Move, MoveKind, Script};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The source of rows about memory that is all free.
 const FREE: &str = "free-memory";

@@ -13,21 +13,12 @@
 //! A measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
 //! and left out.
 
-use everybuddy::SystemSpec;
-
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Measure, Run, Traced};
-use crate::shared::rows::{Columns, Put};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::moments::Moments;
 use everybuddy_measure::replay::observe::{Timing, Whole};
-use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::replay::pass::{self, How};
 use everybuddy_measure::replay::watch::{ExtraProbe, Watch};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The results of one system in one round.
 #[derive(Clone, Copy, Default)]

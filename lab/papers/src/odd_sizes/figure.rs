@@ -9,10 +9,7 @@
 //!
 //! Rounded and exact service of one system are next to each other; every source has its place.
 
-use crate::shared::chart::{self, Axis, Panel};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, side_by_side};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The mix in the figure, as it begins the names of sources.
 const MIX: &str = "uniform ";

@@ -17,18 +17,12 @@
 //! frames fails more requests. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec};
+use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot};
 use everybuddy_workload::odd::{Mix, Sizes};
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Columns, Put, orders};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The suffix of a system's name if its requests are rounded up.
 const ROUNDED: &str = " rounded";

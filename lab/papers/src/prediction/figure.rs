@@ -8,11 +8,7 @@
 //!
 //! Both axes are logarithmic, a step per doubling; a point represents the predictions of one octave.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, position};
-use crate::shared::method::DIRECTIONS;
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The minimum number of predictions in an octave for a meaningful median.
 const ENOUGH: f64 = 8.0;

@@ -19,14 +19,9 @@ use std::vec::IntoIter;
 use everybuddy::{Counts, Order};
 use everybuddy_trace::Quantiles;
 
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Columns, Put, directions};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::observe::Notes;
-use everybuddy_measure::replay::outcome::mean;
 use everybuddy_measure::replay::script::{Lane, Move, MoveKind, RunEnd};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// An evaluated prediction: frames predicted, and actual frames.
 type Judged = (u64, u64);

@@ -9,9 +9,7 @@
 //! Shares are per cent. A workload has no share of single frames that tells anything: it asks for nothing else.
 
 use crate::shared::chart::{Axis, Panel, Shape, drawing};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {

@@ -13,15 +13,10 @@ use std::collections::BTreeSet;
 
 use crate::buffers::measure as buffers;
 use crate::fill_levels::measure as workloads;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Columns, Put};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::bench;
 use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::share;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The system's name in rows about a trace alone.
 const TRACE: &str = "trace";

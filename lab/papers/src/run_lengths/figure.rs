@@ -9,11 +9,7 @@
 //!
 //! Every curve starts with all requests at length one, and decreases.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, position};
-use crate::shared::method::DIRECTIONS;
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {

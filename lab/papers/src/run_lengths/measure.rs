@@ -11,15 +11,8 @@
 //!
 //! Counted, so the numbers are reproducible.
 
+use crate::shared::prelude::*;
 use everybuddy_trace::{Quantiles, Resolved, Step, cpu_runs, region_runs, task_runs};
-
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Columns, Put, directions, means_over_sources};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// Requests of one task for one address region, with requests of other tasks in between.
 const REGION: &str = "region";

@@ -8,6 +8,7 @@
 //! |------|---------------|
 //! | [`experiment`] | the fields of an experiment's file |
 //! | [`method`] | the declaration of a method, its input, its tools |
+//! | `prelude` | the names that most experiments use |
 //! | `rows` | the conversion of numbers to rows |
 //! | `blocks` | the blocks of a trace |
 //! | `repeats` | the number of repetitions |
@@ -25,6 +26,7 @@ pub mod experiment;
 pub mod figure;
 pub mod grid;
 pub mod method;
+pub(crate) mod prelude;
 mod repeats;
 pub(crate) mod rows;
 

@@ -9,10 +9,7 @@
 //! Both axes are logarithmic, so a system that scales is a straight line. Only first readings are drawn, and of the
 //! systems only those that the experiment's file names under `drawn`, if it names any.
 
-use crate::shared::chart::{self, Axis, Panel, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {

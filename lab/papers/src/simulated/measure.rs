@@ -15,19 +15,13 @@
 use std::num::NonZero;
 use std::thread;
 
-use everybuddy_measure::Error;
 use everybuddy_measure::choice;
-use everybuddy_measure::rows::{Platform, Row, rounded};
+use everybuddy_measure::rows::Platform;
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
-use serde::Deserialize;
 
 use super::printed::Printed;
-
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Conditions, MEAN, Measure, Run};
-use crate::shared::rows::Columns;
+use crate::shared::prelude::*;
 
 /// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
 const SMOKE_CUT_OFF: u64 = 100_000;
@@ -73,39 +67,36 @@ struct Reading {
     /// The name; that of the first one is not shown.
     name: String,
     /// Which CPU frees a frame: `own`, `other` or `one`.
-    #[serde(default)]
-    frees: Freeing,
+    #[serde(default, with = "Freeing")]
+    frees: Frees,
     /// Whether CPUs do the same at the same time: `together` or `apart`.
-    #[serde(default)]
-    phases: Meeting,
+    #[serde(default, with = "Meeting")]
+    phases: Phases,
     /// Where services run: with the `callers`, or on CPUs of their `own`.
-    #[serde(default)]
-    services: Serving,
+    #[serde(default, with = "Serving")]
+    services: Services,
     /// The mean number of cycles between two calls, if it is not that of all readings.
     think: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Deserialize)]
+#[serde(remote = "Frees", rename_all = "lowercase")]
 enum Freeing {
-    #[default]
     Own,
     Other,
     One,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Deserialize)]
+#[serde(remote = "Phases", rename_all = "lowercase")]
 enum Meeting {
-    #[default]
     Together,
     Apart,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Deserialize)]
+#[serde(remote = "Services", rename_all = "lowercase")]
 enum Serving {
-    #[default]
     Callers,
     Own,
 }
@@ -249,19 +240,9 @@ impl Measure for Parameters {
         let mut all = Vec::new();
         for (end, reading) in self.readings() {
             let plan = Plan {
-                phases: match reading.phases {
-                    Meeting::Together => Phases::Together,
-                    Meeting::Apart => Phases::Apart,
-                },
-                frees: match reading.frees {
-                    Freeing::Own => Frees::Own,
-                    Freeing::Other => Frees::Other,
-                    Freeing::One => Frees::One,
-                },
-                services: match reading.services {
-                    Serving::Callers => Services::Callers,
-                    Serving::Own => Services::Own,
-                },
+                phases: reading.phases,
+                frees: reading.frees,
+                services: reading.services,
                 think: reading.think.unwrap_or(plan.think),
                 ..plan.clone()
             };

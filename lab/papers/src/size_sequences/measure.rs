@@ -20,16 +20,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::schemes::{Area, Held, Scheme, Sizes};
+use crate::shared::prelude::*;
 use everybuddy_workload::odd::{self, Mix};
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
 use crate::streams::rows::means;
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The largest lifetime, in units of virtual time, if lifetimes are uniform.
 const LONGEST: u32 = 1 << 24;

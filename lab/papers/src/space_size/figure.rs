@@ -8,10 +8,7 @@
 //!
 //! The horizontal axis is the same in all panels, a step per doubling.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, distinct};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The contents of the panels: title, source, metric, statistic, label.
 const VIEWS: [[&str; 5]; 4] = [

@@ -10,12 +10,7 @@
 
 use crate::fill_levels::measure as workloads;
 use crate::fragmentation::measure as fragmentation;
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use everybuddy_measure::Error;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
+use crate::shared::prelude::*;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

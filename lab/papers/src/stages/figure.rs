@@ -8,10 +8,7 @@
 //!
 //! Shows every sample; both panels have the same time axis.
 
-use crate::shared::chart::{self, Axis, Panel, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, position};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {

@@ -22,20 +22,13 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
-use everybuddy::{
-    FrameAllocator, FrameRange, Memory, Order, Setup, Snapshot, SystemSpec, metadata_layout,
-};
+use everybuddy::{FrameAllocator, FrameRange, Memory, Order, Setup, Snapshot, metadata_layout};
 use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};
 
 use super::numbers;
 use super::programs::{Kept, Kernel, Program, Thread};
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::memory::Random;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The sources of means over a stage.
 pub(super) const STAGES: [&str; 4] = ["a-start", "b-run", "c-end", "d-quiet"];

@@ -12,9 +12,7 @@
 use everybuddy::Snapshot;
 
 use super::measure::{ENDS, HALVES, HOME, Parameters, RUN, STAGES, Seen};
-use crate::shared::rows::{Columns, Put, orders, row};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::{Row, rounded};
+use crate::shared::prelude::*;
 
 /// Returns the numbers of a moment.
 fn of(own: &Parameters, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<Row> {

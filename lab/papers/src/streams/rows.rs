@@ -16,18 +16,13 @@
 //!
 //! All systems perform the same calls; seeds are rounds.
 
+use crate::shared::prelude::*;
 use crate::streams::interval::Interval;
 use crate::streams::recording::Recording;
 use crate::streams::runs::Failure;
-use everybuddy::SystemSpec;
 use everybuddy_workload::streams::{Timing, Traffic};
 
-use crate::shared::experiment::{Experiment, Published};
-use crate::shared::method::Conditions;
-use crate::shared::rows::{Columns, Put, row};
-use everybuddy_measure::Error;
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
+use crate::shared::experiment::Published;
 
 /// The recordings of an experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -161,11 +156,11 @@ pub(crate) fn means(
     let Some(interval) = Interval::of(values) else {
         return Vec::new();
     };
-    let mut rows =
-        vec![row(common, metric, "mean", interval.mean).expecting(expected.map(rounded))];
-    if interval.half.is_finite() {
-        rows.put(common, metric, "ci95", interval.half);
-    }
+    let own = common.expecting(expected.map(rounded));
+    let half = Some(interval.half).filter(|half| half.is_finite());
+    let mut rows = Vec::new();
+    rows.put(&own, metric, "mean", interval.mean);
+    rows.put(common, metric, "ci95", half);
     rows
 }
 
@@ -177,11 +172,9 @@ pub(crate) fn seeds(
     expected: Option<f64>,
 ) -> Vec<Row> {
     let mut rows = means(values, common, metric, expected);
-    rows.extend(
-        (1..)
-            .zip(values)
-            .map(|(seed, value)| row(common, metric, "mean", *value).at(seed)),
-    );
+    for (seed, value) in (1..).zip(values) {
+        rows.put(&common.at(seed), metric, "mean", *value);
+    }
     rows
 }
 

@@ -10,21 +10,13 @@
 //!
 //! The calls for fitting an arena are different from the evaluated calls.
 
+use crate::shared::prelude::*;
 use crate::streams::fit::{Point, fit};
 use crate::streams::recording::Recording;
 use crate::streams::runs::{self, Failure};
-use everybuddy::SystemSpec;
 use everybuddy_workload::streams::UNIT;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Conditions, Measure, Run};
-use crate::shared::rows::{Columns, Put, row};
 use crate::streams::rows::{Arrivals, Recordings, failed, means, published, record, seeds};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The source of rows about arenas of different sizes, with their bytes after the `@`.
 const ARENA: &str = "arena";
@@ -266,14 +258,9 @@ impl Parameters {
         (runs, traffic, source): (&Runs, &Arrivals, &str),
         place: Place,
     ) -> Result<Vec<Row>, Error> {
-        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
-        for round in 0..(runs.count / u64::from(run.shrink())).max(1) {
-            let recording = runs.record(traffic, self.users, ROUNDS[0] + round, run.conditions);
-            for (spec, shares) in specs.iter().zip(&mut shares) {
-                let share = runs::blocking(spec, place.units, &recording);
-                shares.push(share.map_err(failed(spec))?);
-            }
-        }
+        let rounds = 0..(runs.count / u64::from(run.shrink())).max(1);
+        let record = |round| runs.record(traffic, self.users, ROUNDS[0] + round, run.conditions);
+        let shares = shares(specs, place.units, rounds.map(record))?;
         let mut rows = Vec::new();
         for (spec, shares) in specs.iter().zip(&shares) {
             let common = run.common(source, spec, 1).of("allocate");
@@ -303,14 +290,8 @@ impl Parameters {
         traffic: &Arrivals,
         units: u32,
     ) -> Result<Vec<Row>, Error> {
-        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
-        for seed in 0..self.recordings.seeds {
-            let recording = self.record_long(traffic, seed, run.conditions);
-            for (spec, shares) in specs.iter().zip(&mut shares) {
-                let share = runs::blocking(spec, units, &recording);
-                shares.push(share.map_err(failed(spec))?);
-            }
-        }
+        let record = |seed| self.record_long(traffic, seed, run.conditions);
+        let shares = shares(specs, units, (0..self.recordings.seeds).map(record))?;
         let rows = specs.iter().zip(&shares).flat_map(|(spec, shares)| {
             let common = run.common(&long_name(traffic), spec, 1).of("allocate");
             means(shares, &common, METRIC, None)
@@ -378,6 +359,22 @@ impl Parameters {
         }
         Ok(rows)
     }
+}
+
+/// Returns the share of failed requests of each system in each recording.
+fn shares(
+    specs: &[SystemSpec],
+    units: u32,
+    recordings: impl Iterator<Item = Recording>,
+) -> Result<Vec<Vec<f64>>, Error> {
+    let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
+    for recording in recordings {
+        for (spec, shares) in specs.iter().zip(&mut shares) {
+            let share = runs::blocking(spec, units, &recording);
+            shares.push(share.map_err(failed(spec))?);
+        }
+    }
+    Ok(shares)
 }
 
 /// Returns rows of the numbers of failed requests in single runs.

@@ -9,10 +9,7 @@
 //! Every kind of traffic has its position on the horizontal axis, in the order of the experiment. Only the first arena
 //! is shown. Systems with the same options share panels.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, distinct, sources};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The distance between points of the same kind of traffic.
 const APART: f64 = 0.11;

@@ -11,12 +11,8 @@
 //! Only the two cells that the experiment's file names influence the costs of a fit. Systems with the same options have
 //! the same costs, under all traffic.
 
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
-
 use crate::shared::experiment::Published;
-use crate::shared::method::DIRECTIONS;
-use crate::shared::rows::{Columns, row};
+use crate::shared::prelude::*;
 
 /// The metric of predicted times.
 const PREDICTED: &str = "predicted_latency";

@@ -10,25 +10,17 @@
 //! Systems take turns within each seed. A time is the mean of its undisturbed repetitions, so work that a system does
 //! each time counts. (Not their median: a clock with steps of ten nanoseconds is accurate only on average.)
 
+use crate::shared::prelude::*;
 use crate::streams::perform::Counted;
 use crate::streams::runs;
 use crate::streams::tally::Tally;
 
 use super::fixed::{self, Fitted};
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Conditions, DIRECTIONS, Measure, Run};
-use crate::shared::rows::{Columns, Put, directions};
 use crate::streams::rows::{
     Arrivals, Recordings, failed, in_turns, means, over, printed, published, record, seeds,
 };
-use everybuddy::SystemSpec;
-use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
 use everybuddy_workload::streams::{Timing, UNIT};
-use serde::Deserialize;
 
 /// An allocation and the free of its block, by its name in rows.
 const PAIR: &str = "pair";

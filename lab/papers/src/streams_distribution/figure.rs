@@ -9,10 +9,7 @@
 //! The vertical axis is the share of calls that take at least the given number, on a logarithmic scale, because the
 //! rare calls matter.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, position};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The traffic of the source's figure.
 const SOURCE: &str = "M/M/m";

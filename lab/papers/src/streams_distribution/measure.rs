@@ -10,22 +10,15 @@
 //! Every call of every seed is in the distribution of counts. A time is that of one call: the mean of its undisturbed
 //! repetitions, minus the mean cost of reading the clock. Systems take turns.
 
+use crate::shared::prelude::*;
 use crate::streams::perform::Counted;
 use crate::streams::tally::Histogram;
 use crate::streams::{adversary, runs};
-use everybuddy::{Order, SystemSpec};
+use everybuddy::Order;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Columns, Put, directions, row};
 use crate::streams::rows::{Arrivals, Recordings, failed, in_turns, record};
 use crate::streams_costs::measure::calm;
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
 use everybuddy_workload::streams::UNIT;
-use serde::Deserialize;
 
 /// The source of rows about the worst free that a search found.
 const SEARCH: &str = "search";

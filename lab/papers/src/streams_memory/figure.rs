@@ -8,10 +8,7 @@
 //!
 //! `held` is below every manager.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
@@ -24,9 +21,10 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
         let own = Chosen::new(rows, |row| {
             row.experiment == experiment.name && row.metric == metric
         });
-        let (shape, apart) = match lines {
-            true => (Shape::Line, 0.0),
-            false => (Shape::Points, 0.02),
+        let (shape, apart) = if lines {
+            (Shape::Line, 0.0)
+        } else {
+            (Shape::Points, 0.02)
         };
         let series = names.iter().enumerate().map(|(kind, name)| {
             let of = Chosen::new(own.with("mean").rows(), |row| row.name() == *name);

@@ -9,19 +9,12 @@
 //!
 //! Memory starts with one step, grows by one step when a request requires it, and never shrinks.
 
+use crate::shared::prelude::*;
 use crate::streams::fast_fits::Choice;
 use crate::streams::runs::{self, Grower};
 use everybuddy_workload::streams::{Timing, UNIT};
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{MEAN, Measure, Run};
-use crate::shared::rows::{Columns, row};
 use crate::streams::rows::{failed, means as mean_rows, over, record, seeds};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// Stephenson's method, by its names in rows.
 const FAST_FITS: [(&str, Choice); 2] = [

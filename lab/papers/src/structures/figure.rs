@@ -8,10 +8,7 @@
 //!
 //! Every trace has its place on the horizontal axis; the steps are on a logarithmic one.
 
-use crate::shared::chart::{self, Axis, Panel};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Chosen, Drawing, side_by_side};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {

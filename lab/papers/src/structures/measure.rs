@@ -17,21 +17,14 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::systems::{BitBuddy, Buddy, TreeBuddy, build_as};
-use everybuddy::{
-    BuildError, CpuId, FrameAllocator, Memory, NoProbe, Setup, SystemSpec, metadata_layout,
-};
+use everybuddy::{BuildError, CpuId, FrameAllocator, Memory, NoProbe, Setup, metadata_layout};
 use everybuddy_trace::Resolved;
 
 use crate::emulation::counting::{Counting, accesses};
 use crate::shared::blocks::Blocks;
-use crate::shared::method::{Measure, Run};
-use crate::shared::rows::{Put, directions, orders};
+use crate::shared::prelude::*;
 use crate::streams::tally::Histogram;
-use everybuddy_measure::Error;
 use everybuddy_measure::replay::memory::Memory as ReplayMemory;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
