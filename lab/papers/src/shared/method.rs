@@ -17,7 +17,7 @@ use toml::Table;
 
 use super::Repeats;
 use super::experiment::Experiment;
-use super::rows::row;
+use super::rows::{MEAN, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
@@ -132,15 +132,6 @@ impl Method {
         (self.read)(experiment.parameters.clone()).map_err(refuse)
     }
 }
-
-/// The operations, by their names in rows.
-pub const DIRECTIONS: [&str; 2] = ["allocate", "free"];
-
-/// The base system of ratios.
-pub const BASE: &str = "bs";
-
-/// The source of rows about the mean over all sources.
-pub const MEAN: &str = "mean";
 
 /// The conditions of a run from the command line.
 #[derive(Clone, Copy, Debug)]

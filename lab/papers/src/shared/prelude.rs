@@ -19,10 +19,9 @@ pub(crate) use super::experiment::Experiment;
 pub(crate) use super::figure::{
     Chosen, ROUNDS, distinct, position, side_by_side, sources, systems,
 };
-pub(crate) use super::method::{
-    BASE, Bench, Conditions, DIRECTIONS, MEAN, Measure, Run, Traced, batch, refusals,
-};
+pub(crate) use super::method::{Bench, Conditions, Measure, Run, Traced, batch, refusals};
 pub(crate) use super::repeats::Repeats;
 pub(crate) use super::rows::{
-    Columns, Put, directions, means_over_sources, orders, refusal_rows, rounds, row,
+    BASE, Columns, DIRECTIONS, MEAN, Put, directions, means_over_sources, orders, refusal_rows,
+    rounds, row,
 };

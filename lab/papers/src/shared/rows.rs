@@ -15,7 +15,14 @@ use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::outcome::{least, mean, median};
 use everybuddy_measure::rows::{Row, rounded};
 
-use super::method::{DIRECTIONS, MEAN};
+/// The operations, by their names in rows.
+pub(crate) const DIRECTIONS: [&str; 2] = ["allocate", "free"];
+
+/// The base system of ratios.
+pub(crate) const BASE: &str = "bs";
+
+/// The source of rows about the mean over all sources.
+pub(crate) const MEAN: &str = "mean";
 
 /// The rows that differ from a row in one column.
 pub(crate) trait Columns {
