@@ -19,7 +19,8 @@ use everybuddy_measure::rows::Row;
 
 use crate::shared::Experiment;
 use crate::shared::figure::Figure;
-use crate::shared::method::{BASE, Measure, Method};
+use crate::shared::method::{Measure, Method};
+use crate::shared::rows::BASE;
 use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
     emulation, fill_levels, fragmentation, latency_distribution, list_operations, lock_hold,

@@ -10,6 +10,7 @@
 //! | [`Whole`] | the time of every few thousand operations, for throughput |
 //! | [`Segments`] | the time of each segment, for mean latencies |
 //! | [`Singles`] | the time of each operation, for percentiles |
+//! | [`Notes`] | whatever the internal events of each operation show |
 //! | [`Counting`] | the internal events of each operation, and free memory over time |
 //!
 //! # Invariants
@@ -67,6 +68,51 @@ fn free_all(adapter: &mut impl Adapter, moves: &[Move], places: &[u32]) {
     for (release, place) in moves.iter().zip(places) {
         if *place != REFUSED {
             adapter.free(release, *place);
+        }
+    }
+}
+
+/// Is told the probe's counts before and after each operation: an observer of untimed passes.
+pub trait Notes: Send {
+    /// Records an operation. `at` is its index among the moves of the lane.
+    fn note(&mut self, at: u32, performed: &Move, before: &Counts, after: &Counts);
+
+    /// Records that a free was left out, because the allocation of its block failed.
+    fn skip(&mut self, at: u32, release: &Move) {
+        let _ = (at, release);
+    }
+}
+
+impl<N: Notes> Observer for N {
+    fn allocations<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        segment: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
+        for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
+            let before = adapter.counts(request.token);
+            *place = adapter.allocate(request);
+            self.note(at, request, &before, &adapter.counts(request.token));
+        }
+    }
+
+    fn frees<P: Adapter>(
+        &mut self,
+        adapter: &mut P,
+        segment: &Segment,
+        moves: &[Move],
+        places: &mut [u32],
+    ) {
+        for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
+            if *place == REFUSED {
+                self.skip(at, release);
+                continue;
+            }
+            let before = adapter.counts(release.token);
+            adapter.free(release, *place);
+            self.note(at, release, &before, &adapter.counts(release.token));
         }
     }
 }
@@ -336,6 +382,15 @@ impl Tally {
             self.crossed += moved + bypasses;
         }
         self.counts.add(&after.since(before));
+    }
+
+    /// Returns the sums of the allocations and of the frees of some threads.
+    pub fn sums<'t>(threads: impl IntoIterator<Item = &'t [Tally; 2]>) -> [Tally; 2] {
+        let mut sums = [Tally::default(); 2];
+        for own in threads {
+            sums.iter_mut().zip(own).for_each(|(sum, own)| sum.add(own));
+        }
+        sums
     }
 
     /// Adds the operations of another thread.

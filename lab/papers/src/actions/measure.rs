@@ -15,34 +15,11 @@
 use everybuddy::Service;
 use everybuddy::systems::SERVICES;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    BASE, Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, rounds, row,
-};
+use crate::shared::prelude::*;
 use crate::streams::rows::over;
-use everybuddy_measure::Error;
 use everybuddy_measure::replay::compare::{self, ComparePlan};
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
-use everybuddy_measure::rows::{Row, comparison as rows};
-use serde::Deserialize;
-
-fn plan(
-    experiment: &Experiment,
-    rounds: u32,
-    conditions: Option<&Conditions>,
-) -> Result<ComparePlan, Error> {
-    Ok(ComparePlan {
-        systems: experiment.specs()?,
-        memory: experiment.frames().map_err(Error::usage)?,
-        aged: None,
-        seed: conditions.map_or(1, |conditions| conditions.seed),
-        rounds: match conditions {
-            Some(conditions) if conditions.shrink > 1 => 1,
-            _ => rounds,
-        },
-    })
-}
+use everybuddy_measure::rows::comparison as rows;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,6 +31,19 @@ pub(crate) struct Parameters {
     metrics: Vec<String>,
 }
 
+impl Parameters {
+    /// Returns the plan of a whole run, without its memory.
+    fn plan(&self, experiment: &Experiment) -> Result<ComparePlan, Error> {
+        Ok(ComparePlan {
+            systems: experiment.specs()?,
+            memory: None,
+            aged: None,
+            seed: 1,
+            rounds: self.rounds,
+        })
+    }
+}
+
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
         Repeats::RoundsAndCounted(self.rounds)
@@ -61,7 +51,7 @@ impl Measure for Parameters {
 
     /// Returns the number of passes.
     fn steps(&self, experiment: &Experiment) -> u64 {
-        let passes = plan(experiment, self.rounds, None).map_or(0, |plan| plan.passes());
+        let passes = self.plan(experiment).map_or(0, |plan| plan.passes());
         passes * experiment.traces().len() as u64
     }
 
@@ -81,41 +71,30 @@ impl Measure for Parameters {
     }
 
     /// Compares all systems on each trace.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let plan = plan(experiment, self.rounds, Some(conditions))?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let mut all = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
+        for traced in run.replays(None)? {
+            let traced = traced?;
             let plan = ComparePlan {
-                memory: Some(memory.frames),
-                ..plan.clone()
+                memory: Some(traced.memory.frames),
+                seed: run.conditions.seed,
+                rounds: run.rounds(self.rounds),
+                ..self.plan(run.experiment)?
             };
+            let (bench, name, script) = (&mut *run.bench, &traced.name, &traced.script);
             let (step, timer) = (&mut *bench.step, bench.timer);
-            let compared = compare::compare(&script, &plan, timer, bench.arena, || step(&name))?;
-            let taken = rows::of(&compared, timer, conditions.seed, false).into_iter();
-            all.extend(
-                taken
-                    .filter(|row| {
-                        self.metrics.iter().any(|metric| metric == row.metric)
-                            && !row.experiment.contains('@')
-                    })
-                    .map(|row| Row {
-                        experiment: experiment.name.clone(),
-                        ..row
-                    }),
-            );
+            let compared = compare::compare(script, &plan, timer, bench.arena, || step(name))?;
+            let mut taken = rows::of(&compared, timer, plan.seed, false);
+            taken.retain(|row| {
+                let is_copied = self.metrics.iter().any(|metric| metric == row.metric);
+                is_copied && !row.experiment.contains('@')
+            });
+            for row in &mut taken {
+                row.experiment.clone_from(&run.experiment.name);
+            }
+            all.extend(taken);
             for outcome in &compared.systems {
-                let common = common(experiment, conditions, &name, &outcome.spec, script.cpus);
+                let common = run.common(name, &outcome.spec, script.cpus);
                 all.extend(sums(&common, &compared, outcome));
             }
         }
@@ -126,21 +105,16 @@ impl Measure for Parameters {
 /// Returns the work of callers and services together, and the time of callers relative to the base system.
 fn sums(common: &Row, compared: &Comparison, own: &Outcome) -> Vec<Row> {
     let services = own.background_work();
-    let mut rows = vec![
-        row(common, "background_work", "mean", services),
-        row(common, "total_work", "mean", work(own) + services),
-    ];
+    let mut rows = Vec::new();
+    rows.put(common, "background_work", "mean", services);
+    rows.put(common, "total_work", "mean", work(own) + services);
     let base = |other: &&Outcome| other.spec.to_string() == BASE;
     let Some(base) = compared.systems.iter().find(base) else {
         return rows;
     };
-    for (at, operation) in DIRECTIONS.into_iter().enumerate() {
+    for (common, at) in directions(common, [0, 1]) {
         let of = |outcome: &Outcome| -> Vec<f64> {
             outcome.rounds.iter().map(|means| means[at]).collect()
-        };
-        let common = Row {
-            operation,
-            ..common.clone()
         };
         let ratios = over(&of(own), &of(base));
         rows.extend(rounds(&common, "latency_over_bs", &ratios));

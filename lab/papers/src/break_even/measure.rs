@@ -17,25 +17,18 @@
 //! Systems take turns, and ratios are formed within a round, of visits that follow each other.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{
-    Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request, SystemSpec,
-};
+use everybuddy::{Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request};
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{BASE, Bench, Conditions, DIRECTIONS, Measure, common, rounds, row};
+use crate::shared::prelude::*;
 use crate::streams::rows::over;
 use everybuddy::systems::SERVICES;
-use everybuddy_measure::Error;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
-use everybuddy_measure::replay::outcome::{median, share};
+use everybuddy_measure::replay::outcome::share;
 use everybuddy_measure::replay::retry::{MAX_RETRIES_ALONE, retry};
 use everybuddy_measure::replay::services::{self, LONGEST, Served};
 use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// What rows about the host itself have as their system.
 const HOST: &str = "host";
@@ -118,21 +111,13 @@ impl Measure for Parameters {
     }
 
     /// Visits all systems in turns, with each load and order.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let memory = Memory {
-            frames: self.blocks << Order::TEN.get(),
-            taken: 0,
-            seed: None,
-        };
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let specs = run.specs()?;
+        let memory = Memory::fresh(self.blocks << Order::TEN.get());
+        let rounds = run.rounds(self.rounds as u32);
         let mut rows = Vec::new();
         for load in &self.loads {
-            let calls = (load.calls / conditions.shrink.max(1) as usize).max(64);
+            let calls = (load.calls / run.shrink() as usize).max(64);
             for order in self.orders.iter().copied().filter_map(Order::new) {
                 let plan = Plan {
                     load,
@@ -142,40 +127,26 @@ impl Measure for Parameters {
                     memory: &memory,
                 };
                 let mut transfers = Vec::new();
-                let mut visits: Vec<Vec<Visit>> = specs.iter().map(|_| Vec::new()).collect();
-                for round in 0..if conditions.shrink > 1 {
-                    1
-                } else {
-                    self.rounds
-                } {
-                    transfers.extend(everybuddy_simulate::machines::host::transfer());
-                    for turn in 0..specs.len() {
-                        let who = (turn + round) % specs.len();
-                        visits[who].push(plan.time(&specs[who], bench)?);
-                        (bench.step)(&format!("{} {}", load.name, specs[who]));
+                let mut turns = 0;
+                let visits = run.in_turns(rounds, &specs, &load.name, |spec, bench| {
+                    if turns % specs.len() == 0 {
+                        transfers.extend(everybuddy_simulate::machines::host::transfer());
                     }
-                }
+                    turns += 1;
+                    plan.time(spec, bench)
+                })?;
+                let order = Some(order.get());
                 let transfer = (!transfers.is_empty()).then(|| median(transfers));
-                if let (Some(nanos), Some(spec)) = (transfer, specs.first()) {
-                    let common = Row {
-                        system: HOST.to_string(),
-                        options: String::new(),
-                        order: Some(order.get()),
-                        ..common(experiment, conditions, &load.name, spec, 1)
-                    };
-                    rows.push(row(&common, "line_transfer", "p50", nanos));
-                }
+                let host = run.subject(&load.name, HOST, 1).of_order(order);
+                rows.put(&host, "line_transfer", "p50", transfer);
                 let base = specs.iter().position(|spec| spec.to_string() == BASE);
-                for (at, spec) in specs.iter().enumerate() {
-                    let common = Row {
-                        order: Some(order.get()),
-                        ..common(experiment, conditions, &load.name, spec, 1)
-                    };
-                    let base = base.map_or(&[][..], |base| &visits[base]);
+                let base = base.map_or(&[][..], |base| &visits[base]);
+                for (spec, own) in specs.iter().zip(&visits) {
+                    let common = run.common(&load.name, spec, 1).of_order(order);
                     let base = (base, transfer);
-                    rows.extend(plan.times(&common, &visits[at], base, bench.timer));
-                    rows.extend(plan.counts(&common, spec, bench)?);
-                    (bench.step)(&format!("{} {spec}, counted", load.name));
+                    rows.extend(plan.times(&common, own, base, run.bench.timer));
+                    rows.extend(plan.counts(&common, spec, run.bench)?);
+                    run.step(format_args!("{} {spec}, counted", load.name));
                 }
             }
         }
@@ -228,19 +199,14 @@ impl Plan<'_> {
         let mut rows = Vec::new();
         // The caller's own counts come first.
         if let Some(own) = heard.first() {
-            let counts = [
-                ("splits", own.counts.splits),
-                ("coalescings", own.counts.coalescings),
-            ];
-            rows.extend(counts.map(|(metric, n)| row(common, metric, "mean", each(n))));
+            rows.put(common, "splits", "mean", each(own.counts.splits));
+            rows.put(common, "coalescings", "mean", each(own.counts.coalescings));
         }
         if !services.is_empty() {
             let mean = share(all.queue_lengths, all.queued);
-            rows.extend(mean.map(|mean| row(common, "queue_length", "mean", mean)));
-            let most = all.queue_longest as f64;
-            rows.push(row(common, "queue_length", "max", most));
-            let full = each(all.queue_full);
-            rows.push(row(common, "queue_full", "mean", full));
+            rows.put(common, "queue_length", "mean", mean);
+            rows.put(common, "queue_length", "max", all.queue_longest as f64);
+            rows.put(common, "queue_full", "mean", each(all.queue_full));
         }
         Ok(rows)
     }
@@ -328,13 +294,9 @@ impl Plan<'_> {
                 end = timer.now();
                 ticks[0].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
             }
-            for start in &held {
-                let block = Block {
-                    start: *start,
-                    order,
-                };
+            for head in &held {
                 let start = wait(cpu, end);
-                let freed = system.free(cpu, Release::block(block));
+                let freed = system.free(cpu, Release::block(Block::new(*head, order)));
                 end = timer.now();
                 ticks[1].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
                 freed.map_err(|error| Error::Broken(error.to_string()))?;
@@ -360,11 +322,7 @@ impl Plan<'_> {
                     *place = allocate(system, cpu, order)?;
                 }
                 for start in &held {
-                    let block = Block {
-                        start: *start,
-                        order,
-                    };
-                    let freed = system.free(cpu, Release::block(block));
+                    let freed = system.free(cpu, Release::block(Block::new(*start, order)));
                     freed.map_err(|error| Error::Broken(error.to_string()))?;
                 }
             }
@@ -395,38 +353,32 @@ impl Plan<'_> {
                 Vec::new()
             }
         };
-        for (at, operation) in DIRECTIONS.into_iter().enumerate() {
-            let common = Row {
-                operation,
-                ..common.clone()
-            };
-            let mean = middle(&|visit| visit.calls[at].mean);
-            rows.push(row(&common, "latency", "mean", mean));
-            let p99 = middle(&|visit| visit.calls[at].p99);
-            if p99 > timer.floor() {
-                rows.push(row(&common, "latency", "p99", p99));
-            }
-            let ratios = ratios(&|visit| visit.calls[at].mean);
-            rows.extend(rounds(&common, "latency_over_bs", &ratios));
+        for (common, at) in directions(common, [0, 1]) {
+            let mean = |visit: &Visit| visit.calls[at].mean;
+            rows.put(&common, "latency", "mean", middle(&mean));
+            let p99 = Some(middle(&|visit| visit.calls[at].p99));
+            let p99 = p99.filter(|nanos| *nanos > timer.floor());
+            rows.put(&common, "latency", "p99", p99);
+            rows.extend(rounds(&common, "latency_over_bs", &ratios(&mean)));
         }
-        let pair = Row {
-            operation: "pair",
-            ..common.clone()
-        };
+        let pair = common.of("pair");
         let of = |number: fn(&Calls) -> f64| {
             move |visit: &Visit| visit.calls.iter().map(number).sum::<f64>()
         };
         let (mean, all) = (|visit: &Visit| visit.pair, of(|calls| calls.all));
         let disturbed = of(|calls| calls.disturbed / 2.0);
-        rows.push(row(&pair, "latency", "mean", middle(&mean)));
-        rows.push(row(&pair, "latency_disturbed", "mean", middle(&all)));
-        rows.push(row(&pair, "calls_disturbed", "rate", middle(&disturbed)));
+        rows.put(&pair, "latency", "mean", middle(&mean));
+        rows.put(&pair, "latency_disturbed", "mean", middle(&all));
+        rows.put(&pair, "calls_disturbed", "rate", middle(&disturbed));
         rows.extend(rounds(&pair, "latency_over_bs", &ratios(&mean)));
         if let Some(transfer) = transfer {
             let visits = own.iter().zip(base);
             let more = visits.map(|(own, base)| (own.pair - base.pair) / transfer);
-            let more: Vec<f64> = more.collect();
-            rows.extend(rounds(&pair, "latency_in_transfers", &more));
+            rows.extend(rounds(
+                &pair,
+                "latency_in_transfers",
+                &more.collect::<Vec<_>>(),
+            ));
         }
         // The services also process work from before the timed part.
         let pairs = self.performed() as f64;
@@ -435,23 +387,17 @@ impl Plan<'_> {
             steady.fold(0.0, |sum, steady| sum + steady) / pairs
         };
         let total = |visit: &Visit| mean(visit) + services(visit);
-        rows.push(row(&pair, "background_work", "mean", middle(&services)));
-        rows.push(row(&pair, "total_work", "mean", middle(&total)));
+        rows.put(&pair, "background_work", "mean", middle(&services));
+        rows.put(&pair, "total_work", "mean", middle(&total));
         rows.extend(rounds(&pair, "total_work_over_bs", &ratios(&total)));
-        for (at, service) in own
-            .first()
-            .iter()
-            .flat_map(|visit| visit.services.iter().enumerate())
-        {
+        let first = own.first().into_iter().flat_map(|visit| &visit.services);
+        for (at, service) in first.enumerate() {
             let busy = |visit: &Visit| {
                 let busy = visit.services.get(at).map(|s| s.busy.as_nanos() as f64);
                 busy.unwrap_or(0.0) / pairs
             };
-            let common = Row {
-                source: format!("{}:{}", common.source, service.name),
-                ..pair.clone()
-            };
-            rows.push(row(&common, "background_time", "mean", middle(&busy)));
+            let own = pair.about(format_args!("{}:{}", common.source, service.name));
+            rows.put(&own, "background_time", "mean", middle(&busy));
         }
         rows
     }

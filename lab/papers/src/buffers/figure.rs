@@ -11,11 +11,7 @@
 //! A curve connects the fixed lists of one source that move a sixth of their length, by increasing length. Both axes
 //! are logarithmic, so zeros are omitted.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, sources, systems};
-use crate::shared::method::{DIRECTIONS, MEAN};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The number of sources, besides the mean, up to which each has its own curve: more would overlap.
 const MOST: usize = 4;
@@ -25,37 +21,30 @@ const DOTS: usize = 6;
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     // What was chosen elsewhere has the point of one of the other lists.
-    let is_system = |row: &&Row| !experiment.others.contains(&row.name());
-    let rows: Vec<Row> = rows.iter().filter(is_system).cloned().collect();
-    let mut names = sources(rows.iter());
+    let rows = Chosen::new(rows, |row| !experiment.others.contains(&row.name()));
+    let mut names = rows.sources();
     names.retain(|name| name != MEAN);
     names.truncate(if names.len() > MOST { 0 } else { MOST });
     // Last, so that it is drawn on top.
     names.push(MEAN.to_string());
-    let panels: Vec<Panel> = DIRECTIONS
-        .iter()
-        .zip(["allocations", "frees"])
-        .map(|(operation, title)| panel(&rows, &names, operation, title))
-        .collect();
-    let note = format!(
-        "{}. Lines: fixed lists that move a sixth of their length; dots: more of it; rings: lists that adapt \
-         themselves. Names: the mean.",
-        experiment.source
-    );
+    let panels = DIRECTIONS.iter().zip(["allocations", "frees"]);
+    let panels = panels.map(|(operation, title)| panel(&rows, &names, operation, title));
+    let note = ". Lines: fixed lists that move a sixth of their length; dots: more of it; rings: lists that adapt \
+                themselves. Names: the mean.";
     chart::drawing(experiment, panels, note)
 }
 
-fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel {
+fn panel(rows: &Chosen<'_>, names: &[String], operation: &str, title: &str) -> Panel {
     let mut series = Vec::new();
     for (at, source) in names.iter().enumerate() {
         let is_mean = source == MEAN;
-        let kind = if is_mean { 0 } else { at + 1 };
-        let own = || {
-            let own = rows.iter().filter(|row| row.source == *source);
-            own.filter(|row| row.operation == operation)
-        };
+        let own = Chosen::new(rows.rows(), |row| {
+            row.source == *source && row.operation == operation
+        });
         let number = |system: &str, metric| {
-            let mut all = own().filter(|row| row.name() == system && row.metric == metric);
+            let mut all = own
+                .rows()
+                .filter(|row| row.name() == system && row.metric == metric);
             let found = all.find(|row| row.statistic != "count");
             found.map(|row| row.value).filter(|value| *value > 0.0)
         };
@@ -63,59 +52,35 @@ fn panel(rows: &[Row], names: &[String], operation: &str, title: &str) -> Panel 
             let (left, missed) = (number(system, "residual")?, number(system, "miss_rate")?);
             Some((left.log10(), (missed * 100.0).log10()))
         };
-        let all = systems(own());
-        let of = |kind: Kind| -> Vec<(String, (f64, f64))> {
-            let own = all.iter().filter(|system| Kind::of(system) == kind);
-            let named = own.filter_map(|system| Some((label(system), point(system)?)));
-            named.collect()
-        };
-        for (own, shape) in [
-            (of(Kind::Sixth), Shape::Interval),
-            (of(Kind::Fixed), Shape::Points),
-            (of(Kind::Adapting), Shape::Ring),
-        ] {
-            // Other sources only show the curve and the rings: their dots would hide both.
-            if shape == Shape::Points && !is_mean {
-                continue;
-            }
-            let (name, kind) = match shape {
-                Shape::Points => (format!("{source}, larger batches"), DOTS),
-                _ => (source.clone(), kind),
-            };
+        let mut add = |kind: Kind, name: &str, colour, shape| {
+            let all = own
+                .systems()
+                .into_iter()
+                .filter(|system| Kind::of(system) == kind);
+            let named = all.filter_map(|system| Some((label(&system), point(&system)?)));
+            let (labels, points): (Vec<String>, Vec<_>) = named.unzip();
             series.push(Series {
-                name,
-                points: own.iter().map(|one| one.1).collect(),
-                intervals: Vec::new(),
                 labels: if is_mean && shape != Shape::Points {
-                    own.into_iter().map(|one| one.0).collect()
+                    labels
                 } else {
                     Vec::new()
                 },
-                shape,
-                kind,
+                ..Series::new(name, colour, shape, points)
             });
+        };
+        let colour = if is_mean { 0 } else { at + 1 };
+        add(Kind::Sixth, source, colour, Shape::Interval);
+        // Other sources only show the curve and the rings: their dots would hide both.
+        if is_mean {
+            let name = format!("{source}, larger batches");
+            add(Kind::Fixed, &name, DOTS, Shape::Points);
         }
+        add(Kind::Adapting, source, colour, Shape::Ring);
     }
-    let points = || series.iter().flat_map(|own| &own.points);
-    Panel {
-        title: title.to_string(),
-        x: Axis {
-            label: "frames left when a run ends".to_string(),
-            range: chart::around(points().map(|point| point.0)),
-            ticks: 8,
-            base: Some(10.0),
-            write: Box::new(chart::power),
-        },
-        y: Axis {
-            label: "requests that miss (%)".to_string(),
-            range: chart::around(points().map(|point| point.1)),
-            ticks: 8,
-            base: Some(10.0),
-            write: Box::new(chart::power),
-        },
-        series,
-        shade: None,
-    }
+    let (across, up) = (chart::widths(&series), chart::heights(&series));
+    let x = Axis::log10("frames left when a run ends", chart::around(across), 8);
+    let y = Axis::log10("requests that miss (%)", chart::around(up), 8);
+    Panel::new(title, x, y, series)
 }
 
 /// A kind of list, from its name.

@@ -9,12 +9,7 @@
 //!
 //! What is chosen for a trace does not depend on its own numbers.
 
-use serde::Deserialize;
-
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{DIRECTIONS, MEAN, row};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The name of the chosen variant in rows.
 const CHOSEN: &str = "chosen elsewhere";
@@ -103,9 +98,9 @@ pub(super) fn rows(
                     .zip(left(rows, &multiple.system, operation, this))
                     .map(|(own, fixed)| own / fixed);
                 let base = own.iter().find(|row| row.operation == operation);
-                found.extend(base.zip(value).map(|(base, value)| Row {
-                    expected: Some(multiple.of(operation)),
-                    ..named(name.clone(), &row(base, "residual_ratio", "value", value))
+                found.extend(base.zip(value).map(|(base, value)| {
+                    named(name.clone(), &row(base, "residual_ratio", "value", value))
+                        .expecting(Some(multiple.of(operation)))
                 }));
             }
         }

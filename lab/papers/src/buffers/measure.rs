@@ -9,21 +9,9 @@
 //!
 //! Counted on one thread in the trace's order: the numbers are reproducible.
 
-use everybuddy::SystemSpec;
-
 use super::held_out::{self, Multiple};
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, batch, replay_each, row,
-};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::memory::Memory;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::observe::{Counting, Tally};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::replay::pass::{self, How};
-use everybuddy_measure::replay::script::Script;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,83 +31,33 @@ impl Measure for Parameters {
     }
 
     /// Replays every trace on every system.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let mut rows = replay_each(
-            experiment,
-            conditions,
-            bench,
-            |traced, spec, common, bench| {
-                let tallies = count(&traced.script, &traced.memory, spec, bench)?;
-                let mut rows = Vec::from_iter(batch(common, spec, &traced.memory));
-                for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
-                    let own = Row {
-                        operation,
-                        ..common.clone()
-                    };
-                    rows.extend(numbers(tally, &own));
-                }
-                Ok(rows)
-            },
-        )?;
-        let chosen = held_out::rows(experiment, &self.candidates, &self.multiples, &rows);
-        rows.extend(chosen);
-        let means = means(&rows);
-        rows.extend(means);
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let mut rows = run.replay_each(|traced, spec, common, bench| {
+            let tallies = count(traced, spec, bench)?;
+            let mut rows = Vec::from_iter(batch(common, spec, &traced.memory));
+            for (own, tally) in directions(common, &tallies) {
+                rows.put(&own, "miss_rate", "value", tally.miss_rate());
+                rows.put(&own, "residual", "mean", tally.residual());
+                rows.put(&own, "residual", "count", tally.runs as f64);
+            }
+            Ok(rows)
+        })?;
+        let (candidates, multiples) = (&self.candidates, &self.multiples);
+        rows.extend(held_out::rows(run.experiment, candidates, multiples, &rows));
+        rows.extend(means_over_sources(&rows, |row| {
+            ["miss_rate", "residual"].contains(&row.metric) && row.statistic != "count"
+        }));
         Ok(rows)
     }
 }
 
 /// Counts the internal events of the allocations and frees of a replay.
 pub(crate) fn count(
-    script: &Script,
-    memory: &Memory,
+    traced: &Traced,
     spec: &SystemSpec,
     bench: &mut Bench<'_>,
 ) -> Result<[Tally; 2], Error> {
-    let new = Counting::new;
-    let done = pass::watch(script, memory, bench.arena, spec, How::COUNTED, new)?;
-    let mut tallies = [Tally::default(); 2];
-    for observer in &done.played.observers {
-        for (sum, own) in tallies.iter_mut().zip(&observer.tallies) {
-            sum.add(own);
-        }
-    }
-    Ok(tallies)
-}
-
-/// Returns the miss rates and the residuals.
-fn numbers(tally: &Tally, common: &Row) -> Vec<Row> {
-    let missed = tally.miss_rate();
-    let missed = missed.map(|value| row(common, "miss_rate", "value", value));
-    let left = tally.residual();
-    let left = left.map(|value| row(common, "residual", "mean", value));
-    let runs = row(common, "residual", "count", tally.runs as f64);
-    missed.into_iter().chain(left).chain([runs]).collect()
-}
-
-/// Returns the mean of each number over the traces.
-fn means(rows: &[Row]) -> Vec<Row> {
-    let alike = |a: &Row, b: &Row| {
-        (a.operation, a.metric, a.statistic) == (b.operation, b.metric, b.statistic)
-            && a.name() == b.name()
-    };
-    let mut means: Vec<Row> = Vec::new();
-    let has_mean =
-        |row: &&Row| ["miss_rate", "residual"].contains(&row.metric) && row.statistic != "count";
-    for first in rows.iter().filter(has_mean) {
-        if means.iter().any(|known| alike(known, first)) {
-            continue;
-        }
-        let own = rows.iter().filter(|row| alike(row, first));
-        means.extend(mean(own.map(|row| row.value)).map(|value| Row {
-            source: MEAN.to_string(),
-            ..row(first, first.metric, first.statistic, value)
-        }));
-    }
-    means
+    let done = traced.counted(spec, bench, Counting::new)?;
+    let observers = done.played.observers.iter();
+    Ok(Tally::sums(observers.map(|own| &own.tallies)))
 }

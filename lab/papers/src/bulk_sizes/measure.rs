@@ -10,17 +10,11 @@
 //! Counted on one thread in the trace's order: the same numbers come out each time. The order of a refill or a drain is
 //! that of the call that caused it. Lists of several orders drain in turns, so that a drain may move other orders, too.
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, replay_each, row};
+use crate::shared::prelude::*;
 use everybuddy::{Counts, Order};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
 use everybuddy_measure::replay::moments::Moments;
-use everybuddy_measure::replay::observe::Observer;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::replay::script::{Lane, Move, Segment};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
+use everybuddy_measure::replay::observe::Notes;
+use everybuddy_measure::replay::script::{Lane, Move, MoveKind};
 
 /// Frames and orders of the refills, or of the drains.
 #[derive(Clone, Copy, Default)]
@@ -48,45 +42,14 @@ impl Bulks {
 #[derive(Clone, Copy, Default)]
 struct Counting([Bulks; 2]);
 
-fn refilled(counts: &Counts) -> (u64, u64) {
-    (counts.refills, counts.frames_refilled)
-}
-
-fn drained(counts: &Counts) -> (u64, u64) {
-    (counts.drains, counts.frames_drained)
-}
-
-impl Observer for Counting {
-    fn allocations<P: Adapter>(
-        &mut self,
-        adapter: &mut P,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for (request, place) in moves.iter().zip(places) {
-            let before = adapter.counts(request.token);
-            *place = adapter.allocate(request);
-            let own = adapter.counts(request.token).since(&before);
-            self.0[0].note(request.order(), refilled(&own));
-        }
-    }
-
-    fn frees<P: Adapter>(
-        &mut self,
-        adapter: &mut P,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for (release, place) in moves.iter().zip(places) {
-            if *place != REFUSED {
-                let before = adapter.counts(release.token);
-                adapter.free(release, *place);
-                let own = adapter.counts(release.token).since(&before);
-                self.0[1].note(release.order(), drained(&own));
-            }
-        }
+impl Notes for Counting {
+    fn note(&mut self, _: u32, performed: &Move, before: &Counts, after: &Counts) {
+        let own = after.since(before);
+        let (direction, bulks) = match performed.kind {
+            MoveKind::Allocate => (0, (own.refills, own.frames_refilled)),
+            _ => (1, (own.drains, own.frames_drained)),
+        };
+        self.0[direction].note(performed.order(), bulks);
     }
 }
 
@@ -97,42 +60,31 @@ pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
     /// Replays every trace on every system.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        replay_each(
-            experiment,
-            conditions,
-            bench,
-            |traced, spec, common, bench| {
-                let done = traced.counted(spec, bench, |_: &Lane| Counting::default())?;
-                let mut all = [Bulks::default(); 2];
-                for own in &done.played.observers {
-                    for (all, own) in all.iter_mut().zip(&own.0) {
-                        all.join(own);
-                    }
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let experiment = run.experiment;
+        run.replay_each(|traced, spec, common, bench| {
+            let done = traced.counted(spec, bench, |_: &Lane| Counting::default())?;
+            let mut all = [Bulks::default(); 2];
+            for own in &done.played.observers {
+                all.iter_mut()
+                    .zip(&own.0)
+                    .for_each(|(all, own)| all.join(own));
+            }
+            let is_alike = experiment.comparable == Some(spec.to_string());
+            let mut rows = Vec::new();
+            for (own, bulks) in directions(common, &all) {
+                for (metric, moments) in
+                    [("bulk_frames", bulks.frames), ("bulk_order", bulks.orders)]
+                {
+                    let printed = printed(experiment, metric, own.operation);
+                    let mean = own.expecting(printed.filter(|_| is_alike));
+                    rows.put(&own, metric, "count", moments.count as f64);
+                    rows.put(&mean, metric, "mean", moments.mean());
+                    rows.put(&own, metric, "stddev", moments.stddev());
                 }
-                let is_alike = experiment.comparable == Some(spec.to_string());
-                let mut rows = Vec::new();
-                for (operation, bulks) in DIRECTIONS.into_iter().zip(&all) {
-                    let own = Row {
-                        operation,
-                        ..common.clone()
-                    };
-                    for (metric, moments) in
-                        [("bulk_frames", bulks.frames), ("bulk_order", bulks.orders)]
-                    {
-                        let printed = printed(experiment, metric, operation);
-                        let expected = printed.filter(|_| is_alike);
-                        rows.extend(numbers(&own, metric, &moments, expected));
-                    }
-                }
-                Ok(rows)
-            },
-        )
+            }
+            Ok(rows)
+        })
     }
 }
 
@@ -141,23 +93,6 @@ fn printed(experiment: &Experiment, metric: &str, operation: &str) -> Option<f64
     let published = experiment.published.iter();
     let theirs = published.filter(|own| own.metric == metric && own.operation == operation);
     mean(theirs.map(|own| own.mean))
-}
-
-/// Returns the number of bulk calls, and the mean and the deviation of a quantity of theirs.
-fn numbers(
-    common: &Row,
-    metric: &'static str,
-    moments: &Moments,
-    expected: Option<f64>,
-) -> Vec<Row> {
-    let mut rows = vec![row(common, metric, "count", moments.count as f64)];
-    rows.extend(moments.mean().map(|mean| Row {
-        expected,
-        ..row(common, metric, "mean", mean)
-    }));
-    let stddev = moments.stddev();
-    rows.extend(stddev.map(|own| row(common, metric, "stddev", own)));
-    rows
 }
 
 #[cfg(test)]

@@ -9,18 +9,8 @@
 //!
 //! Counted on one thread in the trace's order: the numbers are reproducible.
 
-use everybuddy::Order;
-
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, refusal_rows, replay_each, row,
-};
-use everybuddy_measure::Error;
-use everybuddy_measure::refusals::Refusals;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::observe::{Counting, Tally};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -37,90 +27,38 @@ impl Measure for Parameters {
     }
 
     /// Replays every trace on every system.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let mut rows = replay_each(
-            experiment,
-            conditions,
-            bench,
-            |traced, spec, common, bench| {
-                let done = traced.counted(spec, bench, Counting::new)?;
-                let mut rows = Vec::new();
-                let observers = &done.played.observers;
-                let mut tallies = [Tally::default(); 2];
-                for observer in observers {
-                    for (sum, own) in tallies.iter_mut().zip(&observer.tallies) {
-                        sum.add(own);
-                    }
-                }
-                let calls = tallies.iter().map(|tally| tally.operations).sum::<u64>();
-                for (operation, tally) in DIRECTIONS.into_iter().zip(&tallies) {
-                    let own = Row {
-                        operation,
-                        ..common.clone()
-                    };
-                    let each = |count: u64| count as f64 / tally.operations.max(1) as f64;
-                    rows.push(row(&own, "calls", "count", tally.operations as f64));
-                    rows.push(row(&own, "splits", "mean", each(tally.counts.splits)));
-                    rows.push(row(
-                        &own,
-                        "coalescings",
-                        "mean",
-                        each(tally.counts.coalescings),
-                    ));
-                }
-                let moved = tallies
-                    .iter()
-                    .map(|t| t.counts.splits + t.counts.coalescings);
-                let moved = moved.sum::<u64>() as f64 / calls.max(1) as f64;
-                rows.push(row(common, "splits_and_coalescings", "mean", moved));
-                let refusals = Refusals {
-                    requests: traced.script.requests(),
-                    refused: done.played.trouble.refused,
-                };
-                rows.extend(refusal_rows(&refusals, common));
-                let samples = || observers.iter().flat_map(|observer| &observer.samples);
-                for order in self.orders.iter().copied().filter_map(Order::new) {
-                    let own = Row {
-                        order: Some(order.get()),
-                        ..common.clone()
-                    };
-                    let blocks = samples().map(|s| s.snapshot.available_blocks(order) as f64);
-                    let unusable = samples().map(|s| s.snapshot.unusable_index(order));
-                    rows.extend(mean(blocks).map(|value| row(&own, "free_blocks", "mean", value)));
-                    let index = mean(unusable);
-                    rows.extend(index.map(|value| row(&own, "unusable_index", "mean", value)));
-                }
-                Ok(rows)
-            },
-        )?;
-        let means = means(&rows);
-        rows.extend(means);
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let mut rows = run.replay_each(|traced, spec, common, bench| {
+            let done = traced.counted(spec, bench, Counting::new)?;
+            let observers = &done.played.observers;
+            let tallies = Tally::sums(observers.iter().map(|own| &own.tallies));
+            let mut rows = Vec::new();
+            let (mut calls, mut moved) = (0, 0);
+            for (own, tally) in directions(common, &tallies) {
+                let (splits, coalescings) = (tally.counts.splits, tally.counts.coalescings);
+                let each = |count: u64| count as f64 / tally.operations.max(1) as f64;
+                rows.put(&own, "calls", "count", tally.operations as f64);
+                rows.put(&own, "splits", "mean", each(splits));
+                rows.put(&own, "coalescings", "mean", each(coalescings));
+                calls += tally.operations;
+                moved += splits + coalescings;
+            }
+            let moved = moved as f64 / calls.max(1) as f64;
+            rows.put(common, "splits_and_coalescings", "mean", moved);
+            rows.extend(refusal_rows(&refusals(&traced.script, &done), common));
+            let snapshots = || {
+                let samples = observers.iter().flat_map(|observer| &observer.samples);
+                samples.map(|sample| &sample.snapshot)
+            };
+            for (own, order) in orders(common, &self.orders) {
+                let blocks = snapshots().map(|own| own.available_blocks(order) as f64);
+                rows.put(&own, "free_blocks", "mean", mean(blocks));
+                let unusable = snapshots().map(|own| own.unusable_index(order));
+                rows.put(&own, "unusable_index", "mean", mean(unusable));
+            }
+            Ok(rows)
+        })?;
+        rows.extend(means_over_sources(&rows, |row| row.statistic == "mean"));
         Ok(rows)
     }
-}
-
-/// Returns the mean over the traces of the counts per call.
-fn means(rows: &[Row]) -> Vec<Row> {
-    let alike = |a: &Row, b: &Row| {
-        (a.operation, a.metric, a.order) == (b.operation, b.metric, b.order) && a.name() == b.name()
-    };
-    let mut means: Vec<Row> = Vec::new();
-    for first in rows.iter().filter(|row| row.statistic == "mean") {
-        if means.iter().any(|known| alike(known, first)) {
-            continue;
-        }
-        let own = rows
-            .iter()
-            .filter(|row| row.statistic == "mean" && alike(row, first));
-        means.extend(mean(own.map(|row| row.value)).map(|value| Row {
-            source: MEAN.to_string(),
-            ..row(first, first.metric, "mean", value)
-        }));
-    }
-    means
 }

@@ -10,28 +10,17 @@
 //! Systems take turns in each round, and each round starts with another system. Times are of systems without a probe;
 //! locks are timed in a replay of their own.
 
-use everybuddy::SystemSpec;
-
 use crate::lock_hold::measure as locks;
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, Measure, Traced, common, replays, rounds, row,
-};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::choice;
-use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::pass::{self, Times};
-use everybuddy_measure::replay::script::Script;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
     /// The number of timed replays of each system, in turns.
-    rounds: usize,
+    rounds: u32,
     /// The numbers of threads. With more than one, sources are named `TRACE:THREADS`.
     threads: Vec<u16>,
     /// The system that the speedup is over.
@@ -45,63 +34,41 @@ type Number = (&'static str, &'static str, f64);
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
-        Repeats::Rounds(self.rounds as u32)
+        Repeats::Rounds(self.rounds)
     }
 
     /// Returns the number of rounds of all systems.
     fn steps(&self, experiment: &Experiment) -> u64 {
         let works = experiment.traces().len() * self.threads.len();
-        (works * experiment.systems.len() * self.rounds) as u64
+        (works * experiment.systems.len()) as u64 * u64::from(self.rounds)
     }
 
     fn sources(&self, experiment: &Experiment) -> Vec<String> {
         let of = |name: String| {
-            self.threads
-                .iter()
-                .map(move |threads| source(&name, *threads))
+            let threads = self.threads.iter();
+            threads.map(move |threads| source(&name, *threads))
         };
         experiment.trace_names().into_iter().flat_map(of).collect()
     }
 
     /// Replays each trace on all systems in turns.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let specs = run.specs()?;
         let base: SystemSpec = choice::one(&self.base)?;
         let missing = || Error::usage(format!("base: `{base}` is not one of the systems"));
-        let base = specs
-            .iter()
-            .position(|own| *own == base)
-            .ok_or_else(missing)?;
-        let repeats = if conditions.shrink == 1 {
-            self.rounds
-        } else {
-            1
-        };
+        let base = specs.iter().position(|own| *own == base);
+        let base = base.ok_or_else(missing)?;
         let mut rows = Vec::new();
         for threads in &self.threads {
-            for traced in replays(experiment, conditions, Some(*threads))? {
-                let Traced {
-                    name,
-                    script,
-                    memory,
-                    ..
-                } = traced?;
-                let source = source(&name, *threads);
-                let mut all: Vec<Vec<Vec<Number>>> = vec![Vec::new(); specs.len()];
-                for round in 0..repeats {
-                    for turn in 0..specs.len() {
-                        let who = (turn + round) % specs.len();
-                        all[who].push(self.round(&script, &memory, &specs[who], bench)?);
-                        (bench.step)(&format!("{source} {}", specs[who]));
-                    }
-                }
+            for traced in run.replays(Some(*threads))? {
+                let traced = traced?;
+                let source = source(&traced.name, *threads);
+                let rounds = run.rounds(self.rounds);
+                let all = run.in_turns(rounds, &specs, &source, |spec, bench| {
+                    self.round(&traced, spec, bench)
+                })?;
                 for (spec, own) in specs.iter().zip(&all) {
-                    let common = common(experiment, conditions, &source, spec, script.cpus);
+                    let common = run.common(&source, spec, traced.script.cpus);
                     rows.extend(summary(&with_speedup(own, &all[base]), &common));
                 }
             }
@@ -122,12 +89,11 @@ impl Parameters {
     /// Replays on one system, once for each quantity.
     fn round(
         &self,
-        script: &Script,
-        memory: &Memory,
+        traced: &Traced,
         spec: &SystemSpec,
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Number>, Error> {
-        let timer = bench.timer;
+        let (timer, script, memory) = (bench.timer, &traced.script, &traced.memory);
         let mut time = |times| pass::time(script, memory, bench.arena, spec, timer, times);
         let (segments, whole) = (time(Times::Segments)?, time(Times::Stretches)?);
         let mut numbers = Vec::new();
@@ -142,15 +108,14 @@ impl Parameters {
             numbers.push((operation, "latency", nanos / calls.max(1.0)));
             both = (both.0 + nanos, both.1 + calls);
         }
+        let events = f64::from(script.events.max(1));
         numbers.push(("all", "latency", both.0 / both.1.max(1.0)));
-        let whole = whole.elapsed.as_nanos() as f64 / f64::from(script.events.max(1));
+        let whole = whole.elapsed.as_nanos() as f64 / events;
         numbers.push(("all", "replay_time", whole));
         if let Some(longest) = self.longest_ns {
-            let locks = locks::replay(script, memory, spec, longest, bench)?;
-            let each = locks.time(timer) / f64::from(script.events.max(1));
-            let acquired = locks.acquired() / f64::from(script.events.max(1));
-            numbers.push(("all", "lock_time", each));
-            numbers.push(("all", "acquisitions_per_call", acquired));
+            let locks = locks::replay(traced, spec, longest, bench)?;
+            numbers.push(("all", "lock_time", locks.time(timer) / events));
+            numbers.push(("all", "acquisitions_per_call", locks.acquired() / events));
         }
         Ok(numbers)
     }
@@ -159,10 +124,8 @@ impl Parameters {
 /// Adds to each round how many times faster a call is than in the same round of the base.
 fn with_speedup(own: &[Vec<Number>], base: &[Vec<Number>]) -> Vec<Vec<Number>> {
     let time = |round: &[Number]| {
-        let mut numbers = round.iter();
-        numbers
-            .find(|own| (own.0, own.1) == ("all", "latency"))
-            .map(|own| own.2)
+        let is_all = |own: &&Number| (own.0, own.1) == ("all", "latency");
+        round.iter().find(is_all).map(|own| own.2)
     };
     let both = own.iter().zip(base).map(|(own, base)| {
         let speedup = time(base).zip(time(own)).map(|(base, own)| base / own);
@@ -177,16 +140,10 @@ fn summary(all: &[Vec<Number>], common: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     for (at, (operation, metric, _)) in all.first().into_iter().flatten().enumerate() {
         let values: Vec<f64> = all.iter().map(|round| round[at].2).collect();
-        let common = Row {
-            operation,
-            ..common.clone()
-        };
+        let common = common.of(operation);
         rows.extend(rounds(&common, metric, &values));
         for (round, value) in values.into_iter().enumerate() {
-            rows.push(Row {
-                experiment: format!("{}@{round}", common.experiment),
-                ..row(&common, metric, "value", value)
-            });
+            rows.put(&common.at(round), metric, "value", value);
         }
     }
     rows

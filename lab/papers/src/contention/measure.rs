@@ -10,42 +10,55 @@
 //!
 //! Systems take turns in each round, and each round starts with a new system.
 
-use everybuddy::SystemSpec;
 use everybuddy_workload::Variant;
 
 use crate::buffers::measure as buffers;
 use crate::fill_levels::measure as workloads;
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, MEAN, Measure, Traced, batch, common, replays, row,
-};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::bench;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::observe::Tally;
-use everybuddy_measure::replay::outcome::{mean, median};
-use everybuddy_measure::replay::script::Script;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The work of the threads.
 enum Work {
     /// A workload.
     Workload(&'static Variant),
     /// A trace, on the number of threads in the experiment's file.
-    Trace(Box<Script>, Memory),
+    Trace(Box<Traced>),
 }
 
 impl Work {
+    fn name(&self) -> &str {
+        match self {
+            Work::Workload(variant) => variant.name,
+            Work::Trace(traced) => &traced.name,
+        }
+    }
+
     /// Returns the memory on which the threads work.
-    fn memory(&self, threads: u16, conditions: &Conditions) -> Memory {
+    fn memory(&self, threads: u16, run: &Run<'_, '_>) -> Memory {
         match self {
             Work::Workload(_) => {
-                let frames = workloads::setting(threads, conditions).frames;
+                let frames = workloads::setting(threads, run.conditions).frames;
                 Memory::fresh(u64::from(frames))
             }
-            Work::Trace(_, memory) => *memory,
+            Work::Trace(traced) => traced.memory,
+        }
+    }
+
+    /// Counts the internal events of allocations and frees.
+    fn count(
+        &self,
+        spec: &SystemSpec,
+        threads: u16,
+        run: &mut Run<'_, '_>,
+    ) -> Result<[Tally; 2], Error> {
+        match self {
+            Work::Workload(variant) => {
+                let setting = workloads::setting(threads, run.conditions);
+                bench::count(variant, setting, spec, run.bench.timer, run.bench.arena)
+            }
+            Work::Trace(traced) => buffers::count(traced, spec, run.bench),
         }
     }
 }
@@ -81,80 +94,37 @@ impl Measure for Parameters {
     }
 
     /// Counts all systems on all work.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let specs = run.specs()?;
         let threads = self.threads;
-        let works = works(experiment, conditions, threads)?;
+        let workloads = workloads::variants(run.experiment)?.into_iter();
+        let mut works: Vec<Work> = workloads.map(Work::Workload).collect();
+        if !run.experiment.traces.is_empty() {
+            for traced in run.replays(Some(threads))? {
+                works.push(Work::Trace(Box::new(traced?)));
+            }
+        }
         // By system, by work, by round.
         let mut all: Vec<Vec<Vec<Vec<Number>>>> = vec![vec![Vec::new(); works.len()]; specs.len()];
         for round in 0..self.rounds {
-            for (at, (name, work)) in works.iter().enumerate() {
+            for (at, work) in works.iter().enumerate() {
                 for turn in 0..specs.len() {
                     let who = (turn + round) % specs.len();
-                    let tallies = count(work, &specs[who], threads, conditions, bench)?;
-                    all[who][at].push(numbers(&tallies));
-                    (bench.step)(&format!("{name} {}", specs[who]));
+                    all[who][at].push(numbers(&work.count(&specs[who], threads, run)?));
+                    run.step(format_args!("{} {}", work.name(), specs[who]));
                 }
             }
         }
         let mut rows = Vec::new();
         for (spec, own) in specs.iter().zip(&all) {
-            for ((name, work), rounds) in works.iter().zip(own) {
-                let common = common(experiment, conditions, name, spec, threads);
-                rows.extend(batch(&common, spec, &work.memory(threads, conditions)));
+            for (work, rounds) in works.iter().zip(own) {
+                let common = run.common(work.name(), spec, threads);
+                rows.extend(batch(&common, spec, &work.memory(threads, run)));
                 rows.extend(summary(rounds, &common));
             }
-            let common = common(experiment, conditions, MEAN, spec, threads);
-            rows.extend(summary(&over_all(own), &common));
+            rows.extend(summary(&over_all(own), &run.common(MEAN, spec, threads)));
         }
         Ok(rows)
-    }
-}
-
-/// Prepares workloads and traces, with their names.
-fn works(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    threads: u16,
-) -> Result<Vec<(String, Work)>, Error> {
-    let variants = workloads::variants(experiment)?.into_iter();
-    let mut works: Vec<(String, Work)> = variants
-        .map(|variant| (variant.name.to_string(), Work::Workload(variant)))
-        .collect();
-    if experiment.traces.is_empty() {
-        return Ok(works);
-    }
-    for traced in replays(experiment, conditions, Some(threads))? {
-        let Traced {
-            name,
-            script,
-            memory,
-            ..
-        } = traced?;
-        works.push((name, Work::Trace(Box::new(script), memory)));
-    }
-    Ok(works)
-}
-
-/// Counts the internal events of allocations and frees.
-fn count(
-    work: &Work,
-    spec: &SystemSpec,
-    threads: u16,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<[Tally; 2], Error> {
-    match work {
-        Work::Workload(variant) => {
-            let setting = workloads::setting(threads, conditions);
-            bench::count(variant, setting, spec, bench.timer, bench.arena)
-        }
-        Work::Trace(script, memory) => buffers::count(script, memory, spec, bench),
     }
 }
 
@@ -163,11 +133,8 @@ fn numbers([allocations, frees]: &[Tally; 2]) -> Vec<Number> {
     let mut all = *allocations;
     all.add(frees);
     let mut numbers = Vec::new();
-    for (operation, tally) in DIRECTIONS
-        .into_iter()
-        .zip([*allocations, *frees])
-        .chain([("all", all)])
-    {
+    let kinds = DIRECTIONS.into_iter().chain(["all"]);
+    for (operation, tally) in kinds.zip([allocations, frees, &all]) {
         let shares = [
             ("contention_rate", tally.contention_rate()),
             ("contention_rate_core", tally.contention_rate_core()),
@@ -181,17 +148,12 @@ fn numbers([allocations, frees]: &[Tally; 2]) -> Vec<Number> {
 }
 
 fn find(numbers: &[Number], operation: &str, metric: &str) -> Option<f64> {
-    let found = numbers
-        .iter()
-        .find(|own| (own.0, own.1) == (operation, metric));
-    found.map(|own| own.2)
+    let is_it = |own: &&Number| (own.0, own.1) == (operation, metric);
+    numbers.iter().find(is_it).map(|own| own.2)
 }
 
 /// Returns the mean over all work for each round; `None` if some work lacks the rate.
 fn over_all(works: &[Vec<Vec<Number>>]) -> Vec<Vec<Number>> {
-    let Some(first) = works.first() else {
-        return Vec::new();
-    };
     let of_round = |(round, numbers): (usize, &Vec<Number>)| {
         let over = |(operation, metric, _): &Number| {
             let own = works
@@ -202,7 +164,8 @@ fn over_all(works: &[Vec<Vec<Number>>]) -> Vec<Vec<Number>> {
         };
         numbers.iter().filter_map(over).collect()
     };
-    first.iter().enumerate().map(of_round).collect()
+    let first = works.first().into_iter().flatten();
+    first.enumerate().map(of_round).collect()
 }
 
 /// Returns the median, the minimum and the maximum over the rounds.
@@ -213,15 +176,11 @@ fn summary(rounds: &[Vec<Number>], common: &Row) -> Vec<Row> {
             .iter()
             .filter_map(|round| find(round, operation, metric));
         let own: Vec<f64> = own.collect();
-        let common = Row {
-            operation,
-            ..common.clone()
-        };
-        let least = own.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = own.iter().copied().fold(0.0, f64::max);
-        for (statistic, value) in [("p50", median(own)), ("min", least), ("max", most)] {
-            rows.push(row(&common, metric, statistic, value));
-        }
+        rows.extend(crate::shared::rows::rounds(
+            &common.of(operation),
+            metric,
+            &own,
+        ));
     }
     rows
 }

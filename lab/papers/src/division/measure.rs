@@ -17,20 +17,13 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::{Presplit, StartStatistics};
-use everybuddy::{
-    Block, Counts, CpuId, CpuToken, Order, Pfn, Progress, Release, Request, SystemSpec,
-};
+use everybuddy::{Counts, CpuId, CpuToken, Order, Progress};
 use everybuddy_trace::{Resolved, Step, StepKind};
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    Bench, Conditions, Measure, Traced, common, memory, replays, row, traces,
-};
-use everybuddy_measure::Error;
+use crate::shared::blocks::Blocks;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -67,17 +60,12 @@ impl Measure for Parameters {
     }
 
     /// Starts every trace on every system, divided by each kind of statistics.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
-        let all = traces(experiment, conditions)?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let specs = run.specs()?;
+        let all = run.traces()?;
         let names: Vec<String> = all.iter().map(|own| own.0.clone()).collect();
         let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, None)? {
+        for traced in run.replays(None)? {
             let traced = traced?;
             let half = Resolved {
                 steps: traced.resolved.steps[traced.resolved.steps.len() / 2..].to_vec(),
@@ -89,14 +77,8 @@ impl Measure for Parameters {
             for (by, learned) in lessons(&traced.name, &names).iter().zip(learned) {
                 let presplit = gather(learned, self.foreseen);
                 for spec in &specs {
-                    rows.extend(self.start(
-                        (experiment, conditions),
-                        &traced,
-                        (spec, by),
-                        presplit,
-                        bench,
-                    )?);
-                    (bench.step)(&format!("{}{by} {spec}", traced.name));
+                    rows.extend(self.start(run, &traced, (spec, by), presplit)?);
+                    run.step(format_args!("{}{by} {spec}", traced.name));
                 }
             }
         }
@@ -149,33 +131,28 @@ impl Parameters {
     /// Starts a trace on a system in divided memory.
     fn start(
         &self,
-        (experiment, conditions): (&Experiment, &Conditions),
+        run: &mut Run<'_, '_>,
         traced: &Traced,
         (spec, by): (&SystemSpec, &str),
         presplit: Presplit,
-        bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
-        let memory = memory(experiment, &traced.script, None)?;
-        bench.arena.divide(presplit);
+        let arena = &mut *run.bench.arena;
+        arena.divide(presplit);
         let perform = |system: &AnySystem<'_, Watch>| perform(system, &traced.resolved, self);
-        let seen = bench.arena.build_any(spec, &memory, 1, perform);
-        bench.arena.divide(Presplit::default());
+        let seen = arena.build_any(spec, &traced.memory, 1, perform);
+        arena.divide(Presplit::default());
         let (splits, seen) = seen??;
         let common = |number: &str| {
             let source = format!("{}:{number}{by}", traced.name);
-            common(experiment, conditions, &source, spec, 1)
+            run.common(&source, spec, 1)
         };
-        let mut rows = vec![row(
-            &common("start"),
-            "start_splits",
-            "count",
-            splits as f64,
-        )];
+        let mut rows = Vec::new();
+        rows.put(&common("start"), "start_splits", "count", splits as f64);
         for (requests, broken) in seen {
             let common = common(&requests.to_string());
-            rows.push(row(&common, "broken_blocks", "count", broken as f64));
+            rows.put(&common, "broken_blocks", "count", broken as f64);
             let share = broken as f64 / requests as f64;
-            rows.push(row(&common, "broken_blocks", "rate", share));
+            rows.put(&common, "broken_blocks", "rate", share);
         }
         Ok(rows)
     }
@@ -191,11 +168,10 @@ fn perform(
     resolved: &Resolved,
     own: &Parameters,
 ) -> Result<(u64, Broken), Error> {
-    let broken = |what: String| Error::Broken(what);
     let cpus = NativeCpus::new(2);
     let claim = |cpu| cpus.claim::<Watch>(CpuId(cpu));
     let (Some(mut caller), Some(mut idle)) = (claim(0), claim(1)) else {
-        return Err(broken("a token is taken".to_string()));
+        return Err(Error::Broken("a token is taken".to_string()));
     };
     // A request that finds no block of its order delegates to services, or splits a block itself.
     let breaks = |counts: Counts| counts.splits + counts.queued + counts.queue_full;
@@ -206,29 +182,15 @@ fn perform(
     let largest = u64::from(Order::TEN.frames());
     let undivided = frames / largest + u64::from((frames % largest).count_ones());
     let splits = blocks.saturating_sub(undivided);
-    let mut starts: Vec<Option<Pfn>> = vec![None; resolved.blocks as usize];
+    let mut blocks = Blocks::of(resolved);
     let (mut requests, mut all, mut next) = (0, 0, own.first);
     let mut seen = Vec::new();
     for step in &resolved.steps {
-        let Some(order) = Order::new(step.order) else {
-            continue;
-        };
-        let Some(start) = starts.get_mut(step.block as usize) else {
-            continue;
-        };
+        let before = breaks(caller.probe().read());
+        blocks.perform(system, &mut caller, step)?;
         if step.kind == StepKind::Allocate {
-            let before = breaks(caller.probe().read());
-            *start = system.allocate(&mut caller, Request::order(order)).ok();
             all += u64::from(breaks(caller.probe().read()) > before);
             requests += 1;
-        } else if let Some(head) = *start {
-            let at = Pfn(head.0 + step.offset());
-            let release = match step.kind {
-                StepKind::Free => Release::block(Block { start: at, order }),
-                _ => Release::frames(at, order.frames()),
-            };
-            let freed = system.free(&mut caller, release);
-            freed.map_err(|error| broken(format!("a release: {error}")))?;
         }
         for service in 0..system.services().len() {
             while system.serve(&mut idle, service, 64) == Progress::More {}

@@ -17,16 +17,11 @@ use crate::emulation::paper;
 use crate::emulation::program::ITERATIONS;
 use crate::emulation::runs::{self, Counted, StoreRun, Timed};
 use crate::emulation::store::StoreKind;
+use crate::shared::prelude::*;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, row};
 use crate::streams::rows::{over, seeds};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::{Row, rounded};
+use serde::Deserializer;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
 
 /// The cases, as rows name them as sources.
 const CASES: [&str; 2] = ["case 1", "case 2"];
@@ -96,33 +91,22 @@ impl Measure for Parameters {
     }
 
     /// Counts and times all stores.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let broken = |plan: StoreRun| {
+            let (store, number, seed) = (plan.store, plan.case.number(), plan.seed);
             move |what: String| {
-                let StoreRun {
-                    store, case, seed, ..
-                } = plan;
-                let number = case.number();
-                Error::Broken(format!(
-                    "emulation, {store}, case {number}, seed {seed}: {what}"
-                ))
+                let run = format!("emulation, {store}, case {number}, seed {seed}");
+                Error::Broken(format!("{run}: {what}"))
             }
         };
-        let mut counted: Vec<[Vec<Counted>; 2]> =
-            self.stores.iter().map(|_| Default::default()).collect();
-        let mut timed: Vec<[Vec<Timed>; 2]> =
-            self.stores.iter().map(|_| Default::default()).collect();
+        let mut counted: Vec<[Vec<Counted>; 2]> = vec![Default::default(); self.stores.len()];
+        let mut timed: Vec<[Vec<Timed>; 2]> = vec![Default::default(); self.stores.len()];
         for (store, own) in self.stores.iter().copied().zip(&mut counted) {
             for seed in 0..rounds(store, self.seeds) {
                 for (case, own) in Case::ALL.into_iter().zip(&mut *own) {
-                    let plan = plan(store, case, seed, self.walked, conditions);
+                    let plan = self.plan(store, case, seed, run);
                     own.push(runs::steps(plan).map_err(broken(plan))?);
-                    (bench.step)(&format!("{store}, counted"));
+                    run.step(format_args!("{store}, counted"));
                 }
             }
         }
@@ -131,39 +115,25 @@ impl Measure for Parameters {
             let stores = self.stores.iter().copied().zip(&mut timed);
             for (store, own) in stores.filter(of_round) {
                 for (case, own) in Case::ALL.into_iter().zip(own) {
-                    let plan = plan(store, case, 0, self.walked, conditions);
+                    let plan = self.plan(store, case, 0, run);
                     own.push(runs::time(plan).map_err(broken(plan))?);
-                    (bench.step)(&format!("{store}, timed"));
+                    run.step(format_args!("{store}, timed"));
                 }
             }
         }
         let mut rows = Vec::new();
         for ((store, counted), timed) in self.stores.iter().copied().zip(&counted).zip(&timed) {
-            let iterations = plan(store, Case::SplitFirst, 0, self.walked, conditions).iterations;
-            let common = Row {
-                experiment: experiment.name.clone(),
-                system: store.name().to_string(),
-                platform: experiment.platform.clone(),
-                cpus: 1,
-                seed: conditions.seed,
-                operation: "all",
-                ..Row::default()
-            };
+            let iterations = self.plan(store, Case::SplitFirst, 0, run).iterations;
+            let common = run.subject("", store.name(), 1);
             rows.extend(compared(&common, iterations, counted, timed));
             for (((source, case), counted), timed) in
                 CASES.into_iter().zip(Case::ALL).zip(counted).zip(timed)
             {
-                let common = Row {
-                    source: source.to_string(),
-                    ..common.clone()
-                };
+                let common = common.about(source);
                 let of = Of { case, iterations };
                 rows.extend(of.all(&common, counted, timed));
                 for line in paper::profile(case) {
-                    let own = Row {
-                        operation: line.function.name(),
-                        ..common.clone()
-                    };
+                    let own = common.of(line.function.name());
                     rows.extend(of.function(&own, line, counted, timed));
                 }
             }
@@ -177,16 +147,18 @@ fn rounds(store: StoreKind, most: u32) -> u32 {
     if store.is_walked() { 1 } else { most }
 }
 
-fn plan(store: StoreKind, case: Case, seed: u32, walked: u32, conditions: &Conditions) -> StoreRun {
-    let walked = if store.is_walked() { walked } else { 1 };
-    let iterations = ITERATIONS / walked / conditions.shrink.max(1);
-    StoreRun {
-        heap: Heap::PAPER,
-        case,
-        store,
-        // The C library's seed is 1 unless a program says otherwise.
-        seed: (conditions.seed as u32).wrapping_add(seed),
-        iterations: iterations.max(1000),
+impl Parameters {
+    fn plan(&self, store: StoreKind, case: Case, seed: u32, run: &Run<'_, '_>) -> StoreRun {
+        let walked = if store.is_walked() { self.walked } else { 1 };
+        let iterations = ITERATIONS / walked / run.shrink();
+        StoreRun {
+            heap: Heap::PAPER,
+            case,
+            store,
+            // The C library's seed is 1 unless a program says otherwise.
+            seed: (run.conditions.seed as u32).wrapping_add(seed),
+            iterations: iterations.max(1000),
+        }
     }
 }
 
@@ -209,16 +181,11 @@ fn compared(
     counted: &[Vec<Counted>; 2],
     timed: &[Vec<Timed>; 2],
 ) -> Vec<Row> {
-    let own = Row {
-        source: OVER.to_string(),
-        ..common.clone()
-    };
+    let own = common.about(OVER);
     let [first, second] = Case::ALL.map(paper::seconds);
-    let [one, two] = timed.each_ref().map(|timed| latencies(timed, iterations));
+    let [one, two] = timed.each_ref().map(|own| latencies(own, iterations));
     let mut rows = seeds(&over(&two, &one), &own, "time_ratio", Some(second / first));
-    let [one, two] = counted
-        .each_ref()
-        .map(|counted| all_steps(counted, iterations));
+    let [one, two] = counted.each_ref().map(|own| all_steps(own, iterations));
     rows.extend(seeds(&over(&two, &one), &own, "steps_ratio", None));
     rows
 }
@@ -240,24 +207,14 @@ impl Of {
         rows.extend(seeds(&steps, common, "steps", None));
         // According to the accounting of the source's profile.
         let [splits, pairs] = paper::splits_and_pairs(self.case).map(|own| self.expected(own));
-        rows.extend(seeds(
-            &each(|own| own.work.splits),
-            common,
-            "splits",
-            splits,
-        ));
-        rows.extend(seeds(
-            &each(|own| own.work.pairs),
-            common,
-            "coalescings",
-            pairs,
-        ));
-        rows.extend(seeds(
-            &each(|own| own.work.refused),
-            common,
-            "refusals",
-            Some(0.0),
-        ));
+        let all = [
+            ("splits", each(|own| own.work.splits), splits),
+            ("coalescings", each(|own| own.work.pairs), pairs),
+            ("refusals", each(|own| own.work.refused), Some(0.0)),
+        ];
+        for (metric, values, expected) in all {
+            rows.extend(seeds(&values, common, metric, expected));
+        }
         rows
     }
 
@@ -283,18 +240,15 @@ impl Of {
         rows.extend(seeds(&each, common, "steps", None));
         if matches!(function, Function::AddChunk | Function::RemoveTheChunk) {
             let most = counted.iter().map(|own| own.most.of(function)).max();
-            rows.extend(most.map(|most| row(common, "steps", "max", most as f64)));
+            rows.put(common, "steps", "max", most.map(|most| most as f64));
         }
         let share = |own: &Timed| {
             let samples = &own.sampled.samples;
             samples.of(function) as f64 / samples.sum().max(1) as f64
         };
         let expected = line.seconds / paper::seconds(self.case);
-        let share = mean(timed.iter().map(share));
-        rows.extend(share.map(|share| Row {
-            expected: Some(rounded(expected)),
-            ..row(common, "time_share", "rate", share)
-        }));
+        let own = common.expecting(Some(rounded(expected)));
+        rows.put(&own, "time_share", "rate", mean(timed.iter().map(share)));
         rows
     }
 }

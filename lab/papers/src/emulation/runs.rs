@@ -8,13 +8,12 @@
 //!
 //! Every run begins with a heap of its own, all of it free.
 
-use everybuddy::structure::{BitScan, Ordered, Placed, Trees};
+use everybuddy::structure::{BitScan, Trees};
 use everybuddy::{Native, Order, Platform};
 
 use crate::emulation::counting::Counting;
 use crate::emulation::function::Table;
 use crate::emulation::manager::{Case, Heap, Manager, Work};
-use crate::emulation::ordered::ByAddress;
 use crate::emulation::program;
 use crate::emulation::queue::{ADDRESS, HEAD, KNOWN_END, Queues, WALKED_END};
 use crate::emulation::standalone::{Standalone, StructureMemory};
@@ -62,17 +61,6 @@ trait WithStore {
     fn call<S: Store>(self, store: S) -> Self::Output;
 }
 
-/// Creates an empty store in a structure by address.
-fn with_structure<'a, P: Platform, S: Placed<'a, P> + Ordered<P>, V: WithStore>(
-    heap: Heap,
-    memory: &'a mut StructureMemory<P>,
-    largest: Order,
-    visitor: V,
-) -> V::Output {
-    let blocks = Standalone::<P, S>::new(memory, largest);
-    visitor.call(ByAddress::new(&blocks, heap.units))
-}
-
 /// Creates an empty store.
 fn with_store<P: Platform, V: WithStore>(
     kind: StoreKind,
@@ -91,12 +79,12 @@ fn with_store<P: Platform, V: WithStore>(
         StoreKind::Tree => {
             let memory = StructureMemory::<P>::new::<Trees<'_, P>>(heap.units, largest);
             let memory = &mut memory.map_err(refuse)?;
-            with_structure::<P, Trees<'_, P>, V>(heap, memory, largest, visitor)
+            visitor.call(Standalone::<P, Trees<'_, P>>::new(memory, largest))
         }
         StoreKind::Bitmap => {
             let memory = StructureMemory::<P>::new::<BitScan<'_, P>>(heap.units, largest);
             let memory = &mut memory.map_err(refuse)?;
-            with_structure::<P, BitScan<'_, P>, V>(heap, memory, largest, visitor)
+            visitor.call(Standalone::<P, BitScan<'_, P>>::new(memory, largest))
         }
     })
 }

@@ -17,35 +17,6 @@ use everybuddy::structure::{
 };
 use everybuddy::{BuildError, Order, Pfn, Violation};
 
-/// Free blocks by order and address. One thread at a time uses them.
-pub trait FreeBlocks {
-    /// Adds a block. Returns `false`, and does nothing, if the block is not in the memory, is not aligned, or is
-    /// already present. The caller ensures that it overlaps no other block.
-    fn insert(&self, head: Pfn, order: Order) -> bool;
-
-    /// Removes a block. Returns `false`, and does nothing, if it is not present.
-    fn remove(&self, head: Pfn, order: Order) -> bool;
-
-    /// Removes the block of this order with the lowest address.
-    fn take(&self, order: Order) -> Option<Pfn>;
-
-    /// Returns `true` if a block is present. O(1).
-    fn contains(&self, head: Pfn, order: Order) -> bool;
-
-    /// Returns the head of the lower one of the lowest two buddies of this order that are both present, starting at
-    /// an address.
-    fn pair(&self, order: Order, from: Pfn) -> Option<Pfn>;
-
-    /// Returns the number of blocks of this order. O(1).
-    fn blocks(&self, order: Order) -> u32;
-
-    /// Checks the structure's invariants. O(frames).
-    ///
-    /// # Errors
-    /// Returns the first invariant that does not hold.
-    fn check(&self) -> Result<(), Violation>;
-}
-
 /// The memory of a structure.
 pub struct StructureMemory<P: Platform> {
     records: Vec<Record<P>>,
@@ -79,7 +50,7 @@ impl<P: Platform> StructureMemory<P> {
     }
 }
 
-/// A structure with checked calls.
+/// A structure with checked calls: free blocks by order and address. One thread at a time uses it.
 pub struct Standalone<'a, P: Platform, S> {
     structure: S,
     table: FrameTable<'a, P>,
@@ -105,6 +76,11 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
         }
     }
 
+    /// Returns the number of frames.
+    pub fn frames(&self) -> u32 {
+        self.table.frames()
+    }
+
     /// Returns the frame at which a block may start.
     #[inline]
     fn head(&self, head: Pfn, order: Order) -> Option<Frame> {
@@ -114,11 +90,11 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
             && end <= u64::from(self.table.frames());
         self.table.frame(head).filter(|_| fits)
     }
-}
 
-impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> FreeBlocks for Standalone<'a, P, S> {
+    /// Adds a block. Returns `false`, and does nothing, if the block is not in the memory, is not aligned, or is
+    /// already present. The caller ensures that it overlaps no other block.
     #[inline]
-    fn insert(&self, head: Pfn, order: Order) -> bool {
+    pub fn insert(&self, head: Pfn, order: Order) -> bool {
         let Some(head) = self.head(head, order) else {
             return false;
         };
@@ -129,8 +105,9 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> FreeBlocks for Standalone<'
         new
     }
 
+    /// Removes a block. Returns `false`, and does nothing, if it is not present.
     #[inline]
-    fn remove(&self, head: Pfn, order: Order) -> bool {
+    pub fn remove(&self, head: Pfn, order: Order) -> bool {
         let Some(head) = self.head(head, order) else {
             return false;
         };
@@ -142,8 +119,9 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> FreeBlocks for Standalone<'
         known
     }
 
+    /// Removes the block of this order with the lowest address.
     #[inline]
-    fn take(&self, order: Order) -> Option<Pfn> {
+    pub fn take(&self, order: Order) -> Option<Pfn> {
         if order > self.max_order {
             return None;
         }
@@ -152,25 +130,33 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> FreeBlocks for Standalone<'
         Some(head.pfn())
     }
 
+    /// Returns `true` if a block is present. O(1).
     #[inline]
-    fn contains(&self, head: Pfn, order: Order) -> bool {
+    pub fn contains(&self, head: Pfn, order: Order) -> bool {
         let head = self.head(head, order);
         head.is_some_and(|head| self.structure.contains(head, order))
     }
 
+    /// Returns the head of the lower one of the lowest two buddies of this order that are both present, starting at
+    /// an address.
     #[inline]
-    fn pair(&self, order: Order, from: Pfn) -> Option<Pfn> {
+    pub fn pair(&self, order: Order, from: Pfn) -> Option<Pfn> {
         if order > self.max_order || from.0 >= self.table.frames() {
             return None;
         }
         self.structure.pair(order, from).map(Frame::pfn)
     }
 
-    fn blocks(&self, order: Order) -> u32 {
+    /// Returns the number of blocks of this order. O(1).
+    pub fn blocks(&self, order: Order) -> u32 {
         self.structure.blocks(order)
     }
 
-    fn check(&self) -> Result<(), Violation> {
+    /// Checks the structure's invariants. O(frames).
+    ///
+    /// # Errors
+    /// Returns the first invariant that does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
         self.structure.check()
     }
 }
@@ -183,7 +169,9 @@ mod tests {
     use super::*;
 
     /// Makes wrong calls between two blocks that are present.
-    fn wrong_calls(blocks: &impl FreeBlocks) {
+    fn wrong_calls<'a, S: Placed<'a, Native> + Ordered<Native>>(
+        blocks: &Standalone<'a, Native, S>,
+    ) {
         let [one, four] = [1, 4].map(|order| Order::new(order).unwrap());
         assert!(blocks.insert(Pfn(2), one) && blocks.insert(Pfn(96), Order::ZERO));
         for (head, order) in [

@@ -9,73 +9,39 @@
 //!
 //! Each point is the median of the rounds, its bar their minimum and maximum.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let own: Vec<&Row> = rows
-        .iter()
-        .filter(|row| row.experiment == experiment.name && row.metric == "latency")
-        .filter(|row| row.operation == "pair")
-        .collect();
+    let own = Chosen::new(rows, |row| {
+        row.experiment == experiment.name && row.metric == "latency" && row.operation == "pair"
+    });
     let panels = [
         ("fill:", "memory held at random (%)", (0.0, 100.0)),
         ("split:", "order of all free blocks", (-0.5, 9.5)),
     ];
     let panels = panels.map(|(workload, label, range)| panel(&own, workload, label, range));
-    let note = format!(
-        "{}. Medians of 5 rounds, bars from least to most.",
-        experiment.source
-    );
-    chart::drawing(experiment, panels.into(), note)
+    let note = ". Medians of 5 rounds, bars from least to most.";
+    chart::drawing(experiment, panels, note)
 }
 
-fn panel(rows: &[&Row], workload: &str, label: &str, range: (f64, f64)) -> Panel {
-    let level = |row: &Row| row.source.strip_prefix(workload)?.parse::<f64>().ok();
-    let own = || rows.iter().copied().filter(|row| level(row).is_some());
-    let series = systems(own()).into_iter().enumerate().map(|(kind, name)| {
-        let of = |statistic: &'static str| {
-            let name = name.clone();
-            own().filter(move |row| row.name() == name && row.statistic == statistic)
-        };
-        Series {
-            points: of("p50")
-                .filter_map(|row| Some((level(row)?, row.value)))
-                .collect(),
-            intervals: of("min")
-                .map(|row| row.value)
-                .zip(of("max").map(|row| row.value))
-                .collect(),
-            labels: Vec::new(),
-            shape: Shape::Interval,
-            name: name.clone(),
-            kind,
-        }
+fn panel(rows: &Chosen<'_>, workload: &str, label: &str, range: (f64, f64)) -> Panel {
+    let level = |source: &str| source.strip_prefix(workload)?.parse::<f64>().ok();
+    let own = Chosen::new(rows.rows(), |row| level(&row.source).is_some());
+    let series = own.systems().into_iter().enumerate().map(|(kind, name)| {
+        let bars = own.sources().into_iter().filter_map(|source| {
+            let bar = own.bar((&name, &source), ROUNDS, |nanos| nanos)?;
+            Some((level(&source)?, bar))
+        });
+        Series::of_bars(&name, kind, Shape::Interval, bars)
     });
     let series: Vec<Series> = series.collect();
-    let points = series.iter().flat_map(|own| &own.points);
-    let ends = series.iter().flat_map(|own| &own.intervals);
-    let y = chart::from_zero(points.map(|p| p.1).chain(ends.map(|ends| ends.1)));
-    Panel {
-        title: String::new(),
-        x: Axis {
-            label: label.to_string(),
-            range,
-            ticks: 11,
-            base: None,
-            write: Box::new(chart::plain),
-        },
-        y: Axis {
-            label: "allocation and release (ns)".to_string(),
-            range: y,
-            ticks: 8,
-            base: None,
-            write: Box::new(chart::plain),
-        },
+    let y = chart::from_zero(chart::tops(&series));
+    let x = Axis::plain(label, range, 11);
+    Panel::new(
+        "",
+        x,
+        Axis::plain("allocation and release (ns)", y, 8),
         series,
-        shade: None,
-    }
+    )
 }

@@ -8,10 +8,7 @@
 //!
 //! Shows every sample, those taken while all is freed included.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, sources, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 use everybuddy_measure::size::frames;
 
 /// Draws the figure.
@@ -21,55 +18,20 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let label = format!("free blocks of {}", frames(1 << order.clamp(0, 63)));
     let sources = sources(rows.iter());
     let panels = sources.iter().map(|source| panel(rows, source, &label));
-    let panels: Vec<Panel> = panels.collect();
-    let note = format!("{}. Replayed on this machine; counts.", experiment.source);
-    chart::drawing(experiment, panels, note)
+    chart::drawing(experiment, panels, ". Replayed on this machine; counts.")
 }
 
 fn panel(rows: &[Row], source: &str, label: &str) -> Panel {
-    let own = || rows.iter().filter(|row| row.source == source);
-    let calls = own().find(|row| row.metric == "calls");
+    let own = Chosen::new(rows, |row| row.source == source);
+    let calls = own.rows().find(|row| row.metric == "calls");
     let thousands = calls.map_or(1.0, |row| row.value / 1000.0);
-    let series = systems(own()).into_iter().enumerate().map(|(kind, name)| {
-        let samples = own().filter(|row| row.name() == name && row.metric == "free_blocks");
-        let point = |row: &Row| {
-            let (_, position) = row.experiment.split_once('@')?;
-            let position: f64 = position.parse().ok()?;
-            Some((position * thousands, row.value))
-        };
-        Series {
-            points: samples.filter_map(point).collect(),
-            name,
-            intervals: Vec::new(),
-            labels: Vec::new(),
-            shape: Shape::Line,
-            kind,
-        }
+    let series = own.curves(Shape::Line, |row| {
+        let position = position(row).filter(|_| row.metric == "free_blocks")?;
+        Some((position * thousands, row.value))
     });
-    let series: Vec<Series> = series.collect();
-    let values = series
-        .iter()
-        .flat_map(|own| &own.points)
-        .map(|point| point.1);
-    Panel {
-        title: title(source),
-        x: Axis {
-            label: "requests and releases (thousands)".to_string(),
-            range: (0.0, thousands),
-            ticks: 10,
-            base: None,
-            write: Box::new(chart::plain),
-        },
-        y: Axis {
-            label: label.to_string(),
-            range: chart::from_zero(values),
-            ticks: 8,
-            base: None,
-            write: Box::new(chart::plain),
-        },
-        series,
-        shade: None,
-    }
+    let range = chart::from_zero(chart::heights(&series));
+    let x = Axis::plain("requests and releases (thousands)", (0.0, thousands), 10);
+    Panel::new(title(source), x, Axis::plain(label, range, 8), series)
 }
 
 /// Describes a combination of traces: `sequence`, `GROUP:at-once`, or a group of one trace.

@@ -10,23 +10,16 @@
 //!
 //! Runs on one thread, so the numbers are reproducible.
 
-use everybuddy::{Order, SystemSpec};
+use everybuddy::Order;
 use everybuddy_trace::Resolved;
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    Bench, Conditions, Measure, common, memory, refusal_rows, row, traces,
-};
-use everybuddy_measure::Error;
-use everybuddy_measure::refusals::Refusals;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
-use everybuddy_measure::replay::observe::{Counting, Sample};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::replay::pass::{self, How};
+use everybuddy_measure::replay::observe::Counting;
+use everybuddy_measure::replay::outcome::least;
+use everybuddy_measure::replay::pass::{self, Done, How};
 use everybuddy_measure::replay::script::Script;
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
 
 /// The source of rows about consecutive traces, after the group's name if there is one.
 const SEQUENCE: &str = "sequence";
@@ -76,37 +69,64 @@ impl Measure for Parameters {
     }
 
     /// Replays on all systems.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let order = Order::new(self.order)
             .ok_or_else(|| Error::usage(format!("order {}: there is none so large", self.order)))?;
-        let specs = experiment.specs()?;
+        let specs = run.specs()?;
+        let merged = self.merged(run)?;
         let mut rows = Vec::new();
-        for replay in self.replays(experiment, order, conditions)? {
+        for (source, merged) in self.sources(run.experiment).into_iter().zip(merged) {
+            let traced = merged.steps.len() as u32;
+            let script = Script::new(&source, &merge::emptied(merged), None)?;
+            let memory = run.memory(&script, self.aged)?;
+            let replay = Replay {
+                order,
+                script,
+                memory,
+                traced,
+            };
             for spec in &specs {
-                let samples = replay.perform(spec, bench)?;
-                let common = common(
-                    experiment,
-                    conditions,
-                    &replay.source,
-                    spec,
-                    replay.script.cpus,
-                );
-                rows.extend(replay.rows(&samples, &common));
-                (bench.step)(&format!("{} {spec}", replay.source));
+                let (script, arena) = (&replay.script, &mut *run.bench.arena);
+                let how = How::COUNTED;
+                let done = pass::watch(script, &memory, arena, spec, how, Counting::new)?;
+                let common = run.common(&source, spec, script.cpus);
+                rows.extend(replay.rows(&done, &common));
+                run.step(format_args!("{source} {spec}"));
             }
         }
         Ok(rows)
     }
 }
 
+impl Parameters {
+    /// Returns the combined traces of all groups, in the order of the sources.
+    fn merged(&self, run: &Run<'_, '_>) -> Result<Vec<Resolved>, Error> {
+        let named = run.traces()?;
+        let both = |all: &[Resolved]| [merge::in_sequence(all), merge::at_once(all)];
+        if self.groups.is_empty() {
+            let all: Vec<Resolved> = named.into_iter().map(|(_, resolved)| resolved).collect();
+            return Ok(both(&all).into());
+        }
+        let mut merged = Vec::new();
+        for Group { name, traces } in &self.groups {
+            let find = |trace: &String| {
+                let found = named.iter().find(|(known, _)| known == trace);
+                let missing =
+                    || Error::usage(format!("group {name}: `{trace}` is not in `traces`"));
+                Ok(found.ok_or_else(missing)?.1.clone())
+            };
+            let own: Result<Vec<Resolved>, Error> = traces.iter().map(find).collect();
+            match &own?[..] {
+                [one] => merged.push(merge::in_sequence(std::slice::from_ref(one))),
+                own => merged.extend(both(own)),
+            }
+        }
+        Ok(merged)
+    }
+}
+
 /// The combined traces and their memory.
 struct Replay {
-    source: String,
     /// The order of the blocks that are counted.
     order: Order,
     script: Script,
@@ -115,135 +135,43 @@ struct Replay {
     traced: u32,
 }
 
-/// Free memory over time, and after everything was freed and drained.
-struct Samples {
-    over_time: Vec<Sample>,
-    home: Option<u64>,
-    refusals: Refusals,
-}
-
-impl Parameters {
-    /// Prepares the replays of all groups.
-    fn replays(
-        &self,
-        experiment: &Experiment,
-        order: Order,
-        conditions: &Conditions,
-    ) -> Result<Vec<Replay>, Error> {
-        let named = traces(experiment, conditions)?;
-        let all: Vec<Resolved> = named.iter().map(|(_, resolved)| resolved.clone()).collect();
-        let aged = self.aged;
-        let prepare = |source, merged| Replay::new(experiment, source, order, merged, aged);
-        if self.groups.is_empty() {
-            return Ok(vec![
-                prepare(SEQUENCE.to_string(), merge::in_sequence(&all))?,
-                prepare(AT_ONCE.to_string(), merge::at_once(&all))?,
-            ]);
-        }
-        let mut replays = Vec::new();
-        for Group { name, traces } in &self.groups {
-            let mut own: Vec<Resolved> = Vec::new();
-            for trace in traces {
-                let found = named.iter().find(|(known, _)| known == trace);
-                let missing =
-                    || Error::usage(format!("group {name}: `{trace}` is not in `traces`"));
-                own.push(found.ok_or_else(missing)?.1.clone());
-            }
-            if own.len() == 1 {
-                replays.push(prepare(name.clone(), merge::in_sequence(&own))?);
-                continue;
-            }
-            replays.push(prepare(
-                format!("{name}:{SEQUENCE}"),
-                merge::in_sequence(&own),
-            )?);
-            replays.push(prepare(format!("{name}:{AT_ONCE}"), merge::at_once(&own))?);
-        }
-        Ok(replays)
-    }
-}
-
 impl Replay {
-    /// Prepares combined traces.
-    fn new(
-        experiment: &Experiment,
-        source: String,
-        order: Order,
-        merged: Resolved,
-        aged: Option<u64>,
-    ) -> Result<Replay, Error> {
-        let traced = merged.steps.len() as u32;
-        let script = Script::new(&source, &merge::emptied(merged), None)?;
-        let memory = memory(experiment, &script, aged)?;
-        Ok(Replay {
-            source,
-            order,
-            script,
-            memory,
-            traced,
-        })
-    }
-
-    /// Replays on one system.
-    fn perform(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Samples, Error> {
-        let (script, memory, how) = (&self.script, &self.memory, How::COUNTED);
-        let done = pass::watch(script, memory, bench.arena, spec, how, Counting::new)?;
-        let observers = done.played.observers.into_iter();
-        Ok(Samples {
-            over_time: observers.flat_map(|observer| observer.samples).collect(),
-            home: done.home.map(|home| home.available_blocks(self.order)),
-            refusals: Refusals {
-                requests: script.requests(),
-                refused: done.played.trouble.refused,
-            },
-        })
-    }
-
-    /// Returns the mean over the samples while a trace ran.
-    fn mean(&self, samples: &Samples) -> Option<f64> {
-        mean(self.during(samples))
-    }
-
-    fn during<'s>(&'s self, samples: &'s Samples) -> impl Iterator<Item = f64> + 's {
-        let traced = samples
-            .over_time
-            .iter()
-            .filter(|s| s.position < self.traced);
-        traced.map(|sample| sample.snapshot.available_blocks(self.order) as f64)
-    }
-
-    fn rows(&self, samples: &Samples, common: &Row) -> Vec<Row> {
-        let order = Some(self.order.get());
-        let blocks = |statistic, value: f64| Row {
-            order,
-            ..row(common, "free_blocks", statistic, value)
-        };
+    /// Returns the rows of free memory over time, and after everything was freed and drained.
+    fn rows(&self, done: &Done<Counting>, common: &Row) -> Vec<Row> {
+        let of_order = common.of_order(Some(self.order.get()));
         let mut rows = Vec::new();
-        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
-        for value in self.during(samples) {
-            (least, most) = (least.min(value), most.max(value));
-        }
-        if let Some(mean) = self.mean(samples) {
-            rows.push(blocks("mean", mean));
-            rows.push(blocks("min", least));
-            rows.push(blocks("max", most));
-        }
-        if let Some(home) = samples.home {
-            rows.push(Row {
-                expected: Some((self.memory.frames / u64::from(self.order.frames())) as f64),
-                ..blocks("value", home as f64)
-            });
+        let samples = done.played.observers.iter().flat_map(|own| &own.samples);
+        let blocks = samples.map(|own| {
+            let blocks = own.snapshot.available_blocks(self.order) as f64;
+            (own.position, blocks)
+        });
+        let during = || {
+            let traced = blocks
+                .clone()
+                .filter(|(position, _)| *position < self.traced);
+            traced.map(|own| own.1)
+        };
+        rows.put(&of_order, "free_blocks", "mean", mean(during()));
+        rows.put(&of_order, "free_blocks", "min", least(during()));
+        rows.put(
+            &of_order,
+            "free_blocks",
+            "max",
+            during().max_by(f64::total_cmp),
+        );
+        if let Some(home) = &done.home {
+            let all = self.memory.frames / u64::from(self.order.frames());
+            let own = of_order.expecting(Some(all as f64));
+            let home = home.available_blocks(self.order) as f64;
+            rows.put(&own, "free_blocks", "value", home);
         }
         let calls = f64::from(self.script.events);
-        rows.extend(refusal_rows(&samples.refusals, common));
-        rows.push(row(common, "calls", "count", calls));
-        for sample in &samples.over_time {
-            let position = f64::from(sample.position) / calls.max(1.0);
-            let value = sample.snapshot.available_blocks(self.order) as f64;
-            rows.push(Row {
-                experiment: format!("{}@{:.4}", common.experiment, rounded(position)),
-                ..blocks("value", value)
-            });
+        rows.extend(refusal_rows(&refusals(&self.script, done), common));
+        rows.put(common, "calls", "count", calls);
+        for (position, blocks) in blocks {
+            let position = rounded(f64::from(position) / calls.max(1.0));
+            let own = of_order.at(format_args!("{position:.4}"));
+            rows.put(&own, "free_blocks", "value", blocks);
         }
         rows
     }

@@ -9,11 +9,7 @@
 //!
 //! Times in the shaded range are below the timer's spread and cannot be resolved.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
-use crate::shared::method::DIRECTIONS;
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Where an empty bin is drawn on the logarithmic axis: below a single allocation.
 const NOTHING: f64 = -0.4;
@@ -21,8 +17,11 @@ const NOTHING: f64 = -0.4;
 /// The systems of the figure.
 const SYSTEMS: [&str; 2] = ["lbs-31", "lis-1"];
 
-/// The ends of sources' names: calls that a list served, and others.
-const BANDS: [&str; 2] = [":hit", ":core"];
+/// The ends of sources' names: calls that a list served, and others; with their names in the legend.
+const BANDS: [(&str, &str); 2] = [
+    (":hit", "served by the CPU's list"),
+    (":core", "entered the core layer"),
+];
 
 /// Returns the bin, as its number, that a row of a histogram is about.
 fn bin(row: &Row, width: f64) -> Option<f64> {
@@ -38,66 +37,34 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     // In decades.
     let width = 1.0 / bins_per_decade;
     let bin = |row: &Row| bin(row, width);
-    let bins = || rows.iter().filter(|row| bin(row).is_some());
-    let most = bins().filter_map(&bin).fold(1.0, f64::max) + 2.0 * width;
+    let bins = Chosen::new(rows, |row| bin(row).is_some());
+    let most = bins.rows().filter_map(bin).fold(1.0, f64::max) + 2.0 * width;
     let floor = rows.iter().find(|row| row.system == "timer");
     let floor = floor.map(|row| row.value.max(1.0).log10());
     let panel = |(system, operation): (&String, &str)| {
-        let series = BANDS.iter().enumerate().map(|(kind, band)| {
-            let own = bins().filter(|row| {
+        let series = BANDS.into_iter().enumerate().map(|(kind, (band, legend))| {
+            let own = bins.rows().filter(|row| {
                 row.name() == *system && row.operation == operation && row.source.ends_with(band)
             });
-            let counts: Vec<(f64, f64)> = own
-                .filter_map(|row| Some((bin(row)?, row.value.log10())))
-                .collect();
-            Series {
-                name: match kind {
-                    0 => "served by the CPU's list".to_string(),
-                    _ => "entered the core layer".to_string(),
-                },
-                points: outline(&counts, most, width),
-                intervals: Vec::new(),
-                labels: Vec::new(),
-                shape: Shape::Line,
-                kind,
-            }
+            let counts = own.filter_map(|row| Some((bin(row)?, row.value.log10())));
+            let counts: Vec<(f64, f64)> = counts.collect();
+            Series::new(legend, kind, Shape::Line, outline(&counts, most, width))
         });
         let series: Vec<Series> = series.collect();
-        let top = series
-            .iter()
-            .flat_map(|own| &own.points)
-            .map(|point| point.1);
+        let top = chart::from_zero(chart::heights(&series)).1;
+        let x = Axis::log10("time of a call (ns)", (0.0, most), 8);
+        let y = Axis::log10("calls in a bin", (NOTHING, top), 8);
         Panel {
-            title: format!("{system}, {operation}"),
-            y: Axis {
-                label: "calls in a bin".to_string(),
-                range: (NOTHING, chart::from_zero(top).1),
-                ticks: 8,
-                base: Some(10.0),
-                write: Box::new(chart::power),
-            },
-            x: Axis {
-                label: "time of a call (ns)".to_string(),
-                range: (0.0, most),
-                ticks: 8,
-                base: Some(10.0),
-                write: Box::new(chart::power),
-            },
-            series,
             shade: floor.map(|floor| (0.0, floor, "below the timer's spread".to_string())),
+            ..Panel::new(format!("{system}, {operation}"), x, y, series)
         }
     };
-    let names: Vec<String> = systems(bins())
-        .into_iter()
-        .filter(|name| SYSTEMS.contains(&name.as_str()))
-        .collect();
+    let mut names = bins.systems();
+    names.retain(|name| SYSTEMS.contains(&name.as_str()));
     let both = |name| DIRECTIONS.map(move |operation| (name, operation));
-    let panels: Vec<Panel> = names.iter().flat_map(both).map(panel).collect();
-    let note = format!(
-        "{}. Both axes logarithmic, {bins_per_decade} bins a decade; medians.",
-        experiment.source
-    );
-    chart::drawing(experiment, panels, note)
+    let panels = names.iter().flat_map(both).map(panel);
+    let note = format!(". Both axes logarithmic, {bins_per_decade} bins a decade; medians.");
+    chart::drawing(experiment, panels, &note)
 }
 
 /// Returns the outline of a histogram: down to zero at an empty bin.
@@ -108,8 +75,7 @@ fn outline(counts: &[(f64, f64)], most: f64, width: f64) -> Vec<(f64, f64)> {
         let from = f64::from(at) * width;
         let count = counts.iter().find(|own| (own.0 - from).abs() < width / 2.0);
         let height = count.map_or(NOTHING, |own| own.1);
-        points.push((from, height));
-        points.push((from + width, height));
+        points.extend([(from, height), (from + width, height)]);
     }
     points.push((most, NOTHING));
     points

@@ -12,22 +12,13 @@
 //!
 //! Counted on one thread in the trace's order: the same numbers come out each time.
 
-use everybuddy::{Order, SystemSpec};
+use everybuddy::{Counts, Order};
 use everybuddy_metrics::METRICS;
 use everybuddy_trace::{Resolved, Step, StepKind};
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{
-    Bench, Conditions, DIRECTIONS, Measure, common, memory, replay_each, row,
-};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
-use everybuddy_measure::replay::memory::Memory;
-use everybuddy_measure::replay::observe::{Observer, Tally};
-use everybuddy_measure::replay::pass::{self, How};
-use everybuddy_measure::replay::script::{Lane, Move, Script, Segment};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
+use crate::shared::prelude::*;
+use everybuddy_measure::replay::observe::{Notes, Tally};
+use everybuddy_measure::replay::script::{Lane, Move, MoveKind, Script};
 
 /// The source of rows about memory that is all free.
 const FREE: &str = "free-memory";
@@ -41,49 +32,12 @@ type ByOrder = [[Tally; 2]; ORDERS];
 /// Counts each call by its order.
 struct Counting(Box<ByOrder>);
 
-impl Counting {
-    fn new(_: &Lane) -> Counting {
-        Counting(Box::new([[Tally::default(); 2]; ORDERS]))
-    }
-
-    fn tally(&mut self, order: Order, direction: usize) -> &mut Tally {
-        &mut self.0[order.index().min(ORDERS - 1)][direction]
-    }
-}
-
-impl Observer for Counting {
-    fn allocations<P: Adapter>(
-        &mut self,
-        adapter: &mut P,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for (request, place) in moves.iter().zip(places) {
-            let before = adapter.counts(request.token);
-            *place = adapter.allocate(request);
-            let after = adapter.counts(request.token);
-            let order = request.order();
-            self.tally(order, 0).note(order, &before, &after);
-        }
-    }
-
-    fn frees<P: Adapter>(
-        &mut self,
-        adapter: &mut P,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for (release, place) in moves.iter().zip(places) {
-            if *place != REFUSED {
-                let before = adapter.counts(release.token);
-                adapter.free(release, *place);
-                let after = adapter.counts(release.token);
-                let order = release.order();
-                self.tally(order, 1).note(order, &before, &after);
-            }
-        }
+impl Notes for Counting {
+    fn note(&mut self, _: u32, performed: &Move, before: &Counts, after: &Counts) {
+        let order = performed.order();
+        let direction = usize::from(performed.kind != MoveKind::Allocate);
+        let tallies = &mut self.0[order.index().min(ORDERS - 1)];
+        tallies[direction].note(order, before, after);
     }
 }
 
@@ -110,84 +64,62 @@ impl Measure for Parameters {
     }
 
     /// Replays every trace on every system.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let mut rows = replay_each(
-            experiment,
-            conditions,
-            bench,
-            |traced, spec, common, bench| {
-                let (counts, refused) = count(&traced.script, &traced.memory, spec, bench)?;
-                let mut rows = self.rows(&counts, common);
-                rows.push(row(common, "blocking_probability", "count", refused));
-                Ok(rows)
-            },
-        )?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let mut free = None;
         if let Some(largest) = self.free_memory {
             let largest = Order::new(largest).filter(|order| order.index() < ORDERS);
             let largest = largest.ok_or_else(|| Error::usage("free_memory: at most 10"))?;
-            let script = Script::new(FREE, &one_of_each(largest), None)?;
-            let memory = memory(experiment, &script, None)?;
-            for spec in &experiment.specs()? {
-                let (counts, _) = count(&script, &memory, spec, bench)?;
-                let common = common(experiment, conditions, FREE, spec, script.cpus);
-                rows.extend(self.rows(&counts, &common));
-                (bench.step)(&format!("{FREE} {spec}"));
+            let resolved = one_of_each(largest);
+            let script = Script::new(FREE, &resolved, None)?;
+            free = Some(Traced {
+                name: FREE.to_string(),
+                memory: run.memory(&script, None)?,
+                resolved,
+                script,
+            });
+        }
+        let specs = run.specs()?;
+        let mut rows = Vec::new();
+        for traced in run.replays(None)?.chain(free.map(Ok)) {
+            let traced = traced?;
+            for spec in &specs {
+                let done = traced.counted(spec, run.bench, |_: &Lane| {
+                    Counting(Box::new([[Tally::default(); 2]; ORDERS]))
+                })?;
+                let observers = &done.played.observers;
+                let counts =
+                    (0..ORDERS).map(|order| Tally::sums(observers.iter().map(|own| &own.0[order])));
+                let common = run.common(&traced.name, spec, traced.script.cpus);
+                rows.extend(self.rows(counts, &common));
+                if traced.name != FREE {
+                    let refused = done.played.trouble.refused.total() as f64;
+                    rows.put(&common, "blocking_probability", "count", refused);
+                }
+                run.step(format_args!("{} {spec}", traced.name));
             }
         }
         Ok(rows)
     }
 }
 
-/// Replays on one system. Returns the tallies, and how many requests were refused.
-fn count(
-    script: &Script,
-    memory: &Memory,
-    spec: &SystemSpec,
-    bench: &mut Bench<'_>,
-) -> Result<(Box<ByOrder>, f64), Error> {
-    let new = Counting::new;
-    let done = pass::watch(script, memory, bench.arena, spec, How::COUNTED, new)?;
-    let mut sum = Counting::new(&Lane::default());
-    for own in &done.played.observers {
-        for (sum, own) in sum.0.iter_mut().flatten().zip(own.0.iter().flatten()) {
-            sum.add(own);
-        }
-    }
-    Ok((sum.0, done.played.trouble.refused.total() as f64))
-}
-
 impl Parameters {
     /// Returns the numbers of each order, and of all calls.
-    fn rows(&self, counts: &ByOrder, common: &Row) -> Vec<Row> {
+    fn rows(&self, counts: impl Iterator<Item = [Tally; 2]>, common: &Row) -> Vec<Row> {
         let mut rows = Vec::new();
-        let mut all = [Tally::default(); 2];
-        for (order, tallies) in counts.iter().enumerate() {
-            for ((direction, tally), all) in DIRECTIONS.iter().zip(tallies).zip(&mut all) {
-                all.add(tally);
+        let counts: Vec<[Tally; 2]> = counts.collect();
+        for (order, tallies) in (0..).zip(&counts) {
+            for (own, tally) in directions(&common.of_order(Some(order)), tallies) {
                 if tally.operations > 0 {
-                    let own = Row {
-                        operation: direction,
-                        order: Some(order as u8),
-                        ..common.clone()
-                    };
                     rows.extend(self.numbers(tally, &own));
                 }
             }
         }
+        let all = Tally::sums(&counts);
         let [mut both, frees] = all;
         both.add(&frees);
-        for (operation, tally) in DIRECTIONS.into_iter().zip(all).chain([("all", both)]) {
-            let own = Row {
-                operation,
-                ..common.clone()
-            };
+        for (own, tally) in directions(common, all).chain([(common.clone(), both)]) {
             rows.extend(self.numbers(&tally, &own));
-            rows.push(row(&own, "calls", "count", tally.operations as f64));
+            rows.put(&own, "calls", "count", tally.operations as f64);
         }
         rows
     }
@@ -202,14 +134,17 @@ impl Parameters {
         for metric in chosen {
             if let Some(counted) = metric.counted {
                 let count = (counted.read)(&tally.counts) as f64;
-                rows.push(Row {
-                    expected: common
-                        .order
-                        .filter(|_| metric.name == "list_operations" && is_argued(common))
-                        .map(|order| f64::from(1u32 << order)),
-                    ..row(common, metric.name, "mean", count / calls)
-                });
-                rows.push(row(common, metric.name, "count", count));
+                let argued = common
+                    .order
+                    .filter(|_| metric.name == "list_operations" && is_argued(common));
+                let argued = argued.map(|order| f64::from(1u32 << order));
+                rows.put(
+                    &common.expecting(argued),
+                    metric.name,
+                    "mean",
+                    count / calls,
+                );
+                rows.put(common, metric.name, "count", count);
             }
         }
         rows

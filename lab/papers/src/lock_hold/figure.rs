@@ -8,74 +8,41 @@
 //!
 //! Both panels have the same systems in the same positions.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let names = systems(rows.iter());
-    let panel = |metric: &'static str, title: &str| {
-        let of = |name: &str| -> Vec<f64> {
-            let own = rows
-                .iter()
-                .filter(|row| row.name() == name && row.metric == metric);
-            own.filter(|row| row.statistic == "mean" && row.experiment != experiment.name)
-                .map(|row| row.value)
-                .collect()
-        };
-        let middle = |name: &str| {
-            let mut own = rows
-                .iter()
-                .filter(|row| row.name() == name && row.metric == metric);
-            own.find(|row| row.statistic == "mean" && row.experiment == experiment.name)
-        };
+    let panel = |metric: &str, title: &str| {
         let series = names.iter().enumerate().filter_map(|(kind, name)| {
-            let rounds = of(name);
-            let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = rounds.iter().copied().fold(0.0, f64::max);
-            Some(Series {
-                name: name.clone(),
-                points: vec![(kind as f64 + 1.0, middle(name)?.value)],
-                intervals: vec![(least, most)],
-                labels: Vec::new(),
-                shape: Shape::Interval,
-                kind,
-            })
+            let own = Chosen::new(rows, |row| row.metric == metric && row.name() == *name);
+            let own = own.with("mean");
+            let is_middle = |row: &&Row| row.experiment == experiment.name;
+            let rounds = || {
+                own.rows()
+                    .filter(|row| !is_middle(row))
+                    .map(|row| row.value)
+            };
+            let least = rounds().fold(f64::INFINITY, f64::min);
+            let most = rounds().fold(0.0, f64::max);
+            let bar = (own.rows().find(is_middle)?.value, Some((least, most)));
+            let bars = [(kind as f64 + 1.0, bar)];
+            Some(Series::of_bars(name, kind, Shape::Interval, bars))
         });
         let series: Vec<Series> = series.collect();
-        let ends = series
-            .iter()
-            .flat_map(|own| &own.intervals)
-            .map(|ends| ends.1);
-        Panel {
-            title: title.to_string(),
-            y: Axis {
-                label: "mean of an acquisition (ns)".to_string(),
-                range: chart::from_zero(ends),
-                ticks: 8,
-                base: None,
-                write: Box::new(chart::plain),
-            },
-            x: Axis {
-                label: "system, in the order of the legend".to_string(),
-                range: (0.4, names.len() as f64 + 0.6),
-                ticks: names.len(),
-                base: None,
-                write: Box::new(chart::plain),
-            },
+        let range = chart::from_zero(chart::tops(&series));
+        let y = Axis::plain("mean of an acquisition (ns)", range, 8);
+        Panel::new(
+            title,
+            Axis::from_one("system, in the order of the legend", names.len()),
+            y,
             series,
-            shade: None,
-        }
+        )
     };
     let panels = [
         panel("lock_wait", "waiting for a lock"),
         panel("lock_hold", "holding it"),
     ];
-    let note = format!(
-        "{}. Medians of 5 rounds, bars from least to most.",
-        experiment.source
-    );
-    chart::drawing(experiment, panels.into(), note)
+    let note = ". Medians of 5 rounds, bars from least to most.";
+    chart::drawing(experiment, panels, note)
 }

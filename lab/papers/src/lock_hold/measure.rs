@@ -13,22 +13,12 @@
 //! A measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
 //! and left out.
 
-use everybuddy::SystemSpec;
-
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, Traced, common, replays, row};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::clock::Timer;
-use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::moments::Moments;
 use everybuddy_measure::replay::observe::{Timing, Whole};
-use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::replay::pass::{self, How};
-use everybuddy_measure::replay::script::{Lane, Script};
 use everybuddy_measure::replay::watch::{ExtraProbe, Watch};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The results of one system in one round.
 #[derive(Clone, Copy, Default)]
@@ -78,33 +68,17 @@ impl Measure for Parameters {
     }
 
     /// Replays each trace on all systems in turns.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let specs = run.specs()?;
         let mut rows = Vec::new();
-        for traced in replays(experiment, conditions, Some(self.threads))? {
-            let Traced {
-                name,
-                script,
-                memory,
-                ..
-            } = traced?;
-            let mut rounds: Vec<Vec<Round>> = specs.iter().map(|_| Vec::new()).collect();
-            for round in 0..self.rounds as usize {
-                for turn in 0..specs.len() {
-                    let who = (turn + round) % specs.len();
-                    let spec = &specs[who];
-                    rounds[who].push(replay(&script, &memory, spec, self.longest_ns, bench)?);
-                    (bench.step)(&format!("{name} {spec}"));
-                }
-            }
+        for traced in run.replays(Some(self.threads))? {
+            let traced = traced?;
+            let rounds = run.in_turns(self.rounds, &specs, &traced.name, |spec, bench| {
+                replay(&traced, spec, self.longest_ns, bench)
+            })?;
             for (spec, rounds) in specs.iter().zip(&rounds) {
-                let common = common(experiment, conditions, &name, spec, script.cpus);
-                rows.extend(summary(rounds, &common, bench.timer));
+                let common = run.common(&traced.name, spec, traced.script.cpus);
+                rows.extend(summary(rounds, &common, run.bench.timer));
             }
         }
         Ok(rows)
@@ -113,8 +87,7 @@ impl Measure for Parameters {
 
 /// Replays on one system, with a probe that reads the clock at each event of a lock.
 pub(crate) fn replay(
-    script: &Script,
-    memory: &Memory,
+    traced: &Traced,
     spec: &SystemSpec,
     longest_ns: f64,
     bench: &mut Bench<'_>,
@@ -124,8 +97,10 @@ pub(crate) fn replay(
         probe: &|| Watch::locks(longest_ns),
         audit: false,
     };
-    let new = |lane: &Lane| Whole::new(timer, lane);
-    let done = pass::watch(script, memory, bench.arena, spec, how, new)?;
+    let (script, memory) = (&traced.script, &traced.memory);
+    let done = pass::watch(script, memory, bench.arena, spec, how, |lane| {
+        Whole::new(timer, lane)
+    })?;
     let mut round = Round::default();
     for own in &done.probes {
         if let ExtraProbe::Locks(own) = &own.extra {
@@ -140,33 +115,28 @@ pub(crate) fn replay(
 /// Returns the medians over the rounds, and the mean of each round.
 fn summary(rounds: &[Round], common: &Row, timer: &Timer) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (metric, is_hold) in [("lock_wait", false), ("lock_hold", true)] {
-        let of = |round: &Round| if is_hold { round.hold } else { round.wait };
-        let mean = |round: &Round| {
-            let own = of(round);
-            (own.count > 0)
-                .then(|| timer.sum(own.sum as f64, own.count as usize) / own.count as f64)
-        };
-        let means: Vec<f64> = rounds.iter().filter_map(mean).collect();
+    let waits = rounds.iter().map(|round| round.wait).collect();
+    let holds = rounds.iter().map(|round| round.hold).collect();
+    let both: [(&str, Vec<Moments>); 2] = [("lock_wait", waits), ("lock_hold", holds)];
+    for (metric, all) in both {
+        let own = all.iter().filter(|own| own.count > 0);
+        let mean = |own: &Moments| timer.sum(own.sum as f64, own.count as usize) / own.count as f64;
+        let means: Vec<f64> = own.map(mean).collect();
         if means.is_empty() {
             continue;
         }
-        let deviations = rounds.iter().filter_map(|round| of(round).stddev());
+        let deviations = all.iter().filter_map(Moments::stddev);
         let deviations = deviations.map(|ticks| timer.sum(ticks, 0)).collect();
-        rows.push(row(common, metric, "mean", median(means.clone())));
-        rows.push(row(common, metric, "stddev", median(deviations)));
+        rows.put(common, metric, "mean", median(means.clone()));
+        rows.put(common, metric, "stddev", median(deviations));
         for (round, mean) in means.into_iter().enumerate() {
-            rows.push(Row {
-                experiment: format!("{}@{round}", common.experiment),
-                ..row(common, metric, "mean", mean)
-            });
+            rows.put(&common.at(round), metric, "mean", mean);
         }
     }
-    let count =
-        |of: &dyn Fn(&Round) -> u64| median(rounds.iter().map(|round| of(round) as f64).collect());
-    let locks = count(&|round| round.hold.count);
-    rows.push(row(common, "lock_acquisitions", "count", locks));
-    let disturbed = count(&|round| round.disturbed);
-    rows.push(row(common, "locks_disturbed", "count", disturbed));
+    let count = |of: fn(&Round) -> u64| median(rounds.iter().map(|own| of(own) as f64).collect());
+    let locks = count(|round| round.hold.count);
+    rows.put(common, "lock_acquisitions", "count", locks);
+    let disturbed = count(|round| round.disturbed);
+    rows.put(common, "locks_disturbed", "count", disturbed);
     rows
 }

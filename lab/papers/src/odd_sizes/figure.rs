@@ -9,83 +9,41 @@
 //!
 //! Rounded and exact service of one system are next to each other; every source has its place.
 
-use crate::shared::chart::{self, Axis, Panel};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, side_by_side, sources, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The mix in the figure, as it begins the names of sources.
 const MIX: &str = "uniform ";
 
 /// Formats a load.
-fn place(source: &str) -> String {
+fn place(source: &String) -> String {
     let load = source.replace(MIX, "") + " %";
     load.replace(" parts %", " %, parts")
 }
 
-/// Returns the sources in the figure, in the order of the rows.
-fn places(rows: &[Row]) -> Vec<String> {
-    let loads = rows
-        .iter()
-        .filter(|row| row.metric == "internal_fragmentation");
-    let mut places = sources(loads);
-    places.retain(|source| source.starts_with(MIX));
-    places
-}
-
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let places = places(rows);
-    let panel = |metric: &'static str, order: Option<u8>, title: &str, label: &str, unit: f64| {
-        let own = || {
-            rows.iter()
-                .filter(move |row| row.metric == metric && row.order == order)
-        };
-        let series = side_by_side(&systems(own()), &places, 0.07, |name, source| {
-            let row = own().find(|row| row.name() == name && row.source == source)?;
+    let internal = "internal_fragmentation";
+    let mut places = Chosen::new(rows, |row| row.metric == internal).sources();
+    places.retain(|source| source.starts_with(MIX));
+    let panel = |metric: &str, order: Option<u8>, title: &str, label: &str, unit: f64| {
+        let own = Chosen::new(rows, |row| row.metric == metric && row.order == order);
+        let series = side_by_side(&own.systems(), &places, 0.07, |name, source| {
+            let mut here = own.rows().filter(|row| row.source == source);
+            let row = here.find(|row| row.name() == name)?;
             Some((row.value * unit, None))
         });
-        let values = series.iter().flat_map(|own| &own.points);
-        Panel {
-            title: title.to_string(),
-            x: Axis::of_names(
-                "load: share of memory that is asked for",
-                places.iter().map(|source| place(source)).collect(),
-            ),
-            y: Axis {
-                label: label.to_string(),
-                range: chart::from_zero(values.map(|point| point.1)),
-                ticks: 7,
-                base: None,
-                write: Box::new(chart::plain),
-            },
-            series,
-            shade: None,
-        }
+        let labels = places.iter().map(place).collect();
+        let x = Axis::of_names("load: share of memory that is asked for", labels);
+        let range = chart::from_zero(chart::heights(&series));
+        let title = format!("{title}, uniform mix");
+        Panel::new(title, x, Axis::plain(label, range, 7), series)
     };
-    let panels = vec![
-        panel(
-            "internal_fragmentation",
-            None,
-            "internal fragmentation, uniform mix",
-            "frames held over frames asked for",
-            1.0,
-        ),
-        panel(
-            "blocking_probability",
-            None,
-            "refused requests, uniform mix",
-            "%",
-            100.0,
-        ),
-        panel(
-            "unusable_index",
-            Some(9),
-            "free memory that is unusable for 2 MiB, uniform mix",
-            "%",
-            100.0,
-        ),
+    let (held, refused) = ("frames held over frames asked for", "blocking_probability");
+    let unusable = "free memory that is unusable for 2 MiB";
+    let panels = [
+        panel(internal, None, "internal fragmentation", held, 1.0),
+        panel(refused, None, "refused requests", "%", 100.0),
+        panel("unusable_index", Some(9), unusable, "%", 100.0),
     ];
-    let note = format!("{}. Counted.", experiment.source);
-    chart::drawing(experiment, panels, note)
+    chart::drawing(experiment, panels, ". Counted.")
 }

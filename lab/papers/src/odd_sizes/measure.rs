@@ -17,27 +17,15 @@
 //! frames fails more requests. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot, SystemSpec};
+use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot};
 use everybuddy_workload::odd::{Mix, Sizes};
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, row};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The suffix of a system's name if its requests are rounded up.
 const ROUNDED: &str = " rounded";
-
-/// The form of the requests.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Service {
-    Exact,
-    Rounded,
-}
 
 /// The requests of a run.
 #[derive(Clone, Copy)]
@@ -46,6 +34,8 @@ struct Traffic {
     /// The load, in percent of memory; `None` to fill a new memory until a request fails.
     load: Option<u32>,
     in_parts: bool,
+    /// Whether requests are rounded up to blocks.
+    is_rounded: bool,
     seed: u64,
     requests: u32,
     samples: u32,
@@ -150,27 +140,14 @@ impl Measure for Parameters {
     }
 
     /// Runs every mix at every level on every system, in both ways.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let specs = run.specs()?;
         let mut rows = Vec::new();
         for (name, mix) in Mix::ALL {
             for spec in &specs {
-                for service in [Service::Exact, Service::Rounded] {
-                    let own = measure(
-                        (name, mix),
-                        spec,
-                        service,
-                        (experiment, self),
-                        conditions,
-                        bench,
-                    )?;
-                    rows.extend(own);
-                    (bench.step)(&format!("{name} {spec}"));
+                for is_rounded in [false, true] {
+                    rows.extend(self.runs((name, mix), spec, is_rounded, run)?);
+                    run.step(format_args!("{name} {spec}"));
                 }
             }
         }
@@ -178,111 +155,87 @@ impl Measure for Parameters {
     }
 }
 
-/// Performs all runs of a mix on a system.
-fn measure(
-    (name, mix): (&str, Mix),
-    spec: &SystemSpec,
-    service: Service,
-    (experiment, own): (&Experiment, &Parameters),
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-) -> Result<Vec<Row>, Error> {
-    let shrink = conditions.shrink.max(1);
-    let mut rows = Vec::new();
-    let common = |source: String| {
-        let row = common(experiment, conditions, &source, spec, 1);
-        match service {
-            Service::Exact => row,
-            Service::Rounded => Row {
-                system: row.name() + ROUNDED,
-                options: String::new(),
-                ..row
-            },
+impl Parameters {
+    /// Performs all runs of a mix on a system.
+    fn runs(
+        &self,
+        (name, mix): (&str, Mix),
+        spec: &SystemSpec,
+        is_rounded: bool,
+        run: &mut Run<'_, '_>,
+    ) -> Result<Vec<Row>, Error> {
+        let shrink = run.shrink();
+        let mut common = run.common("", spec, 1);
+        if is_rounded {
+            (common.system, common.options) = (common.name() + ROUNDED, String::new());
         }
-    };
-    let mut perform = |traffic| {
-        let memory = Memory {
-            frames: own.frames,
-            taken: 0,
-            seed: None,
+        let memory = Memory::fresh(self.frames);
+        let mut perform = |traffic| {
+            // Compiled once for all systems, because nothing is timed.
+            let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, self, traffic);
+            let seen = run.bench.arena.build_any(spec, &memory, 1, visitor)?;
+            seen.map_err(|what| Error::Broken(format!("system {spec}: {what}")))
         };
-        // Compiled once for all systems, because nothing is timed.
-        let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, own, traffic, service);
-        let seen = bench
-            .arena
-            .build_any::<NoProbe, _>(spec, &memory, 1, visitor)?;
-        seen.map_err(|what| Error::Broken(format!("system {spec}: {what}")))
-    };
-    let traffic = Traffic {
-        mix,
-        load: None,
-        in_parts: false,
-        seed: conditions.seed,
-        requests: (own.requests / shrink).max(100),
-        samples: (own.samples / shrink).max(5),
-        warm: own.warm / shrink,
-    };
-    for (load, in_parts) in own.loads() {
-        let seen = perform(Traffic {
-            load: Some(load),
-            in_parts,
-            ..traffic
-        })?;
-        let common = common(source(name, load, in_parts));
-        let expected = match service {
-            Service::Exact => Some(1.0),
-            Service::Rounded => (load == own.calculated && !in_parts).then(|| mix.rounded_up()),
+        let traffic = Traffic {
+            mix,
+            load: None,
+            in_parts: false,
+            is_rounded,
+            seed: run.conditions.seed,
+            requests: (self.requests / shrink).max(100),
+            samples: (self.samples / shrink).max(5),
+            warm: self.warm / shrink,
         };
-        rows.extend(seen.rows(&common, &own.orders, expected));
+        let mut rows = Vec::new();
+        for (load, in_parts) in self.loads() {
+            let seen = perform(Traffic {
+                load: Some(load),
+                in_parts,
+                ..traffic
+            })?;
+            let expected = if is_rounded {
+                (load == self.calculated && !in_parts).then(|| mix.rounded_up())
+            } else {
+                Some(1.0)
+            };
+            let common = common.about(source(name, load, in_parts));
+            rows.extend(seen.rows(&common, &self.orders, expected));
+        }
+        let mut shares = Vec::new();
+        for seed in 0..self.filled {
+            let seed = traffic.seed << 16 | seed;
+            shares.extend(perform(Traffic { seed, ..traffic })?.live);
+        }
+        let common = common.about(filled_source(name));
+        rows.put(&common, "peak_frames", "rate", mean(shares.into_iter()));
+        Ok(rows)
     }
-    let mut shares = Vec::new();
-    for seed in 0..own.filled {
-        let seed = conditions.seed << 16 | seed;
-        let seen = perform(Traffic { seed, ..traffic })?;
-        shares.extend(seen.live);
-    }
-    let common = common(filled_source(name));
-    let filled = mean(shares.iter().copied());
-    rows.extend(filled.map(|share| row(&common, "peak_frames", "rate", share)));
-    Ok(rows)
 }
 
 impl Seen {
-    fn rows(&self, own: &Row, orders: &[u8], expected: Option<f64>) -> Vec<Row> {
+    fn rows(&self, own: &Row, of_orders: &[u8], expected: Option<f64>) -> Vec<Row> {
         let mut rows = Vec::new();
-        let mut push = |metric, statistic, order: Option<Order>, value: Option<f64>| {
-            let order = order.map(Order::get);
-            let own = Row {
-                order,
-                ..own.clone()
-            };
-            rows.extend(value.map(|value| row(&own, metric, statistic, value)));
-        };
         let internal = mean(self.internal.iter().copied());
-        push("internal_fragmentation", "mean", None, internal);
+        let expecting = own.expecting(expected);
+        rows.put(&expecting, "internal_fragmentation", "mean", internal);
         let live = mean(self.live.iter().copied());
-        push("live_share", "mean", None, live);
-        for order in orders.iter().copied().filter_map(Order::new) {
+        rows.put(own, "live_share", "mean", live);
+        for (own, order) in orders(own, of_orders) {
             let index = self.snapshots.iter().map(|own| own.unusable_index(order));
-            push("unusable_index", "mean", Some(order), mean(index));
+            rows.put(&own, "unusable_index", "mean", mean(index));
         }
         let refused = self.refused as f64 / self.requests.max(1) as f64;
-        push("blocking_probability", "rate", None, Some(refused));
-        for row in &mut rows {
-            if row.metric == "internal_fragmentation" {
-                row.expected = expected;
-            }
-        }
+        rows.put(own, "blocking_probability", "rate", refused);
         rows
     }
 }
 
 /// A system, its live runs, and the random choices.
-struct Run<'s> {
+struct Serving<'s> {
     system: &'s AnySystem<'s, NoProbe>,
     own: &'s Parameters,
     cpu: NativeCpu<NoProbe>,
-    service: Service,
+    is_rounded: bool,
     sizes: Sizes,
     live: Vec<Piece>,
     /// The number of requested live frames.
@@ -293,14 +246,13 @@ fn perform(
     system: &AnySystem<'_, NoProbe>,
     own: &Parameters,
     traffic: Traffic,
-    service: Service,
 ) -> Result<Seen, String> {
     let cpus = NativeCpus::new(1);
-    let mut run = Run {
+    let mut run = Serving {
         system,
         own,
         cpu: cpus.claim(CpuId(0)).ok_or("its CPU is taken")?,
-        service,
+        is_rounded: traffic.is_rounded,
         sizes: Sizes::new(traffic.mix, traffic.seed),
         live: Vec::new(),
         asked: 0,
@@ -355,10 +307,10 @@ fn perform(
     }
 }
 
-impl Run<'_> {
+impl Serving<'_> {
     /// Requests a run. Returns `false` if the request failed.
     fn allocate(&mut self, asked: u32) -> bool {
-        let block = Order::covering(asked).filter(|_| self.service == Service::Rounded);
+        let block = Order::covering(asked).filter(|_| self.is_rounded);
         let request = match block {
             Some(order) => Request::order(order),
             None => Request::frames(asked),

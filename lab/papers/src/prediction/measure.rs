@@ -19,15 +19,9 @@ use std::vec::IntoIter;
 use everybuddy::{Counts, Order};
 use everybuddy_trace::Quantiles;
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, replay_each, row};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::adapter::{Adapter, REFUSED};
-use everybuddy_measure::replay::observe::Observer;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::replay::script::{Lane, Move, MoveKind, RunEnd, Segment};
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
+use crate::shared::prelude::*;
+use everybuddy_measure::replay::observe::Notes;
+use everybuddy_measure::replay::script::{Lane, Move, MoveKind, RunEnd};
 
 /// An evaluated prediction: frames predicted, and actual frames.
 type Judged = (u64, u64);
@@ -49,8 +43,9 @@ impl Predicting {
             judged: [Vec::new(), Vec::new()],
         }
     }
+}
 
-    /// Records an operation, from the probe's counts before and after it.
+impl Notes for Predicting {
     fn note(&mut self, at: u32, performed: &Move, before: &Counts, after: &Counts) {
         if performed.order() != Order::ZERO || performed.kind == MoveKind::FreePart {
             return;
@@ -70,39 +65,10 @@ impl Predicting {
             self.judged[usize::from(is_free)].extend(judged);
         }
     }
-}
 
-impl Observer for Predicting {
-    fn allocations<P: Adapter>(
-        &mut self,
-        adapter: &mut P,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
-            let before = adapter.counts(request.token);
-            *place = adapter.allocate(request);
-            let after = adapter.counts(request.token);
-            self.note(at, request, &before, &after);
-        }
-    }
-
-    fn frees<P: Adapter>(
-        &mut self,
-        adapter: &mut P,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
-            let before = adapter.counts(release.token);
-            if *place != REFUSED {
-                adapter.free(release, *place);
-            }
-            let after = adapter.counts(release.token);
-            self.note(at, release, &before, &after);
-        }
+    /// It is a part of its run all the same.
+    fn skip(&mut self, at: u32, release: &Move) {
+        self.note(at, release, &Counts::default(), &Counts::default());
     }
 }
 
@@ -113,51 +79,33 @@ pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
     /// Replays every trace on every predictive system.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        replay_each(
-            experiment,
-            conditions,
-            bench,
-            |traced, spec, common, bench| {
-                let done = traced.counted(spec, bench, Predicting::new)?;
-                let mut rows = Vec::new();
-                for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
-                    let observers = done.played.observers.iter();
-                    let judged: Vec<Judged> = observers
-                        .flat_map(|own| own.judged[direction].iter().copied())
-                        .collect();
-                    let own = Row {
-                        operation,
-                        ..common.clone()
-                    };
-                    rows.extend(summary(&judged, &own));
-                }
-                Ok(rows)
-            },
-        )
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        run.replay_each(|traced, spec, common, bench| {
+            let done = traced.counted(spec, bench, Predicting::new)?;
+            let all = directions(common, [0, 1]).flat_map(|(own, direction)| {
+                let observers = done.played.observers.iter();
+                let judged = observers.flat_map(|own| own.judged[direction].iter().copied());
+                summary(&judged.collect::<Vec<_>>(), &own)
+            });
+            Ok(all.collect())
+        })
     }
 }
 
 /// Returns the error of a prediction in doublings.
 fn error((predicted, actual): &Judged) -> f64 {
-    ((*predicted as f64 + 1.0) / (*actual as f64 + 1.0))
-        .log2()
-        .abs()
+    let ratio = (*predicted as f64 + 1.0) / (*actual as f64 + 1.0);
+    ratio.log2().abs()
 }
 
 /// Returns the errors of predictions, and the distribution of the actual lengths for predictions of each size.
 fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
     let metric = "prediction_error";
-    let mut rows = vec![row(common, metric, "count", judged.len() as f64)];
-    let off = mean(judged.iter().map(error));
-    rows.extend(off.map(|off| row(common, metric, "mean", off)));
+    let mut rows = Vec::new();
+    rows.put(common, metric, "count", judged.len() as f64);
+    rows.put(common, metric, "mean", mean(judged.iter().map(error)));
     let too_long = judged.iter().map(|own| f64::from(u8::from(own.0 > own.1)));
-    rows.extend(mean(too_long).map(|share| row(common, "prediction_excess", "value", share)));
+    rows.put(common, "prediction_excess", "value", mean(too_long));
     let mut octaves: BTreeMap<u32, Vec<Judged>> = BTreeMap::new();
     for own in judged {
         let octave = own.0.checked_ilog2().map_or(0, |power| power + 1);
@@ -165,17 +113,13 @@ fn summary(judged: &[Judged], common: &Row) -> Vec<Row> {
     }
     for own in octaves.into_values() {
         let (mut predicted, mut came): (Vec<u64>, Vec<u64>) = own.into_iter().unzip();
-        let middle = Quantiles::of(&mut predicted).p50;
+        let own = common.at(Quantiles::of(&mut predicted).p50);
         let count = Quantiles::of(&mut came).count;
-        // Nearest rank of sorted lengths.
-        let at = |quarter: usize| came[(came.len() * quarter).div_ceil(4).max(1) - 1] as f64;
-        let own = Row {
-            experiment: format!("{}@{middle}", common.experiment),
-            ..common.clone()
-        };
-        rows.push(row(&own, "run_length", "count", count as f64));
+        rows.put(&own, "run_length", "count", count as f64);
         for (statistic, quarter) in [("p25", 1), ("p50", 2), ("p75", 3)] {
-            rows.push(row(&own, "run_length", statistic, at(quarter)));
+            // Nearest rank of sorted lengths.
+            let length = came[(came.len() * quarter).div_ceil(4).max(1) - 1];
+            rows.put(&own, "run_length", statistic, length as f64);
         }
     }
     rows

@@ -13,14 +13,10 @@ use std::collections::BTreeSet;
 
 use crate::buffers::measure as buffers;
 use crate::fill_levels::measure as workloads;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, replay_each, row};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::bench;
 use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::share;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The system's name in rows about a trace alone.
 const TRACE: &str = "trace";
@@ -38,32 +34,20 @@ impl Measure for Parameters {
     }
 
     /// Counts all systems on all workloads and traces.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
-        for variant in workloads::variants(experiment)? {
-            let setting = workloads::setting(1, conditions);
-            for spec in &experiment.specs()? {
-                let tallies = bench::count(variant, setting, spec, bench.timer, bench.arena)?;
-                let common = common(experiment, conditions, variant.name, spec, 1);
-                rows.extend(numbers(&tallies, &common));
-                (bench.step)(&format!("{} {spec}", variant.name));
+        for variant in workloads::variants(run.experiment)? {
+            let setting = workloads::setting(1, run.conditions);
+            for spec in &run.specs()? {
+                let (timer, arena) = (run.bench.timer, &mut *run.bench.arena);
+                let tallies = bench::count(variant, setting, spec, timer, arena)?;
+                rows.extend(numbers(&tallies, &run.common(variant.name, spec, 1)));
+                run.step(format_args!("{} {spec}", variant.name));
             }
         }
-        let replayed = replay_each(
-            experiment,
-            conditions,
-            bench,
-            |traced, spec, common, bench| {
-                let tallies = buffers::count(&traced.script, &traced.memory, spec, bench)?;
-                Ok(numbers(&tallies, common))
-            },
-        )?;
-        rows.extend(replayed);
+        rows.extend(run.replay_each(|traced, spec, common, bench| {
+            Ok(numbers(&buffers::count(traced, spec, bench)?, common))
+        })?);
         // The share of single frames is a property of the source, whatever the system.
         let mut seen = BTreeSet::new();
         rows.retain(|row| row.system != TRACE || seen.insert(row.source.clone()));
@@ -76,14 +60,13 @@ fn numbers([allocations, frees]: &[Tally; 2], common: &Row) -> Vec<Row> {
     let trace = Row {
         system: TRACE.to_string(),
         options: String::new(),
-        operation: "allocate",
-        ..common.clone()
+        ..common.of("allocate")
     };
     let single = share(allocations.single_frames, allocations.operations);
     let mut all = *allocations;
     all.add(frees);
-    let served = all.service_ratio();
-    let single = single.map(|value| row(&trace, "single_frames", "value", value));
-    let served = served.map(|value| row(common, "service_ratio", "value", value));
-    single.into_iter().chain(served).collect()
+    let mut rows = Vec::new();
+    rows.put(&trace, "single_frames", "value", single);
+    rows.put(common, "service_ratio", "value", all.service_ratio());
+    rows
 }

@@ -11,14 +11,8 @@
 //!
 //! Counted, so the numbers are reproducible.
 
+use crate::shared::prelude::*;
 use everybuddy_trace::{Quantiles, Resolved, Step, cpu_runs, region_runs, task_runs};
-
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, MEAN, Measure, row, traces};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// Requests of one task for one address region, with requests of other tasks in between.
 const REGION: &str = "region";
@@ -40,62 +34,25 @@ impl Measure for Parameters {
     }
 
     /// Counts the runs of each trace.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
-        for (name, resolved) in traces(experiment, conditions)? {
+        for (name, resolved) in run.traces()? {
             for (kind, lengths) in kinds(&resolved) {
-                let [allocations, frees] = [&lengths[0], &lengths[1]].map(|own| average(own));
+                let common = run.subject(&name, kind, resolved.cpus as u16);
+                let average = |own: &Vec<u64>| mean(own.iter().map(|length| *length as f64));
+                let [allocations, frees] = lengths.each_ref().map(average);
                 let ratio = allocations.zip(frees).map(|(own, other)| other / own);
-                rows.extend(ratio.map(|ratio| {
-                    let common = Row {
-                        operation: "all",
-                        ..common(experiment, conditions, &name, kind, &resolved)
-                    };
-                    row(&common, "run_length_ratio", "value", ratio)
-                }));
-                for (operation, lengths) in DIRECTIONS.into_iter().zip(lengths) {
-                    let common = Row {
-                        operation,
-                        ..common(experiment, conditions, &name, kind, &resolved)
-                    };
-                    rows.extend(summary(lengths, &common));
+                rows.put(&common, "run_length_ratio", "value", ratio);
+                for (own, lengths) in directions(&common, lengths) {
+                    rows.extend(summary(lengths, &own));
                 }
             }
-            (bench.step)(&name);
+            run.step(&name);
         }
-        let means = means(&rows);
-        rows.extend(means);
+        // Like the last line of the source.
+        rows.extend(means_over_sources(&rows, |row| row.statistic == "mean"));
         Ok(rows)
     }
-}
-
-/// Returns the common columns of the rows of a criterion on a trace.
-fn common(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    trace: &str,
-    kind: &str,
-    resolved: &Resolved,
-) -> Row {
-    Row {
-        experiment: experiment.name.clone(),
-        source: trace.to_string(),
-        system: kind.to_string(),
-        platform: experiment.platform.clone(),
-        cpus: resolved.cpus as u16,
-        seed: conditions.seed,
-        ..Row::default()
-    }
-}
-
-/// Returns the mean of some lengths.
-fn average(lengths: &[u64]) -> Option<f64> {
-    mean(lengths.iter().map(|length| *length as f64))
 }
 
 /// Returns the lengths of a trace's runs, of allocations and of frees, by criterion.
@@ -115,15 +72,16 @@ fn kinds(resolved: &Resolved) -> [(&'static str, [Vec<u64>; 2]); 3] {
 
 /// Returns the distribution of the lengths, and the share of the requests in runs of at least each length.
 fn summary(mut lengths: Vec<u64>, common: &Row) -> Vec<Row> {
+    const METRIC: &str = "run_length";
     let all = Quantiles::of(&mut lengths);
-    let length = |statistic, value: f64| row(common, "run_length", statistic, value);
-    let mut rows = vec![length("count", all.count as f64)];
+    let mut rows = Vec::new();
+    rows.put(common, METRIC, "count", all.count as f64);
     if all.count == 0 {
         return rows;
     }
-    rows.push(length("mean", all.mean));
+    rows.put(common, METRIC, "mean", all.mean);
     for (statistic, value) in [("p50", all.p50), ("p99", all.p99), ("max", all.max)] {
-        rows.push(length(statistic, value as f64));
+        rows.put(common, METRIC, statistic, value as f64);
     }
     let requests: u64 = lengths.iter().sum();
     for bound in (0..).map(|power| 1u64 << power) {
@@ -133,31 +91,9 @@ fn summary(mut lengths: Vec<u64>, common: &Row) -> Vec<Row> {
             break;
         }
         let share = longer.iter().sum::<u64>() as f64 / requests as f64;
-        rows.push(Row {
-            experiment: format!("{}@{bound}", common.experiment),
-            ..length("rate", share)
-        });
+        rows.put(&common.at(bound), METRIC, "rate", share);
     }
     rows
-}
-
-/// Returns the mean of the traces' means, like the last line of the source.
-fn means(rows: &[Row]) -> Vec<Row> {
-    let mut averages = Vec::new();
-    for kind in [REGION, TASK, BUFFER] {
-        for operation in DIRECTIONS {
-            let is_own = |row: &&Row| {
-                row.system == kind && row.operation == operation && row.statistic == "mean"
-            };
-            let own: Vec<&Row> = rows.iter().filter(is_own).collect();
-            let value = mean(own.iter().map(|row| row.value));
-            averages.extend(own.first().zip(value).map(|(first, value)| Row {
-                source: MEAN.to_string(),
-                ..row(first, "run_length", "mean", value)
-            }));
-        }
-    }
-    averages
 }
 
 #[cfg(test)]

@@ -123,26 +123,160 @@ pub struct Panel {
     pub shade: Option<(f64, f64, String)>,
 }
 
+impl Series {
+    /// Creates a series without intervals and labels.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        kind: usize,
+        shape: Shape,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Series {
+        Series {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            intervals: Vec::new(),
+            labels: Vec::new(),
+            shape,
+            kind,
+        }
+    }
+
+    /// Creates a series from positions with their values and intervals.
+    pub(crate) fn of_bars(
+        name: impl Into<String>,
+        kind: usize,
+        shape: Shape,
+        bars: impl IntoIterator<Item = (f64, Bar)>,
+    ) -> Series {
+        let bars: Vec<(f64, Bar)> = bars.into_iter().collect();
+        Series {
+            intervals: bars.iter().filter_map(|(_, bar)| bar.1).collect(),
+            ..Series::new(name, kind, shape, bars.iter().map(|(at, bar)| (*at, bar.0)))
+        }
+    }
+}
+
+impl Panel {
+    /// Creates a panel without a shaded range.
+    pub(crate) fn new(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Panel {
+        Panel {
+            title: title.into(),
+            x,
+            y,
+            series,
+            shade: None,
+        }
+    }
+}
+
+/// The value of a point, and its interval if it has one.
+pub(crate) type Bar = (f64, Option<(f64, f64)>);
+
+/// Returns the positions of all points.
+pub(crate) fn widths(series: &[Series]) -> impl Iterator<Item = f64> {
+    let points = series.iter().flat_map(|own| &own.points);
+    points.map(|point| point.0)
+}
+
+/// Returns the values of all points.
+pub(crate) fn heights(series: &[Series]) -> impl Iterator<Item = f64> {
+    let points = series.iter().flat_map(|own| &own.points);
+    points.map(|point| point.1)
+}
+
+/// Returns the values of all points, and the upper ends of their intervals.
+pub(crate) fn tops(series: &[Series]) -> impl Iterator<Item = f64> {
+    let ends = series.iter().flat_map(|own| &own.intervals);
+    heights(series).chain(ends.map(|end| end.1))
+}
+
+/// Returns the values of all points, and both ends of their intervals.
+pub(crate) fn spans(series: &[Series]) -> impl Iterator<Item = f64> {
+    let ends = series.iter().flat_map(|own| &own.intervals);
+    tops(series).chain(ends.map(|end| end.0))
+}
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Axis {
+    /// Creates an axis whose positions are the numbers themselves.
+    pub(crate) fn plain(label: impl Into<String>, range: (f64, f64), ticks: usize) -> Axis {
+        Axis {
+            label: label.into(),
+            range,
+            ticks,
+            base: None,
+            write: Box::new(plain),
+        }
+    }
+
+    /// Creates an axis that labels whole numbers only.
+    pub(crate) fn whole(label: impl Into<String>, range: (f64, f64), ticks: usize) -> Axis {
+        let write = Box::new(|position| whole(position, plain));
+        Axis {
+            write,
+            ..Axis::plain(label, range, ticks)
+        }
+    }
+
+    /// Creates an axis of logarithms to base 10.
+    pub(crate) fn log10(label: impl Into<String>, range: (f64, f64), ticks: usize) -> Axis {
+        Axis {
+            base: Some(10.0),
+            write: Box::new(power),
+            ..Axis::plain(label, range, ticks)
+        }
+    }
+
+    /// Creates an axis of logarithms to base 2.
+    pub(crate) fn log2(label: impl Into<String>, range: (f64, f64), ticks: usize) -> Axis {
+        Axis {
+            base: Some(2.0),
+            write: Box::new(|position| whole(position, |power| power.exp2().to_string())),
+            ..Axis::plain(label, range, ticks)
+        }
+    }
+
+    /// Creates an axis of logarithms of counts to base 2. A count of zero has a negative position.
+    pub(crate) fn counts(label: impl Into<String>, range: (f64, f64), ticks: usize) -> Axis {
+        let count = |power: f64| everybuddy_measure::size::count(power.exp2() as u64);
+        Axis {
+            write: Box::new(move |position| whole(position, count)),
+            ..Axis::log2(label, range, ticks)
+        }
+    }
+
     /// Creates an axis with names at the positions 0, 1 and so on.
     pub(crate) fn of_names(label: &str, names: Vec<String>) -> Axis {
+        let range = (-0.5, names.len().max(1) as f64 - 0.5);
+        let ticks = names.len() + 1;
         Axis {
-            label: label.to_string(),
-            range: (-0.5, names.len().max(1) as f64 - 0.5),
-            ticks: names.len() + 1,
-            base: None,
-            write: self::names(names),
+            write: Box::new(move |position| {
+                let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
+                let name = names.get(position as usize).filter(|_| is_one);
+                name.cloned().unwrap_or_default()
+            }),
+            ..Axis::plain(label, range, ticks)
         }
     }
 
     /// Creates an axis with the numbers from 1 to `count` at the positions 0, 1 and so on.
     pub(crate) fn of_numbers(label: &str, count: usize) -> Axis {
-        Axis::of_names(
-            label,
-            (1..=count).map(|number| number.to_string()).collect(),
-        )
+        let numbers = (1..=count).map(|number| number.to_string());
+        Axis::of_names(label, numbers.collect())
+    }
+
+    /// Creates an axis with names at the positions 0, 1 and so on, and as many ticks.
+    pub(crate) fn of_sources(label: &str, names: Vec<String>) -> Axis {
+        Axis {
+            ticks: names.len(),
+            ..Axis::of_names(label, names)
+        }
+    }
+
+    /// Creates an axis with the numbers from 1 to `count` at these positions.
+    pub(crate) fn from_one(label: impl Into<String>, count: usize) -> Axis {
+        Axis::whole(label, (0.4, count as f64 + 0.6), count)
     }
 
     /// Returns the tick marks and their labels, without unlabelled ones.
@@ -165,12 +299,16 @@ pub struct Drawing {
     pub note: String,
 }
 
-/// Returns the drawing of an experiment.
-pub(crate) fn drawing(experiment: &Experiment, panels: Vec<Panel>, note: String) -> Drawing {
+/// Returns the drawing of an experiment. `note` continues its source.
+pub(crate) fn drawing(
+    experiment: &Experiment,
+    panels: impl IntoIterator<Item = Panel>,
+    note: &str,
+) -> Drawing {
     Drawing {
         title: experiment.title.clone(),
-        panels,
-        note,
+        panels: panels.into_iter().collect(),
+        note: format!("{}{note}", experiment.source),
     }
 }
 
@@ -428,13 +566,21 @@ pub(crate) fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Formats a position on a logarithmic axis to base 10: whole powers only.
-pub(crate) fn power(position: f64) -> String {
-    match position.fract().abs() < 1e-9 {
-        true if position < 0.0 => format!("{}", 10f64.powf(position)),
-        true => everybuddy_measure::size::count(10f64.powf(position).round() as u64),
-        false => String::new(),
+/// Formats a whole position; no other has a label.
+fn whole(position: f64, write: impl Fn(f64) -> String) -> String {
+    if position.fract().abs() < 1e-9 {
+        write(position)
+    } else {
+        String::new()
     }
+}
+
+/// Formats a position on a logarithmic axis to base 10: whole powers only.
+fn power(position: f64) -> String {
+    whole(position, |position| match 10f64.powf(position) {
+        value if position < 0.0 => value.to_string(),
+        value => everybuddy_measure::size::count(value.round() as u64),
+    })
 }
 
 /// Returns the range from 0 to the maximum, with a margin above.
@@ -444,19 +590,10 @@ pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// Formats a position as a number without unnecessary digits.
-pub(crate) fn plain(position: f64) -> String {
+fn plain(position: f64) -> String {
     if position.fract().abs() < 1e-9 {
         format!("{position:.0}")
     } else {
         format!("{position:.2}")
     }
-}
-
-/// Formats the positions 0, 1 and so on as names.
-pub(crate) fn names(names: Vec<String>) -> Box<dyn Fn(f64) -> String> {
-    Box::new(move |position| {
-        let is_one = position.fract().abs() < 1e-9 && position >= 0.0;
-        let name = names.get(position as usize).filter(|_| is_one);
-        name.cloned().unwrap_or_default()
-    })
 }

@@ -1,4 +1,4 @@
-//! Shared by all methods: the declaration of a method, its input, and the conversion of numbers to rows.
+//! Shared by all methods: the declaration of a method, its input, and its tools.
 //!
 //! # Purpose
 //!
@@ -8,6 +8,8 @@
 //!
 //! Every row contains its experiment's name, alone or before an `@`.
 
+use std::fmt::Display;
+
 use everybuddy::{Setup, SystemSpec};
 use everybuddy_trace::{Leniency, Resolved, resolve};
 use serde::de::DeserializeOwned;
@@ -15,6 +17,7 @@ use toml::Table;
 
 use super::Repeats;
 use super::experiment::Experiment;
+use super::rows::{MEAN, row};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
@@ -24,10 +27,9 @@ use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
 use everybuddy_measure::replay::observe::Observer;
-use everybuddy_measure::replay::outcome::{least, median};
 use everybuddy_measure::replay::pass::{self, Done, How};
 use everybuddy_measure::replay::script::{Lane, Script};
-use everybuddy_measure::rows::{Row, rounded};
+use everybuddy_measure::rows::Row;
 
 /// A way to measure, with the parameters of an experiment's file.
 pub trait Measure {
@@ -78,16 +80,28 @@ pub trait Measure {
         0
     }
 
-    /// Runs the measurement.
+    /// Measures, and returns the rows.
     ///
     /// # Errors
     /// Returns the missing part of the experiment, or the system that broke its contract.
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error>;
+
+    /// Runs the measurement of an experiment.
+    ///
+    /// # Errors
+    /// Like [`measure`](Self::measure).
     fn run(
         &self,
         experiment: &Experiment,
         conditions: &Conditions,
         bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error>;
+    ) -> Result<Vec<Row>, Error> {
+        self.measure(&mut Run {
+            experiment,
+            conditions,
+            bench,
+        })
+    }
 }
 
 /// A method by name.
@@ -118,15 +132,6 @@ impl Method {
         (self.read)(experiment.parameters.clone()).map_err(refuse)
     }
 }
-
-/// The operations, by their names in rows.
-pub const DIRECTIONS: [&str; 2] = ["allocate", "free"];
-
-/// The base system of ratios.
-pub const BASE: &str = "bs";
-
-/// The source of rows about the mean over all sources.
-pub const MEAN: &str = "mean";
 
 /// The conditions of a run from the command line.
 #[derive(Clone, Copy, Debug)]
@@ -178,19 +183,6 @@ impl Cells for NoCells {
     }
 }
 
-/// Reads the traces of an experiment, with their names.
-pub(crate) fn traces(
-    experiment: &Experiment,
-    conditions: &Conditions,
-) -> Result<Vec<(String, Resolved)>, Error> {
-    let read = |name: &String| {
-        let (trace, _) = library::read(name, Leniency::Strict)?;
-        let resolved = resolve(&trace)?;
-        Ok((trace.name, merge::cut(resolved, conditions.shrink)))
-    };
-    experiment.traces().iter().map(read).collect()
-}
-
 /// A trace of an experiment, prepared for replay.
 pub(crate) struct Traced {
     /// The trace's name.
@@ -216,76 +208,144 @@ impl Traced {
     }
 }
 
-/// Reads the traces of an experiment for replays with the given number of threads, or on one thread in the order of the
-/// trace. Each is prepared when its turn comes.
-pub(crate) fn replays<'e>(
-    experiment: &'e Experiment,
-    conditions: &Conditions,
-    threads: Option<u16>,
-) -> Result<impl Iterator<Item = Result<Traced, Error>> + 'e, Error> {
-    let prepare = move |(name, resolved): (String, Resolved)| {
-        let script = Script::new(&name, &resolved, threads)?;
-        let memory = memory(experiment, &script, None)?;
-        Ok(Traced {
-            name,
-            resolved,
-            script,
-            memory,
-        })
-    };
-    Ok(traces(experiment, conditions)?.into_iter().map(prepare))
+/// A run of an experiment: what is measured, and with which tools.
+pub struct Run<'r, 'b> {
+    /// The experiment.
+    pub experiment: &'r Experiment,
+    /// The conditions.
+    pub conditions: &'r Conditions,
+    /// The tools.
+    pub bench: &'r mut Bench<'b>,
 }
 
-/// Calls `replay` for each trace and each system, on one thread in the order of the trace, and collects the rows. The
-/// common columns of these rows are the third argument.
-pub(crate) fn replay_each(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    bench: &mut Bench<'_>,
-    mut replay: impl FnMut(&Traced, &SystemSpec, &Row, &mut Bench<'_>) -> Result<Vec<Row>, Error>,
-) -> Result<Vec<Row>, Error> {
-    let specs = experiment.specs()?;
-    let mut rows = Vec::new();
-    for traced in replays(experiment, conditions, None)? {
-        let traced = traced?;
-        let (name, cpus) = (&traced.name, traced.script.cpus);
-        for spec in &specs {
-            let common = common(experiment, conditions, name, spec, cpus);
-            rows.extend(replay(&traced, spec, &common, bench)?);
-            (bench.step)(&format!("{name} {spec}"));
+impl<'r> Run<'r, '_> {
+    /// Returns the systems.
+    pub(crate) fn specs(&self) -> Result<Vec<SystemSpec>, Error> {
+        self.experiment.specs()
+    }
+
+    /// Returns the divisor of a shortened run.
+    pub(crate) fn shrink(&self) -> u32 {
+        self.conditions.shrink.max(1)
+    }
+
+    /// Returns the number of rounds: one in a shortened run.
+    pub(crate) fn rounds(&self, whole: u32) -> u32 {
+        if self.shrink() > 1 { 1 } else { whole }
+    }
+
+    /// Reports a step.
+    pub(crate) fn step(&mut self, what: impl Display) {
+        (self.bench.step)(&what.to_string());
+    }
+
+    /// Returns the common columns of the rows of a system on a source.
+    pub(crate) fn common(&self, source: &str, spec: &SystemSpec, cpus: u16) -> Row {
+        Row {
+            options: choice::options(spec),
+            ..self.subject(source, spec.name(), cpus)
         }
     }
-    Ok(rows)
+
+    /// Returns the common columns of the rows of a subject that is not a system.
+    pub(crate) fn subject(&self, source: &str, subject: &str, cpus: u16) -> Row {
+        Row {
+            experiment: self.experiment.name.clone(),
+            source: source.to_string(),
+            system: subject.to_string(),
+            platform: self.experiment.platform.clone(),
+            cpus,
+            seed: self.conditions.seed,
+            operation: "all",
+            ..Row::default()
+        }
+    }
+
+    /// Reads the traces, with their names.
+    pub(crate) fn traces(&self) -> Result<Vec<(String, Resolved)>, Error> {
+        let read = |name: &String| {
+            let (trace, _) = library::read(name, Leniency::Strict)?;
+            let resolved = resolve(&trace)?;
+            Ok((trace.name, merge::cut(resolved, self.conditions.shrink)))
+        };
+        self.experiment.traces().iter().map(read).collect()
+    }
+
+    /// Returns the memory of a replay; aged, if there is a seed.
+    pub(crate) fn memory(&self, script: &Script, aged: Option<u64>) -> Result<Memory, Error> {
+        memory(self.experiment, script, aged)
+    }
+
+    /// Reads the traces for replays with the given number of threads, or on one thread in the order of the trace. Each
+    /// is prepared when its turn comes.
+    pub(crate) fn replays(
+        &self,
+        threads: Option<u16>,
+    ) -> Result<impl Iterator<Item = Result<Traced, Error>> + use<'r>, Error> {
+        let experiment = self.experiment;
+        let prepare = move |(name, resolved): (String, Resolved)| {
+            let script = Script::new(&name, &resolved, threads)?;
+            let memory = memory(experiment, &script, None)?;
+            Ok(Traced {
+                name,
+                resolved,
+                script,
+                memory,
+            })
+        };
+        Ok(self.traces()?.into_iter().map(prepare))
+    }
+
+    /// Calls `replay` for each trace and each system, on one thread in the order of the trace, and collects the rows.
+    /// The common columns of these rows are the third argument.
+    pub(crate) fn replay_each(
+        &mut self,
+        mut replay: impl FnMut(&Traced, &SystemSpec, &Row, &mut Bench<'_>) -> Result<Vec<Row>, Error>,
+    ) -> Result<Vec<Row>, Error> {
+        let specs = self.specs()?;
+        let mut rows = Vec::new();
+        for traced in self.replays(None)? {
+            let traced = traced?;
+            for spec in &specs {
+                let common = self.common(&traced.name, spec, traced.script.cpus);
+                rows.extend(replay(&traced, spec, &common, self.bench)?);
+                self.step(format_args!("{} {spec}", traced.name));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Calls `visit` for each system in each round, systems taking turns. Returns the results of each system.
+    pub(crate) fn in_turns<T>(
+        &mut self,
+        rounds: u32,
+        specs: &[SystemSpec],
+        name: &str,
+        mut visit: impl FnMut(&SystemSpec, &mut Bench<'_>) -> Result<T, Error>,
+    ) -> Result<Vec<Vec<T>>, Error> {
+        let mut all: Vec<Vec<T>> = specs.iter().map(|_| Vec::new()).collect();
+        for round in 0..rounds as usize {
+            for turn in 0..specs.len() {
+                let who = (turn + round) % specs.len();
+                all[who].push(visit(&specs[who], self.bench)?);
+                self.step(format_args!("{name} {}", specs[who]));
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// Returns the memory of a replay, according to the experiment; aged, if there is a seed.
-pub(crate) fn memory(
-    experiment: &Experiment,
-    script: &Script,
-    aged: Option<u64>,
-) -> Result<Memory, Error> {
+fn memory(experiment: &Experiment, script: &Script, aged: Option<u64>) -> Result<Memory, Error> {
     let frames = experiment.frames().map_err(Error::usage)?;
     Memory::new(script, frames, aged)
 }
 
-/// Returns the common columns of the rows of a system on a source.
-pub(crate) fn common(
-    experiment: &Experiment,
-    conditions: &Conditions,
-    source: &str,
-    spec: &SystemSpec,
-    cpus: u16,
-) -> Row {
-    Row {
-        experiment: experiment.name.clone(),
-        source: source.to_string(),
-        system: spec.name().to_string(),
-        options: choice::options(spec),
-        platform: experiment.platform.clone(),
-        cpus,
-        seed: conditions.seed,
-        operation: "all",
-        ..Row::default()
+/// Returns the refused requests of a replay.
+pub(crate) fn refusals<O>(script: &Script, done: &Done<O>) -> Refusals {
+    Refusals {
+        requests: script.requests(),
+        refused: done.played.trouble.refused,
     }
 }
 
@@ -295,39 +355,4 @@ pub(crate) fn batch(common: &Row, spec: &SystemSpec, memory: &Memory) -> Option<
     let parameters = spec.parameters(&Setup::new(&ranges, common.cpus)).ok()?;
     let frames = f64::from(parameters.batch()?);
     Some(row(common, "batch", "value", frames))
-}
-
-/// Returns rows for a number with a value per round: its median, minimum and maximum.
-pub(crate) fn rounds(common: &Row, metric: &'static str, values: &[f64]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    if values.is_empty() {
-        return rows;
-    }
-    let most = values.iter().copied().max_by(f64::total_cmp);
-    rows.push(row(common, metric, "p50", median(values.clone())));
-    let least = least(values.iter().copied());
-    rows.extend(least.map(|value| row(common, metric, "min", value)));
-    rows.extend(most.map(|value| row(common, metric, "max", value)));
-    rows
-}
-
-/// Creates the rows about refused requests: of all requests, of those above order 0, and of each order.
-pub(crate) fn refusal_rows(refusals: &Refusals, common: &Row) -> Vec<Row> {
-    let entries = refusals.entries().into_iter();
-    let own = |(order, metric, statistic, value)| Row {
-        order,
-        ..row(common, metric, statistic, value)
-    };
-    entries.map(own).collect()
-}
-
-/// Creates a row with a number.
-pub(crate) fn row(common: &Row, metric: &'static str, statistic: &'static str, value: f64) -> Row {
-    Row {
-        metric,
-        statistic,
-        value: rounded(value),
-        ..common.clone()
-    }
 }

@@ -7,7 +7,10 @@
 //! | file | contents |
 //! |------|---------------|
 //! | [`experiment`] | the fields of an experiment's file |
-//! | [`method`] | the declaration of a method, its input, the conversion of numbers to rows |
+//! | [`method`] | the declaration of a method, its input, its tools |
+//! | `prelude` | the names that most experiments use |
+//! | `rows` | the conversion of numbers to rows |
+//! | `blocks` | the blocks of a trace |
 //! | `repeats` | the number of repetitions |
 //! | [`figure`] | the declaration of a figure |
 //! | [`chart`] | panels, axes, legend, colours |
@@ -17,12 +20,15 @@
 //!
 //! Nothing here depends on an experiment.
 
+pub(crate) mod blocks;
 pub mod chart;
 pub mod experiment;
 pub mod figure;
 pub mod grid;
 pub mod method;
+pub(crate) mod prelude;
 mod repeats;
+pub(crate) mod rows;
 
 pub use experiment::{Experiment, Published, TableSpec};
 pub use repeats::Repeats;

@@ -15,18 +15,13 @@
 use std::num::NonZero;
 use std::thread;
 
-use everybuddy_measure::Error;
 use everybuddy_measure::choice;
-use everybuddy_measure::rows::{Platform, Row, rounded};
+use everybuddy_measure::rows::Platform;
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
-use serde::Deserialize;
 
 use super::printed::{Printed, source_of};
-
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, MEAN, Measure};
+use crate::shared::prelude::*;
 
 /// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
 const SMOKE_CUT_OFF: u64 = 100_000;
@@ -72,39 +67,36 @@ struct Reading {
     /// The name; that of the first one is not shown.
     name: String,
     /// Which CPU frees a frame: `own`, `other` or `one`.
-    #[serde(default)]
-    frees: Freeing,
+    #[serde(default, with = "Freeing")]
+    frees: Frees,
     /// Whether CPUs do the same at the same time: `together` or `apart`.
-    #[serde(default)]
-    phases: Meeting,
+    #[serde(default, with = "Meeting")]
+    phases: Phases,
     /// Where services run: with the `callers`, or on CPUs of their `own`.
-    #[serde(default)]
-    services: Serving,
+    #[serde(default, with = "Serving")]
+    services: Services,
     /// The mean number of cycles between two calls, if it is not that of all readings.
     think: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Deserialize)]
+#[serde(remote = "Frees", rename_all = "lowercase")]
 enum Freeing {
-    #[default]
     Own,
     Other,
     One,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Deserialize)]
+#[serde(remote = "Phases", rename_all = "lowercase")]
 enum Meeting {
-    #[default]
     Together,
     Apart,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Deserialize)]
+#[serde(remote = "Services", rename_all = "lowercase")]
 enum Serving {
-    #[default]
     Callers,
     Own,
 }
@@ -238,33 +230,18 @@ impl Measure for Parameters {
     }
 
     /// Simulates all cells, several at the same time.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let plan = self.plan(experiment, conditions)?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let plan = self.plan(run.experiment, run.conditions)?;
         let mut all = Vec::new();
         for (end, reading) in self.readings() {
             let plan = Plan {
-                phases: match reading.phases {
-                    Meeting::Together => Phases::Together,
-                    Meeting::Apart => Phases::Apart,
-                },
-                frees: match reading.frees {
-                    Freeing::Own => Frees::Own,
-                    Freeing::Other => Frees::Other,
-                    Freeing::One => Frees::One,
-                },
-                services: match reading.services {
-                    Serving::Callers => Services::Callers,
-                    Serving::Own => Services::Own,
-                },
+                phases: reading.phases,
+                frees: reading.frees,
+                services: reading.services,
                 think: reading.think.unwrap_or(plan.think),
                 ..plan.clone()
             };
-            all.extend(self.read(experiment, &plan, &end, bench)?);
+            all.extend(self.read(run, &plan, &end)?);
         }
         Ok(all)
     }
@@ -279,44 +256,38 @@ impl Parameters {
     }
 
     /// Simulates all cells of a reading, whose sources have this end.
-    fn read(
-        &self,
-        experiment: &Experiment,
-        plan: &Plan,
-        end: &str,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    fn read(&self, run: &mut Run<'_, '_>, plan: &Plan, end: &str) -> Result<Vec<Row>, Error> {
         let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let mut known = Vec::new();
         for id in plan.cells() {
             let rows = if self.is_without(plan, &id) {
                 Some(Vec::new())
             } else {
-                bench.cells.known(&plan.described(&id))?
+                run.bench.cells.known(&plan.described(&id))?
             };
             if rows.is_some() {
-                (bench.step)(&format!("{}{end}", plan.name(&id)));
+                run.step(format_args!("{}{end}", plan.name(&id)));
             }
             known.push(rows);
         }
         let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
             if let Some(rows) = rows {
-                bench.cells.finished(&plan.described(id), rows)?;
+                run.bench.cells.finished(&plan.described(id), rows)?;
             }
-            (bench.step)(&format!("{}{end}", plan.name(id)));
+            run.step(format_args!("{}{end}", plan.name(id)));
             Ok(())
         })?;
         // Rows about a part of the metadata, or about all numbers of CPUs, are those of `simulate`.
         let loads: Vec<&str> = plan.loads.iter().map(Load::name).collect();
-        let is_own = |row: &Row| loads.contains(&row.source.as_str()) && row.metric != "linearity";
-        let own = rows.into_iter().filter(is_own);
-        let own = own
-            .filter(|row| row.metric != "scaling_limit")
-            .map(|row| Row {
-                experiment: experiment.name.clone(),
-                source: source_of(&row.source, row.cpus, end),
-                ..row
-            });
+        let is_own = |row: &Row| {
+            let is_of_all = ["linearity", "scaling_limit"].contains(&row.metric);
+            loads.contains(&row.source.as_str()) && !is_of_all
+        };
+        let own = rows.into_iter().filter(is_own).map(|row| Row {
+            experiment: run.experiment.name.clone(),
+            source: source_of(&row.source, row.cpus, end),
+            ..row
+        });
         let mut rows = mean(own.collect(), plan.seeds.len());
         if !self.printed.is_empty() {
             rows.extend(cycles(&rows, plan.hardware.mhz));
@@ -328,11 +299,7 @@ impl Parameters {
             let operation = printed.operation.as_str();
             let base = rows.iter().find(|row| row.operation == operation);
             let base = base.cloned().unwrap_or_default();
-            let base = Row {
-                expected: None,
-                order: None,
-                ..base
-            };
+            let base = base.expecting(None).of_order(None);
             let judged = printed.judge(&base, &rows, end);
             printed.mark(&mut rows, end);
             rows.extend(judged);

@@ -14,11 +14,8 @@
 //! difference is.
 
 use everybuddy_measure::choice::all_known;
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
 
-use crate::shared::experiment::Experiment;
-use crate::shared::method::MEAN;
+use crate::shared::prelude::*;
 
 /// The relative difference up to which two numbers of a paper are equal.
 const EQUAL: f64 = 0.05;

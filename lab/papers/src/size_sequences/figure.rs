@@ -8,76 +8,36 @@
 //!
 //! Every system has the same place in each panel.
 
-use crate::shared::chart::{self, Axis, Panel};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, side_by_side, sources, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let own = |metric: &'static str, statistic: &'static str| {
-        rows.iter().filter(move |row| {
-            row.experiment == experiment.name && row.metric == metric && row.statistic == statistic
-        })
+    let own = |metric: &str| {
+        let name = &experiment.name;
+        Chosen::new(rows, |row| row.experiment == *name && row.metric == metric)
     };
-    let places = sources(own("total_fragmentation", "mean"));
-    let labels = places
-        .iter()
-        .map(|source| source.replace(" uniform-lifetimes", ", u.l."));
-    let labels: Vec<String> = labels.collect();
-    let names = systems(own("total_fragmentation", "mean"));
+    let all = own("total_fragmentation").with("mean");
+    let (places, names) = (all.sources(), all.systems());
+    let short = |source: &String| source.replace(" uniform-lifetimes", ", u.l.");
     // The unit: internal fragmentation is a ratio, the others are shares.
-    let panel = |metric: &'static str, title: &str, label: &str, unit: f64| {
+    let panel = |metric: &str, title: &str, label: &str, unit: f64| {
+        let own = own(metric);
         let series = side_by_side(&names, &places, 0.1, |name, source| {
-            let find = |statistic| {
-                let row = own(metric, statistic)
-                    .find(|row| row.name() == name && row.source == source)?;
-                Some(row.value)
-            };
-            let (mean, half) = (find("mean")?, find("ci95").unwrap_or(0.0));
-            Some((
-                mean * unit,
-                Some(((mean - half) * unit, (mean + half) * unit)),
-            ))
+            own.mean(name, source, |value| value * unit)
         });
-        let ends = series.iter().flat_map(|own| &own.intervals);
-        Panel {
-            title: title.to_string(),
-            x: Axis::of_names("sizes of requests", labels.clone()),
-            y: Axis {
-                label: label.to_string(),
-                range: chart::around(ends.flat_map(|end| [end.0, end.1])),
-                ticks: 7,
-                base: None,
-                write: Box::new(chart::plain),
-            },
-            series,
-            shade: None,
-        }
+        let x = Axis::of_names("sizes of requests", places.iter().map(short).collect());
+        let range = chart::around(chart::spans(&series));
+        Panel::new(title, x, Axis::plain(label, range, 7), series)
     };
-    let panels = vec![
-        panel(
-            "internal_fragmentation",
-            "inside blocks",
-            "units held over units asked for",
-            1.0,
-        ),
-        panel(
-            "external_fragmentation",
-            "between blocks: free when a request is refused",
-            "% of memory",
-            100.0,
-        ),
-        panel(
-            "total_fragmentation",
-            "in total: without live data when a request is refused",
-            "% of memory",
-            100.0,
-        ),
+    let inside = "units held over units asked for";
+    let between = "between blocks: free when a request is refused";
+    let total = "in total: without live data when a request is refused";
+    let share = "% of memory";
+    let panels = [
+        panel("internal_fragmentation", "inside blocks", inside, 1.0),
+        panel("external_fragmentation", between, share, 100.0),
+        panel("total_fragmentation", total, share, 100.0),
     ];
-    let note = format!(
-        "{}. Counted. Bars: 95 % over the seeds. u.l.: uniform lifetimes.",
-        experiment.source
-    );
+    let note = ". Counted. Bars: 95 % over the seeds. u.l.: uniform lifetimes.";
     chart::drawing(experiment, panels, note)
 }

@@ -20,16 +20,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::schemes::{Area, Held, Scheme, Sizes};
+use crate::shared::prelude::*;
 use everybuddy_workload::odd::{self, Mix};
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure};
 use crate::streams::rows::means;
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The largest lifetime, in units of virtual time, if lifetimes are uniform.
 const LONGEST: u32 = 1 << 24;
@@ -100,54 +94,37 @@ impl Measure for Parameters {
     }
 
     /// Fills memory with every mix, on every system.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let is_region = |units: &u32| {
             units.is_multiple_of(6) && (units / 6).is_power_of_two() && *units >= odd::LARGEST
         };
         if self.units < odd::LARGEST || !self.regions.iter().all(is_region) {
             let needs =
                 "needs memory and regions for the largest request, and regions of 3 * 2^k units";
-            return Err(Error::usage(format!(
-                "experiment {}: {needs}",
-                experiment.name
-            )));
+            let name = &run.experiment.name;
+            return Err(Error::usage(format!("experiment {name}: {needs}")));
         }
+        let (seed, shrink) = (run.conditions.seed, run.shrink());
+        let calls = (self.warm / shrink, (self.requests / shrink).max(100));
         let mut rows = Vec::new();
         for (source, mix, lifetimes) in mixes() {
             let mut binary = None;
             for scheme in self.schemes() {
                 let sizes = Sizes::new(scheme, self.units);
-                let common = Row {
-                    experiment: experiment.name.clone(),
-                    source: source.clone(),
-                    system: scheme.to_string(),
-                    platform: experiment.platform.clone(),
-                    cpus: 1,
-                    seed: conditions.seed,
-                    operation: "all",
-                    ..Row::default()
-                };
+                let common = run.subject(&source, &scheme.to_string(), 1);
                 let mut values: [Vec<f64>; 3] = Default::default();
-                for seed in 0..u64::from(self.seeds) {
-                    let run = Run {
+                for own in 0..u64::from(self.seeds) {
+                    let serving = Serving {
                         area: Area::new(sizes.clone(), self.units),
-                        random: odd::Sizes::new(mix, conditions.seed << 16 | seed),
+                        random: odd::Sizes::new(mix, seed << 16 | own),
                         lifetimes,
                         live: Vec::new(),
                         due: BinaryHeap::new(),
                         now: 0,
                         asked: 0,
                     };
-                    let shrink = conditions.shrink.max(1);
-                    let calls = (self.warm / shrink, (self.requests / shrink).max(100));
-                    let sums = run.perform(calls);
-                    let sums =
-                        sums.map_err(|what| Error::Broken(format!("system {scheme}: {what}")))?;
+                    let broken = |what| Error::Broken(format!("system {scheme}: {what}"));
+                    let sums = serving.perform(calls).map_err(broken)?;
                     values
                         .iter_mut()
                         .zip(sums)
@@ -155,29 +132,22 @@ impl Measure for Parameters {
                 }
                 let covering = |units| sizes.covering(units).map_or(0, |class| sizes.units(class));
                 let calculated = mix.mean_of(covering) / mix.mean();
-                let [internal, external, total] = values;
-                rows.extend(means(
-                    &internal,
-                    &common,
-                    "internal_fragmentation",
-                    Some(calculated),
-                ));
-                let mean = mean(external.iter().copied());
                 let expected = match scheme {
                     Scheme::Dual { .. } => binary.map(|binary: f64| binary + self.dual_excess),
                     _ => None,
                 };
                 if scheme == Scheme::Binary {
-                    binary = mean;
+                    binary = mean(values[1].iter().copied());
                 }
-                rows.extend(means(
-                    &external,
-                    &common,
-                    "external_fragmentation",
-                    expected,
-                ));
-                rows.extend(means(&total, &common, "total_fragmentation", None));
-                (bench.step)(&format!("{source} {scheme}"));
+                let metrics = [
+                    ("internal_fragmentation", Some(calculated)),
+                    ("external_fragmentation", expected),
+                    ("total_fragmentation", None),
+                ];
+                for ((metric, expected), values) in metrics.into_iter().zip(&values) {
+                    rows.extend(means(values, &common, metric, expected));
+                }
+                run.step(format_args!("{source} {scheme}"));
             }
         }
         Ok(rows)
@@ -188,7 +158,7 @@ impl Measure for Parameters {
 type Live = (u32, u32);
 
 /// A system, its live blocks, and the random choices.
-struct Run {
+struct Serving {
     area: Area,
     random: odd::Sizes,
     lifetimes: Lifetimes,
@@ -201,7 +171,7 @@ struct Run {
     asked: u32,
 }
 
-impl Run {
+impl Serving {
     /// Serves all requests. Returns the means of internal, external and total fragmentation over the counted ones that
     /// were refused at first.
     fn perform(mut self, (warm, requests): (u32, u32)) -> Result<[f64; 3], String> {

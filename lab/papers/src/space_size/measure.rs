@@ -10,12 +10,7 @@
 
 use crate::fill_levels::measure as workloads;
 use crate::fragmentation::measure as fragmentation;
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure};
-use everybuddy_measure::Error;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
+use crate::shared::prelude::*;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,14 +41,9 @@ impl Measure for Parameters {
     }
 
     /// Runs the workloads, then the replays.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let mut rows = self.workloads.run(experiment, conditions, bench)?;
-        rows.extend(self.fragmentation.run(experiment, conditions, bench)?);
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let mut rows = self.workloads.measure(run)?;
+        rows.extend(self.fragmentation.measure(run)?);
         Ok(rows)
     }
 }

@@ -8,93 +8,43 @@
 //!
 //! Shows every sample; both panels have the same time axis.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    let rate = "share of free frames outside blocks of 4 MiB";
+    let domains = "parts of free memory, of systems that change their number";
+    let percent = "fragmentation rate (%)";
     let panels = [
-        panel(
-            rows,
-            "fragmentation_rate",
-            "share of free frames outside blocks of 4 MiB",
-            100.0,
-            "fragmentation rate (%)",
-        ),
-        panel(
-            rows,
-            "domains",
-            "parts of free memory, of systems that change their number",
-            1.0,
-            "domains",
-        ),
+        panel(rows, "fragmentation_rate", rate, 100.0, percent),
+        panel(rows, "domains", domains, 1.0, "domains"),
     ];
-    let note = format!("{}. Simulated, 25 CPUs; the first seed.", experiment.source);
-    chart::drawing(experiment, panels.into(), note)
-}
-
-/// Returns the position of a row, in percent of the time.
-fn at(row: &Row) -> Option<f64> {
-    let (_, position) = row.experiment.split_once('@')?;
-    let position: f64 = position.parse().ok()?;
-    Some(position * 100.0)
+    chart::drawing(experiment, panels, ". Simulated, 25 CPUs; the first seed.")
 }
 
 fn panel(rows: &[Row], metric: &str, title: &str, factor: f64, label: &str) -> Panel {
-    let own = || rows.iter().filter(move |row| row.metric == metric);
-    let mut series = Vec::new();
-    for (kind, name) in systems(own()).into_iter().enumerate() {
-        let points: Vec<(f64, f64)> = own()
-            .filter(|row| row.name() == name)
-            .filter_map(|row| Some((at(row)?, row.value * factor)))
-            .collect();
-        let changes = points.windows(2).any(|pair| pair[0].1 != pair[1].1);
-        if metric == "domains" && !changes {
-            continue;
-        }
-        series.push(Series {
-            name,
-            points,
-            intervals: Vec::new(),
-            labels: Vec::new(),
-            shape: Shape::Line,
-            kind,
-        });
-    }
-    let values = series
-        .iter()
-        .flat_map(|own| &own.points)
-        .map(|point| point.1);
-    let values = chart::from_zero(values);
+    let own = Chosen::new(rows, |row| row.metric == metric);
+    // In percent of the time.
+    let at = |row: &Row| Some(position(row)? * 100.0);
+    let mut series = own.curves(Shape::Line, |row| Some((at(row)?, row.value * factor)));
+    series.retain(|own| {
+        let changes = own.points.windows(2).any(|pair| pair[0].1 != pair[1].1);
+        metric != "domains" || changes
+    });
     // The range in which the programs have ended and their memory is freed.
-    let ends = |stage: &str| {
-        let own = own().filter(move |row| row.source == stage);
-        own.filter_map(at)
-            .fold((f64::INFINITY, 0.0f64), |(least, most), x| {
-                (least.min(x), most.max(x))
-            })
+    let ending = || {
+        own.rows()
+            .filter(|row| row.source == "c-end")
+            .filter_map(at)
     };
-    let (from, to) = ends("c-end");
-    let shade = (from < to).then(|| (from, to, "programs end".to_string()));
+    let (from, to) = (
+        ending().fold(f64::INFINITY, f64::min),
+        ending().fold(0.0, f64::max),
+    );
+    let range = chart::from_zero(chart::heights(&series));
+    let x = Axis::plain("time (% of the run)", (0.0, 100.0), 10);
     Panel {
-        title: title.to_string(),
-        x: Axis {
-            label: "time (% of the run)".to_string(),
-            range: (0.0, 100.0),
-            ticks: 10,
-            base: None,
-            write: Box::new(chart::plain),
-        },
-        y: Axis {
-            label: label.to_string(),
-            range: values,
-            ticks: 8,
-            base: None,
-            write: Box::new(chart::plain),
-        },
-        series,
-        shade,
+        shade: (from < to).then(|| (from, to, "programs end".to_string())),
+        ..Panel::new(title, x, Axis::plain(label, range, 8), series)
     }
 }

@@ -27,13 +27,8 @@ use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};
 
 use super::numbers::{self, ENDS, HALVES, HOME, Numbers, Printed, STAGES, Seen};
 use super::programs::{Kept, Kernel, Program, Thread};
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common};
-use everybuddy_measure::Error;
+use crate::shared::prelude::*;
 use everybuddy_measure::replay::memory::Random;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -100,31 +95,21 @@ impl Measure for Parameters {
     }
 
     /// Simulates all systems.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let frames = experiment
-            .frames()
-            .map_err(Error::usage)?
-            .unwrap_or(1 << 19);
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let frames = run.experiment.frames().map_err(Error::usage)?;
+        let frames = frames.unwrap_or(1 << 19);
         let mut rows = Vec::new();
-        for spec in experiment.specs()? {
+        for spec in run.specs()? {
             let mut seeds = Vec::new();
             for seed in 0..u64::from(self.seeds.max(1)) {
-                let conditions = Conditions {
-                    seed: conditions.seed + seed,
-                    ..*conditions
-                };
-                let seen = simulate(self, &spec, frames, &conditions)?;
-                let base = common(experiment, &conditions, "", &spec, self.cpus());
+                let mut base = run.common("", &spec, self.cpus());
+                base.seed += seed;
+                let seen = simulate(self, &spec, frames, base.seed, run.shrink())?;
                 if seed == 0 {
                     rows.extend(numbers::moments(self.numbers(), &seen, &base));
                 }
                 seeds.push(numbers::stages(self.numbers(), &seen, &base));
-                (bench.step)(&format!("{spec}, seed {}", conditions.seed));
+                run.step(format_args!("{spec}, seed {}", base.seed));
             }
             rows.extend(numbers::over_seeds(&seeds));
         }
@@ -137,7 +122,8 @@ fn simulate(
     own: &Parameters,
     spec: &SystemSpec,
     frames: u64,
-    conditions: &Conditions,
+    seed: u64,
+    shrink: u32,
 ) -> Result<Seen, Error> {
     let ranges = [FrameRange::new(0, frames)];
     let setup = Setup::new(&ranges, own.cpus() + 1);
@@ -149,9 +135,9 @@ fn simulate(
         is_elastic: parameters.composition.zone == ZoneKind::Domains,
         region: Region::of(&memory),
         frames,
-        seed: conditions.seed,
+        seed,
         own,
-        cycles: own.cycles / u64::from(conditions.shrink.max(1)),
+        cycles: own.cycles / u64::from(shrink),
     };
     let system = build_any(spec, &setup, Memory::new(&mut memory)).map_err(refuse)?;
     visitor

@@ -11,10 +11,7 @@
 
 use everybuddy::{Order, Snapshot};
 
-use crate::shared::method::row;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
+use crate::shared::prelude::*;
 
 /// The sources of means over a stage.
 pub(super) const STAGES: [&str; 4] = ["a-start", "b-run", "c-end", "d-quiet"];
@@ -60,17 +57,12 @@ pub(super) struct Seen {
 /// Returns the numbers of a moment.
 fn of(own: Numbers<'_>, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<Row> {
     let rate = snapshot.unusable_index(seen.max_order);
-    let domains = f64::from(snapshot.domains);
-    let mut rows = vec![
-        row(common, "fragmentation_rate", "mean", rate),
-        row(common, "domains", "mean", domains),
-    ];
-    for order in own.orders.iter().copied().filter_map(Order::new) {
+    let mut rows = Vec::new();
+    rows.put(common, "fragmentation_rate", "mean", rate);
+    rows.put(common, "domains", "mean", f64::from(snapshot.domains));
+    for (common, order) in orders(common, &own.orders) {
         let blocks = snapshot.available_blocks(order) as f64;
-        rows.push(Row {
-            order: Some(order.get()),
-            ..row(common, "free_blocks", "mean", blocks)
-        });
+        rows.put(&common, "free_blocks", "mean", blocks);
     }
     rows
 }
@@ -79,17 +71,14 @@ fn of(own: Numbers<'_>, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<R
 pub(super) fn moments(own: Numbers<'_>, seen: &Seen, common: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     for (at, stage, snapshot) in &seen.samples {
-        let position = *at as f64 / seen.cycles as f64;
-        let common = Row {
-            experiment: format!("{}@{:.4}", common.experiment, rounded(position)),
-            source: STAGES[*stage].to_string(),
-            ..common.clone()
-        };
-        let moment = of(own, seen, snapshot, &common).into_iter();
-        rows.extend(moment.map(|row| Row {
-            statistic: "value",
-            ..row
-        }));
+        let position = rounded(*at as f64 / seen.cycles as f64);
+        let common = common
+            .at(format_args!("{position:.4}"))
+            .about(STAGES[*stage]);
+        rows.extend(of(own, seen, snapshot, &common));
+    }
+    for row in &mut rows {
+        row.statistic = "value";
     }
     rows
 }
@@ -123,10 +112,7 @@ fn means(each: &[Vec<Row>]) -> Vec<Row> {
 /// Returns the numbers of a seed: of each stage, of its end, of the halves of stage b, and after all lists were
 /// drained.
 pub(super) fn stages(own: Numbers<'_>, seen: &Seen, common: &Row) -> Vec<Row> {
-    let at = |source: &str| Row {
-        source: source.to_string(),
-        ..common.clone()
-    };
+    let at = |source: &str| common.about(source);
     let moments = |stage: usize| -> Vec<&Snapshot> {
         let own = seen.samples.iter().filter(|sample| sample.1 == stage);
         own.map(|sample| &sample.2).collect()
@@ -140,7 +126,7 @@ pub(super) fn stages(own: Numbers<'_>, seen: &Seen, common: &Row) -> Vec<Row> {
         if let Some(last) = moments.last() {
             let rate = last.unusable_index(seen.max_order);
             rows.extend(of(own, seen, last, &at(end)));
-            rows.push(row(&at(end), "fragmentation_change", "mean", rate - before));
+            rows.put(&at(end), "fragmentation_change", "mean", rate - before);
             before = rate;
         }
     }
@@ -156,10 +142,9 @@ pub(super) fn stages(own: Numbers<'_>, seen: &Seen, common: &Row) -> Vec<Row> {
         row.expected = found.filter(|_| is_printed).map(|printed| printed.rate);
     }
     let home = of(own, seen, &seen.home, &at(HOME)).into_iter();
-    rows.extend(home.map(|row| Row {
-        expected: (row.metric == "domains" && seen.is_elastic).then_some(1.0),
-        ..row
-    }));
+    rows.extend(
+        home.map(|row| row.expecting((row.metric == "domains" && seen.is_elastic).then_some(1.0))),
+    );
     rows
 }
 
@@ -167,10 +152,10 @@ pub(super) fn stages(own: Numbers<'_>, seen: &Seen, common: &Row) -> Vec<Row> {
 pub(super) fn over_seeds(seeds: &[Vec<Row>]) -> Vec<Row> {
     let mut rows = means(seeds);
     for (round, own) in seeds.iter().enumerate() {
-        rows.extend(own.iter().map(|row| Row {
-            experiment: format!("{}@seed{}", row.experiment, round + 1),
-            ..row.clone()
-        }));
+        rows.extend(
+            own.iter()
+                .map(|row| row.at(format_args!("seed{}", round + 1))),
+        );
     }
     rows
 }

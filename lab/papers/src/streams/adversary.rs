@@ -16,8 +16,8 @@
 
 use everybuddy::{Order, SystemSpec};
 
-use crate::streams::manager::{Extent, Manager, WithManager, with_buddy};
-use crate::streams::runs::Failure;
+use crate::streams::manager::{Extent, Manager};
+use crate::streams::runs::{self, Failure};
 use crate::streams::tally::Work;
 
 /// A generator of random numbers for the exchanges (xorshift, which suffices).
@@ -32,33 +32,27 @@ impl Choices {
     }
 }
 
-/// Frees all units in a given order.
-struct Release<'o>(&'o [u32]);
-
-impl WithManager for Release<'_> {
-    /// The coalescings of the worst call, and the sum of the squares over all calls.
-    type Output = Result<(Work, u64), String>;
-
-    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
-        for _ in self.0 {
-            if manager.allocate(Order::ZERO).is_none() {
-                return Err("memory is not all there".to_string());
-            }
+/// Frees all units in a given order. Returns the coalescings of the worst call, and the sum of the squares over all
+/// calls.
+fn release(manager: &mut dyn Manager, releases: &[u32]) -> Result<(Work, u64), String> {
+    for _ in releases {
+        if manager.allocate(Order::ZERO).is_none() {
+            return Err("memory is not all there".to_string());
         }
-        manager.work();
-        let (mut worst, mut squares) = (Work::default(), 0);
-        for start in self.0 {
-            if !manager.free(*start, Order::ZERO) {
-                return Err(format!("unit {start} could not be given back"));
-            }
-            let work = manager.work();
-            squares += u64::from(work.delays()).pow(2);
-            if work.delays() > worst.delays() {
-                worst = work;
-            }
-        }
-        Ok((worst, squares))
     }
+    manager.work();
+    let (mut worst, mut squares) = (Work::default(), 0);
+    for start in releases {
+        if !manager.free(*start, Order::ZERO) {
+            return Err(format!("unit {start} could not be given back"));
+        }
+        let work = manager.work();
+        squares += u64::from(work.delays()).pow(2);
+        if work.delays() > worst.delays() {
+            worst = work;
+        }
+    }
+    Ok((worst, squares))
 }
 
 /// Returns the coalescings, by order, of the worst free that the given number of exchanges finds in memory of
@@ -72,11 +66,9 @@ pub fn worst(
     exchanges: u32,
     seed: u64,
 ) -> Result<Vec<u32>, Failure> {
-    let look = |releases: &[u32]| {
-        let extent = Extent::fixed(order.frames());
-        let done = with_buddy::<Work, _>(spec, extent, Release(releases));
-        done.map_err(Failure::Build)?.map_err(Failure::Broken)
-    };
+    let extent = Extent::fixed(order.frames());
+    let look =
+        |releases: &[u32]| runs::on::<Work, _>(spec, extent, |manager| release(manager, releases));
     let mut choices = Choices(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let bits = u32::from(order.get()).max(1);
     let mut releases: Vec<u32> = (0..order.frames()).collect();

@@ -56,6 +56,17 @@ pub trait WithManager {
     fn call<M: Manager>(self, manager: &mut M) -> Self::Output;
 }
 
+/// A visitor that calls indirectly, so that it is compiled once for all systems.
+pub(crate) struct Indirectly<F>(pub(crate) F);
+
+impl<T, F: FnOnce(&mut dyn Manager) -> T> WithManager for Indirectly<F> {
+    type Output = T;
+
+    fn call<M: Manager>(self, manager: &mut M) -> T {
+        (self.0)(manager)
+    }
+}
+
 /// The size of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

@@ -37,7 +37,7 @@ impl Slots {
     }
 
     /// Frees everything.
-    fn empty<M: Manager>(&mut self, manager: &mut M) -> Result<(), String> {
+    fn empty(&mut self, manager: &mut dyn Manager) -> Result<(), String> {
         for (start, order) in &mut self.0 {
             if *start != NOTHING && !manager.free(*start, *order) {
                 return Err(misplaced(*start));
@@ -54,7 +54,7 @@ fn misplaced(start: u32) -> String {
 
 /// Performs a call. Returns whether it succeeded, and the order of its block. A free of an empty slot has no effect.
 #[inline(always)]
-fn step<M: Manager>(
+fn step<M: Manager + ?Sized>(
     manager: &mut M,
     slots: &mut Slots,
     call: Call,
@@ -105,8 +105,8 @@ impl Counted {
 ///
 /// # Errors
 /// Returns the problem with the manager.
-pub fn count<M: Manager>(
-    manager: &mut M,
+pub fn count(
+    manager: &mut dyn Manager,
     recording: &Recording,
     units: u32,
 ) -> Result<Counted, String> {
@@ -139,7 +139,7 @@ pub fn count<M: Manager>(
 ///
 /// # Errors
 /// Returns a block that could not be freed.
-pub fn refuse<M: Manager>(manager: &mut M, recording: &Recording) -> Result<(u64, u64), String> {
+pub fn refuse(manager: &mut dyn Manager, recording: &Recording) -> Result<(u64, u64), String> {
     let mut slots = Slots::new(recording);
     let (mut requests, mut refused) = (0, 0);
     for (at, call) in recording.calls.iter().enumerate() {
@@ -160,8 +160,8 @@ const BETWEEN: usize = 256;
 ///
 /// # Errors
 /// Returns a block that could not be freed.
-pub fn free_blocks<M: Manager>(
-    manager: &mut M,
+pub fn free_blocks(
+    manager: &mut dyn Manager,
     recording: &Recording,
     parts: usize,
 ) -> Result<Vec<Vec<f64>>, String> {
@@ -268,8 +268,8 @@ pub fn time_each<M: Manager>(
 ///
 /// # Errors
 /// Returns the problem with the manager, or that there is no room left.
-pub fn grow<M: Manager>(
-    manager: &mut M,
+pub fn grow(
+    manager: &mut dyn Manager,
     recording: &Recording,
     first: u32,
     step: u32,

@@ -16,17 +16,13 @@
 //!
 //! All systems perform the same calls; seeds are rounds.
 
+use crate::shared::prelude::*;
 use crate::streams::interval::Interval;
 use crate::streams::recording::Recording;
 use crate::streams::runs::Failure;
-use everybuddy::SystemSpec;
 use everybuddy_workload::streams::{Timing, Traffic};
 
-use crate::shared::experiment::{Experiment, Published};
-use crate::shared::method::{Conditions, row};
-use everybuddy_measure::Error;
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
+use crate::shared::experiment::Published;
 
 /// The recordings of an experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -95,6 +91,28 @@ pub(crate) fn failed(spec: &SystemSpec) -> impl Fn(Failure) -> Error {
     }
 }
 
+/// Calls `visit` repeatedly for each system, systems taking turns, and for no system: the cost of performing the calls
+/// and of reading the clock. Returns the results of each system, and those of none.
+pub(crate) fn in_turns<T>(
+    specs: &[SystemSpec],
+    repeats: usize,
+    mut visit: impl FnMut(Option<&SystemSpec>) -> Result<T, Failure>,
+) -> Result<(Vec<Vec<T>>, Vec<T>), Error> {
+    let mut all: Vec<Vec<T>> = Vec::new();
+    all.resize_with(specs.len() + 1, Vec::new);
+    for turn in 0..repeats * all.len() {
+        // Every system is first once.
+        let who = (turn + turn / all.len()) % all.len();
+        let spec = specs.get(who);
+        all[who].push(visit(spec).map_err(|failure| match spec {
+            Some(spec) => failed(spec)(failure),
+            None => Error::Broken("performing alone failed".to_string()),
+        })?);
+    }
+    let alone = all.pop().unwrap_or_default();
+    Ok((all, alone))
+}
+
 /// Returns what the source printed for a system under some traffic, if anything.
 pub(crate) fn printed(
     experiment: &Experiment,
@@ -138,13 +156,11 @@ pub(crate) fn means(
     let Some(interval) = Interval::of(values) else {
         return Vec::new();
     };
-    let mut rows = vec![Row {
-        expected: expected.map(rounded),
-        ..row(common, metric, "mean", interval.mean)
-    }];
-    if interval.half.is_finite() {
-        rows.push(row(common, metric, "ci95", interval.half));
-    }
+    let own = common.expecting(expected.map(rounded));
+    let half = Some(interval.half).filter(|half| half.is_finite());
+    let mut rows = Vec::new();
+    rows.put(&own, metric, "mean", interval.mean);
+    rows.put(common, metric, "ci95", half);
     rows
 }
 
@@ -156,10 +172,9 @@ pub(crate) fn seeds(
     expected: Option<f64>,
 ) -> Vec<Row> {
     let mut rows = means(values, common, metric, expected);
-    rows.extend((1..).zip(values).map(|(seed, value)| Row {
-        experiment: format!("{}@{seed}", common.experiment),
-        ..row(common, metric, "mean", *value)
-    }));
+    for (seed, value) in (1..).zip(values) {
+        rows.put(&common.at(seed), metric, "mean", *value);
+    }
     rows
 }
 

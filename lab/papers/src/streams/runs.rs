@@ -13,10 +13,10 @@ use std::fmt;
 use everybuddy::{BuildError, NoProbe, SystemSpec};
 
 use crate::streams::fast_fits::{Choice, FastFits};
-use crate::streams::manager::{Extent, Manager, Nothing, WithManager, with_buddy};
+use crate::streams::manager::{Extent, Indirectly, Manager, Nothing, WithManager, with_buddy};
 use crate::streams::perform::{self, Counted};
 use crate::streams::recording::Recording;
-use crate::streams::tally::Work;
+use crate::streams::tally::{Listener, Work};
 
 /// The reason why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,24 +38,14 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs a visitor that may detect an error.
-fn on<B, V, T>(spec: &SystemSpec, extent: Extent, visitor: V) -> Result<T, Failure>
-where
-    B: crate::streams::tally::Listener,
-    V: WithManager<Output = Result<T, String>>,
-{
-    let done = with_buddy::<B, V>(spec, extent, visitor).map_err(Failure::Build)?;
+/// Calls `visit` with a system, indirectly: for whatever is not timed.
+pub(crate) fn on<B: Listener, T>(
+    spec: &SystemSpec,
+    extent: Extent,
+    visit: impl FnOnce(&mut dyn Manager) -> Result<T, String>,
+) -> Result<T, Failure> {
+    let done = with_buddy::<B, _>(spec, extent, Indirectly(visit)).map_err(Failure::Build)?;
     done.map_err(Failure::Broken)
-}
-
-struct Count<'r>(&'r Recording, u32);
-
-impl WithManager for Count<'_> {
-    type Output = Result<Counted, String>;
-
-    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
-        perform::count(manager, self.0, self.1)
-    }
 }
 
 /// Counts the work of a system in an arena of the given number of units; see [`perform::count`].
@@ -63,17 +53,8 @@ impl WithManager for Count<'_> {
 /// # Errors
 /// [`Failure`].
 pub fn count(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<Counted, Failure> {
-    on::<Work, _, _>(spec, Extent::fixed(units), Count(recording, units))
-}
-
-struct Refuse<'r>(&'r Recording);
-
-impl WithManager for Refuse<'_> {
-    type Output = Result<(u64, u64), String>;
-
-    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
-        perform::refuse(manager, self.0)
-    }
+    let count = |manager: &mut dyn Manager| perform::count(manager, recording, units);
+    on::<Work, _>(spec, Extent::fixed(units), count)
 }
 
 /// Returns the share of requests that fail in an arena of the given number of units.
@@ -81,19 +62,9 @@ impl WithManager for Refuse<'_> {
 /// # Errors
 /// [`Failure`].
 pub fn blocking(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<f64, Failure> {
-    let visitor = Refuse(recording);
-    let (requests, refused) = on::<NoProbe, _, _>(spec, Extent::fixed(units), visitor)?;
+    let refuse = |manager: &mut dyn Manager| perform::refuse(manager, recording);
+    let (requests, refused) = on::<NoProbe, _>(spec, Extent::fixed(units), refuse)?;
     Ok(refused as f64 / requests.max(1) as f64)
-}
-
-struct FreeBlocks<'r>(&'r Recording, usize);
-
-impl WithManager for FreeBlocks<'_> {
-    type Output = Result<Vec<Vec<f64>>, String>;
-
-    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
-        perform::free_blocks(manager, self.0, self.1)
-    }
 }
 
 /// Returns the mean number of free blocks of each order; see [`perform::free_blocks`].
@@ -106,7 +77,8 @@ pub fn free_blocks(
     recording: &Recording,
     parts: usize,
 ) -> Result<Vec<Vec<f64>>, Failure> {
-    on::<NoProbe, _, _>(spec, Extent::fixed(units), FreeBlocks(recording, parts))
+    let look = |manager: &mut dyn Manager| perform::free_blocks(manager, recording, parts);
+    on::<NoProbe, _>(spec, Extent::fixed(units), look)
 }
 
 /// A clock, in ticks of any length.
@@ -132,6 +104,19 @@ impl WithManager for TimeEach<'_> {
     }
 }
 
+/// Runs a visitor on a system, or on none.
+fn timed<T>(
+    spec: Option<&SystemSpec>,
+    units: u32,
+    visitor: impl WithManager<Output = Result<T, String>>,
+) -> Result<T, Failure> {
+    let done = match spec {
+        Some(spec) => with_buddy::<NoProbe, _>(spec, Extent::fixed(units), visitor),
+        None => Ok(visitor.call(&mut Nothing)),
+    };
+    done.map_err(Failure::Build)?.map_err(Failure::Broken)
+}
+
 /// Returns the ticks of all counted calls, in segments; without a system, those of performing the calls alone.
 ///
 /// # Errors
@@ -142,11 +127,7 @@ pub fn time(
     recording: &Recording,
     now: Clock<'_>,
 ) -> Result<Vec<u32>, Failure> {
-    let visitor = Time(recording, now);
-    match spec {
-        Some(spec) => on::<NoProbe, _, _>(spec, Extent::fixed(units), visitor),
-        None => visitor.call(&mut Nothing).map_err(Failure::Broken),
-    }
+    timed(spec, units, Time(recording, now))
 }
 
 /// Returns the ticks of each allocation and of each successful free; without a system, those of reading the clock.
@@ -159,21 +140,7 @@ pub fn time_each(
     recording: &Recording,
     now: Clock<'_>,
 ) -> Result<[Vec<u32>; 2], Failure> {
-    let visitor = TimeEach(recording, now);
-    match spec {
-        Some(spec) => on::<NoProbe, _, _>(spec, Extent::fixed(units), visitor),
-        None => visitor.call(&mut Nothing).map_err(Failure::Broken),
-    }
-}
-
-struct Grow<'r>(&'r Recording, u32);
-
-impl WithManager for Grow<'_> {
-    type Output = Result<(u32, u32), String>;
-
-    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
-        perform::grow(manager, self.0, self.1, self.1)
-    }
+    timed(spec, units, TimeEach(recording, now))
 }
 
 /// A manager whose memory grows on demand.
@@ -194,18 +161,15 @@ const REACH: u32 = 1 << 16;
 /// # Errors
 /// [`Failure`].
 pub fn grow(who: Grower<'_>, step: u32, recording: &Recording) -> Result<(u32, u32), Failure> {
-    let visitor = Grow(recording, step);
+    let grow = |manager: &mut dyn Manager| perform::grow(manager, recording, step, step);
     match who {
         Grower::System(spec) => {
             let extent = Extent {
                 units: step,
                 reach: REACH / step * step,
             };
-            on::<NoProbe, _, _>(spec, extent, visitor)
+            on::<NoProbe, _>(spec, extent, grow)
         }
-        Grower::FastFits(choice) => {
-            let mut manager = FastFits::new(choice, step);
-            visitor.call(&mut manager).map_err(Failure::Broken)
-        }
+        Grower::FastFits(choice) => grow(&mut FastFits::new(choice, step)).map_err(Failure::Broken),
     }
 }

@@ -8,48 +8,32 @@
 //!
 //! Zeros have no point, since the axis is logarithmic.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, sources, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let curves = || rows.iter().filter(|row| row.source == "arena");
-    let names = systems(curves());
-    let mut series: Vec<Series> = Vec::new();
-    for (kind, name) in names.iter().enumerate() {
-        let of = curves().filter(|row| row.name() == *name && row.value > 0.0);
-        let points = of.filter_map(|row| Some((kibibytes(row)?, row.value.log10())));
-        series.push(plain(name.clone(), points.collect(), Shape::Line, kind));
-    }
+    let curves = Chosen::new(rows, |row| row.source == "arena");
+    let series = curves.curves(Shape::Line, |row| {
+        let kibibytes = position(row)? / 1024.0;
+        (row.value > 0.0).then(|| (kibibytes, row.value.log10()))
+    });
+    let arena = Axis::plain("arena (KiB)", (55.5, 66.5), 12);
     let mut panels = vec![panel(
         "M/M/m, over the arena",
         "share refused",
         series,
-        Axis {
-            label: "arena (KiB)".to_string(),
-            range: (55.5, 66.5),
-            ticks: 12,
-            base: None,
-            write: Box::new(chart::plain),
-        },
+        arena,
     )];
-    let fitted = rows.iter().filter(|row| row.metric == "arena");
-    let fitted: Vec<(String, f64)> = fitted
-        .map(|row| (row.source.clone(), row.value / 1024.0))
-        .collect();
-    if let (Some(panel), Some((name, fitted))) = (panels.first_mut(), fitted.first()) {
-        panel.shade = Some((fitted - 0.05, fitted + 0.05, name.clone()));
-    }
-    for (arena, (name, kib)) in fitted.iter().enumerate() {
+    let fitted = Chosen::new(rows, |row| row.metric == "arena");
+    for (arena, row) in fitted.rows().enumerate() {
+        let (name, kib) = (&row.source, row.value / 1024.0);
+        if arena == 0 {
+            panels[0].shade = Some((kib - 0.05, kib + 0.05, name.clone()));
+        }
         let title = format!("{kib} KiB, {name}");
-        panels.push(judged(experiment, rows, &names, (arena, &title)));
+        panels.push(judged(experiment, rows, &curves.systems(), (arena, &title)));
     }
-    let note = format!(
-        "{}. Nothing is refused under D/D/m. Bars: nine of ten runs.",
-        experiment.source
-    );
+    let note = ". Nothing is refused under D/D/m. Bars: nine of ten runs.";
     chart::drawing(experiment, panels, note)
 }
 
@@ -64,106 +48,50 @@ fn judged(
         0 => String::new(),
         _ => format!(", arena {}", arena + 1),
     };
-    let own = || {
-        let own = rows.iter();
-        own.filter(|row| row.metric == "refusals" && row.experiment == experiment.name)
-    };
+    let own = Chosen::new(rows, |row| {
+        row.metric == "refusals" && row.experiment == experiment.name
+    });
     // The runs of another length are a reading of their own.
-    let is_here = |source: &String| {
-        let name = source.strip_suffix(&suffix).unwrap_or(source);
-        source.ends_with(&suffix) && !name.contains([',', ' '])
-    };
-    let means = own().filter(|row| row.statistic == "mean" && row.value > 0.0);
-    let traffic: Vec<String> = sources(means).into_iter().filter(is_here).collect();
+    let name = |source: &String| source.strip_suffix(&suffix).unwrap_or(source).to_string();
+    let mut traffic = Chosen::new(own.with("mean").rows(), |row| row.value > 0.0).sources();
+    traffic.retain(|source| source.ends_with(&suffix) && !name(source).contains([',', ' ']));
     let mut series: Vec<Series> = Vec::new();
     for (kind, name) in names.iter().enumerate() {
-        for (expected, word) in [(false, ""), (true, ", the source")] {
-            let shift = (kind as f64 - 1.5) * 0.16 + if expected { 0.06 } else { 0.0 };
-            let (mut points, mut intervals) = (Vec::new(), Vec::new());
-            for (place, source) in traffic.iter().enumerate() {
-                let find = |statistic: &str| {
-                    own().find(|row| {
-                        row.source == *source && row.name() == *name && row.statistic == statistic
-                    })
-                };
-                let Some(row) = find("mean") else { continue };
-                let value = if expected {
-                    row.expected
-                } else {
-                    Some(row.value)
-                };
-                let Some(value) = value.filter(|value| *value > 0.0) else {
-                    continue;
-                };
-                let end = |statistic| {
-                    if expected {
-                        value
-                    } else {
-                        // The axis is logarithmic.
-                        find(statistic).map_or(value, |row| row.value.max(0.5))
-                    }
-                };
-                points.push((place as f64 + shift, value.log10()));
-                intervals.push((end("p5").log10(), end("p95").log10()));
-            }
-            series.push(Series {
-                intervals,
-                ..plain(
-                    format!("{name}{word}"),
-                    points,
-                    Shape::Points,
-                    if expected { kind + names.len() } else { kind },
-                )
-            });
-        }
+        let shift = (kind as f64 - 1.5) * 0.16;
+        let bars = |shift: f64, find: &dyn Fn(&str) -> Option<chart::Bar>| {
+            let bars = traffic.iter().enumerate();
+            let bars =
+                bars.filter_map(|(place, source)| Some((place as f64 + shift, find(source)?)));
+            bars.collect::<Vec<_>>()
+        };
+        let here = bars(shift, &|source| {
+            own.row(name, source, "mean")
+                .filter(|row| row.value > 0.0)?;
+            // The axis is logarithmic.
+            let (value, ends) = own.bar((name, source), ["mean", "p5", "p95"], |own| own)?;
+            let ends = ends.map(|(least, most)| (least.max(0.5).log10(), most.max(0.5).log10()));
+            Some((value.log10(), ends))
+        });
+        let there = bars(shift + 0.06, &|source| {
+            let printed = own.row(name, source, "mean")?.expected;
+            let value = printed.filter(|value| *value > 0.0)?.log10();
+            Some((value, Some((value, value))))
+        });
+        let of_source = format!("{name}, the source");
+        series.push(Series::of_bars(name, kind, Shape::Points, here));
+        series.push(Series::of_bars(
+            of_source,
+            kind + names.len(),
+            Shape::Points,
+            there,
+        ));
     }
     series.retain(|series| !series.points.is_empty());
-    let labels: Vec<String> = traffic
-        .iter()
-        .map(|name| name.strip_suffix(&suffix).unwrap_or(name).to_string())
-        .collect();
-    panel(
-        title,
-        "refused of 74,000",
-        series,
-        Axis::of_names("traffic", labels),
-    )
-}
-
-fn plain(name: String, points: Vec<(f64, f64)>, shape: Shape, kind: usize) -> Series {
-    Series {
-        name,
-        points,
-        intervals: Vec::new(),
-        labels: Vec::new(),
-        shape,
-        kind,
-    }
+    let x = Axis::of_names("traffic", traffic.iter().map(name).collect());
+    panel(title, "refused of 74,000", series, x)
 }
 
 fn panel(title: &str, label: &str, series: Vec<Series>, x: Axis) -> Panel {
-    let points = series.iter().flat_map(|own| &own.points);
-    let ends = series.iter().flat_map(|own| &own.intervals);
-    let ends = ends.flat_map(|interval| [interval.0, interval.1]);
-    let range = chart::around(points.map(|point| point.1).chain(ends));
-    Panel {
-        title: title.to_string(),
-        x,
-        y: Axis {
-            label: label.to_string(),
-            range,
-            ticks: 6,
-            base: Some(10.0),
-            write: Box::new(chart::power),
-        },
-        series,
-        shade: None,
-    }
-}
-
-/// The bytes after the `@`, in KiB.
-fn kibibytes(row: &Row) -> Option<f64> {
-    let (_, bytes) = row.experiment.split_once('@')?;
-    let bytes: f64 = bytes.parse().ok()?;
-    Some(bytes / 1024.0)
+    let range = chart::around(chart::spans(&series));
+    Panel::new(title, x, Axis::log10(label, range, 6), series)
 }

@@ -10,20 +10,13 @@
 //!
 //! The calls for fitting an arena are different from the evaluated calls.
 
+use crate::shared::prelude::*;
 use crate::streams::fit::{Point, fit};
 use crate::streams::recording::Recording;
 use crate::streams::runs::{self, Failure};
-use everybuddy::SystemSpec;
 use everybuddy_workload::streams::UNIT;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, Measure, common, row};
 use crate::streams::rows::{Arrivals, Recordings, failed, means, published, record, seeds};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// The source of rows about arenas of different sizes, with their bytes after the `@`.
 const ARENA: &str = "arena";
@@ -173,27 +166,22 @@ impl Measure for Parameters {
     }
 
     /// Fits the arenas, then counts failures.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let specs = run.specs()?;
         let mut rows = Vec::new();
         let mut units = Vec::new();
         for traffic in &self.fitted {
-            let found = self.fit((experiment, &specs), conditions, traffic, &mut rows)?;
+            let found = self.fit(run, &specs, traffic, &mut rows)?;
             units.push(found);
-            (bench.step)(&fit_name(traffic));
+            run.step(fit_name(traffic));
         }
         for (kind, runs, traffic) in self.all_runs() {
             for (arena, units) in units.iter().copied().enumerate() {
                 let place = Place { units, arena };
                 let source = self.source(kind, traffic, arena);
                 let runs = (runs, traffic, source.as_str());
-                rows.extend(self.short((experiment, &specs), conditions, runs, place)?);
-                (bench.step)(&source);
+                rows.extend(self.short(run, &specs, runs, place)?);
+                run.step(&source);
             }
         }
         // The largest order does not matter to what follows.
@@ -205,19 +193,16 @@ impl Measure for Parameters {
             .collect();
         let first = units.first().copied().unwrap_or_default();
         for traffic in &self.long {
-            rows.extend(self.long((experiment, &specs), conditions, traffic, first)?);
-            (bench.step)(&long_name(traffic));
+            rows.extend(self.long(run, &specs, traffic, first)?);
+            run.step(long_name(traffic));
         }
-        rows.extend(self.drift((experiment, &specs), conditions, first)?);
-        (bench.step)("drift");
-        rows.extend(self.curves((experiment, &specs), conditions)?);
-        (bench.step)(ARENA);
+        rows.extend(self.drift(run, &specs, first)?);
+        run.step("drift");
+        rows.extend(self.curves(run, &specs)?);
+        run.step(ARENA);
         Ok(rows)
     }
 }
-
-/// An experiment with its systems.
-type Systems<'e> = (&'e Experiment, &'e [SystemSpec]);
 
 impl Parameters {
     /// Records the runs for fitting an arena.
@@ -235,20 +220,20 @@ impl Parameters {
     /// Finds the arena in which the standard buddy fails as often as the source reports for some traffic.
     fn fit(
         &self,
-        (experiment, specs): Systems<'_>,
-        conditions: &Conditions,
+        run: &Run<'_, '_>,
+        specs: &[SystemSpec],
         traffic: &Arrivals,
         rows: &mut Vec<Row>,
     ) -> Result<u32, Error> {
         let standard = specs.iter().find(|spec| spec.name() == "bs");
-        let target = published(experiment, &traffic.name, "bs", "allocate", METRIC);
+        let target = published(run.experiment, &traffic.name, "bs", "allocate", METRIC);
         let (standard, target) = standard.zip(target).ok_or_else(|| {
-            let name = &experiment.name;
+            let name = &run.experiment.name;
             let what =
                 "an arena is fitted on `bs`, which must run, and of which a number must be published";
             Error::usage(format!("experiment {name}: {what}"))
         })?;
-        let fitting = self.fitting(traffic, conditions)?;
+        let fitting = self.fitting(traffic, run.conditions)?;
         let (found, seen) = fit(
             target,
             (self.searched.from / UNIT, self.searched.to / UNIT),
@@ -256,50 +241,41 @@ impl Parameters {
             |units| refused(standard, units, &fitting),
         )
         .map_err(failed(standard))?;
-        let base = Row {
-            operation: "allocate",
-            ..common(experiment, conditions, &fit_name(traffic), standard, 1)
-        };
-        rows.push(row(&base, "arena", "value", f64::from(found.units * UNIT)));
-        rows.extend(seen.iter().map(|Point { units, refused }| Row {
-            experiment: format!("{}@{}", experiment.name, units * UNIT),
-            ..row(&base, METRIC, "rate", *refused)
+        let base = run.common(&fit_name(traffic), standard, 1).of("allocate");
+        rows.put(&base, "arena", "value", f64::from(found.units * UNIT));
+        rows.extend(seen.iter().map(|Point { units, refused }| {
+            row(&base, METRIC, "rate", *refused).at(format_args!("{}", units * UNIT))
         }));
-        rows.push(Row {
-            expected: Some(target),
-            ..row(&base, METRIC, "rate", found.refused)
-        });
+        rows.push(row(&base, METRIC, "rate", found.refused).expecting(Some(target)));
         Ok(found.units)
     }
 
     /// Returns the share of failed requests, and its variation between runs.
     fn short(
         &self,
-        (experiment, specs): Systems<'_>,
-        conditions: &Conditions,
+        run: &Run<'_, '_>,
+        specs: &[SystemSpec],
         (runs, traffic, source): (&Runs, &Arrivals, &str),
         place: Place,
     ) -> Result<Vec<Row>, Error> {
-        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
-        for run in 0..(runs.count / u64::from(conditions.shrink.max(1))).max(1) {
-            let recording = runs.record(traffic, self.users, ROUNDS[0] + run, conditions);
-            for (spec, shares) in specs.iter().zip(&mut shares) {
-                let share = runs::blocking(spec, place.units, &recording);
-                shares.push(share.map_err(failed(spec))?);
-            }
-        }
+        let rounds = 0..(runs.count / u64::from(run.shrink())).max(1);
+        let record = |round| runs.record(traffic, self.users, ROUNDS[0] + round, run.conditions);
+        let shares = shares(specs, place.units, rounds.map(record))?;
         let mut rows = Vec::new();
         for (spec, shares) in specs.iter().zip(&shares) {
-            let common = Row {
-                operation: "allocate",
-                ..common(experiment, conditions, source, spec, 1)
-            };
+            let common = run.common(source, spec, 1).of("allocate");
             // The source has no system with options.
-            let expected = published(experiment, &traffic.name, spec.name(), "allocate", METRIC);
+            let expected = published(
+                run.experiment,
+                &traffic.name,
+                spec.name(),
+                "allocate",
+                METRIC,
+            );
             let expected = expected.filter(|_| is_faithful(spec));
             rows.extend(means(shares, &common, METRIC, expected));
             if place.arena == 0 {
-                rows.extend(expected.map(|value| row(&common, METRIC, "published", value)));
+                rows.put(&common, METRIC, "published", expected);
             }
             rows.extend(spread(shares, runs.requests, &common, expected));
         }
@@ -309,24 +285,15 @@ impl Parameters {
     /// Returns the share of failed requests in long runs, which start when memory has filled.
     fn long(
         &self,
-        (experiment, specs): Systems<'_>,
-        conditions: &Conditions,
+        run: &Run<'_, '_>,
+        specs: &[SystemSpec],
         traffic: &Arrivals,
         units: u32,
     ) -> Result<Vec<Row>, Error> {
-        let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
-        for seed in 0..self.recordings.seeds {
-            let recording = self.record_long(traffic, seed, conditions);
-            for (spec, shares) in specs.iter().zip(&mut shares) {
-                let share = runs::blocking(spec, units, &recording);
-                shares.push(share.map_err(failed(spec))?);
-            }
-        }
+        let record = |seed| self.record_long(traffic, seed, run.conditions);
+        let shares = shares(specs, units, (0..self.recordings.seeds).map(record))?;
         let rows = specs.iter().zip(&shares).flat_map(|(spec, shares)| {
-            let common = Row {
-                operation: "allocate",
-                ..common(experiment, conditions, &long_name(traffic), spec, 1)
-            };
+            let common = run.common(&long_name(traffic), spec, 1).of("allocate");
             means(shares, &common, METRIC, None)
         });
         Ok(rows.collect())
@@ -343,8 +310,8 @@ impl Parameters {
     /// Returns the mean number of free blocks of each order, in the first and the last tenth of long runs.
     fn drift(
         &self,
-        (experiment, specs): Systems<'_>,
-        conditions: &Conditions,
+        run: &Run<'_, '_>,
+        specs: &[SystemSpec],
         units: u32,
     ) -> Result<Vec<Row>, Error> {
         const PARTS: usize = 10;
@@ -355,7 +322,7 @@ impl Parameters {
             return Ok(rows);
         };
         for seed in 0..self.recordings.seeds {
-            let recording = self.record_long(traffic, seed, conditions);
+            let recording = self.record_long(traffic, seed, run.conditions);
             for (spec, all) in specs.iter().zip(&mut all) {
                 let parts =
                     runs::free_blocks(spec, units, &recording, PARTS).map_err(failed(spec))?;
@@ -367,10 +334,7 @@ impl Parameters {
         for (spec, all) in specs.iter().zip(&all) {
             for (source, all) in ENDS.into_iter().zip(all) {
                 for order in 0..=7u8 {
-                    let common = Row {
-                        order: Some(order),
-                        ..common(experiment, conditions, source, spec, 1)
-                    };
+                    let common = run.common(source, spec, 1).of_order(Some(order));
                     let blocks: Vec<f64> = all.iter().map(|own| own[usize::from(order)]).collect();
                     rows.extend(seeds(&blocks, &common, "free_blocks", None));
                 }
@@ -380,29 +344,37 @@ impl Parameters {
     }
 
     /// Returns the share of failed requests over the size of the arena, under the traffic of the first fit.
-    fn curves(
-        &self,
-        (experiment, specs): Systems<'_>,
-        conditions: &Conditions,
-    ) -> Result<Vec<Row>, Error> {
+    fn curves(&self, run: &Run<'_, '_>, specs: &[SystemSpec]) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let Some(traffic) = self.fitted.first() else {
             return Ok(rows);
         };
-        let fitting = self.fitting(traffic, conditions)?;
+        let fitting = self.fitting(traffic, run.conditions)?;
         for spec in specs {
             for size in self.shown.all() {
                 let share = refused(spec, size / UNIT, &fitting).map_err(failed(spec))?;
-                let own = Row {
-                    experiment: format!("{}@{size}", experiment.name),
-                    operation: "allocate",
-                    ..common(experiment, conditions, ARENA, spec, 1)
-                };
-                rows.push(row(&own, METRIC, "rate", share));
+                let own = run.common(ARENA, spec, 1).at(size).of("allocate");
+                rows.put(&own, METRIC, "rate", share);
             }
         }
         Ok(rows)
     }
+}
+
+/// Returns the share of failed requests of each system in each recording.
+fn shares(
+    specs: &[SystemSpec],
+    units: u32,
+    recordings: impl Iterator<Item = Recording>,
+) -> Result<Vec<Vec<f64>>, Error> {
+    let mut shares: Vec<Vec<f64>> = vec![Vec::new(); specs.len()];
+    for recording in recordings {
+        for (spec, shares) in specs.iter().zip(&mut shares) {
+            let share = runs::blocking(spec, units, &recording);
+            shares.push(share.map_err(failed(spec))?);
+        }
+    }
+    Ok(shares)
 }
 
 /// Returns rows of the numbers of failed requests in single runs.
@@ -412,19 +384,16 @@ fn spread(shares: &[f64], requests: usize, common: &Row, expected: Option<f64>) 
     counts.sort_unstable_by(f64::total_cmp);
     let expected = expected.map(count);
     let middle = mean(counts.iter().copied()).unwrap_or_default();
-    let mut rows = vec![Row {
-        expected,
-        ..row(common, "refusals", "mean", middle)
-    }];
+    let mut rows = vec![row(common, "refusals", "mean", middle).expecting(expected)];
     for (statistic, share) in [("p5", 0.05), ("p50", 0.5), ("p95", 0.95)] {
         let rank = (share * counts.len() as f64).ceil().max(1.0) as usize - 1;
-        rows.push(row(common, "refusals", statistic, counts[rank]));
+        rows.put(common, "refusals", statistic, counts[rank]);
     }
     // The significance of the difference to the source's number.
     if let Some(expected) = expected {
         let fewer = counts.iter().filter(|count| **count <= expected).count();
         let share = fewer as f64 / counts.len() as f64;
-        rows.push(row(common, "refusals", "rate", share));
+        rows.put(common, "refusals", "rate", share);
     }
     rows
 }

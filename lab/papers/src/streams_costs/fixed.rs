@@ -11,11 +11,8 @@
 //! Only the two cells that the experiment's file names influence the costs of a fit. Systems with the same options have
 //! the same costs, under all traffic.
 
-use everybuddy_measure::rows::{Row, rounded};
-use serde::Deserialize;
-
 use crate::shared::experiment::Published;
-use crate::shared::method::{DIRECTIONS, row};
+use crate::shared::prelude::*;
 
 /// The metric of predicted times.
 const PREDICTED: &str = "predicted_latency";
@@ -103,25 +100,16 @@ impl Fitted {
                 continue;
             };
             let source = printed(own);
-            let common = Row {
-                source: source_of(fit, &own.source),
-                ..own.clone()
-            };
+            let common = own.about(source_of(fit, &own.source));
             let mean = row(&common, PREDICTED, "mean", costs.mean(own.value));
-            predicted.push(Row {
-                expected: expected(source.as_ref().map(|line| line.mean)),
-                ..mean
-            });
+            predicted.push(mean.expecting(expected(source.as_ref().map(|line| line.mean))));
             let spread = find(own, "stddev", &own.system, &own.source, own.operation);
-            predicted.extend(spread.map(|counted| Row {
-                expected: expected(source.as_ref().and_then(|line| line.stddev)),
-                ..row(&common, PREDICTED, "stddev", costs.stddev(counted.value))
+            predicted.extend(spread.map(|counted| {
+                row(&common, PREDICTED, "stddev", costs.stddev(counted.value))
+                    .expecting(expected(source.as_ref().and_then(|line| line.stddev)))
             }));
             let line = source.map(|line| row(&common, PREDICTED, "published", line.mean * 1e3));
-            predicted.extend(line.map(|line| Row {
-                expected: None,
-                ..line
-            }));
+            predicted.extend(line.map(|line| line.expecting(None)));
         }
         predicted
     }

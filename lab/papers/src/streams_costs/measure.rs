@@ -10,23 +10,17 @@
 //! Systems take turns within each seed. A time is the mean of its undisturbed repetitions, so work that a system does
 //! each time counts. (Not their median: a clock with steps of ten nanoseconds is accurate only on average.)
 
+use crate::shared::prelude::*;
 use crate::streams::perform::Counted;
 use crate::streams::runs;
 use crate::streams::tally::Tally;
 
 use super::fixed::{self, Fitted};
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
 use crate::streams::rows::{
-    Arrivals, Recordings, failed, means, over, printed, published, record, seeds,
+    Arrivals, Recordings, failed, in_turns, means, over, printed, published, record, seeds,
 };
-use everybuddy::SystemSpec;
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
+use everybuddy_measure::replay::clock::Timer;
 use everybuddy_workload::streams::{Timing, UNIT};
-use serde::Deserialize;
 
 /// An allocation and the free of its block, by its name in rows.
 const PAIR: &str = "pair";
@@ -108,13 +102,9 @@ impl Measure for Parameters {
     }
 
     /// Counts and times all systems.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let (experiment, conditions) = (run.experiment, run.conditions);
+        let specs = run.specs()?;
         let mut rows = Vec::new();
         for (arena, bytes) in self.arenas.iter().enumerate() {
             for traffic in &self.traffic {
@@ -123,21 +113,15 @@ impl Measure for Parameters {
                 let units = bytes / UNIT;
                 self.count((&specs, &mut all), (traffic, units), conditions)?;
                 for spec in &specs {
-                    (bench.step)(&format!("{source} {spec}, counted"));
+                    run.step(format_args!("{source} {spec}, counted"));
                 }
                 if arena == 0 {
-                    self.time((&specs, &mut all), (traffic, units), conditions, bench)?;
+                    self.time((&specs, &mut all), (traffic, units), run)?;
                     for spec in &specs {
-                        (bench.step)(&format!("{source} {spec}, timed"));
+                        run.step(format_args!("{source} {spec}, timed"));
                     }
                 }
-                rows.extend(all_rows(
-                    experiment,
-                    conditions,
-                    (traffic, &source),
-                    &specs,
-                    &all,
-                ));
+                rows.extend(all_rows(run, (traffic, &source), &specs, &all));
             }
         }
         let line = |row: &Row| {
@@ -168,17 +152,16 @@ fn is_base(spec: &SystemSpec, name: &str, of: &SystemSpec) -> bool {
 
 /// Returns the rows of all systems under some traffic, and their ratios to the base systems with the same options.
 fn all_rows(
-    experiment: &Experiment,
-    conditions: &Conditions,
+    run: &Run<'_, '_>,
     (traffic, source): (&Arrivals, &str),
     specs: &[SystemSpec],
     all: &[Numbers],
 ) -> Vec<Row> {
     let mut rows = Vec::new();
     for (spec, own) in specs.iter().zip(all) {
-        let common = common(experiment, conditions, source, spec, 1);
+        let common = run.common(source, spec, 1);
         let printed = |system: &str, operation: &str| {
-            published(experiment, &traffic.name, system, operation, "latency")
+            published(run.experiment, &traffic.name, system, operation, "latency")
         };
         rows.extend(own.rows(&common, printed));
         for (name, metrics) in BASELINES {
@@ -230,36 +213,24 @@ impl Parameters {
         &self,
         (specs, all): (&[SystemSpec], &mut [Numbers]),
         (traffic, units): (&Arrivals, u32),
-        conditions: &Conditions,
-        bench: &Bench<'_>,
+        run: &Run<'_, '_>,
     ) -> Result<(), Error> {
         let Recordings {
             users, seeds, warm, ..
         } = self.recordings;
+        let timer = run.bench.timer;
         for seed in 0..seeds {
             let calls = (warm, self.timed);
-            let recording = record((traffic.timing, users), seed, calls, conditions);
-            let now = || bench.timer.now();
-            let mut times: Vec<Times> = Vec::new();
-            times.resize_with(specs.len() + 1, Times::default);
-            for turn in 0..self.repeats * times.len() {
-                // Every system is first once.
-                let who = (turn + turn / times.len()) % times.len();
-                // The last one has no system: the cost of performing the calls and of reading the clock.
-                let spec = specs.get(who);
-                let fail = |failure| match spec {
-                    Some(spec) => failed(spec)(failure),
-                    None => Error::Broken("performing alone failed".to_string()),
-                };
-                let whole = runs::time(spec, units, &recording, &now).map_err(fail)?;
-                times[who].whole.push(whole);
-                let each = runs::time_each(spec, units, &recording, &now).map_err(fail)?;
-                times[who].each.push(each);
-            }
-            let long = bench.timer.ticks(self.long_ns);
-            let floor = times.pop().unwrap_or_default().summary(long);
-            for (own, times) in all.iter_mut().zip(times) {
-                own.time(bench, times.summary(long), &floor);
+            let recording = record((traffic.timing, users), seed, calls, run.conditions);
+            let now = || timer.now();
+            let (all_times, alone) = in_turns(specs, self.repeats, |spec| {
+                let whole = runs::time(spec, units, &recording, &now)?;
+                Ok((whole, runs::time_each(spec, units, &recording, &now)?))
+            })?;
+            let long = timer.ticks(self.long_ns);
+            let floor = Summary::of(&alone, long);
+            for (own, times) in all.iter_mut().zip(&all_times) {
+                own.time(timer, &Summary::of(times, long), &floor);
             }
         }
         Ok(())
@@ -279,12 +250,8 @@ struct Numbers {
     counted: Counted,
 }
 
-/// Times of one system on one recording, in ticks.
-#[derive(Default)]
-struct Times {
-    whole: Vec<Vec<u32>>,
-    each: Vec<[Vec<u32>; 2]>,
-}
+/// The ticks of a repetition: of segments, and of each call of both kinds.
+type Times = (Vec<u32>, [Vec<u32>; 2]);
 
 /// Total ticks, and means, standard deviations and numbers of both kinds of calls.
 struct Summary {
@@ -292,12 +259,12 @@ struct Summary {
     each: [(f64, f64, usize); 2],
 }
 
-impl Times {
+impl Summary {
     /// Summarizes; a repetition is disturbed if it takes twice the median of its call plus `long`.
-    fn summary(self, long: u64) -> Summary {
-        let whole = calm(&self.whole.iter().collect::<Vec<_>>(), long);
+    fn of(times: &[Times], long: u64) -> Summary {
+        let whole: Vec<&Vec<u32>> = times.iter().map(|own| &own.0).collect();
         let each = [0, 1].map(|direction| {
-            let repeats: Vec<&Vec<u32>> = self.each.iter().map(|each| &each[direction]).collect();
+            let repeats: Vec<&Vec<u32>> = times.iter().map(|own| &own.1[direction]).collect();
             let ticks = calm(&repeats, long);
             let mean = mean(ticks.iter().copied()).unwrap_or_default();
             let squares: f64 = ticks.iter().map(|ticks| (ticks - mean).powi(2)).sum();
@@ -305,7 +272,7 @@ impl Times {
             (mean, (squares / count.max(1) as f64).sqrt(), count)
         });
         Summary {
-            whole: whole.iter().sum(),
+            whole: calm(&whole, long).iter().sum(),
             each,
         }
     }
@@ -326,8 +293,8 @@ pub(crate) fn calm(repeats: &[&Vec<u32>], long: u64) -> Vec<f64> {
 
 impl Numbers {
     /// Adds the times of a seed, minus those of performing the calls alone.
-    fn time(&mut self, bench: &Bench<'_>, own: Summary, floor: &Summary) {
-        let nanos = |ticks: f64| bench.timer.sum(ticks.max(0.0), 0);
+    fn time(&mut self, timer: &Timer, own: &Summary, floor: &Summary) {
+        let nanos = |ticks: f64| timer.sum(ticks.max(0.0), 0);
         for (direction, (own, floor)) in own.each.iter().zip(&floor.each).enumerate() {
             self.times[direction].push(nanos(own.0 - floor.0));
             self.spreads[direction].push(nanos(own.1));
@@ -344,25 +311,22 @@ impl Numbers {
 
     fn rows(&self, common: &Row, printed: impl Fn(&str, &str) -> Option<f64>) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
-            let own = Row {
-                operation,
-                ..common.clone()
-            };
-            let tally = &self.counted.tallies[direction];
+        for (own, direction) in directions(common, [0, 1]) {
             rows.extend(means(&self.operations[direction], &own, "operations", None));
-            rows.extend(counts(tally, &own));
+            rows.extend(counts(&self.counted.tallies[direction], &own));
             rows.extend(seeds(&self.times[direction], &own, "latency", None));
             let spread = mean(self.spreads[direction].iter().copied());
-            rows.extend(spread.map(|value| row(&own, "latency", "stddev", value)));
+            rows.put(&own, "latency", "stddev", spread);
             // The source's own number, so that a table can also show it.
-            let printed = printed(&own.system, operation).filter(|_| !self.times[2].is_empty());
-            rows.extend(printed.map(|value| row(&own, "latency", "published", value * 1e3)));
+            let printed = printed(&own.system, own.operation).filter(|_| !self.times[2].is_empty());
+            rows.put(
+                &own,
+                "latency",
+                "published",
+                printed.map(|value| value * 1e3),
+            );
         }
-        let own = Row {
-            operation: PAIR,
-            ..common.clone()
-        };
+        let own = common.of(PAIR);
         rows.extend(means(&self.pairs(), &own, "operations", None));
         rows.extend(seeds(&self.times[2], &own, "latency", None));
         rows
@@ -376,33 +340,29 @@ impl Numbers {
         (name, [operations, times]): (&str, [&'static str; 2]),
         printed: impl Fn(&str, &str) -> Option<f64>,
     ) -> Vec<Row> {
-        let pair = |system: &str| {
+        let printed = |system: &str, operation: &str| {
             let [a, f] = DIRECTIONS.map(|operation| printed(system, operation));
-            Some(a? + f?)
+            match operation {
+                PAIR => Some(a? + f?),
+                "allocate" => a,
+                _ => f,
+            }
         };
-        let ratio = |own: Option<f64>, other: Option<f64>| Some(own? / other?);
+        let (pairs, of_other) = (self.pairs(), other.pairs());
+        let [allocate, free] = &self.operations;
+        let counts = [allocate, free, &pairs];
+        let [allocate, free] = &other.operations;
+        let others = [allocate, free, &of_other];
         let mut rows = Vec::new();
-        for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
-            let own = Row {
-                operation,
-                ..common.clone()
-            };
-            let system = common.system.as_str();
-            let expected = ratio(printed(system, operation), printed(name, operation));
-            let values = over(&self.operations[direction], &other.operations[direction]);
+        let kinds = DIRECTIONS.into_iter().chain([PAIR]);
+        for (at, own) in kinds.map(|kind| common.of(kind)).enumerate() {
+            let [this, that] = [&common.system, name].map(|system| printed(system, own.operation));
+            let expected = this.zip(that).map(|(own, other)| own / other);
+            let values = over(counts[at], others[at]);
             rows.extend(means(&values, &own, operations, expected));
-            let values = over(&self.times[direction], &other.times[direction]);
+            let values = over(&self.times[at], &other.times[at]);
             rows.extend(seeds(&values, &own, times, expected));
         }
-        let own = Row {
-            operation: PAIR,
-            ..common.clone()
-        };
-        let expected = ratio(pair(&common.system), pair(name));
-        let values = over(&self.pairs(), &other.pairs());
-        rows.extend(means(&values, &own, operations, expected));
-        let values = over(&self.times[2], &other.times[2]);
-        rows.extend(seeds(&values, &own, times, expected));
         rows
     }
 }
@@ -410,25 +370,20 @@ impl Numbers {
 /// Returns rows about the calls of one kind, over all seeds.
 fn counts(tally: &Tally, common: &Row) -> Vec<Row> {
     let calls = tally.operations.count().max(1) as f64;
-    vec![
-        row(common, "operations", "stddev", tally.operations.stddev()),
-        row(
-            common,
-            "operations",
-            "max",
-            f64::from(tally.operations.max()),
-        ),
-        row(common, "operations", "count", calls),
-        row(
-            common,
-            "list_operations",
-            "mean",
-            tally.links as f64 / calls,
-        ),
-        row(common, "map_operations", "mean", tally.marks as f64 / calls),
-        row(common, "splits", "mean", tally.splits.mean()),
-        row(common, "coalescings", "mean", tally.delays.mean()),
-    ]
+    let numbers = [
+        ("operations", "stddev", tally.operations.stddev()),
+        ("operations", "max", f64::from(tally.operations.max())),
+        ("operations", "count", calls),
+        ("list_operations", "mean", tally.links as f64 / calls),
+        ("map_operations", "mean", tally.marks as f64 / calls),
+        ("splits", "mean", tally.splits.mean()),
+        ("coalescings", "mean", tally.delays.mean()),
+    ];
+    let mut rows = Vec::new();
+    for (metric, statistic, value) in numbers {
+        rows.put(common, metric, statistic, value);
+    }
+    rows
 }
 
 #[cfg(test)]

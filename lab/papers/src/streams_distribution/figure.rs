@@ -9,156 +9,74 @@
 //! The vertical axis is the share of calls that take at least the given number, on a logarithmic scale, because the
 //! rare calls matter.
 
-use crate::shared::chart::{self, Axis, Panel, Series, Shape};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// The traffic of the source's figure.
 const SOURCE: &str = "M/M/m";
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let panel = |source: &str, operation: &str, metric: &str, title: &str, label: &str| {
-        let own = || {
-            rows.iter().filter(move |row| {
-                row.source == source
-                    && row.operation == operation
-                    && row.metric == metric
-                    && row.statistic == "rate"
-            })
-        };
-        let series = systems(own()).into_iter().enumerate().map(|(kind, name)| {
-            let of = own().filter(|row| row.name() == name);
-            let shares: Vec<(f64, f64)> = of
-                .filter_map(|row| Some((number(row)?, row.value)))
-                .collect();
-            let at_least = |from: usize| shares[from..].iter().map(|share| share.1).sum::<f64>();
-            let points = (0..shares.len()).map(|at| (shares[at].0, at_least(at).log10() + 2.0));
-            Series {
-                name,
-                points: points.collect(),
-                intervals: Vec::new(),
-                labels: Vec::new(),
-                shape: Shape::Interval,
-                kind,
-            }
+    let density = |operation: &str, title: &str| density(experiment, rows, operation, title);
+    let shares = |source: &str, operation: &str, metric: &str, title: &str| {
+        let own = Chosen::new(rows, |row| {
+            row.source == source && row.operation == operation && row.metric == metric
         });
-        let series: Vec<Series> = series.collect();
-        let points = || series.iter().flat_map(|own| own.points.iter().copied());
-        let (least, _) = chart::around(points().map(|point| point.1));
-        let (_, most) = chart::from_zero(points().map(|point| point.0));
-        Panel {
-            title: title.to_string(),
-            x: Axis {
-                label: format!("{label}, at least"),
-                range: (0.0, most),
-                ticks: 10,
-                base: None,
-                write: Box::new(chart::plain),
-            },
-            y: Axis {
-                label: "share of the calls (%)".to_string(),
-                range: (least.min(1.0), 2.1),
-                ticks: 8,
-                base: Some(10.0),
-                write: Box::new(chart::power),
-            },
-            series,
-            shade: None,
+        let mut series = own
+            .with("rate")
+            .curves(Shape::Interval, |row| Some((position(row)?, row.value)));
+        // Shares become those of at least as many.
+        for own in &mut series {
+            let shares: Vec<f64> = own.points.iter().map(|share| share.1).collect();
+            for (at, point) in own.points.iter_mut().enumerate() {
+                point.1 = shares[at..].iter().sum::<f64>().log10() + 2.0;
+            }
         }
+        let most = chart::from_zero(chart::widths(&series)).1;
+        let label = match metric {
+            "operations" => "operations on lists and map, at least",
+            _ => "coalescings, at least",
+        };
+        panel(title, (label, most), "share of the calls (%)", series)
     };
     let (list, delays) = ("operations", "coalescings");
-    let density = |operation: &str, title: &str| density(experiment, rows, operation, title);
+    let batches = "coalescings of a release, batches";
     let panels = [
         density("allocate", "density of times of allocations, M/M/m"),
         density("free", "density of times of releases, M/M/m"),
-        panel(
-            SOURCE,
-            "allocate",
-            list,
-            "allocations, M/M/m",
-            "operations on lists and map",
-        ),
-        panel(
-            SOURCE,
-            "free",
-            list,
-            "releases, M/M/m",
-            "operations on lists and map",
-        ),
-        panel(
-            SOURCE,
-            "free",
-            delays,
-            "coalescings of a release, M/M/m",
-            "coalescings",
-        ),
-        panel(
-            "geometric-4",
-            "free",
-            delays,
-            "coalescings of a release, batches",
-            "coalescings",
-        ),
+        shares(SOURCE, "allocate", list, "allocations, M/M/m"),
+        shares(SOURCE, "free", list, "releases, M/M/m"),
+        shares(SOURCE, "free", delays, "coalescings of a release, M/M/m"),
+        shares("geometric-4", "free", delays, batches),
     ];
-    let note = format!("{}; there in microseconds.", experiment.source);
-    chart::drawing(experiment, panels.into(), note)
+    chart::drawing(experiment, panels, "; there in microseconds.")
 }
 
 /// Draws the shares of calls by time, as the source does.
 fn density(experiment: &Experiment, rows: &[Row], operation: &str, title: &str) -> Panel {
-    let own = || {
-        rows.iter().filter(move |row| {
-            row.source == SOURCE
-                && row.operation == operation
-                && row.metric == "latency"
-                && row.statistic == "count"
-                && row.experiment != experiment.name
-        })
-    };
-    let series: Vec<Series> = systems(own())
-        .into_iter()
-        .enumerate()
-        .map(|(kind, name)| {
-            let of = || own().filter(|row| row.name() == name);
-            let all: f64 = of().map(|row| row.value).sum();
-            let share = |row: &Row| Some((number(row)?, (row.value / all).log10() + 2.0));
-            Series {
-                name: name.clone(),
-                points: of().filter_map(share).collect(),
-                intervals: Vec::new(),
-                labels: Vec::new(),
-                shape: Shape::Line,
-                kind,
-            }
-        })
-        .collect();
-    let points = || series.iter().flat_map(|own| own.points.iter().copied());
-    let (least, _) = chart::around(points().map(|point| point.1));
-    let (_, most) = chart::from_zero(points().map(|point| point.0));
-    Panel {
-        title: title.to_string(),
-        x: Axis {
-            label: "nanoseconds".to_string(),
-            range: (0.0, most.min(400.0)),
-            ticks: 10,
-            base: None,
-            write: Box::new(chart::plain),
-        },
-        y: Axis {
-            label: "share of the calls per bin (%)".to_string(),
-            range: (least.min(1.0), 2.1),
-            ticks: 8,
-            base: Some(10.0),
-            write: Box::new(chart::power),
-        },
+    let own = Chosen::new(rows, |row| {
+        row.source == SOURCE
+            && row.operation == operation
+            && row.metric == "latency"
+            && row.experiment != experiment.name
+    });
+    let own = own.with("count");
+    let series = own.curves(Shape::Line, |row| {
+        let of_system = own.rows().filter(|other| other.name() == row.name());
+        let all: f64 = of_system.map(|row| row.value).sum();
+        Some((position(row)?, (row.value / all).log10() + 2.0))
+    });
+    let most = chart::from_zero(chart::widths(&series)).1.min(400.0);
+    panel(
+        title,
+        ("nanoseconds", most),
+        "share of the calls per bin (%)",
         series,
-        shade: None,
-    }
+    )
 }
 
-/// The number after the `@`.
-fn number(row: &Row) -> Option<f64> {
-    row.experiment.split_once('@')?.1.parse().ok()
+fn panel(title: &str, (label, most): (&str, f64), shares: &str, series: Vec<Series>) -> Panel {
+    let (least, _) = chart::around(chart::heights(&series));
+    let x = Axis::plain(label, (0.0, most), 10);
+    let y = Axis::log10(shares, (least.min(1.0), 2.1), 8);
+    Panel::new(title, x, y, series)
 }

@@ -10,21 +10,15 @@
 //! Every call of every seed is in the distribution of counts. A time is that of one call: the mean of its undisturbed
 //! repetitions, minus the mean cost of reading the clock. Systems take turns.
 
+use crate::shared::prelude::*;
 use crate::streams::perform::Counted;
 use crate::streams::tally::Histogram;
 use crate::streams::{adversary, runs};
-use everybuddy::{Order, SystemSpec};
+use everybuddy::Order;
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, DIRECTIONS, Measure, common, row};
-use crate::streams::rows::{Arrivals, Recordings, failed, record};
+use crate::streams::rows::{Arrivals, Recordings, failed, in_turns, record};
 use crate::streams_costs::measure::calm;
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
 use everybuddy_workload::streams::UNIT;
-use serde::Deserialize;
 
 /// The source of rows about the worst free that a search found.
 const SEARCH: &str = "search";
@@ -92,13 +86,9 @@ impl Measure for Parameters {
     }
 
     /// Counts on all systems.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let conditions = run.conditions;
+        let specs = run.specs()?;
         let units = self.arena / UNIT;
         let Recordings {
             users,
@@ -118,43 +108,33 @@ impl Measure for Parameters {
                 for (spec, sum) in specs.iter().zip(&mut all) {
                     let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
                     sum.join(&counted);
-                    (bench.step)(&format!("{source} {spec}"));
+                    run.step(format_args!("{source} {spec}"));
                 }
             }
             for (spec, counted) in specs.iter().zip(&all) {
-                let common = common(experiment, conditions, source, spec, 1);
-                for (operation, tally) in DIRECTIONS.into_iter().zip(&counted.tallies) {
-                    let own = Row {
-                        operation,
-                        ..common.clone()
-                    };
+                let common = run.common(source, spec, 1);
+                for (own, tally) in directions(&common, &counted.tallies) {
                     rows.extend(histogram(&tally.operations, &own, "operations"));
                     rows.extend(histogram(&tally.delays, &own, "coalescings"));
                 }
-                let own = Row {
-                    operation: "free",
-                    ..common
-                };
+                let own = common.of("free");
                 rows.extend(delays(&counted.tallies[1].worst, self.searched, &own));
             }
         }
         for traffic in &self.timed.traffic {
-            rows.extend(self.times((experiment, &specs), traffic, conditions, bench)?);
-            (bench.step)(&format!("{} timed", traffic.name));
+            rows.extend(self.times(run, &specs, traffic)?);
+            run.step(format_args!("{} timed", traffic.name));
         }
         let order = Order::new(self.searched).unwrap_or_default();
         for spec in &specs {
             let exchanges = self.exchanges / conditions.shrink.max(1);
             let worst = adversary::worst(spec, order, exchanges, conditions.seed);
             let worst = worst.map_err(failed(spec))?;
-            let own = Row {
-                operation: "free",
-                ..common(experiment, conditions, SEARCH, spec, 1)
-            };
+            let own = run.common(SEARCH, spec, 1).of("free");
             rows.extend(delays(&worst, self.searched, &own));
             let total = worst.iter().sum::<u32>();
-            rows.push(row(&own, "coalescings", "max", f64::from(total)));
-            (bench.step)(&format!("worst of {spec}"));
+            rows.put(&own, "coalescings", "max", f64::from(total));
+            run.step(format_args!("worst of {spec}"));
         }
         Ok(rows)
     }
@@ -164,46 +144,32 @@ impl Parameters {
     /// Returns the distribution of the times of single calls.
     fn times(
         &self,
-        (experiment, specs): (&Experiment, &[SystemSpec]),
+        run: &Run<'_, '_>,
+        specs: &[SystemSpec],
         traffic: &Arrivals,
-        conditions: &Conditions,
-        bench: &Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
         let own = &self.timed;
         let calls = (self.recordings.warm, own.calls);
         let users = self.recordings.users;
-        let recording = record((traffic.timing, users), 0, calls, conditions);
-        let now = || bench.timer.now();
-        let mut times: Vec<Vec<[Vec<u32>; 2]>> = vec![Vec::new(); specs.len() + 1];
-        for turn in 0..own.repeats * times.len() {
-            // Every system is first once. The last one has no system: the cost of reading the clock.
-            let who = (turn + turn / times.len()) % times.len();
-            let spec = specs.get(who);
-            let fail = |failure| match spec {
-                Some(spec) => failed(spec)(failure),
-                None => Error::Broken("performing alone failed".to_string()),
-            };
-            let each = runs::time_each(spec, self.arena / UNIT, &recording, &now);
-            times[who].push(each.map_err(fail)?);
-        }
-        let long = bench.timer.ticks(own.long_ns);
+        let recording = record((traffic.timing, users), 0, calls, run.conditions);
+        let timer = run.bench.timer;
+        let now = || timer.now();
+        let (times, alone) = in_turns(specs, own.repeats, |spec| {
+            runs::time_each(spec, self.arena / UNIT, &recording, &now)
+        })?;
+        let long = timer.ticks(own.long_ns);
         let calm = |each: &[[Vec<u32>; 2]], direction: usize| {
             let repeats: Vec<&Vec<u32>> = each.iter().map(|each| &each[direction]).collect();
             calm(&repeats, long)
         };
-        let alone = times.pop().unwrap_or_default();
         let floors = [0, 1].map(|direction| mean(calm(&alone, direction).into_iter()));
         let mut rows = Vec::new();
         for (spec, each) in specs.iter().zip(&times) {
-            let common = common(experiment, conditions, &traffic.name, spec, 1);
-            for (direction, operation) in DIRECTIONS.into_iter().enumerate() {
+            let common = run.common(&traffic.name, spec, 1);
+            for (own, direction) in directions(&common, [0, 1]) {
                 let floor = floors[direction].unwrap_or_default();
-                let nanos = |ticks: f64| bench.timer.sum((ticks - floor).max(0.0), 0);
-                let nanos: Vec<f64> = calm(each, direction).into_iter().map(nanos).collect();
-                let own = Row {
-                    operation,
-                    ..common.clone()
-                };
+                let nanos = |ticks: f64| timer.sum((ticks - floor).max(0.0), 0);
+                let nanos = calm(each, direction).into_iter().map(nanos).collect();
                 rows.extend(self.density(nanos, &own));
             }
         }
@@ -230,7 +196,7 @@ impl Parameters {
         ];
         for (statistic, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
             let rank = (share * nanos.len() as f64).ceil().max(1.0) as usize - 1;
-            rows.push(row(common, METRIC, statistic, nanos[rank.min(last)]));
+            rows.put(common, METRIC, statistic, nanos[rank.min(last)]);
         }
         let mut bins = Histogram::default();
         for own in &nanos {
@@ -239,10 +205,7 @@ impl Parameters {
         let filled = (0..).zip(&bins.counts).filter(|(_, calls)| **calls > 0);
         rows.extend(filled.map(|(bin, calls)| {
             let from = f64::from(bin) * self.timed.bin_ns;
-            Row {
-                experiment: format!("{}@{from}", common.experiment),
-                ..row(common, METRIC, "count", *calls as f64)
-            }
+            row(common, METRIC, "count", *calls as f64).at(from)
         }));
         rows
     }
@@ -263,10 +226,9 @@ fn histogram(own: &Histogram, common: &Row, metric: &'static str) -> Vec<Row> {
         .iter()
         .enumerate()
         .filter(|(_, calls)| **calls > 0);
-    rows.extend(shares.map(|(number, calls)| Row {
-        experiment: format!("{}@{number}", common.experiment),
-        ..row(common, metric, "rate", *calls as f64 / count)
-    }));
+    rows.extend(
+        shares.map(|(number, calls)| row(common, metric, "rate", *calls as f64 / count).at(number)),
+    );
     rows
 }
 
@@ -277,16 +239,13 @@ fn delays(worst: &[u32], searched: u8, common: &Row) -> Vec<Row> {
     let mut rows: Vec<Row> = (0u8..)
         .zip(worst)
         .take_while(|(above, _)| *above < searched)
-        .map(|(above, delays)| Row {
-            order: Some(above),
-            expected: Some(f64::from(2u32 << above)),
-            ..row(common, METRIC, "max", f64::from(*delays))
+        .map(|(above, delays)| {
+            row(common, METRIC, "max", f64::from(*delays))
+                .of_order(Some(above))
+                .expecting(Some(f64::from(2u32 << above)))
         })
         .collect();
     let most = worst.iter().copied().max().unwrap_or(0);
-    rows.push(Row {
-        expected: Some(2.0),
-        ..row(common, METRIC, "max", f64::from(most))
-    });
+    rows.push(row(common, METRIC, "max", f64::from(most)).expecting(Some(2.0)));
     rows
 }

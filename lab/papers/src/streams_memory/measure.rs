@@ -9,18 +9,12 @@
 //!
 //! Memory starts with one step, grows by one step when a request requires it, and never shrinks.
 
+use crate::shared::prelude::*;
 use crate::streams::fast_fits::Choice;
 use crate::streams::runs::{self, Grower};
 use everybuddy_workload::streams::{Timing, UNIT};
 
-use crate::shared::Repeats;
-use crate::shared::experiment::Experiment;
-use crate::shared::method::{Bench, Conditions, MEAN, Measure, common, row};
 use crate::streams::rows::{failed, means as mean_rows, over, record, seeds};
-use everybuddy_measure::Error;
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_measure::rows::Row;
-use serde::Deserialize;
 
 /// Stephenson's method, by its names in rows.
 const FAST_FITS: [(&str, Choice); 2] = [
@@ -84,32 +78,20 @@ impl Measure for Parameters {
     }
 
     /// Lets memory grow under all loads.
-    fn run(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        let specs = experiment.specs()?;
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let (experiment, conditions) = (run.experiment, run.conditions);
+        let specs = run.specs()?;
         let standard = specs.first().ok_or_else(|| {
             let name = &experiment.name;
             Error::usage(format!("experiment {name}: needs systems"))
         })?;
-        let base = common(experiment, conditions, "", standard, 1);
-        let named = |name: &str| Row {
-            system: name.to_string(),
-            options: String::new(),
-            ..base.clone()
-        };
-        let mut growers: Vec<(Row, Grower<'_>)> = specs
+        let named = |name: &str| run.subject("", name, 1);
+        let systems = specs
             .iter()
-            .map(|spec| {
-                let own = common(experiment, conditions, "", spec, 1);
-                (own, Grower::System(spec))
-            })
-            .collect();
-        let fast = FAST_FITS.iter();
-        growers.extend(fast.map(|(name, choice)| (named(name), Grower::FastFits(*choice))));
+            .map(|spec| (run.common("", spec, 1), Grower::System(spec)));
+        let fast = FAST_FITS.map(|(name, choice)| (named(name), Grower::FastFits(choice)));
+        let growers: Vec<(Row, Grower<'_>)> = systems.chain(fast).collect();
+        let of_held = named(HELD);
         let mut rows = Vec::new();
         // For each grower, the ratio to the first one, for each load and seed.
         let mut ratios: Vec<Vec<Vec<f64>>> = vec![Vec::new(); growers.len()];
@@ -118,12 +100,8 @@ impl Measure for Parameters {
             let source = load_name(users);
             let mut peaks: Vec<Vec<f64>> = vec![Vec::new(); growers.len() + 1];
             for seed in 0..self.seeds {
-                let recording = record(
-                    (Timing::Exponential, users),
-                    seed,
-                    (self.warm, self.calls),
-                    conditions,
-                );
+                let (traffic, calls) = ((Timing::Exponential, users), (self.warm, self.calls));
+                let recording = record(traffic, seed, calls, conditions);
                 for (at, (_, grower)) in growers.iter().enumerate() {
                     let grown = runs::grow(*grower, self.step / UNIT, &recording);
                     let (units, held) = grown.map_err(failed(standard))?;
@@ -132,17 +110,13 @@ impl Measure for Parameters {
                         peaks[growers.len()].push(f64::from(held * UNIT));
                     }
                 }
-                (bench.step)(&source);
+                run.step(&source);
             }
-            let held = (named(HELD), None);
-            let all = growers.iter().map(|(row, _)| (row.clone(), Some(())));
-            for ((own, is_manager), values) in all.chain([held]).zip(&peaks) {
-                let own = Row {
-                    source: source.to_string(),
-                    ..own
-                };
+            let all = growers.iter().map(|(row, _)| row).chain([&of_held]);
+            for (own, values) in all.zip(&peaks) {
+                let own = own.about(&source);
                 rows.extend(seeds(values, &own, "peak_memory", None));
-                if is_manager.is_some() {
+                if own.system != HELD {
                     let ratio = over(values, &peaks[0]);
                     rows.extend(seeds(&ratio, &own, "peak_memory_ratio", None));
                 }
@@ -155,31 +129,25 @@ impl Measure for Parameters {
             }
         }
         for (((own, _), ratios), more) in growers.iter().zip(&ratios).zip(most) {
-            let own = Row {
-                source: MEAN.to_string(),
-                ..own.clone()
-            };
+            let own = own.about(MEAN);
             let is_judged = own.system == "delay-2" && !own.options.contains("reclaim");
             // The mean over the loads, for each seed.
             let of_seed = |seed| {
-                mean(
-                    ratios
-                        .iter()
-                        .filter_map(|own: &Vec<f64>| own.get(seed).copied()),
-                )
+                let loads = ratios.iter();
+                mean(loads.filter_map(|own: &Vec<f64>| own.get(seed).copied()))
             };
             let means: Vec<f64> = (0..self.seeds as usize).filter_map(of_seed).collect();
             let expected = is_judged.then_some(self.printed.average);
             rows.extend(mean_rows(&means, &own, "peak_memory_ratio", expected));
             let most = ratios.iter().flatten().copied().fold(0.0, f64::max);
-            rows.push(Row {
-                expected: is_judged.then_some(self.printed.worst),
-                ..row(&own, "peak_memory_ratio", "max", most)
-            });
-            rows.push(Row {
-                expected: is_judged.then_some(self.printed.more),
-                ..row(&own, "peak_memory_excess", "max", more)
-            });
+            rows.push(
+                row(&own, "peak_memory_ratio", "max", most)
+                    .expecting(is_judged.then_some(self.printed.worst)),
+            );
+            rows.push(
+                row(&own, "peak_memory_excess", "max", more)
+                    .expecting(is_judged.then_some(self.printed.more)),
+            );
         }
         Ok(rows)
     }

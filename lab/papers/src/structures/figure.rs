@@ -8,48 +8,27 @@
 //!
 //! Every trace has its place on the horizontal axis; the steps are on a logarithmic one.
 
-use crate::shared::chart::{self, Axis, Panel};
-use crate::shared::experiment::Experiment;
-use crate::shared::figure::{Drawing, side_by_side, sources, systems};
-use everybuddy_measure::rows::Row;
+use crate::shared::prelude::*;
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let own = || rows.iter().filter(|row| row.metric == "steps");
-    let (traces, names) = (sources(own()), systems(own()));
+    let own = Chosen::new(rows, |row| row.metric == "steps");
+    let (traces, names) = (own.sources(), own.systems());
     let panel = |operation: &str, title: &str| {
+        let own = Chosen::new(own.rows(), |row| row.operation == operation);
         let series = side_by_side(&names, &traces, 0.18, |name, trace| {
-            let value = |statistic: &str| {
-                let found = own().find(|row| {
-                    row.source == trace
-                        && row.name() == name
-                        && row.operation == operation
-                        && row.statistic == statistic
-                });
-                found.map(|row| row.value.max(1.0).log10())
-            };
-            let (mean, worst) = (value("mean")?, value("max")?);
-            Some((mean, Some((mean, worst))))
+            own.bar((name, trace), ["mean", "mean", "max"], |steps| {
+                steps.max(1.0).log10()
+            })
         });
-        let ends = series.iter().flat_map(|own| &own.intervals);
-        Panel {
-            title: title.to_string(),
-            x: Axis::of_names("trace", traces.clone()),
-            y: Axis {
-                label: "steps".to_string(),
-                range: chart::from_zero(ends.map(|interval| interval.1)),
-                ticks: 6,
-                base: Some(10.0),
-                write: Box::new(chart::power),
-            },
-            series,
-            shade: None,
-        }
+        let x = Axis::of_names("trace", traces.clone());
+        let range = chart::from_zero(chart::tops(&series));
+        Panel::new(title, x, Axis::log10("steps", range, 6), series)
     };
-    let panels = vec![panel("allocate", "an allocation"), panel("free", "a free")];
-    let note = format!(
-        "{}. Marks: the mean; bars end at the worst call.",
-        experiment.source
-    );
-    chart::drawing(experiment, panels, note)
+    let panels = [panel("allocate", "an allocation"), panel("free", "a free")];
+    chart::drawing(
+        experiment,
+        panels,
+        ". Marks: the mean; bars end at the worst call.",
+    )
 }
