@@ -27,7 +27,7 @@
 //! addition to the records.
 
 use super::levels::{LEVELS, Level, level_of};
-use super::{Ordered, Placed, Structure, StructureKind, StructureMemory};
+use super::{Ordered, Placed, Structure, StructureKind, StructurePlace};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
@@ -207,7 +207,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
 impl<'a, P: Platform> Placed<'a, P> for BitScan<'a, P> {
     const KIND: StructureKind = StructureKind::Bits;
 
-    fn new(place: StructureMemory<'a, P>) -> Self {
+    fn new(place: StructurePlace<'a, P>) -> Self {
         let (starts, depths, words) = geometry(place.blocks, place.max_order);
         debug_assert_eq!(place.bits.len(), words);
         Self {

@@ -25,7 +25,7 @@
 
 use super::bits::LevelBits;
 use super::levels::LevelLists;
-use super::{Placed, Structure, StructureKind, StructureMemory};
+use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::Platform;
@@ -49,7 +49,7 @@ impl<'a, P: Platform> FreeLists<'a, P> {
 impl<'a, P: Platform> Placed<'a, P> for FreeLists<'a, P> {
     const KIND: StructureKind = StructureKind::Lists;
 
-    fn new(place: StructureMemory<'a, P>) -> Self {
+    fn new(place: StructurePlace<'a, P>) -> Self {
         Self {
             lists: LevelLists::new(place.table, place.levels),
             bits: LevelBits::new(place.bits, place.first, place.blocks, place.max_order),

@@ -36,7 +36,7 @@
 
 use super::bits::LevelBits;
 use super::levels::LevelLists;
-use super::{Placed, Structure, StructureKind, StructureMemory};
+use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -55,7 +55,7 @@ pub struct Inverse<'a, P: Platform> {
 impl<'a, P: Platform> Placed<'a, P> for Inverse<'a, P> {
     const KIND: StructureKind = StructureKind::Frames;
 
-    fn new(place: StructureMemory<'a, P>) -> Self {
+    fn new(place: StructurePlace<'a, P>) -> Self {
         let lists = LevelLists::new(place.table, place.levels);
         Self {
             next_allocation_level: lists.spare(),

@@ -28,7 +28,7 @@
 
 use super::bits::LevelBits;
 use super::levels::LEVELS;
-use super::{Placed, Structure, StructureKind, StructureMemory};
+use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -95,7 +95,7 @@ pub struct LocalLists<'a, P: Platform> {
 impl<'a, P: Platform> Placed<'a, P> for LocalLists<'a, P> {
     const KIND: StructureKind = StructureKind::LocalLists;
 
-    fn new(place: StructureMemory<'a, P>) -> Self {
+    fn new(place: StructurePlace<'a, P>) -> Self {
         Self {
             table: place.table,
             classes: place.classes,

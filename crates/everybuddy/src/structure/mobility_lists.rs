@@ -23,7 +23,7 @@
 
 use super::bits::LevelBits;
 use super::levels::LevelLists;
-use super::{Placed, Structure, StructureKind, StructureMemory};
+use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
@@ -115,7 +115,7 @@ impl<'a, P: Platform> MobilityLists<'a, P> {
 impl<'a, P: Platform> Placed<'a, P> for MobilityLists<'a, P> {
     const KIND: StructureKind = StructureKind::MobilityLists;
 
-    fn new(place: StructureMemory<'a, P>) -> Self {
+    fn new(place: StructurePlace<'a, P>) -> Self {
         let plain = place.bits.len() - type_words(place.blocks);
         let (bits, types) = place.bits.split_at(plain);
         let [types @ .., wanted] = types else {

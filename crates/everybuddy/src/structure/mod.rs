@@ -18,7 +18,7 @@
 //! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | \[Serewa\] §2.2.4 |
 //! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | \[Serewa\] §2.2.4, in bits |
 //!
-//! The last two can also be used without a zone: a program gives them a [`StructureMemory`] in memory of its own.
+//! The last two can also be used without a zone: a program gives them a [`StructurePlace`] in memory of its own.
 
 pub mod bit_scan;
 pub(crate) mod bits;
@@ -85,7 +85,7 @@ impl Bits {
 }
 
 /// The memory of a structure: a part of a zone layer's memory, and the frames that the structure may contain.
-pub struct StructureMemory<'a, P: Platform> {
+pub struct StructurePlace<'a, P: Platform> {
     /// The per-frame metadata.
     pub(crate) table: FrameTable<'a, P>,
     /// The lists, empty.
@@ -104,7 +104,7 @@ pub struct StructureMemory<'a, P: Platform> {
     pub(crate) max_order: Order,
 }
 
-impl<'a, P: Platform> StructureMemory<'a, P> {
+impl<'a, P: Platform> StructurePlace<'a, P> {
     /// Describes the memory of a structure that may contain all frames of a table, without a zone. O(1).
     ///
     /// The levels are new, and the bits are as many cells as [`Bits::words`] returns, all zero.
@@ -254,5 +254,5 @@ pub trait Placed<'a, P: Platform>: Structure<P> {
     const BITS: Bits = Bits::of(Self::KIND);
 
     /// Creates an empty structure. O(1).
-    fn new(place: StructureMemory<'a, P>) -> Self;
+    fn new(place: StructurePlace<'a, P>) -> Self;
 }

@@ -31,7 +31,7 @@
 
 use super::bits::LevelBits;
 use super::levels::{LEVELS, Level, level_of};
-use super::{Ordered, Placed, Structure, StructureKind, StructureMemory};
+use super::{Ordered, Placed, Structure, StructureKind, StructurePlace};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Side};
 use crate::platform::Platform;
@@ -331,7 +331,7 @@ impl<'a, P: Platform> Trees<'a, P> {
 impl<'a, P: Platform> Placed<'a, P> for Trees<'a, P> {
     const KIND: StructureKind = StructureKind::Trees;
 
-    fn new(place: StructureMemory<'a, P>) -> Self {
+    fn new(place: StructurePlace<'a, P>) -> Self {
         Self {
             table: place.table,
             levels: place.levels,

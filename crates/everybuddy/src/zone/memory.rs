@@ -18,7 +18,7 @@ use crate::lock::{Line, LockKind, ZoneLock};
 use crate::platform::Platform;
 use crate::structure::levels::{LEVELS, Level};
 use crate::structure::local_lists::BlockClass;
-use crate::structure::{Bits, StructureMemory};
+use crate::structure::{Bits, StructurePlace};
 
 /// The lists of all orders.
 type Lists<P> = [Level<P>; LEVELS];
@@ -55,7 +55,7 @@ pub(crate) struct ZoneGeometry {
 }
 
 /// A part: its lock, and the memory of its structure.
-pub(crate) type LockedPart<'a, P> = (&'a ZoneLock<P>, StructureMemory<'a, P>);
+pub(crate) type LockedPart<'a, P> = (&'a ZoneLock<P>, StructurePlace<'a, P>);
 
 impl ZoneGeometry {
     /// Returns the number of parts.
@@ -132,7 +132,7 @@ impl ZoneGeometry {
                 Some(part) => (&part.lock, &part.lists),
                 None => (&*alone[at], &*apart[at]),
             };
-            let place = StructureMemory {
+            let place = StructurePlace {
                 table,
                 levels,
                 more_levels: &more_levels[at * more..][..more],

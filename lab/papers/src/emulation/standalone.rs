@@ -13,7 +13,7 @@
 
 use everybuddy::platform::{Platform, SharedCell};
 use everybuddy::structure::{
-    Frame, FrameTable, LEVELS, Level, Ordered, Placed, Record, StructureMemory, Tag,
+    Frame, FrameTable, LEVELS, Level, Ordered, Placed, Record, StructurePlace, Tag,
 };
 use everybuddy::{BuildError, Order, Pfn, Violation};
 
@@ -65,7 +65,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
         // receive come from `head`, which asks this table, or from the structure itself.
         let table = unsafe { FrameTable::over(&memory.records) };
         Self {
-            structure: S::new(StructureMemory::new(
+            structure: S::new(StructurePlace::new(
                 table,
                 &memory.levels,
                 &memory.bits,

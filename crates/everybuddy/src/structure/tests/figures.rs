@@ -7,7 +7,7 @@ use super::with_structure;
 use crate::coalesce::{Ascend, Coalesce, Eager};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
-use crate::structure::{FreeLists, Inverse, Placed, Structure, StructureMemory};
+use crate::structure::{FreeLists, Inverse, Placed, Structure, StructurePlace};
 use crate::{Native, NoProbe};
 
 /// The bits that are 1 and the frames in the list, for each level from 2^0 to 2^3.
@@ -44,7 +44,7 @@ struct Walk<S, C> {
 }
 
 impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
-    fn with<'a>(place: StructureMemory<'a, Native>, policy: C, frames: &[u32]) -> Self
+    fn with<'a>(place: StructurePlace<'a, Native>, policy: C, frames: &[u32]) -> Self
     where
         S: Placed<'a, Native>,
     {

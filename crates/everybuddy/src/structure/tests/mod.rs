@@ -11,7 +11,7 @@ use std::vec::Vec;
 
 use super::levels::Level;
 use super::local_lists::BlockClass;
-use super::{Bits, StructureMemory};
+use super::{Bits, StructurePlace};
 use crate::cache_padded::CachePadded;
 use crate::frame::Order;
 use crate::frame_table::{FrameTable, Record, Tag};
@@ -22,7 +22,7 @@ pub(crate) fn with_structure<P: Platform, R>(
     frames: u32,
     largest: u8,
     tag: Tag,
-    test: impl FnOnce(StructureMemory<'_, P>) -> R,
+    test: impl FnOnce(StructurePlace<'_, P>) -> R,
 ) -> R {
     with_part(frames, largest, (tag, Bits::Plain), (frames, 0), test)
 }
@@ -33,7 +33,7 @@ pub(crate) fn with_part<P: Platform, R>(
     largest: u8,
     (tag, bits): (Tag, Bits),
     (part, which): (u32, u32),
-    test: impl FnOnce(StructureMemory<'_, P>) -> R,
+    test: impl FnOnce(StructurePlace<'_, P>) -> R,
 ) -> R {
     let max_order = Order::new(largest).unwrap();
     let blocks = part.div_ceil(max_order.frames());
@@ -43,7 +43,7 @@ pub(crate) fn with_part<P: Platform, R>(
     let more = core::array::from_fn::<_, 3, _>(|_| {
         CachePadded::new(core::array::from_fn(|_| Level::new()))
     });
-    test(StructureMemory {
+    test(StructurePlace {
         table: FrameTable::new(&records),
         levels: &core::array::from_fn(|_| Level::new()),
         more_levels: &more,
