@@ -15,7 +15,7 @@ use crate::shared::prelude::*;
 const MIX: &str = "uniform ";
 
 /// Formats a load.
-fn place(source: &String) -> String {
+fn place(source: &str) -> String {
     let load = source.replace(MIX, "") + " %";
     load.replace(" parts %", " %, parts")
 }
@@ -32,7 +32,7 @@ pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
             let row = here.find(|row| row.name() == name)?;
             Some((row.value * unit, None))
         });
-        let labels = places.iter().map(place).collect();
+        let labels = places.iter().map(|source| place(source)).collect();
         let x = Axis::of_names("load: share of memory that is asked for", labels);
         let range = chart::from_zero(chart::heights(&series));
         let title = format!("{title}, uniform mix");
