@@ -21,7 +21,7 @@ use everybuddy_measure::choice::{self, unknown};
 use everybuddy_measure::size;
 use toml::{Table, Value};
 
-use super::cell::{Cell, CellOf};
+use super::cell::Cell;
 pub(crate) use super::command::Command;
 use super::input::{Input, Word};
 use super::values::{Choice, numbers, scalar, texts};
