@@ -30,8 +30,10 @@ fn panel(rows: &Chosen<'_>, workload: &str, label: &str, range: (f64, f64)) -> P
     let own = Chosen::new(rows.rows(), |row| level(&row.source).is_some());
     let series = own.systems().into_iter().enumerate().map(|(kind, name)| {
         let bars = own.sources().into_iter().filter_map(|source| {
-            let bar = own.bar((&name, &source), ROUNDS, |nanos| nanos)?;
-            Some((level(&source)?, bar))
+            let (value, ends) = own.bar((&name, &source), ROUNDS, |nanos| nanos)?;
+            // A run of one round has none.
+            let ends = ends.filter(|_| own.row(&name, &source, "min").is_some());
+            Some((level(&source)?, (value, ends)))
         });
         Series::of_bars(&name, kind, Shape::Interval, bars)
     });
