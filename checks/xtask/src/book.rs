@@ -41,22 +41,16 @@ pub(crate) fn write(root: &Path) -> Outcome<Vec<String>> {
     let summary = fs::read_to_string(root.join(SUMMARY))?;
     let folder = Path::new(SUMMARY).parent().unwrap_or(Path::new(""));
     let link = Regex::new(LINK)?;
-    let chapters: BTreeSet<PathBuf> = link
-        .captures_iter(&summary)
-        .map(|found| normal(&folder.join(&found["target"])))
-        .collect();
-    let own = |found: &Captures<'_>| {
-        let path = normal(&folder.join(&found["target"]));
-        format!("[{}]({})", &found["words"], path.display())
-    };
-    put(
-        &source.join("SUMMARY.md"),
-        link.replace_all(&summary, own).as_bytes(),
-    )?;
+    let path = |found: &Captures<'_>| normal(&folder.join(&found["target"]));
+    let links = link.captures_iter(&summary);
+    let chapters: BTreeSet<PathBuf> = links.map(|found| path(&found)).collect();
+    let own = |found: &Captures<'_>| format!("[{}]({})", &found["words"], path(found).display());
+    let summary = link.replace_all(&summary, own);
+    put(&source.join("SUMMARY.md"), summary.as_bytes())?;
     let mut copies = BTreeSet::new();
     for chapter in &chapters {
-        let text = fs::read_to_string(root.join(chapter))
-            .map_err(|error| format!("{SUMMARY}: {}: {error}", chapter.display()))?;
+        let text = fs::read_to_string(root.join(chapter));
+        let text = text.map_err(|error| format!("{SUMMARY}: {}: {error}", chapter.display()))?;
         let text = rendered(root, chapter, &text, &chapters, &mut copies)?;
         put(&source.join(chapter), text.as_bytes())?;
     }

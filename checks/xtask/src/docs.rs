@@ -22,8 +22,10 @@ const MARKS: [&str; 2] = [
 
 /// Writes all generated documents and the numbers of all tables; finds no faults.
 pub(crate) fn write(root: &Path, files: &[String]) -> Outcome<Vec<String>> {
-    for (file, new) in outdated(root, files, &Results::new(root)) {
-        fs::write(root.join(file), new?)?;
+    let outdated = outdated(root, files, &Results::new(root)).into_iter();
+    let outdated = outdated.map(|(file, new)| Ok((root.join(file), new?)));
+    for (path, new) in outdated.collect::<Result<Vec<_>, String>>()? {
+        fs::write(path, new)?;
     }
     Ok(Vec::new())
 }
@@ -45,20 +47,18 @@ fn outdated<'f>(
     files: &'f [String],
     results: &Results,
 ) -> Vec<(&'f str, Result<String, String>)> {
-    let mut outdated = Vec::new();
     let is_ours = |file: &&String| file.ends_with(".md") && !file.starts_with("results/");
-    for file in files.iter().filter(is_ours) {
-        let text = fs::read_to_string(root.join(file)).unwrap_or_default();
+    let documents = files.iter().filter(is_ours);
+    let outdated = documents.filter_map(|file| {
+        let text = fs::read_to_string(root.join(file)).ok()?;
         let new = match file.as_str() {
             "SYSTEMS.md" => Ok(spliced(&text, &wrapped(&systems()))),
             "docs/metrics.md" => Ok(spliced(&text, &everybuddy_metrics::markdown())),
             _ => filled(file, &text, results),
         };
-        if new.as_ref() != Ok(&text) {
-            outdated.push((file.as_str(), new));
-        }
-    }
-    outdated
+        (new.as_ref() != Ok(&text)).then_some((file.as_str(), new))
+    });
+    outdated.collect()
 }
 
 /// Puts `generated` between the marks of a document, or at its end if it lacks them.
@@ -81,7 +81,7 @@ pub(crate) fn systems() -> String {
         "| name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {
-        let (name, layers, source) = (row.name, row.composition(), row.source);
+        let (Row { name, source, .. }, layers) = (row, row.composition());
         let _ = writeln!(text, "| `{name}` | {layers} | {source} |");
     }
     text.push_str(
@@ -112,10 +112,8 @@ pub(crate) fn systems() -> String {
         let _ = writeln!(text, "| {held} | {waiting} | {} |", names.join(", "));
     }
     for (index, row) in ROWS.iter().enumerate() {
-        let options = row
-            .options()
-            .map(|option| format!("`{}`", option.key))
-            .collect::<Vec<_>>();
+        let options = row.options().map(|option| format!("`{}`", option.key));
+        let options: Vec<String> = options.collect();
         let mut obstacles: Vec<_> = row.obstacles().map(Obstacle::held).collect();
         if obstacles.is_empty() {
             obstacles.push("nothing: every wait of a request or a free for another CPU is bounded");
@@ -134,11 +132,8 @@ pub(crate) fn systems() -> String {
     }
     text.push_str("\n# Workloads\n\n| name | behaviour | source |\n|---|---|---|\n");
     for row in WORKLOADS {
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} |",
-            row.name, row.summary, row.source
-        );
+        let (name, summary, source) = (row.name, row.summary, row.source);
+        let _ = writeln!(text, "| `{name}` | {summary} | {source} |");
     }
     text
 }

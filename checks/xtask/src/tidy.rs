@@ -114,7 +114,6 @@ pub(crate) fn faults(root: &Path) -> Outcome<Vec<String>> {
     let results = Results::new(root);
     docs::check(root, &files, &results, &mut faults);
     facts::check(root, &results, &mut faults)?;
-    documents::lengths(root, &mut faults);
     documents::results(root, &files, &mut faults);
     faults.sort();
     Ok(faults)
@@ -133,19 +132,13 @@ fn leaves_package(name: &str, line: &str) -> bool {
 }
 
 fn source(name: &str, text: &str, faults: &mut Vec<String>) {
-    let mut fault = |line: usize, rule: &str, what: &str| {
-        faults.push(format!("{name}:{line}: {rule}: {what}"));
-    };
+    let mut fault = |line: usize, what: &str| faults.push(format!("{name}:{line}: {what}"));
     let lines: Vec<&str> = text.lines().collect();
     if !text.starts_with("//!") {
-        fault(1, "module-docs", "the file does not open with its purpose");
+        fault(1, "module-docs: the file does not open with its purpose");
     }
     if lines.len() > LONGEST_FILE {
-        fault(
-            lines.len(),
-            "small-rooms",
-            "the file is too long: is it two?",
-        );
+        fault(lines.len(), "small-rooms: the file is too long: is it two?");
     }
     // Not `mod tests;`: that may stand among other modules at the head of a file.
     let is_tests = |at: &usize| match lines[*at] {
@@ -165,10 +158,10 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
         let at = index + 1;
         let code = line.split("//").next().unwrap_or_default();
         if line.chars().count() > LONGEST_LINE && !line.starts_with("//! |") {
-            fault(at, "line-length", "longer than 120 characters");
+            fault(at, "line-length: longer than 120 characters");
         }
         if let Some(word) = LEFTOVERS.iter().find(|word| line.contains(**word)) {
-            fault(at, "leftover", word);
+            fault(at, &format!("leftover: {word}"));
         }
         // A platform's promise is one line, with its argument, in the file of each platform.
         let is_promise = lines.get(at).is_some_and(|next| {
@@ -176,19 +169,18 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
                 || next.contains("pub unsafe trait Platform")
         });
         if line.contains("allow(unsafe_code)") && !is_promise && !may_be_unsafe {
-            fault(at, "unsafe-rooms", "`unsafe` is not for this file");
+            fault(at, "unsafe-rooms: `unsafe` is not for this file");
         }
         if index >= tests || is_test {
             continue;
         }
         if code.contains(".unwrap()") {
-            fault(at, "no-unwrap", "say what went wrong instead");
+            fault(at, "no-unwrap: say what went wrong instead");
         }
         if leaves_package(name, line) {
             fault(
                 at,
-                "package",
-                "the included file is not in the crate's package",
+                "package: the included file is not in the crate's package",
             );
         }
         if !is_guarded {
@@ -199,8 +191,7 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
         if let Some(word) = leak.or(is_static.then_some(&"static")) {
             fault(
                 at,
-                "seam",
-                &format!("`{word}` hides memory from the platform"),
+                &format!("seam: `{word}` hides memory from the platform"),
             );
         }
         let orders = ["Ordering::Acquire", "Ordering::Release", "Ordering::AcqRel"];
@@ -209,8 +200,7 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
         if orders.iter().any(|order| code.contains(order)) && !is_explained() {
             fault(
                 at,
-                "careful-atomics",
-                "no comment says what this ordering pairs with",
+                "careful-atomics: no comment says what this ordering pairs with",
             );
         }
     }

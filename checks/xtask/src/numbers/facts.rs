@@ -38,9 +38,8 @@ const LIST: &str = "checks/xtask/numbers.txt";
 #[derive(Debug, Default, PartialEq)]
 struct Listed {
     document: String,
-    /// Lines with their numbers.
-    facts: Vec<(usize, String)>,
-    exempt: Vec<(usize, String)>,
+    /// Lines of facts and exemptions, with their numbers.
+    lines: Vec<(usize, String)>,
     open: Option<usize>,
 }
 
@@ -56,16 +55,6 @@ pub(crate) fn check(root: &Path, results: &Results, faults: &mut Vec<String>) ->
     Ok(())
 }
 
-/// Lists the measured numbers of a document that are in no table, in no fact, and not exempt.
-pub(crate) fn list(root: &Path, document: &str) -> Outcome<Vec<String>> {
-    let all = listed(&fs::read_to_string(root.join(LIST))?);
-    let own = all.into_iter().find(|own| own.document == document);
-    let text = fs::read_to_string(root.join(document))?;
-    let finder = Finder::new()?;
-    let (_, left) = finder.left(&text, &own.unwrap_or_default(), &Results::new(root));
-    Ok(finder.found(&left))
-}
-
 fn listed(text: &str) -> Vec<Listed> {
     let mut all: Vec<Listed> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -76,31 +65,32 @@ fn listed(text: &str) -> Vec<Listed> {
             });
         } else if let Some(own) = all.last_mut() {
             match line.split_once(": ") {
-                Some(("paper" | "parameter", text)) => own.exempt.push((number, text.to_owned())),
                 Some(("open", count)) => own.open = count.parse().ok(),
                 _ if line.is_empty() => {}
-                // Any other line is reported as a wrong fact.
-                _ => own.facts.push((number, line.to_owned())),
+                _ => own.lines.push((number, line.to_owned())),
             }
         }
     }
     all
 }
 
-/// Returns the text of a fact with its number.
-fn stated(line: &str, results: &Results) -> Result<String, String> {
+/// Returns the text of a fact or an exemption, and how often a document may have it.
+fn stated(line: &str, results: &Results) -> Result<(String, usize), String> {
+    if let Some(("paper" | "parameter", text)) = line.split_once(": ") {
+        return Ok((text.to_owned(), usize::MAX));
+    }
     let parts = || {
         let (text, query) = line.strip_prefix("fact: ")?.rsplit_once(" = ")?;
         let (before, rest) = text.split_once('{')?;
         let (format, after) = rest.split_once('}')?;
-        let (experiment, words) = query.split_once(' ')?;
-        Some((before, format, after, experiment, words))
+        // The format comes first: what follows `over` belongs to the base.
+        let query = query.replacen(' ', &format!(" {format} "), 1);
+        Some((before, query, after))
     };
-    let (before, format, after, experiment, words) =
-        parts().ok_or("a line is `fact: TEXT {FORMAT} TEXT = QUERY`")?;
-    // The format comes first: what follows `over` belongs to the base.
-    let query = Query::parse(&format!("{experiment} {format} {words}"))?;
-    Ok(format!("{before}{}{after}", query.text(results)?))
+    let wrong = "a line is `fact: TEXT {FORMAT} TEXT = QUERY`, `paper: TEXT` or `parameter: TEXT`";
+    let (before, query, after) = parts().ok_or(wrong)?;
+    let number = Query::parse(&query)?.text(results)?;
+    Ok((format!("{before}{number}{after}"), 1))
 }
 
 /// The patterns of measured numbers, and of the parts of a document.
@@ -130,12 +120,12 @@ impl Finder {
 
     fn faults(&self, text: &str, listed: &Listed, results: &Results) -> Vec<String> {
         let (mut faults, left) = self.left(text, listed, results);
-        let (found, document) = (self.found(&left).len(), &listed.document);
-        if let Some(open) = listed.open.filter(|open| found > *open) {
-            faults.push(format!(
-                "{document}:1: numbers: {found} come from no result, at most {open} may: \
-                 cargo run -p xtask -- numbers {document}"
-            ));
+        let found = self.found(&left);
+        if let Some(open) = listed.open.filter(|open| found.len() > *open) {
+            let (document, count) = (&listed.document, found.len());
+            let what = format!("comes from no result; {count} do, at most {open} may");
+            let fault = |number| format!("{document}:1: numbers: {number} {what}");
+            faults.extend(found.iter().map(fault));
         }
         faults
     }
@@ -144,43 +134,29 @@ impl Finder {
     fn left(&self, text: &str, listed: &Listed, results: &Results) -> (Vec<String>, Vec<String>) {
         let (mut faults, mut texts) = (Vec::new(), Vec::new());
         let mut paragraphs = self.paragraphs(text);
-        let facts = listed.facts.iter();
-        let facts = facts.map(|(line, fact)| (line, stated(fact, results), 1));
-        let exempt = listed.exempt.iter();
-        let exempt = exempt.map(|(line, text)| (line, Ok(text.clone()), usize::MAX));
-        for (line, text, most) in facts.chain(exempt) {
-            let text = match text {
-                Ok(text) => text,
-                Err(error) => {
-                    faults.push(format!("{LIST}:{line}: numbers: {error}"));
-                    continue;
+        for (line, listed) in &listed.lines {
+            let mut fault = |what| faults.push(format!("{LIST}:{line}: numbers: {what}"));
+            match stated(listed, results) {
+                Ok((text, most)) => {
+                    let counts = paragraphs.iter().map(|own| own.matches(&text).count());
+                    let count = counts.sum::<usize>();
+                    if !(1..=most).contains(&count) {
+                        fault(format!(
+                            "`{text}` is {count} times in its document, and not once"
+                        ));
+                    }
+                    texts.push(text);
                 }
-            };
-            let count: usize = paragraphs
-                .iter()
-                .map(|own| own.matches(&text).count())
-                .sum();
-            if !(1..=most).contains(&count) {
-                let document = &listed.document;
-                faults.push(format!(
-                    "{LIST}:{line}: numbers: {document} has `{text}` {count} times, and not once"
-                ));
+                Err(error) => fault(error),
             }
-            texts.push(text);
         }
         for paragraph in &mut paragraphs {
             // Texts may overlap, so all of them are found before any is taken out.
-            let found = texts
-                .iter()
-                .flat_map(|text| paragraph.match_indices(text.as_str()));
-            let mut found: Vec<_> = found.map(|(at, text)| at..at + text.len()).collect();
-            found.sort_by_key(|range| range.start);
-            let (mut kept, mut end) = (String::new(), 0);
-            for range in found {
-                kept += paragraph.get(end..range.start).unwrap_or_default();
-                end = end.max(range.end);
-            }
-            *paragraph = kept + &paragraph[end..];
+            let found = texts.iter().flat_map(|text| paragraph.match_indices(text));
+            let found: Vec<_> = found.map(|(at, own)| at..at + own.len()).collect();
+            let is_left = |at: usize| !found.iter().any(|range| range.contains(&at));
+            let left = paragraph.char_indices().filter(|(at, _)| is_left(*at));
+            *paragraph = left.map(|(_, letter)| letter).collect();
         }
         (faults, paragraphs)
     }

@@ -113,9 +113,11 @@ impl Query {
         let mut query = self.clone();
         query.names[4] = self.second.trim_matches(['(', ')', '±']).to_owned();
         let second = query.number(results)?;
-        Ok(match self.second.starts_with('(') {
-            true => format!("{first} ({second})"),
-            false => format!("{first} ± {second}"),
+        let is_bound = self.second.starts_with('±');
+        Ok(if is_bound {
+            format!("{first} ± {second}")
+        } else {
+            format!("{first} ({second})")
         })
     }
 
@@ -197,33 +199,25 @@ impl Query {
         all
     }
 
-    /// Returns what stands for a number that has no row: that the timer cannot tell a high percentile from zero, that a
-    /// benchmark has no median since the system cannot run it, or that a system scales to all CPUs.
+    /// Returns what stands for a number that has no row: that a benchmark has no median since the system cannot run it,
+    /// or that a system scales to all CPUs.
     fn instead(&self, results: &Results) -> Option<String> {
         let rows = results.rows(&self.file, &self.experiment).ok()?;
         let [source, system, _, metric, statistic, _] = &self.names;
-        let all = || rows.iter().filter(|row| row.experiment == self.experiment);
-        let of = |system: &str, metric: &str| -> Vec<&Row> {
-            let is_own =
-                |row: &&Row| row.names[..2] == [source.as_str(), system] && row.names[3] == metric;
-            all().filter(is_own).collect()
+        let is_own = |row: &&Row| row.experiment == self.experiment && row.names[1] == *system;
+        let own = || rows.iter().filter(is_own);
+        let of = |metric| {
+            let is_meant = move |row: &&Row| row.names[0] == *source && row.names[3] == metric;
+            own().filter(is_meant)
         };
         if metric == LIMIT {
-            let shares = of(system, "linearity");
-            let most = shares
-                .iter()
-                .filter_map(|row| row.cpus.parse::<u32>().ok())
-                .max();
-            return most
-                .filter(|_| of(system, LIMIT).is_empty())
-                .map(|most| format!("> {most}"));
+            let cpus = of("linearity").filter_map(|row| row.cpus.parse::<u32>().ok());
+            let is_limited = of(LIMIT).next().is_some();
+            let most = cpus.max().filter(|_| !is_limited);
+            return most.map(|most| format!("> {most}"));
         }
-        all().find(|row| row.names[1] == *system)?;
-        match (statistic.as_str(), of("timer", "latency").first()) {
-            ("p99" | "p999", Some(floor)) => Some(format!("≤{:.0}", floor.value)),
-            ("p50", _) => Some("–".to_owned()),
-            _ => None,
-        }
+        own().next()?;
+        (statistic == "p50").then(|| "–".to_owned())
     }
 }
 
@@ -236,11 +230,8 @@ fn name(field: &mut String, name: &str) {
         _ if is_around(field) => (field.as_str(), name),
         _ => ("*", name),
     };
-    let names: Vec<String> = names
-        .split(',')
-        .map(|own| around.replace('*', own))
-        .collect();
-    *field = names.join(",");
+    let names = names.split(',').map(|own| around.replace('*', own));
+    *field = names.collect::<Vec<_>>().join(",");
 }
 
 /// Returns the one value that is made of several.
@@ -398,7 +389,6 @@ mod tests {
     #[test]
     fn some_numbers_without_a_row_have_a_text() {
         let (_folder, results) = results(&[
-            ("b", "timer", 1, "latency", "value", 10.4),
             ("b", "bs", 4, "scaling_limit", "value", 2.0),
             ("b", "spring", 64, "linearity", "value", 0.9),
             ("b", "spring", 256, "linearity", "value", 0.5),
@@ -408,7 +398,7 @@ mod tests {
             ("e b@ system=bs all scaling_limit value .0", "2"),
             ("e b@ system=spring all scaling_limit value", "> 256"),
             ("e b@ system=none all scaling_limit value", ""),
-            ("e b@ system=bs free latency p99", "≤10"),
+            ("e b@ system=bs free latency p99", ""),
             ("e b@ system=bs free latency p50", "–"),
             ("e b@ system=none free latency p50", ""),
             ("e b@ system=bs free latency mean", ""),

@@ -30,10 +30,7 @@ const EXCERPT: &str = "<!-- excerpt: compare ";
 pub(crate) fn filled(file: &str, text: &str, results: &Results) -> Result<String, String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for at in 0..lines.len() {
-        if ![MARKER, EXCERPT]
-            .iter()
-            .any(|mark| lines[at].starts_with(mark))
-        {
+        if !lines[at].starts_with(MARKER) && !lines[at].starts_with(EXCERPT) {
             continue;
         }
         let place = |what: String| format!("{file}:{}: {what}", at + 1);
@@ -181,10 +178,10 @@ fn printed(
         Err(_) if is_time && value("mean").is_ok() => 0.0,
         found => found?,
     };
-    let floor = match is_time && value <= 0.0 {
-        true => ask("system=timer all latency value")?,
-        false => 0.0,
-    };
+    let mut floor = 0.0;
+    if is_time && value <= 0.0 {
+        floor = ask("system=timer all latency value")?;
+    }
     Ok(column.text(value * column.factor, floor))
 }
 
