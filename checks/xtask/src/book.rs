@@ -112,10 +112,10 @@ fn put(path: &Path, bytes: &[u8]) -> Outcome<()> {
 fn normal(path: &Path) -> PathBuf {
     let mut parts = PathBuf::new();
     for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(parts.pop()),
-            part => parts.push(part),
+        if part == Component::ParentDir {
+            parts.pop();
+        } else if part != Component::CurDir {
+            parts.push(part);
         }
     }
     parts

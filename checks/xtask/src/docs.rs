@@ -33,10 +33,10 @@ pub(crate) fn write(root: &Path, files: &[String]) -> Outcome<Vec<String>> {
 /// Reports documents that `write` would change.
 pub(crate) fn check(root: &Path, files: &[String], results: &Results, faults: &mut Vec<String>) {
     for (file, new) in outdated(root, files, results) {
-        let what = match new {
-            Ok(_) => "out of date: cargo run -p xtask -- docs".to_owned(),
-            Err(error) => error,
-        };
+        let what = new.err();
+        let what = what
+            .as_deref()
+            .unwrap_or("out of date: cargo run -p xtask -- docs");
         faults.push(format!("{file}:1: generated: {what}"));
     }
 }

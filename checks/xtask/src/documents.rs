@@ -86,9 +86,8 @@ impl Patterns {
             }
         }
         let lines = text.lines().count();
-        let mut lengths = LENGTHS.iter();
-        let long = lengths.find(|(name, most)| *name == file && lines > *most);
-        if let Some((_, most)) = long {
+        let own = LENGTHS.iter().find(|own| own.0 == file);
+        if let Some((_, most)) = own.filter(|own| lines > own.1) {
             faults.push(format!("{file}:{lines}: length: at most {most} lines"));
         }
         let (length, text) = (text.len(), self.code.replace_all(text, ""));
@@ -135,8 +134,7 @@ pub(crate) fn results(root: &Path, files: &[String], faults: &mut Vec<String>) {
 /// Returns what is wrong with results that have these files and sizes.
 fn excess(files: &[(String, u64)]) -> Vec<String> {
     let runs = files.iter().filter_map(|(file, _)| file.split_once('/'));
-    let runs: BTreeSet<&str> = runs.map(|(run, _)| run).collect();
-    let runs = runs.len();
+    let runs = runs.map(|(run, _)| run).collect::<BTreeSet<_>>().len();
     let bytes: u64 = files.iter().map(|(_, size)| size).sum();
     let mut faults = Vec::new();
     let mut fault = |what| faults.push(format!("results/README.md:1: results: {what}"));
@@ -162,7 +160,7 @@ pub(crate) fn glossary(text: &str, faults: &mut Vec<String>) {
             continue;
         };
         let cell = row.split(" |").next().unwrap_or_default().trim();
-        if cell == "term" || cell.starts_with("---") {
+        if cell == "term" {
             continue;
         }
         let key = cell.to_lowercase();

@@ -26,8 +26,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 fn main() -> ExitCode {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let verb = std::env::args().nth(1).unwrap_or_default();
-    let path = std::env::args().nth(2);
-    let faults = match (verb.as_str(), path) {
+    let faults = match (verb.as_str(), std::env::args().nth(2)) {
         ("tidy", None) => tidy::faults(&root),
         ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files)),
         ("book", None) => book::write(&root),

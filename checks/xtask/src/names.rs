@@ -33,10 +33,9 @@ impl Source {
         let mut is_export = false;
         for line in text.lines() {
             let code = line.split("//").next().unwrap_or_default().trim();
-            let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-            let words = code.split(|letter| !is_part(letter)).map(str::to_owned);
-            let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
-            let has = |own: &str| words.iter().any(|word| word == own);
+            let words = code.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            let words = words.filter(|word| !word.is_empty());
+            let words: Vec<String> = words.map(str::to_owned).collect();
             is_export |= code.starts_with("pub") && words.iter().take(3).any(|word| word == "use");
             if is_export {
                 is_export = !code.ends_with(';');
@@ -46,7 +45,7 @@ impl Source {
             let pairs = words.windows(2);
             let named = pairs.filter(|pair| KEYWORDS.split(' ').any(|word| word == pair[0]));
             source.items.extend(named.map(|pair| pair[1].clone()));
-            if has("impl") {
+            if words.iter().any(|word| word == "impl") {
                 source.owners.extend(words.iter().cloned());
             }
             let is_name = |word: &String| !["pub", "crate", "super"].contains(&word.as_str());
@@ -81,16 +80,15 @@ fn modules(path: &str) -> Vec<String> {
         (Some("lab" | "checks"), Some(package)) => format!("everybuddy_{package}"),
         (_, package) => package.unwrap_or_default().to_owned(),
     };
-    let names = parts.filter(|part| !["src", "mod", "lib", "main"].contains(part));
-    let names = std::iter::once(package.as_str()).chain(names);
+    let parts = parts.filter(|part| !["src", "mod", "lib", "main"].contains(part));
+    let names = std::iter::once(package.as_str()).chain(parts);
     names.map(|part| part.replace('-', "_")).collect()
 }
 
 /// Reports Rust paths of documents, such as `zone::OneZone`, that no source file defines.
 pub(crate) fn check(texts: &[&(String, String)], faults: &mut Vec<String>) {
     let of = |ending| texts.iter().filter(move |(name, _)| name.ends_with(ending));
-    let sources = of(".rs").map(|(name, text)| Source::new(name, text));
-    let sources: Vec<Source> = sources.collect();
+    let sources: Vec<Source> = of(".rs").map(|own| Source::new(&own.0, &own.1)).collect();
     for (file, text) in of(".md") {
         for (at, line) in (1..).zip(text.lines()) {
             for span in line.split('`').skip(1).step_by(2) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 
 /// The folders whose subfolders are packages.
-const ROOMS: [&str; 3] = ["crates", "lab", "checks"];
+pub(crate) const ROOMS: [&str; 3] = ["crates", "lab", "checks"];
 
 /// A package.
 pub(crate) struct Package {
@@ -42,20 +42,12 @@ pub(crate) fn all(root: &Path) -> Outcome<Vec<Package>> {
     for room in ROOMS {
         for entry in fs::read_dir(root.join(room))? {
             let path = entry?.path();
-            let Ok(manifest) = fs::read_to_string(path.join("Cargo.toml")) else {
-                continue;
-            };
-            let folder = path.strip_prefix(root)?.to_path_buf();
-            packages.push(Package { folder, manifest });
+            if let Ok(manifest) = fs::read_to_string(path.join("Cargo.toml")) {
+                let folder = path.strip_prefix(root)?.to_path_buf();
+                packages.push(Package { folder, manifest });
+            }
         }
     }
     packages.sort_by(|one, other| one.folder.cmp(&other.folder));
     Ok(packages)
-}
-
-/// Returns the path of a file inside its package; `None` for a file outside of all packages.
-pub(crate) fn inside(name: &str) -> Option<&str> {
-    let (room, rest) = name.split_once('/')?;
-    let (_, inside) = rest.split_once('/')?;
-    ROOMS.contains(&room).then_some(inside)
 }

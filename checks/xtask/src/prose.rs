@@ -99,12 +99,11 @@ impl Checker {
             let except = except.map(compiled).transpose()?;
             Ok(([*name, *advice, *files], compiled(pattern)?, except))
         };
+        // A comment, a string, or a character that may be a quote.
+        let rust = r##"//[/!]?(.*)|(?s)r#(".*?")#|("(?:[^"\\]|\\.)*")|'(?:[^'\\]|\\.[^']{0,8})'"##;
         Ok(Self {
             rules: RULES.iter().map(rule).collect::<Result<_, _>>()?,
-            // A comment, a string, or a character that may be a quote.
-            rust: Regex::new(
-                r##"//[/!]?(.*)|(?s)r#(".*?")#|("(?:[^"\\]|\\.)*")|'(?:[^'\\]|\\.[^']{0,8})'"##,
-            )?,
+            rust: Regex::new(rust)?,
             toml: Regex::new(r#"#(.*)|("[^"\n]*")"#)?,
             code: Regex::new(r"(?s)```.*?```|<!--.*?-->|(`[^`\n]+`)")?,
         })
@@ -139,7 +138,7 @@ impl Checker {
                 if name.ends_with(files) && !is_right {
                     let start = found.end() - found.as_str().trim_start().len();
                     let line = 1 + prose[..start].matches('\n').count();
-                    let words: String = words.chars().take(60).collect();
+                    let words: String = words.replace('\n', " ").chars().take(60).collect();
                     faults.push((line, format!("{rule}: `{words}`: {advice}")));
                 }
             }

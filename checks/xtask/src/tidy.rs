@@ -45,7 +45,7 @@ const UNSAFE_FILES: &[&str] = &[
 
 /// The one room of the allocators whose memory is not behind the platform: the platforms themselves. Every other file
 /// is guarded, also one that is new.
-const UNGUARDED_ROOM: &str = "crates/everybuddy/src/platform/";
+const PLATFORMS: &str = "crates/everybuddy/src/platform/";
 
 /// Words of a plain memory, which neither a simulator nor a model checker would see.
 const SEAM_LEAKS: &[&str] = &[
@@ -59,9 +59,6 @@ const SEAM_LEAKS: &[&str] = &[
 
 /// Leftovers.
 const LEFTOVERS: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimplemented!("];
-
-/// How lines begin that a merge leaves in a file.
-const CONFLICTS: [&str; 2] = ["<<<<<<< ", ">>>>>>> "];
 
 const LONGEST_FILE: usize = 650;
 const LONGEST_LINE: usize = 120;
@@ -97,7 +94,7 @@ pub(crate) fn faults(root: &Path) -> Outcome<Vec<String>> {
             documents::glossary(text, &mut faults);
         }
         for (at, line) in (1..).zip(text.lines()) {
-            if CONFLICTS.iter().any(|mark| line.starts_with(mark)) {
+            if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
                 faults.push(format!("{name}:{at}: leftover: an unresolved merge"));
             }
         }
@@ -124,11 +121,12 @@ pub(crate) fn faults(root: &Path) -> Outcome<Vec<String>> {
 fn leaves_package(name: &str, line: &str) -> bool {
     let starts = ["include_str!(\"", "include_bytes!(\""];
     let included = starts.iter().find_map(|start| line.split_once(start));
-    let (Some((_, path)), Some(inside)) = (included, packages::inside(name)) else {
-        return false;
-    };
-    let is_outside = path.matches("../").count() > inside.matches('/').count();
-    is_outside && !line.trim_start().starts_with("#[doc")
+    let is_packed = packages::ROOMS.iter().any(|room| name.starts_with(room));
+    // A file of `ROOM/PACKAGE` leaves it by as many steps as its path has folders below.
+    let leaves = |path: &str| path.matches("../").count() + 2 > name.matches('/').count();
+    is_packed
+        && included.is_some_and(|own| leaves(own.1))
+        && !line.trim_start().starts_with("#[doc")
 }
 
 fn source(name: &str, text: &str, faults: &mut Vec<String>) {
@@ -143,16 +141,13 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
     // Not `mod tests;`: that may stand among other modules at the head of a file.
     let is_tests = |at: &usize| match lines[*at] {
         "#![cfg(test)]" => true,
-        "#[cfg(test)]" => lines
-            .get(at + 1)
-            .is_some_and(|next| next.starts_with("mod tests {")),
+        "#[cfg(test)]" => lines[at + 1..].starts_with(&["mod tests {"]),
         _ => false,
     };
     let tests = (0..lines.len()).find(is_tests).unwrap_or(lines.len());
     let for_tests = ["/tests/", "/tests.rs", "/examples/", "checks/suite/"];
     let is_test = for_tests.iter().any(|part| name.contains(part));
-    let is_guarded =
-        name.starts_with("crates/everybuddy/src/") && !name.starts_with(UNGUARDED_ROOM);
+    let is_guarded = name.starts_with("crates/everybuddy/src/") && !name.starts_with(PLATFORMS);
     let may_be_unsafe = UNSAFE_FILES.iter().any(|file| name.starts_with(file));
     for (index, line) in lines.iter().enumerate() {
         let at = index + 1;

@@ -74,14 +74,9 @@ impl Results {
                 found.push(file.as_str());
             }
         }
-        match found[..] {
-            [file] => Ok(file),
-            _ => Err(format!(
-                "{} runs have rows of `{experiment}`: name a file by `in=`: {}",
-                found.len(),
-                found.join(", ")
-            )),
-        }
+        let (count, files) = (found.len(), found.join(", "));
+        let many = format!("{count} runs have `{experiment}`: name a file by `in=`: {files}");
+        found.pop().filter(|_| count == 1).ok_or(many)
     }
 }
 

@@ -60,38 +60,36 @@ pub(crate) fn filled(file: &str, text: &str, results: &Results) -> Result<String
     Ok(lines.join("\n") + end)
 }
 
-/// What a comment says.
+/// What a comment says. A dash is a column or a row that is written by hand.
 struct Table {
+    query: Query,
     columns: Vec<Cell>,
-    /// The words of each row; `None` for one that is written by hand.
-    rows: Option<Vec<Option<String>>>,
+    /// The words of each row.
+    rows: Option<Vec<String>>,
 }
 
 /// What a column shows.
 enum Cell {
-    ByHand,
-    Asked(Query),
-    /// What `compare` prints in a column on this trace.
-    Printed(&'static Column, String),
+    /// The number that these words ask for.
+    Asked(String),
+    /// What `compare` prints in a column.
+    Printed(&'static Column),
 }
 
 impl Table {
     fn parse(comment: &str) -> Result<Self, String> {
         let wrong = "a comment is `QUERY: COLUMN; COLUMN`, or that and ` | ROW; ROW`";
         let (query, rest) = comment.split_once(": ").ok_or(wrong)?;
-        let query = Query::parse(query)?;
-        let (columns, rows) = match rest.split_once('|') {
-            Some((columns, rows)) => (columns, Some(rows)),
-            None => (rest, None),
+        let parts = |text: &str| -> Vec<String> {
+            let parts = text.split(';').map(str::trim);
+            parts.map(str::to_owned).collect()
         };
-        let column = |words: &str| match words.trim() {
-            "-" => Ok(Cell::ByHand),
-            words => query.clone().with(words).map(Cell::Asked),
-        };
-        let row = |words: &str| Some(words.trim().to_owned()).filter(|words| words != "-");
+        let mut rest = rest.split('|').map(parts);
+        let columns = rest.next().unwrap_or_default();
         Ok(Self {
-            columns: columns.split(';').map(column).collect::<Result<_, _>>()?,
-            rows: rows.map(|rows| rows.split(';').map(row).collect()),
+            query: Query::parse(query)?,
+            columns: columns.into_iter().map(Cell::Asked).collect(),
+            rows: rest.next(),
         })
     }
 
@@ -101,21 +99,19 @@ impl Table {
         let path = format!("results/{}.jsonl", results.of("compare")?);
         if ![path.as_str(), ""].contains(&pictured) {
             return Err(format!(
-                "the picture is of {pictured}, the numbers are of {path}: `ci/picture.sh` makes it anew"
+                "a picture of {pictured}, numbers of {path}: `ci/picture.sh`"
             ));
         }
         let column = |head: &str| {
             let mut printed = COLUMNS.iter().filter(|column| column.is_default);
-            let found = printed.find(|column| column.title() == head.trim());
-            let cell = |column| Cell::Printed(column, source.to_owned());
-            let head = head.trim();
-            found
-                .map(cell)
-                .ok_or_else(|| format!("`compare` prints no column `{head}`"))
+            let found = printed.find(|column| column.title() == head);
+            let missing = || format!("`compare` prints no column `{head}`");
+            found.map(Cell::Printed).ok_or_else(missing)
         };
         let heads = heads.trim_matches('|').split('|').skip(1);
         Ok(Self {
-            columns: heads.map(column).collect::<Result<_, _>>()?,
+            query: Query::parse(&format!("compare {source}@"))?,
+            columns: heads.map(str::trim).map(column).collect::<Result<_, _>>()?,
             rows: None,
         })
     }
@@ -123,49 +119,44 @@ impl Table {
     /// Returns a row of the table with its last cells filled.
     fn row(&self, index: usize, line: &str, results: &Results) -> Result<String, String> {
         let line = line.trim();
+        let words = self.rows.as_ref().map_or("", |rows| &rows[index]);
+        if words == "-" {
+            return Ok(line.to_owned());
+        }
         let inner = line.strip_prefix('|').unwrap_or(line);
         let inner = inner.strip_suffix('|').unwrap_or(inner);
         let cells: Vec<&str> = inner.split('|').collect();
         let first = cells[0].trim();
-        let words = match &self.rows {
-            Some(rows) => match &rows[index] {
-                Some(words) => words,
-                None => return Ok(line.to_owned()),
-            },
-            None => "",
-        };
         let own = cells.len().checked_sub(self.columns.len());
         let own = own.filter(|own| *own > 0);
         let own = own.ok_or_else(|| format!("{first} has fewer cells than its table"))?;
         let mut row = format!("|{}|", cells[..own].join("|"));
-        let system = first.trim_matches('`');
         for (cell, column) in cells[own..].iter().zip(&self.columns) {
-            let text = match column {
-                _ if cell.trim().is_empty() => None,
-                Cell::ByHand => None,
-                Cell::Asked(query) => {
-                    let query = query.clone().with(words)?.of_system(system);
-                    Some(query.text(results)?)
+            let query = |words: &str| self.query.clone().with(words);
+            let system = first.trim_matches('`');
+            row += &match column {
+                _ if cell.trim().is_empty() => format!("{cell}|"),
+                Cell::Asked(own) if own == "-" => format!("{cell}|"),
+                Cell::Asked(own) => {
+                    let query = query(own)?.with(words)?.of_system(system);
+                    format!(" {} |", query.text(results)?)
                 }
-                Cell::Printed(column, source) => Some(printed(column, source, system, results)?),
+                Cell::Printed(column) => {
+                    let ask = |words: &str| Ok(query(words)?.values(results)?[0]);
+                    format!(" {} |", printed(column, system, ask)?)
+                }
             };
-            row += &text.map_or(format!("{cell}|"), |text| format!(" {text} |"));
         }
         Ok(row)
     }
 }
 
-/// Returns the number that `compare` prints in a column.
+/// Returns the number that `compare` prints in a column, which `ask` finds.
 fn printed(
     column: &Column,
-    source: &str,
     system: &str,
-    results: &Results,
+    ask: impl Fn(&str) -> Result<f64, String>,
 ) -> Result<String, String> {
-    let ask = |words: &str| -> Result<f64, String> {
-        let query = Query::parse(&format!("compare {source}@ {words}"))?;
-        Ok(query.values(results)?[0])
-    };
     let order = match column.at {
         At::NoOrder => String::new(),
         At::Order(order) => format!("order={order}"),
