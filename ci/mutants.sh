@@ -3,12 +3,12 @@
 # the allocators' tests. If no test fails, the code is wrong in a way that no test notices, or the change has no effect.
 #
 #   ci/mutants.sh                      a fixed sample: every hundredth mutant of all
-#   ci/mutants.sh PATH [OPTION...]     all mutants of a folder or file of crates/everybuddy/src, with options of cargo-mutants
+#   ci/mutants.sh PATH [OPTION...]     all mutants of a folder or file of crates/everybuddy/src; options of cargo-mutants
 #   ci/mutants.sh coalesce --shard 0/8 --sharding round-robin
 #
 # ci/mutants-known.tsv lists the mutants that are known to survive, with the reason for each. The script fails if another
-# one survives, or if a listed one is caught. A mutant takes about a minute, since the crate and its tests are compiled
-# again. An interrupted run is resumed at the same commit: target/mutants/COMMIT/mutants.out has the verdicts.
+# one survives, or if a listed one is caught. A mutant takes a minute or more: the crate and its tests are compiled again.
+# An interrupted run is resumed at the same commit: target/mutants/COMMIT/mutants.out has the verdicts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- . --shard 0/100 --sharding round-robin
@@ -23,7 +23,7 @@ output=target/mutants/$commit
 mkdir -p "$output"
 # Properties try the same cases for each mutant, and do not shrink what fails.
 export PROPTEST_MAX_SHRINK_ITERS=0 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 PROPTEST_RNG_SEED=1 EVERYBUDDY_ROUNDS=2
-export CARGO_TARGET_DIR=$PWD/target/mutants/build CARGO_TERM_COLOR=never
+export CARGO_TARGET_DIR=$PWD/target/mutants/build CARGO_INCREMENTAL=1 CARGO_TERM_COLOR=never
 
 cargo mutants --list --colors never --package everybuddy --file "$path" >"$output/listed"
 status=0
@@ -43,6 +43,8 @@ awk -F '\t' '
         name[$0] = file ": " description ": " ++count[file, description]
         next
     }
-    FILENAME ~ /missed/ && !known[name[$0]] { print "mutants: " name[$0] ": survived, and not listed"; bad = 1 }
-    FILENAME ~ /caught/ && known[name[$0]] { print "mutants: " name[$0] ": listed as known to survive, but caught"; bad = 1 }
+    { verdict = "" }
+    FILENAME ~ /missed/ && !known[name[$0]] { verdict = "survived, and not listed" }
+    FILENAME ~ /caught/ && known[name[$0]] { verdict = "listed as known to survive, but caught" }
+    verdict { print "mutants: " name[$0] ": " verdict; bad = 1 }
     END { exit bad }' ci/mutants-known.tsv "$output/listed" "$output"/mutants.out/{missed,caught}.txt
