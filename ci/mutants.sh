@@ -3,12 +3,12 @@
 # the allocators' tests. If no test fails, the code is wrong in a way that no test notices, or the change has no effect.
 #
 #   ci/mutants.sh                      a fixed sample: every hundredth mutant of all
-#   ci/mutants.sh PATH [OPTION...]     all mutants of a folder or file of crates/everybuddy/src; options of cargo-mutants
+#   ci/mutants.sh PATH [OPTION...]     all mutants of a folder or file of crates/everybuddy/src; cargo-mutants' options
 #   ci/mutants.sh coalesce --shard 0/8 --sharding round-robin
 #
-# ci/mutants-known.tsv lists the mutants that are known to survive, with the reason for each. The script fails if another
-# one survives, or if a listed one is caught. A mutant takes a minute or more: the crate and its tests are compiled again.
-# An interrupted run is resumed at the same commit: target/mutants/COMMIT/mutants.out has the verdicts.
+# ci/mutants-known.tsv lists the mutants that are known to survive, with the reason for each. The script fails if
+# another one survives, or if a listed one is caught. A mutant takes a minute or more: the crate and its tests are
+# compiled again. An interrupted run is resumed at the same commit: target/mutants/COMMIT/mutants.out has the verdicts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- . --shard 0/100 --sharding round-robin
