@@ -38,7 +38,7 @@ python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh
 weaken         90 min   ci/weaken.sh
-mutants        20 min   ci/mutants.sh coalesce
+mutants        60 min   ci/mutants.sh coalesce --shard 0/8 --sharding round-robin
 fuzz           55 min   ci/fuzz.sh
 '
 

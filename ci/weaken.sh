@@ -39,7 +39,7 @@ touch "$list"
 if [ ! -e "$output/program" ]; then
     rm -rf "$tree"
     mkdir -p "$tree"
-    git ls-files -coz --exclude-standard Cargo.toml Cargo.lock crates examples xtask | xargs -0 cp -P --parents -t "$tree"
+    git ls-files -coz --exclude-standard Cargo.toml Cargo.lock crates lab checks examples | xargs -0 cp -P --parents -t "$tree"
     source=$tree/crates/everybuddy/src
     : >"$output/places"
     while read -r file; do

@@ -12,11 +12,12 @@
 //! between chapters need no change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use regex::{Captures, Regex};
+
+use crate::Outcome;
 
 /// The list of chapters.
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -25,10 +26,11 @@ const SOURCE: &str = "target/book/src";
 const PAGES: &str = "target/book/html";
 /// The crates whose reference is next to the book, in the folder `api`: as in ci/book.sh.
 const REFERENCE: [&str; 3] = ["everybuddy", "everybuddy-adapters", "everybuddy-pool"];
+/// A link: the mark of a picture, its words and its target.
+const LINK: &str =
+    r"(?P<picture>!?)\[(?P<words>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)";
 /// The bytes of the largest file that is copied for a link; larger ones are data.
 const LARGEST_COPY: u64 = 256 << 10;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Writes the tree for mdBook. Returns no faults: a missing chapter is an error.
 pub(crate) fn write(root: &Path) -> Outcome<Vec<String>> {
@@ -38,23 +40,17 @@ pub(crate) fn write(root: &Path) -> Outcome<Vec<String>> {
     }
     let summary = fs::read_to_string(root.join(SUMMARY))?;
     let folder = Path::new(SUMMARY).parent().unwrap_or(Path::new(""));
-    let link = link()?;
-    let chapters: BTreeSet<PathBuf> = link
-        .captures_iter(&summary)
-        .map(|found| normal(&folder.join(&found[3])))
-        .collect();
-    let own = |found: &Captures<'_>| {
-        let path = normal(&folder.join(&found[3]));
-        format!("[{}]({})", &found[2], path.display())
-    };
-    put(
-        &source.join("SUMMARY.md"),
-        link.replace_all(&summary, own).as_bytes(),
-    )?;
+    let link = Regex::new(LINK)?;
+    let path = |found: &Captures<'_>| normal(&folder.join(&found["target"]));
+    let links = link.captures_iter(&summary);
+    let chapters: BTreeSet<PathBuf> = links.map(|found| path(&found)).collect();
+    let own = |found: &Captures<'_>| format!("[{}]({})", &found["words"], path(found).display());
+    let summary = link.replace_all(&summary, own);
+    put(&source.join("SUMMARY.md"), summary.as_bytes())?;
     let mut copies = BTreeSet::new();
     for chapter in &chapters {
-        let text = fs::read_to_string(root.join(chapter))
-            .map_err(|error| format!("{SUMMARY}: {}: {error}", chapter.display()))?;
+        let text = fs::read_to_string(root.join(chapter));
+        let text = text.map_err(|error| format!("{SUMMARY}: {}: {error}", chapter.display()))?;
         let text = rendered(root, chapter, &text, &chapters, &mut copies)?;
         put(&source.join(chapter), text.as_bytes())?;
     }
@@ -80,48 +76,29 @@ pub(crate) fn check(root: &Path) -> Outcome<Vec<String>> {
             }
         }
     }
-    let (href, id) = (
-        Regex::new(r#"(?:href|src)="([^"]*)""#)?,
-        Regex::new(r#"\bid="([^"]*)""#)?,
-    );
-    let ids: BTreeMap<&PathBuf, BTreeSet<&str>> = texts
-        .iter()
-        .map(|(path, text)| {
-            let found = id.captures_iter(text).filter_map(|found| found.get(1));
-            (path, found.map(|own| own.as_str()).collect())
-        })
-        .collect();
+    let target = Regex::new(r#"(?:href|src)="([^":]+)""#)?;
     let mut faults = BTreeSet::new();
     let mut checked = 0;
     // The page for unknown addresses is written for the root of a server.
     for (path, text) in texts.iter().filter(|own| !own.0.ends_with("404.html")) {
         let folder = path.parent().unwrap_or(root);
-        let name = path.strip_prefix(&pages).unwrap_or(path).display();
-        for found in href.captures_iter(text) {
-            let target = &found[1];
-            if target.contains(':') || target.is_empty() {
-                continue;
-            }
+        for found in target.captures_iter(text) {
             checked += 1;
-            let (file, place) = target.split_once('#').unwrap_or((target, ""));
+            let (file, place) = found[1].split_once('#').unwrap_or((&found[1], ""));
             let file = match file {
                 "" => path.clone(),
                 file => normal(&folder.join(file)),
             };
-            let has_place = ids
-                .get(&file)
-                .is_none_or(|own| place.is_empty() || own.contains(place));
-            if !file.exists() || !has_place {
-                faults.insert(format!("{name}: dead-link: {target}"));
+            let id = format!(" id=\"{place}\"");
+            let has_place = || texts.get(&file).is_none_or(|text| text.contains(&id));
+            if !file.exists() || !place.is_empty() && !has_place() {
+                let name = path.strip_prefix(&pages).unwrap_or(path).display();
+                faults.insert(format!("{name}: dead-link: {}", &found[1]));
             }
         }
     }
     println!("book: {} pages, {checked} links", texts.len());
     Ok(faults.into_iter().collect())
-}
-
-fn link() -> Result<Regex, regex::Error> {
-    Regex::new(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Outcome<()> {
@@ -135,10 +112,10 @@ fn put(path: &Path, bytes: &[u8]) -> Outcome<()> {
 fn normal(path: &Path) -> PathBuf {
     let mut parts = PathBuf::new();
     for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(parts.pop()),
-            part => parts.push(part),
+        if part == Component::ParentDir {
+            parts.pop();
+        } else if part != Component::CurDir {
+            parts.push(part);
         }
     }
     parts
@@ -152,76 +129,45 @@ fn rendered(
     chapters: &BTreeSet<PathBuf>,
     copies: &mut BTreeSet<PathBuf>,
 ) -> Outcome<String> {
-    let (comment, link) = (Regex::new(r"(?s)<!--.*?-->\n?")?, link()?);
-    let fence = Regex::new(r"(?m)^```")?;
     let folder = chapter.parent().unwrap_or(Path::new(""));
-    let depth = folder.components().count();
     let mut own = |found: &Captures<'_>| {
-        let (path, place) = found[3].split_once('#').unwrap_or((&found[3], ""));
-        let whole = normal(&folder.join(path));
-        let api = REFERENCE
-            .iter()
-            .find(|name| whole == Path::new(&format!("crates/{name}/src/lib.rs")));
-        let readme = whole.join("README.md");
+        let (words, target) = (&found["words"], &found["target"]);
+        let (path, place) = target.split_once('#').unwrap_or((target, ""));
         let place = if place.is_empty() { "" } else { "#" }.to_owned() + place;
+        let whole = normal(&folder.join(path));
         // mdBook calls the page of a README index.html, but leaves links to it as they are.
-        let page = match path.strip_suffix("README.md") {
-            Some(folder) if chapters.contains(&whole) => Some(format!("{folder}index.html")),
-            _ if chapters.contains(&readme) => {
-                Some(format!("{}/index.html", path.trim_end_matches('/')))
-            }
-            _ => None,
-        };
-        if let Some(page) = page {
-            return format!("[{}]({page}{place})", &found[2]);
+        let is_readme = whole.ends_with("README.md") && chapters.contains(&whole);
+        if is_readme || chapters.contains(&whole.join("README.md")) {
+            let folder = path.trim_end_matches("README.md").trim_end_matches('/');
+            let page = format!("{folder}/index.html{place}");
+            return format!("[{words}]({})", page.trim_start_matches('/'));
         }
-        if found[3].contains("://") || path.is_empty() || chapters.contains(&whole) {
+        if target.contains("://") || path.is_empty() || chapters.contains(&whole) {
             return found[0].to_owned();
         }
-        if let Some(name) = api {
-            let page = format!(
-                "{}api/{}/index.html",
-                "../".repeat(depth),
-                name.replace('-', "_")
-            );
-            return format!("[{}]({page})", &found[2]);
+        let is_root = |name: &&&str| whole == Path::new("crates").join(name).join("src/lib.rs");
+        if let Some(name) = REFERENCE.iter().find(is_root) {
+            let (up, name) = ("../".repeat(folder.iter().count()), name.replace('-', "_"));
+            return format!("[{words}]({up}api/{name}/index.html)");
         }
         let is_page = whole.extension().is_some_and(|ending| ending == "md");
         let data = fs::metadata(root.join(&whole));
         if !is_page && data.is_ok_and(|data| data.is_file() && data.len() <= LARGEST_COPY) {
             copies.insert(whole);
-            return format!("{}[{}]({path}{place})", &found[1], &found[2]);
+            return format!("{}[{words}]({path}{place})", &found["picture"]);
         }
-        found[2].to_owned()
+        words.to_owned()
     };
-    let mut out = String::new();
-    let mut rest = text;
-    // Text and code take turns.
-    let mut is_code = false;
-    loop {
-        let start = fence
-            .find_iter(rest)
-            .find(|mark| !is_code || mark.start() > 0);
-        let (part, after) = rest.split_at(start.map_or(rest.len(), |mark| mark.start()));
-        if is_code {
-            out += part
-        } else {
-            let part = comment.replace_all(part, "");
-            out += &link.replace_all(&part, &mut own);
-        }
-        if after.is_empty() {
-            return Ok(out);
-        }
-        if is_code {
-            // The closing fence is part of the code.
-
-            out += "```";
-            rest = &after[3..];
-        } else {
-            rest = after
-        }
-        is_code = !is_code;
-    }
+    // Code, a comment or a link, whichever begins first.
+    let part = Regex::new(&format!(
+        r"(?P<code>(?ms)^```.*?^```)|(?s)<!--.*?-->\n?|{LINK}"
+    ))?;
+    let part = part.replace_all(text, |found: &Captures<'_>| match found.name("code") {
+        Some(code) => code.as_str().to_owned(),
+        None if found.name("target").is_some() => own(found),
+        None => String::new(),
+    });
+    Ok(part.into_owned())
 }
 
 #[cfg(test)]

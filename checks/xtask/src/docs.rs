@@ -4,7 +4,6 @@
 //!
 //! Generated files say so, and with which command; `tidy` fails when one is out of date.
 
-use std::error::Error;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -12,16 +11,8 @@ use std::path::Path;
 use everybuddy::systems::{OPTIONS, Obstacle, ROWS, Row};
 use everybuddy_workload::WORKLOADS;
 
-/// A document that is generated: its path, and its text as it should be, made of its text as it is.
-type Generated = (&'static str, fn(&str) -> String);
-
-/// All generated documents.
-const GENERATED: &[Generated] = &[
-    ("SYSTEMS.md", |_| wrapped(&systems())),
-    ("docs/metrics.md", |text| {
-        spliced(text, &everybuddy_metrics::markdown())
-    }),
-];
+use crate::Outcome;
+use crate::numbers::{Results, filled};
 
 /// The lines around what is generated in a document that is written by hand otherwise.
 const MARKS: [&str; 2] = [
@@ -29,24 +20,45 @@ const MARKS: [&str; 2] = [
     "<!-- end of what is generated -->",
 ];
 
-/// Writes all generated documents; finds no faults.
-pub(crate) fn write(root: &Path, files: &[String]) -> Result<Vec<String>, Box<dyn Error>> {
-    for (path, make) in GENERATED {
-        let path = root.join(path);
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        fs::write(path, make(&text))?;
+/// Writes all generated documents and the numbers of all tables; finds no faults.
+pub(crate) fn write(root: &Path, files: &[String]) -> Outcome<Vec<String>> {
+    let outdated = outdated(root, files, &Results::new(root)).into_iter();
+    let outdated = outdated.map(|(file, new)| Ok((root.join(file), new?)));
+    for (path, new) in outdated.collect::<Result<Vec<_>, String>>()? {
+        fs::write(path, new)?;
     }
-    crate::numbers::write(root, files)?;
     Ok(Vec::new())
 }
 
-/// Returns the paths of the documents that are out of date.
-pub(crate) fn stale(root: &Path) -> Vec<&'static str> {
-    let is_stale = |(path, make): &&Generated| {
-        let text = fs::read_to_string(root.join(path)).unwrap_or_default();
-        text != make(&text)
-    };
-    GENERATED.iter().filter(is_stale).map(|own| own.0).collect()
+/// Reports documents that `write` would change.
+pub(crate) fn check(root: &Path, files: &[String], results: &Results, faults: &mut Vec<String>) {
+    for (file, new) in outdated(root, files, results) {
+        let what = new.err();
+        let what = what
+            .as_deref()
+            .unwrap_or("out of date: cargo run -p xtask -- docs");
+        faults.push(format!("{file}:1: generated: {what}"));
+    }
+}
+
+/// Returns the documents that are out of date, each with its new text, or with the reason why there is none.
+fn outdated<'f>(
+    root: &Path,
+    files: &'f [String],
+    results: &Results,
+) -> Vec<(&'f str, Result<String, String>)> {
+    let is_ours = |file: &&String| file.ends_with(".md") && !file.starts_with("results/");
+    let documents = files.iter().filter(is_ours);
+    let outdated = documents.filter_map(|file| {
+        let text = fs::read_to_string(root.join(file)).ok()?;
+        let new = match file.as_str() {
+            "SYSTEMS.md" => Ok(spliced(&text, &wrapped(&systems()))),
+            "docs/metrics.md" => Ok(spliced(&text, &everybuddy_metrics::markdown())),
+            _ => filled(file, &text, results),
+        };
+        (new.as_ref() != Ok(&text)).then_some((file.as_str(), new))
+    });
+    outdated.collect()
 }
 
 /// Puts `generated` between the marks of a document, or at its end if it lacks them.
@@ -63,31 +75,13 @@ fn once(earlier: &[Row], text_of: fn(&Row) -> &str, text: &str) -> String {
     same.map_or(text.to_owned(), |row| format!("as `{}`.", row.name))
 }
 
-/// Returns the text of SYSTEMS.md, made from the rows.
+/// Returns what SYSTEMS.md has of the rows.
 pub(crate) fn systems() -> String {
-    let mut text = format!("# Systems\n\n{}\n\n", MARKS[0]);
-    text.push_str(
-        "For readers who want to know what a system's name means, which source describes it, and where this \
-         implementation deviates from the source. Generated from `crates/everybuddy/src/systems` by \
-         `cargo run -p xtask -- docs`.\n\n\
-         The sources, as all documents cite them:\n\n\
-         - **[iBuddy]**: Park, Choi, Lee, Noh: iBuddy (IEEE Transactions on Computers, 2015).\n\
-         - **[Porter]**: Porter: on releasing the zone lock in bulk page allocation.\n\
-         - **[Spring]**: Spring Buddy.\n\
-         - **[BL89]**: Barkley, Lee: A lazy buddy system bounded by two coalescing delays per class (SOSP 1989).\n\
-         - **[Serewa]**: Serewa: on improving the buddy algorithm.\n\
-         - **[LLFree]**: Wrenger, Rommel, Halbuer, Dietrich, Lohmann: LLFree: Scalable and Optionally-Persistent \
-         Page-Frame Allocation (USENIX ATC 2023).\n\
-         - **[linux-mm 2023]**: Huang Ying, the cover letters of two series on linux-mm: \"mm: PCP high auto-tuning\" \
-         (version 3), and the RFC \"mm: improve page allocator scalability via splitting zones\" (2023-05-11).\n\
-         - **[NBBS]**: Marotta, Ianni, Scarselli, Pellegrini, Quaglia: A Non-blocking Buddy System for Scalable Memory \
-         Allocation on Multi-core Machines (IEEE CLUSTER 2018); Marotta, Ianni, Pellegrini, Quaglia: NBBS: A \
-         Non-Blocking Buddy System for Multi-core Machines (IEEE Transactions on Computers, 2022).\n\n\
-         Systems that follow an RFC follow its description on the mailing list; none of its code was used.\n\n\
-         | name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
+    let mut text = String::from(
+        "| name | per-CPU layer > zone layer > structure, coalescing | source |\n|---|---|---|\n",
     );
     for row in ROWS {
-        let (name, layers, source) = (row.name, row.composition(), row.source);
+        let (Row { name, source, .. }, layers) = (row, row.composition());
         let _ = writeln!(text, "| `{name}` | {layers} | {source} |");
     }
     text.push_str(
@@ -118,10 +112,8 @@ pub(crate) fn systems() -> String {
         let _ = writeln!(text, "| {held} | {waiting} | {} |", names.join(", "));
     }
     for (index, row) in ROWS.iter().enumerate() {
-        let options = row
-            .options()
-            .map(|option| format!("`{}`", option.key))
-            .collect::<Vec<_>>();
+        let options = row.options().map(|option| format!("`{}`", option.key));
+        let options: Vec<String> = options.collect();
         let mut obstacles: Vec<_> = row.obstacles().map(Obstacle::held).collect();
         if obstacles.is_empty() {
             obstacles.push("nothing: every wait of a request or a free for another CPU is bounded");
@@ -140,11 +132,8 @@ pub(crate) fn systems() -> String {
     }
     text.push_str("\n# Workloads\n\n| name | behaviour | source |\n|---|---|---|\n");
     for row in WORKLOADS {
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} |",
-            row.name, row.summary, row.source
-        );
+        let (name, summary, source) = (row.name, row.summary, row.source);
+        let _ = writeln!(text, "| `{name}` | {summary} | {source} |");
     }
     text
 }

@@ -8,90 +8,67 @@
 use std::collections::BTreeSet;
 
 /// The keywords before a name that is defined.
-const KEYWORDS: [&str; 10] = [
-    "fn",
-    "struct",
-    "enum",
-    "trait",
-    "type",
-    "const",
-    "static",
-    "mod",
-    "union",
-    "macro_rules",
-];
+const KEYWORDS: &str = "fn struct enum trait type const static mod union macro_rules";
 
 /// A source file: where it is, and what it defines.
-pub(crate) struct Source {
+#[derive(Default)]
+struct Source {
     /// Its crate and modules.
     modules: Vec<String>,
     /// Items, and names that it exports from elsewhere.
     items: BTreeSet<String>,
-    /// Types that it implements something for.
-    implemented: BTreeSet<String>,
+    /// Items, and types that it implements something for.
+    owners: BTreeSet<String>,
     /// Items, and what begins a line as fields and variants do.
     members: BTreeSet<String>,
 }
 
 impl Source {
     /// Reads the definitions of a source file.
-    pub(crate) fn new(path: &str, text: &str) -> Self {
+    fn new(path: &str, text: &str) -> Self {
         let mut source = Self {
             modules: modules(path),
-            items: BTreeSet::new(),
-            implemented: BTreeSet::new(),
-            members: BTreeSet::new(),
+            ..Self::default()
         };
         let mut is_export = false;
         for line in text.lines() {
             let code = line.split("//").next().unwrap_or_default().trim();
-            let words: Vec<&str> = words(code).collect();
-            let is_public = words.first() == Some(&"pub");
-            is_export |= is_public && words.iter().take(3).any(|word| *word == "use");
+            let words = code.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            let words = words.filter(|word| !word.is_empty());
+            let words: Vec<String> = words.map(str::to_owned).collect();
+            is_export |= code.starts_with("pub") && words.iter().take(3).any(|word| word == "use");
             if is_export {
-                source
-                    .items
-                    .extend(words.iter().map(|word| (*word).to_owned()));
                 is_export = !code.ends_with(';');
+                source.items.extend(words);
                 continue;
             }
-            for pair in words.windows(2) {
-                if KEYWORDS.contains(&pair[0]) {
-                    source.items.insert(pair[1].to_owned());
-                }
+            let pairs = words.windows(2);
+            let named = pairs.filter(|pair| KEYWORDS.split(' ').any(|word| word == pair[0]));
+            source.items.extend(named.map(|pair| pair[1].clone()));
+            if words.iter().any(|word| word == "impl") {
+                source.owners.extend(words.iter().cloned());
             }
-            if words.contains(&"impl") {
-                let names = words.iter().map(|word| (*word).to_owned());
-                source.implemented.extend(names);
-            }
-            let member = words
-                .iter()
-                .find(|word| !["pub", "crate", "super"].contains(word));
-            source.members.extend(member.map(|word| (*word).to_owned()));
+            let is_name = |word: &String| !["pub", "crate", "super"].contains(&word.as_str());
+            source.members.extend(words.into_iter().find(is_name));
         }
+        source.owners.extend(source.items.iter().cloned());
         source.members.extend(source.items.iter().cloned());
         source
     }
 
     /// Returns `true` if the path names a definition of this file: `module::item`, or `module::Type::member`.
     fn defines(&self, path: &[&str]) -> bool {
-        let [qualifiers @ .., name] = path else {
+        let [modules @ .., owner, name] = path else {
             return false;
         };
-        if self.is_in(qualifiers) && self.items.contains(*name) {
-            return true;
-        }
-        let [qualifiers @ .., owner] = qualifiers else {
-            return false;
-        };
-        let has_owner = self.items.contains(*owner) || self.implemented.contains(*owner);
-        self.is_in(qualifiers) && has_owner && self.members.contains(*name)
+        self.is_in(&path[..path.len() - 1]) && self.items.contains(*name)
+            || self.is_in(modules) && self.owners.contains(*owner) && self.members.contains(*name)
     }
 
     /// Returns `true` if the file's modules contain these, one after the other.
-    fn is_in(&self, qualifiers: &[&str]) -> bool {
-        let length = qualifiers.len();
-        length == 0 || self.modules.windows(length).any(|part| part == qualifiers)
+    fn is_in(&self, modules: &[&str]) -> bool {
+        let length = modules.len();
+        length == 0 || self.modules.windows(length).any(|part| part == modules)
     }
 }
 
@@ -103,29 +80,24 @@ fn modules(path: &str) -> Vec<String> {
         (Some("lab" | "checks"), Some(package)) => format!("everybuddy_{package}"),
         (_, package) => package.unwrap_or_default().to_owned(),
     };
-    let ignored = ["src", "mod", "lib", "main"];
-    let names = parts.filter(|part| !ignored.contains(part));
-    let names = std::iter::once(package.as_str()).chain(names);
+    let parts = parts.filter(|part| !["src", "mod", "lib", "main"].contains(part));
+    let names = std::iter::once(package.as_str()).chain(parts);
     names.map(|part| part.replace('-', "_")).collect()
 }
 
-fn words(code: &str) -> impl Iterator<Item = &str> {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let words = code.split(move |letter| !is_part(letter));
-    words.filter(|word| !word.is_empty())
-}
-
-/// Reports Rust paths of a document, such as `zone::OneZone`, that no source file defines.
-pub(crate) fn check(file: &str, text: &str, sources: &[Source], faults: &mut Vec<String>) {
-    for (index, line) in text.lines().enumerate() {
-        for span in line.split('`').skip(1).step_by(2) {
-            let is_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
-            if !span.contains("::") || !span.chars().all(is_name) {
-                continue;
-            }
-            let path: Vec<&str> = span.split("::").collect();
-            if !sources.iter().any(|source| source.defines(&path)) {
-                faults.push(format!("{file}:{}: dead-name: `{span}`", index + 1));
+/// Reports Rust paths of documents, such as `zone::OneZone`, that no source file defines.
+pub(crate) fn check(texts: &[&(String, String)], faults: &mut Vec<String>) {
+    let of = |ending| texts.iter().filter(move |(name, _)| name.ends_with(ending));
+    let sources: Vec<Source> = of(".rs").map(|own| Source::new(&own.0, &own.1)).collect();
+    for (file, text) in of(".md") {
+        for (at, line) in (1..).zip(text.lines()) {
+            for span in line.split('`').skip(1).step_by(2) {
+                let is_part = |letter: char| letter.is_alphanumeric() || "_:".contains(letter);
+                let path: Vec<&str> = span.split("::").collect();
+                let is_path = path.len() > 1 && span.chars().all(is_part);
+                if is_path && !sources.iter().any(|source| source.defines(&path)) {
+                    faults.push(format!("{file}:{at}: dead-name: `{span}`"));
+                }
             }
         }
     }
@@ -140,20 +112,19 @@ mod tests {
         let row = "//! A Row.\npub use crate::lock::{\n    Hold,\n};\npub struct Row {\n    pub name: u8,\n}\n\
                    impl Row {\n    /// Takes.\n    pub fn take(&self) {\n        other.give(self)\n    }\n}\n\
                    enum Event {\n    Lock,\n}\n";
-        let sources = [
-            Source::new("crates/everybuddy/src/systems/row.rs", row),
-            Source::new(
-                "crates/everybuddy/src/coalesce/mod.rs",
-                "mod delay;\nfn gone() {}\n",
-            ),
-        ];
+        let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let row = text("crates/everybuddy/src/systems/row.rs", row);
+        let coalesce = text(
+            "crates/everybuddy/src/coalesce/mod.rs",
+            "mod delay;\nfn gone() {}\n",
+        );
         let alive = "`systems::Row`, `systems::row::Row`, `Row::take`, `Row::name`, `Event::Lock`, `systems::Hold`, \
                      `everybuddy::coalesce::delay`; `a b::c` and `file.rs` are not checked.";
         let mut faults = Vec::new();
-        check("x.md", alive, &sources, &mut faults);
+        check(&[&row, &coalesce, &text("x.md", alive)], &mut faults);
         assert_eq!(faults, Vec::<String>::new());
         let dead = "`coalesce::Row`\n`Row::give`\n`Row::gone`\n`coalesce::row::Row`\n`row::delay`";
-        check("x.md", dead, &sources, &mut faults);
+        check(&[&row, &coalesce, &text("x.md", dead)], &mut faults);
         let found = [
             "x.md:1: dead-name: `coalesce::Row`",
             "x.md:2: dead-name: `Row::give`",

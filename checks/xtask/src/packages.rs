@@ -2,9 +2,10 @@
 //!
 //! `crates` contains what people link, `lab` the program and its parts, and `checks` what only developers need.
 
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::Outcome;
 
 /// The folders whose subfolders are packages.
 pub(crate) const ROOMS: [&str; 3] = ["crates", "lab", "checks"];
@@ -14,42 +15,39 @@ pub(crate) struct Package {
     /// Its folder, below the root of the project.
     pub(crate) folder: PathBuf,
     /// Its manifest's text.
-    pub(crate) manifest: String,
+    manifest: String,
 }
 
 impl Package {
     /// Returns the name that the manifest states.
     pub(crate) fn name(&self) -> String {
-        let line = self
-            .manifest
-            .lines()
-            .find(|line| line.starts_with("name = "));
-        line.and_then(|line| line.split('"').nth(1))
-            .unwrap_or_default()
-            .to_owned()
+        let mut lines = self.manifest.lines();
+        let name = lines.find_map(|line| line.strip_prefix("name = "));
+        name.unwrap_or_default().trim_matches('"').to_owned()
+    }
+
+    /// Returns the names of its dependencies, without those of its tests.
+    pub(crate) fn dependencies(&self) -> impl Iterator<Item = &str> {
+        let lines = self.manifest.lines();
+        let section = lines.skip_while(|line| *line != "[dependencies]").skip(1);
+        let section = section.take_while(|line| !line.starts_with('['));
+        let entries = section.filter(|line| !line.starts_with('#') && line.contains('='));
+        entries.filter_map(|line| line.split(['.', ' ', '=']).next())
     }
 }
 
 /// Returns all packages, sorted by folder. A folder without a manifest was left behind by a checkout.
-pub(crate) fn all(root: &Path) -> Result<Vec<Package>, Box<dyn Error>> {
+pub(crate) fn all(root: &Path) -> Outcome<Vec<Package>> {
     let mut packages = Vec::new();
     for room in ROOMS {
         for entry in fs::read_dir(root.join(room))? {
             let path = entry?.path();
-            let Ok(manifest) = fs::read_to_string(path.join("Cargo.toml")) else {
-                continue;
-            };
-            let folder = path.strip_prefix(root)?.to_path_buf();
-            packages.push(Package { folder, manifest });
+            if let Ok(manifest) = fs::read_to_string(path.join("Cargo.toml")) {
+                let folder = path.strip_prefix(root)?.to_path_buf();
+                packages.push(Package { folder, manifest });
+            }
         }
     }
     packages.sort_by(|one, other| one.folder.cmp(&other.folder));
     Ok(packages)
-}
-
-/// Returns the path of a file inside its package; `None` for a file outside of all packages.
-pub(crate) fn inside(name: &str) -> Option<&str> {
-    let (room, rest) = name.split_once('/')?;
-    let (_, inside) = rest.split_once('/')?;
-    ROOMS.contains(&room).then_some(inside)
 }

@@ -4,12 +4,13 @@
 //! CONTRIBUTING.md.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{cycles, decisions, documents, names, numbers, packages, prose, repeats, words};
+use crate::documents::{self, Patterns};
+use crate::numbers::{Results, facts};
+use crate::{Outcome, cycles, decisions, docs, names, packages, prose, repeats};
 
 /// Files that may hold `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
@@ -44,7 +45,7 @@ const UNSAFE_FILES: &[&str] = &[
 
 /// The one room of the allocators whose memory is not behind the platform: the platforms themselves. Every other file
 /// is guarded, also one that is new.
-const UNGUARDED_ROOM: &str = "crates/everybuddy/src/platform/";
+const PLATFORMS: &str = "crates/everybuddy/src/platform/";
 
 /// Words of a plain memory, which neither a simulator nor a model checker would see.
 const SEAM_LEAKS: &[&str] = &[
@@ -59,21 +60,14 @@ const SEAM_LEAKS: &[&str] = &[
 /// Leftovers.
 const LEFTOVERS: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimplemented!("];
 
-/// How lines begin that a merge leaves in a file.
-const CONFLICTS: [&str; 2] = ["<<<<<<< ", ">>>>>>> "];
-
 const LONGEST_FILE: usize = 650;
 const LONGEST_LINE: usize = 120;
-/// The words of all documents together, without comments, results and what is generated.
-const MOST_WORDS: usize = 70_000;
 
 /// Returns the files that git tracks or would track.
-pub(crate) fn files(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
-    let listed = Command::new("git")
-        .arg("-C")
-        .arg(root)
-        .args(["ls-files", "-co", "--exclude-standard"])
-        .output()?;
+pub(crate) fn files(root: &Path) -> Outcome<Vec<String>> {
+    let mut list = Command::new("git");
+    list.args(["ls-files", "-co", "--exclude-standard"]);
+    let listed = list.current_dir(root).output()?;
     if !listed.status.success() {
         return Err("`git ls-files` failed: tidy checks the files that git knows".into());
     }
@@ -82,51 +76,43 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// Returns all faults, sorted by file.
-pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+pub(crate) fn faults(root: &Path) -> Outcome<Vec<String>> {
     let files = files(root)?;
     let mut faults = Vec::new();
-    let mut sources = Vec::new();
-    for name in files.iter().filter(|name| name.ends_with(".rs")) {
-        let text = fs::read_to_string(root.join(name)).unwrap_or_default();
-        sources.push(names::Source::new(name, &text));
-    }
-    for name in &files {
-        let Ok(text) = fs::read_to_string(root.join(name)) else {
-            continue;
-        };
-        if name.ends_with(".rs") && !name.starts_with("checks/xtask/src/tidy.rs") {
-            source(name, &text, &mut faults);
+    let read = |name: &String| Some((name.clone(), fs::read_to_string(root.join(name)).ok()?));
+    let texts: Vec<(String, String)> = files.iter().filter_map(read).collect();
+    let patterns = Patterns::new()?;
+    for (name, text) in &texts {
+        if name.ends_with(".rs") && name != "checks/xtask/src/tidy.rs" {
+            source(name, text, &mut faults);
         }
         if name.ends_with(".md") {
-            documents::links(root, name, &text, &mut faults);
-            documents::raw(name, &text, &mut faults);
-        }
-        for (index, line) in text.lines().enumerate() {
-            if CONFLICTS.iter().any(|mark| line.starts_with(mark)) {
-                faults.push(format!(
-                    "{name}:{}: leftover: an unresolved merge",
-                    index + 1
-                ));
-            }
-        }
-        // Results are records.
-        if name.ends_with(".md") && !name.starts_with("results/") {
-            names::check(name, &text, &sources, &mut faults);
+            patterns.links(root, name, text, &mut faults);
+            patterns.raw(name, text, &mut faults);
         }
         if name == "GLOSSARY.md" {
-            documents::glossary(&text, &mut faults);
+            documents::glossary(text, &mut faults);
+        }
+        for (at, line) in (1..).zip(text.lines()) {
+            if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
+                faults.push(format!("{name}:{at}: leftover: an unresolved merge"));
+            }
         }
     }
+    // Results are records.
+    let is_current = |(name, _): &&(String, String)| !name.starts_with("results/");
+    let current: Vec<&(String, String)> = texts.iter().filter(is_current).collect();
+    patterns.words(&current, &mut faults);
+    names::check(&current, &mut faults);
+    decisions::check(&current, &mut faults)?;
+    prose::check(&current, &mut faults)?;
     dependencies(root, &mut faults)?;
-    generated(root, &mut faults);
-    words::check(root, &files, MOST_WORDS, &mut faults);
-    decisions::check(root, &files, &mut faults)?;
     cycles::check(root, &mut faults)?;
     repeats::check(root, &files, &mut faults)?;
-    numbers::check(root, &files, &mut faults)?;
-    documents::lengths(root, &mut faults);
+    let results = Results::new(root);
+    docs::check(root, &files, &results, &mut faults);
+    facts::check(root, &results, &mut faults)?;
     documents::results(root, &files, &mut faults);
-    prose::check(root, &files, &mut faults)?;
     faults.sort();
     Ok(faults)
 }
@@ -134,159 +120,113 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 /// Returns `true` if a line of a crate's file includes a file from outside of the crate. A package would lack it.
 /// Documentation that is only compiled for tests does not count.
 fn leaves_package(name: &str, line: &str) -> bool {
-    let Some(inside) = packages::inside(name) else {
-        return false;
-    };
-    let included = ["include_str!(\"", "include_bytes!(\""];
-    let found = included
-        .iter()
-        .find_map(|start| line.split_once(start))
-        .filter(|_| !line.trim_start().starts_with("#[doc"));
-    found.is_some_and(|(_, path)| path.matches("../").count() > inside.matches('/').count())
+    let starts = ["include_str!(\"", "include_bytes!(\""];
+    let included = starts.iter().find_map(|start| line.split_once(start));
+    let is_packed = packages::ROOMS.iter().any(|room| name.starts_with(room));
+    // A file of `ROOM/PACKAGE` leaves it by as many steps as its path has folders below.
+    let leaves = |path: &str| path.matches("../").count() + 2 > name.matches('/').count();
+    is_packed
+        && included.is_some_and(|own| leaves(own.1))
+        && !line.trim_start().starts_with("#[doc")
 }
 
 fn source(name: &str, text: &str, faults: &mut Vec<String>) {
-    let mut fault = |line: usize, rule: &str, what: &str| {
-        faults.push(format!("{name}:{line}: {rule}: {what}"));
-    };
-    if !text.starts_with("//!") {
-        fault(
-            1,
-            "module-docs",
-            "the file does not open with what it is and why it exists",
-        );
-    }
+    let mut fault = |line: usize, what: &str| faults.push(format!("{name}:{line}: {what}"));
     let lines: Vec<&str> = text.lines().collect();
+    if !text.starts_with("//!") {
+        fault(1, "module-docs: the file does not open with its purpose");
+    }
     if lines.len() > LONGEST_FILE {
-        fault(
-            lines.len(),
-            "small-rooms",
-            "the file is too long: is it two?",
-        );
+        fault(lines.len(), "small-rooms: the file is too long: is it two?");
     }
     // Not `mod tests;`: that may stand among other modules at the head of a file.
-    let is_tests = |at: usize| {
-        lines[at] == "#![cfg(test)]"
-            || lines[at] == "#[cfg(test)]"
-                && lines
-                    .get(at + 1)
-                    .is_some_and(|next| next.starts_with("mod tests {"))
+    let is_tests = |at: &usize| match lines[*at] {
+        "#![cfg(test)]" => true,
+        "#[cfg(test)]" => lines[at + 1..].starts_with(&["mod tests {"]),
+        _ => false,
     };
-    let tests = (0..lines.len())
-        .find(|at| is_tests(*at))
-        .unwrap_or(lines.len());
+    let tests = (0..lines.len()).find(is_tests).unwrap_or(lines.len());
     let for_tests = ["/tests/", "/tests.rs", "/examples/", "checks/suite/"];
     let is_test = for_tests.iter().any(|part| name.contains(part));
-    let is_guarded =
-        name.starts_with("crates/everybuddy/src/") && !name.starts_with(UNGUARDED_ROOM);
+    let is_guarded = name.starts_with("crates/everybuddy/src/") && !name.starts_with(PLATFORMS);
+    let may_be_unsafe = UNSAFE_FILES.iter().any(|file| name.starts_with(file));
     for (index, line) in lines.iter().enumerate() {
         let at = index + 1;
         let code = line.split("//").next().unwrap_or_default();
         if line.chars().count() > LONGEST_LINE && !line.starts_with("//! |") {
-            fault(at, "line-length", "longer than 120 characters");
+            fault(at, "line-length: longer than 120 characters");
         }
         if let Some(word) = LEFTOVERS.iter().find(|word| line.contains(**word)) {
-            fault(at, "leftover", word);
+            fault(at, &format!("leftover: {word}"));
         }
         // A platform's promise is one line, with its argument, in the file of each platform.
-        let is_promise = lines.get(index + 1).is_some_and(|next| {
+        let is_promise = lines.get(at).is_some_and(|next| {
             next.starts_with("unsafe impl") && next.contains("Platform for")
                 || next.contains("pub unsafe trait Platform")
         });
-        if line.contains("allow(unsafe_code)")
-            && !is_promise
-            && !UNSAFE_FILES.iter().any(|f| name.starts_with(f))
-        {
-            fault(at, "unsafe-rooms", "`unsafe` is not for this file");
+        if line.contains("allow(unsafe_code)") && !is_promise && !may_be_unsafe {
+            fault(at, "unsafe-rooms: `unsafe` is not for this file");
         }
         if index >= tests || is_test {
             continue;
         }
         if code.contains(".unwrap()") {
-            fault(at, "no-unwrap", "say what went wrong instead");
+            fault(at, "no-unwrap: say what went wrong instead");
         }
         if leaves_package(name, line) {
             fault(
                 at,
-                "package",
-                "the included file is not in the crate's package",
+                "package: the included file is not in the crate's package",
             );
         }
-        if is_guarded {
-            if let Some(word) = SEAM_LEAKS.iter().find(|word| code.contains(**word)) {
-                fault(
-                    at,
-                    "seam",
-                    &format!("`{word}` hides memory from the platform"),
-                );
-            }
-            if code.trim_start().starts_with("static ") {
-                fault(at, "seam", "a static hides memory from the platform");
-            }
+        if !is_guarded {
+            continue;
+        }
+        let is_static = code.trim_start().starts_with("static ");
+        let leak = SEAM_LEAKS.iter().find(|word| code.contains(**word));
+        if let Some(word) = leak.or(is_static.then_some(&"static")) {
+            fault(
+                at,
+                &format!("seam: `{word}` hides memory from the platform"),
+            );
         }
         let orders = ["Ordering::Acquire", "Ordering::Release", "Ordering::AcqRel"];
-        if is_guarded && orders.iter().any(|order| code.contains(order)) {
-            let above = lines[index.saturating_sub(14)..index]
-                .join(" ")
-                .to_lowercase();
-            if !above.contains("pairs with") {
-                fault(
-                    at,
-                    "careful-atomics",
-                    "no comment says what this ordering pairs with",
-                );
-            }
+        let above = &lines[index.saturating_sub(14)..index];
+        let is_explained = || above.join(" ").to_lowercase().contains("pairs with");
+        if orders.iter().any(|order| code.contains(order)) && !is_explained() {
+            fault(
+                at,
+                "careful-atomics: no comment says what this ordering pairs with",
+            );
         }
     }
 }
 
 /// The allocators depend on nothing, no crate depends on the models or the program, and a crate for people to link
 /// depends on no part of the laboratory.
-fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn Error>> {
+fn dependencies(root: &Path, faults: &mut Vec<String>) -> Outcome<()> {
     let packages = packages::all(root)?;
-    let linked = packages
-        .iter()
-        .filter(|package| package.folder.starts_with("crates"));
+    let is_linked = |package: &&packages::Package| package.folder.starts_with("crates");
+    let linked = packages.iter().filter(is_linked);
     let linked: BTreeSet<String> = linked.map(packages::Package::name).collect();
     for package in &packages {
-        let name = package.folder.join("Cargo.toml").display().to_string();
-        let section = package
-            .manifest
-            .split("[dependencies]")
-            .nth(1)
-            .unwrap_or_default();
-        let section = section.split("\n[").next().unwrap_or_default();
-        let used: Vec<&str> = section
-            .lines()
-            .filter(|line| !line.trim_start().starts_with('#') && line.contains('='))
-            .collect();
-        if name.ends_with("crates/everybuddy/Cargo.toml") && !used.is_empty() {
-            faults.push(format!(
-                "{name}:1: direction: the allocators have no dependencies"
-            ));
-        }
-        for line in used {
-            if line.starts_with("everybuddy-model") || line.starts_with("everybuddy-cli") {
-                faults.push(format!("{name}:1: direction: nothing depends on `{line}`"));
-            }
-            // What people link must not bring the laboratory along.
-            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            let is_linked = package.folder.starts_with("crates");
-            if is_linked && !linked.contains(used) && used.starts_with("everybuddy") {
-                faults.push(format!(
-                    "{name}:1: direction: `{used}` is not for people to link"
-                ));
-            }
+        let name = package.name();
+        for used in package.dependencies() {
+            let is_project = used.starts_with("everybuddy");
+            let what = match used {
+                _ if name == "everybuddy" => "the allocators have no dependencies",
+                "everybuddy-model" | "everybuddy-cli" => "nothing depends on it",
+                // What people link must not bring the laboratory along.
+                _ if is_project && linked.contains(&name) && !linked.contains(used) => {
+                    "it is not for people to link"
+                }
+                _ => continue,
+            };
+            let file = package.folder.join("Cargo.toml");
+            faults.push(format!("{}:1: direction: `{used}`: {what}", file.display()));
         }
     }
     Ok(())
-}
-
-fn generated(root: &Path, faults: &mut Vec<String>) {
-    for path in crate::docs::stale(root) {
-        let what = "out of date: cargo run -p xtask -- docs";
-        faults.push(format!("{path}:1: generated: {what}"));
-    }
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ macro_rules! variants {
     };
 }
 
-/// Makes the list of workloads: the name, the summary, the source and the variants of each.
+/// Declares the list of workloads: the name, the summary, the source and the variants of each.
 macro_rules! workloads {
     ($($name:literal, $summary:literal, $source:expr => $variants:expr;)+) => {
         /// All workloads.

@@ -22,14 +22,14 @@
 //! The text of a fact is found exactly once in its document, and each exemption at least once: the list does not
 //! outlive its sentences.
 
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 use regex::Regex;
 
-use super::query::{Format, Query};
+use super::query::Query;
 use super::results::Results;
+use crate::Outcome;
 
 /// The list of facts and exemptions.
 const LIST: &str = "checks/xtask/numbers.txt";
@@ -38,154 +38,68 @@ const LIST: &str = "checks/xtask/numbers.txt";
 #[derive(Debug, Default, PartialEq)]
 struct Listed {
     document: String,
-    /// Lines with their numbers.
-    facts: Vec<(usize, String)>,
-    exempt: Vec<String>,
+    /// Lines of facts and exemptions, with their numbers.
+    lines: Vec<(usize, String)>,
     open: Option<usize>,
 }
 
 /// Reports facts that the results do not give, and measured numbers that are nowhere listed.
-pub(super) fn check(
-    root: &Path,
-    results: &Results,
-    faults: &mut Vec<String>,
-) -> Result<(), Box<dyn Error>> {
+pub(crate) fn check(root: &Path, results: &Results, faults: &mut Vec<String>) -> Outcome<()> {
     let finder = Finder::new()?;
     for listed in listed(&fs::read_to_string(root.join(LIST))?) {
-        let Ok(text) = fs::read_to_string(root.join(&listed.document)) else {
-            let document = &listed.document;
-            faults.push(format!("{LIST}:1: numbers: no document {document}"));
-            continue;
-        };
+        let document = &listed.document;
+        let text = fs::read_to_string(root.join(document));
+        let text = text.map_err(|error| format!("{LIST}: {document}: {error}"))?;
         faults.extend(finder.faults(&text, &listed, results));
     }
     Ok(())
 }
 
-/// Lists the measured numbers of a document that are in no table, in no fact, and not exempt.
-pub(crate) fn list(root: &Path, document: &str) -> Result<Vec<String>, Box<dyn Error>> {
-    let all = listed(&fs::read_to_string(root.join(LIST))?);
-    let own = all.into_iter().find(|own| own.document == document);
-    let text = fs::read_to_string(root.join(document))?;
-    let (_, left) = left(&text, &own.unwrap_or_default(), &Results::new(root));
-    Ok(Finder::new()?.found(&left))
-}
-
 fn listed(text: &str) -> Vec<Listed> {
     let mut all: Vec<Listed> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
+    for (number, line) in (1..).zip(text.lines()) {
         if let Some(document) = line.strip_prefix("# ") {
             all.push(Listed {
                 document: document.to_owned(),
                 ..Listed::default()
             });
-        }
-        let Some(own) = all.last_mut() else { continue };
-        match line.split_once(": ") {
-            Some(("fact", fact)) => own.facts.push((index + 1, fact.to_owned())),
-            Some(("paper" | "parameter", text)) => own.exempt.push(text.to_owned()),
-            Some(("open", count)) => own.open = count.parse().ok(),
-            _ if line.is_empty() || line.starts_with("# ") => {}
-            // Any other line is reported as a wrong fact.
-            _ => own.facts.push((index + 1, line.to_owned())),
-        }
-    }
-    all
-}
-
-/// Returns the text of a fact with its number.
-fn stated(fact: &str, results: &Results) -> Result<String, String> {
-    let wrong = || "a fact is `TEXT {FORMAT} TEXT = QUERY`".to_owned();
-    let (text, query) = fact.rsplit_once(" = ").ok_or_else(wrong)?;
-    let (before, rest) = text.split_once('{').ok_or_else(wrong)?;
-    let (format, after) = rest.split_once('}').ok_or_else(wrong)?;
-    if !format.is_empty() && Format::parse(format).is_none() {
-        return Err(format!("`{format}` is not a format: 3s, .2, 0%, -0%, +.1%"));
-    }
-    // The format comes first: what follows `over` belongs to the base.
-    let (experiment, words) = query.split_once(' ').ok_or_else(wrong)?;
-    let query = format!("{experiment} {format} {words}");
-    let number = Query::parse(&query)?.text(results)?;
-    Ok(format!("{before}{number}{after}"))
-}
-
-/// Returns faults of facts and exemptions, and the paragraphs and rows without what these contain.
-fn left(text: &str, listed: &Listed, results: &Results) -> (Vec<String>, Vec<String>) {
-    let mut faults = Vec::new();
-    let mut paragraphs = paragraphs(text);
-    let mut texts = listed.exempt.clone();
-    for (line, fact) in &listed.facts {
-        match stated(fact, results) {
-            Ok(text) => {
-                let count = paragraphs
-                    .iter()
-                    .map(|own| own.matches(&text).count())
-                    .sum::<usize>();
-                if count != 1 {
-                    let document = &listed.document;
-                    faults.push(format!(
-                        "{LIST}:{line}: numbers: {document} has `{text}` {count} times, and not once"
-                    ));
-                }
-                texts.push(text);
+        } else if let Some(own) = all.last_mut() {
+            match line.split_once(": ") {
+                Some(("open", count)) => own.open = count.parse().ok(),
+                _ if line.is_empty() => {}
+                _ => own.lines.push((number, line.to_owned())),
             }
-            Err(error) => faults.push(format!("{LIST}:{line}: numbers: {error}")),
         }
     }
-    for text in &listed.exempt {
-        if !paragraphs.iter().any(|own| own.contains(text)) {
-            faults.push(format!(
-                "{LIST}:1: numbers: {} has no `{text}`",
-                listed.document
-            ));
-        }
-    }
-    for paragraph in &mut paragraphs {
-        // Texts may overlap, so all of them are found before any is taken out.
-        let found = texts
-            .iter()
-            .flat_map(|text| paragraph.match_indices(text.as_str()));
-        let mut found: Vec<_> = found.map(|(at, text)| at..at + text.len()).collect();
-        found.sort_by_key(|range| range.start);
-        let (mut kept, mut end) = (String::new(), 0);
-        for range in found {
-            kept += paragraph.get(end..range.start).unwrap_or_default();
-            end = end.max(range.end);
-        }
-        *paragraph = kept + &paragraph[end..];
-    }
-    (faults, paragraphs)
-}
-
-/// Returns paragraphs, each with one space for a line break, and rows of tables. Code blocks, comments and generated
-/// tables are left out.
-fn paragraphs(text: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    let (mut is_code, mut is_filled, mut is_note) = (false, false, false);
-    for line in text.lines().map(str::trim) {
-        is_filled = (is_filled || line.starts_with("<!-- numbers: ")) && !line.is_empty();
-        is_note |= line.starts_with("<!--");
-        let is_apart = is_note || is_code || line.starts_with("```") || line.is_empty();
-        is_code ^= line.starts_with("```");
-        is_note &= !line.contains("-->");
-        if is_apart || is_filled {
-            all.push(String::new());
-        } else if line.starts_with(['|', '#']) || line.starts_with("- ") {
-            all.push(line.to_owned());
-        } else if let Some(last) = all.last_mut() {
-            let space = if last.is_empty() { "" } else { " " };
-            *last += &format!("{space}{line}");
-        }
-    }
-    all.retain(|own| !own.is_empty());
     all
 }
 
-/// The patterns of measured numbers.
+/// Returns the text of a fact or an exemption, and how often a document may have it.
+fn stated(line: &str, results: &Results) -> Result<(String, usize), String> {
+    if let Some(("paper" | "parameter", text)) = line.split_once(": ") {
+        return Ok((text.to_owned(), usize::MAX));
+    }
+    let parts = || {
+        let (text, query) = line.strip_prefix("fact: ")?.rsplit_once(" = ")?;
+        let (before, rest) = text.split_once('{')?;
+        let (format, after) = rest.split_once('}')?;
+        // The format comes first: what follows `over` belongs to the base.
+        let query = query.replacen(' ', &format!(" {format} "), 1);
+        Some((before, query, after))
+    };
+    let wrong = "a line is `fact: TEXT {FORMAT} TEXT = QUERY`, `paper: TEXT` or `parameter: TEXT`";
+    let (before, query, after) = parts().ok_or(wrong)?;
+    let number = Query::parse(&query)?.text(results)?;
+    Ok((format!("{before}{number}{after}"), 1))
+}
+
+/// The patterns of measured numbers, and of the parts of a document.
 struct Finder {
     unit: Regex,
     cell: Regex,
     code: Regex,
+    apart: Regex,
+    start: Regex,
 }
 
 impl Finder {
@@ -197,21 +111,62 @@ impl Finder {
             ))?,
             cell: Regex::new(&format!(r"^[\s(*]*{number}"))?,
             code: Regex::new("`[^`]*`")?,
+            apart: Regex::new(
+                r"(?ms)^ *```.*?^ *```$|^<!-- numbers: .*?(\n\n|\z)|<!--.*?-->|\n *\n",
+            )?,
+            start: Regex::new(r"\n *([|#]|- )")?,
         })
     }
 
     fn faults(&self, text: &str, listed: &Listed, results: &Results) -> Vec<String> {
-        let (mut faults, left) = left(text, listed, results);
+        let (mut faults, left) = self.left(text, listed, results);
         let found = self.found(&left);
-        if listed.open.is_some_and(|open| found.len() > open) {
-            let document = &listed.document;
-            let (found, open) = (found.len(), listed.open.unwrap_or(0));
-            faults.push(format!(
-                "{document}:1: numbers: {found} come from no result, at most {open} may: \
-                 cargo run -p xtask -- numbers {document}"
-            ));
+        if let Some(open) = listed.open.filter(|open| found.len() > *open) {
+            let (document, count) = (&listed.document, found.len());
+            let what = format!("comes from no result; {count} do, at most {open} may");
+            let fault = |number| format!("{document}:1: numbers: {number} {what}");
+            faults.extend(found.iter().map(fault));
         }
         faults
+    }
+
+    /// Returns faults of facts and exemptions, and the paragraphs and rows without what these contain.
+    fn left(&self, text: &str, listed: &Listed, results: &Results) -> (Vec<String>, Vec<String>) {
+        let (mut faults, mut texts) = (Vec::new(), Vec::new());
+        let mut paragraphs = self.paragraphs(text);
+        for (line, listed) in &listed.lines {
+            let mut fault = |what| faults.push(format!("{LIST}:{line}: numbers: {what}"));
+            match stated(listed, results) {
+                Ok((text, most)) => {
+                    let counts = paragraphs.iter().map(|own| own.matches(&text).count());
+                    let count = counts.sum::<usize>();
+                    if !(1..=most).contains(&count) {
+                        fault(format!("`{text}` is {count} times in its document"));
+                    }
+                    texts.push(text);
+                }
+                Err(error) => fault(error),
+            }
+        }
+        for paragraph in &mut paragraphs {
+            // Texts may overlap, so all of them are found before any is taken out.
+            let found = texts.iter().flat_map(|text| paragraph.match_indices(text));
+            let found: Vec<_> = found.map(|(at, own)| at..at + own.len()).collect();
+            let is_left = |at: usize| !found.iter().any(|range| range.contains(&at));
+            let left = paragraph.char_indices().filter(|(at, _)| is_left(*at));
+            *paragraph = left.map(|(_, letter)| letter).collect();
+        }
+        (faults, paragraphs)
+    }
+
+    /// Returns paragraphs, each with one space for a line break, and rows of tables. Code blocks, comments and
+    /// generated tables are left out.
+    fn paragraphs(&self, text: &str) -> Vec<String> {
+        let text = self.apart.replace_all(text, "\0\n");
+        let text = self.start.replace_all(&text, "\0\n$1");
+        let words = |own: &str| own.split_whitespace().collect::<Vec<_>>().join(" ");
+        let all = text.split('\0').map(words);
+        all.filter(|own| !own.is_empty()).collect()
     }
 
     /// Returns the numbers, each with the beginning of its paragraph.
@@ -249,7 +204,7 @@ mod tests {
         folder.run("a", &[("x", "bs", 1, "m", "mean", 5.0)]);
         let results = Results::new(&folder.0);
         let found = |text: &str, list: &str| -> Vec<String> {
-            let (_, left) = left(text, &listed_one(&format!("# x.md\n{list}\n")), &results);
+            let (_, left) = finder.left(text, &listed_one(&format!("# x.md\n{list}\n")), &results);
             let number = |own: &String| own.split('`').nth(1).unwrap_or_default().to_owned();
             finder.found(&left).iter().map(number).collect()
         };

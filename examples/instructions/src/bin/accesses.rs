@@ -1,5 +1,5 @@
-//! Runs the hot paths of every system on the virtual machine, and counts the accesses to shared memory, which are the same
-//! on every host. Arguments choose systems; without any, all run.
+//! Runs the hot paths of every system on the virtual machine, and counts the accesses to shared memory, which are the
+//! same on every host. Arguments choose systems; without any, all run.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,5 @@
-//! Runs the hot paths of every system natively, for an instruction counter. Arguments choose systems; without any, all run.
+//! Runs the hot paths of every system natively, for an instruction counter. Arguments choose systems; without any, all
+//! run.
 
 use std::mem::MaybeUninit;
 

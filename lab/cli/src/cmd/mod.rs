@@ -29,6 +29,7 @@ mod trace;
 mod trace_check;
 mod trace_cut;
 mod trace_export;
+mod trace_file;
 mod trace_import;
 mod trace_info;
 mod trace_sizes;

@@ -9,10 +9,7 @@
 //! No subcommand changes its input. Output files appear completely or not at all.
 
 use clap::Subcommand;
-use everybuddy_measure::{Error, library};
-use everybuddy_trace::{Leniency, Trace};
-
-use crate::show::output;
+use everybuddy_measure::Error;
 
 use super::{trace_check, trace_cut, trace_export, trace_import, trace_info, trace_sizes};
 
@@ -46,23 +43,5 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
         Command::Export(arguments) => trace_export::run(arguments),
         Command::Cut(arguments) => trace_cut::run(arguments),
         Command::Sizes(arguments) => trace_sizes::run(arguments),
-    }
-}
-
-/// Reads a trace, and reports what was repaired.
-pub(super) fn read(name: &str, lenient: bool) -> Result<Trace, Error> {
-    let (trace, repairs) = library::read(name, leniency(lenient))?;
-    if !repairs.is_empty() {
-        output::note(&format!("trace {}: repaired: {repairs}", trace.name));
-    }
-    Ok(trace)
-}
-
-/// Returns what `--lenient` asks for.
-pub(super) fn leniency(lenient: bool) -> Leniency {
-    if lenient {
-        Leniency::Lenient
-    } else {
-        Leniency::Strict
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use clap::Args;
 use everybuddy_trace::{files, shown};
 
-use super::trace::leniency;
+use super::trace_file::leniency;
 
 use crate::left_out;
 use crate::show::output;

@@ -16,7 +16,7 @@ use clap::Args;
 use everybuddy_trace::{Cut, CutReport, Trace, cut, shown};
 
 use super::numbers::at_least_one;
-use super::trace::read;
+use super::trace_file::read;
 use crate::export::write_trace;
 use crate::processes::Processes;
 use crate::show::output;

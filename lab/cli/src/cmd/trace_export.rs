@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::Args;
 use everybuddy_trace::{ExportFormat, export};
 
-use super::trace::read;
+use super::trace_file::read;
 
 use crate::export::{Outputs, refused};
 use everybuddy_measure::Error;

@@ -20,7 +20,7 @@ use everybuddy_record::{
     import_stream,
 };
 
-use super::trace::leniency;
+use super::trace_file::leniency;
 
 use crate::export::write_trace;
 use crate::show::{output, progress};

@@ -22,7 +22,7 @@ use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 
 use super::files::Files;
-use super::trace::read;
+use super::trace_file::read;
 
 /// Show statistics of a trace: orders, runs, lifetimes, memory in use.
 #[derive(Debug, Args)]

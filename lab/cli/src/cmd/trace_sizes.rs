@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use everybuddy_trace::{Sizes, resolve, shown};
 
-use super::trace::read;
+use super::trace_file::read;
 
 use crate::export::Outputs;
 use crate::show::output;
