@@ -52,6 +52,7 @@ pub(crate) const BLANK: Hardware = Hardware {
     socket: FREE,
     far: FREE,
     memory: 0,
+    read_interval: 0,
     locked: 0,
     store_buffer: 0,
     waiters: Waiters::Spin,
@@ -196,6 +197,13 @@ pub const NUMBERS: &[Number] = &[
         far.upgrade
     ),
     number!("memory", "cycles", "load from memory", u32, memory),
+    number!(
+        "read_interval",
+        "cycles",
+        "between two reads of a shared line",
+        u32,
+        read_interval
+    ),
     number!(
         "locked",
         "cycles",

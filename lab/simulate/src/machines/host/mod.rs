@@ -142,6 +142,10 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     let together = exchange::together(&topology);
     let shares = together.as_ref().map(|rounds| rounds.median);
     notes.add(
+        "read_interval",
+        "assumed: a quarter of llc.cycles; two CPUs cannot measure it",
+    );
+    notes.add(
         "store_buffer",
         "assumed: 64; it cannot be measured without knowing the processor",
     );
@@ -186,6 +190,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         socket: transfers[1],
         far: transfers[2],
         memory,
+        read_interval: caches[2].cycles / 4,
         locked,
         store_buffer: 64,
         waiters: Waiters::Spin,
