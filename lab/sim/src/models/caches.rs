@@ -36,6 +36,7 @@
 
 use everybuddy::CpuId;
 
+use super::coming::Coming;
 use super::core::{Buffered, Core};
 use super::directory::{Directory, NOBODY, Traffic};
 use super::hardware::{Hardware, Place, Transfer, Waiters};
@@ -52,13 +53,6 @@ struct Spinner {
     arrival: u64,
 }
 
-/// A line on its way to a last-level cache that shares it with others.
-struct Coming {
-    line: u32,
-    group: u16,
-    done: u64,
-}
-
 /// How far a line is from the core that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Distance {
@@ -70,6 +64,7 @@ enum Distance {
 /// A machine with caches, as a [`CostModel`].
 pub struct Caches {
     hardware: Hardware,
+    is_spread: bool,
     seed: u64,
     instructions: Instructions,
     /// What the next accesses of each CPU stand for.
@@ -83,7 +78,7 @@ pub struct Caches {
     lines: Directory,
     /// The time of the present access.
     now: u64,
-    coming: Vec<Coming>,
+    coming: Coming,
     spinners: Vec<Spinner>,
     /// The cycles before the next poll of each CPU, if CPUs that wait back off.
     gaps: Vec<u64>,
@@ -106,6 +101,7 @@ impl Caches {
         }
         Self {
             hardware,
+            is_spread: false,
             seed: 0,
             instructions: Instructions::default(),
             paths: Vec::new(),
@@ -116,7 +112,7 @@ impl Caches {
             groups: Vec::new(),
             lines: Directory::new(1, 1),
             now: 0,
-            coming: Vec::new(),
+            coming: Coming::default(),
             spinners: Vec::new(),
             gaps: Vec::new(),
             is_active: Vec::new(),
@@ -129,6 +125,12 @@ impl Caches {
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Lets consecutive CPUs be of different sockets, in turn.
+    #[must_use]
+    pub fn spread(self, is_spread: bool) -> Self {
+        Self { is_spread, ..self }
     }
 
     /// Sets what the accesses of a CPU stand for that has begun no [path](crate::SimCpu::path).
@@ -300,7 +302,12 @@ impl Caches {
             let mut busy = done;
             if is_shared {
                 busy = done.min(begin + u64::from(self.hardware.read_interval));
-                done = self.arrives(line, place.group, in_group, done);
+                if in_group {
+                    let latency = u64::from(self.hardware.llc.cycles);
+                    done = done.max(self.coming.when(line, place.group) + latency);
+                } else {
+                    self.coming.add(line, place.group, done, self.now);
+                }
             }
             let is_alone = copies.is_none() && !in_group;
             self.fill(line, place.core);
@@ -311,21 +318,6 @@ impl Caches {
             entry.busy = busy;
             entry.arrived = entry.arrived.max(done);
         }
-        done
-    }
-
-    /// Returns when a core has a shared line that it would have at `done`: later if the last-level cache of its group
-    /// does not have the line yet. If nobody there has it, the read brings it there.
-    fn arrives(&mut self, line: u32, group: u16, in_group: bool, done: u64) -> u64 {
-        if in_group {
-            let mut all = self.coming.iter().rev();
-            let last = all.find(|own| (own.line, own.group) == (line, group));
-            let latency = u64::from(self.hardware.llc.cycles);
-            return last.map_or(done, |last| done.max(last.done + latency));
-        }
-        let now = self.now;
-        self.coming.retain(|own| own.done > now);
-        self.coming.push(Coming { line, group, done });
         done
     }
 
@@ -462,14 +454,20 @@ impl CostModel for Caches {
     fn reset(&mut self, cpus: u16) {
         let hardware = &self.hardware;
         self.random = SplitMix64::new(self.seed);
-        self.places = (0..cpus).map(|cpu| hardware.place(cpu)).collect();
-        let cores = hardware.all_cores().min(u32::from(cpus));
+        let place = if self.is_spread {
+            Hardware::spread_place
+        } else {
+            Hardware::place
+        };
+        self.places = (0..cpus).map(|cpu| place(hardware, cpu)).collect();
+        let last = self.places.iter().map(|place| place.core).max();
+        let cores = last.map_or(0, |last| u32::from(last) + 1);
         self.cores = (0..cores).map(|_| Core::new(hardware)).collect();
         let groups = cores.div_ceil(u32::from(hardware.cores));
         self.groups = (0..groups).map(|_| Tags::new(&hardware.llc)).collect();
         self.lines = Directory::new(cores, groups);
         self.now = 0;
-        self.coming = Vec::new();
+        self.coming = Coming::default();
         self.spinners = Vec::new();
         self.gaps = vec![0; usize::from(cpus)];
         self.is_active = vec![true; usize::from(cpus)];
