@@ -159,6 +159,14 @@ impl Hardware {
         }
     }
 
+    /// Returns where a CPU is if consecutive CPUs are of different sockets, in turn. O(1).
+    pub fn spread_place(&self, cpu: u16) -> Place {
+        let index = u32::from(cpu) % self.all_cores();
+        let sockets = u32::from(self.sockets);
+        let first = index % sockets * (self.all_cores() / sockets);
+        self.place((first + index / sockets) as u16)
+    }
+
     /// Checks that the model can run it.
     ///
     /// # Errors

@@ -549,3 +549,30 @@ fn more_cpus_than_are_simulated_are_refused_with_their_number() {
         "`sockets` x `groups` x `cores` x `threads` is 2 x 513 x 1 x 1, 1026 CPUs; at most 1024";
     assert!(text.starts_with(expected), "{text}");
 }
+
+#[test]
+fn cpus_that_are_spread_are_of_the_sockets_in_turn() {
+    let hardware = Hardware {
+        groups: 2,
+        threads: 2,
+        ..SMALL
+    };
+    let cores = [0, 4, 1, 5, 2, 6, 3, 7];
+    for cpu in 0..16 {
+        let place = hardware.spread_place(cpu);
+        assert_eq!(place, hardware.place(cores[usize::from(cpu % 8)]));
+        assert_eq!(place.socket, cpu % 2);
+    }
+    // CPU 0 has written a line, which CPU 1 of the other socket gets, and then CPU 2 of the first one.
+    let new = || Words(SimAtomicU32::new(0), SimAtomicU32::new(0));
+    let line = [new()];
+    let mut machine = Machine::new(4).cost(Caches::new(SMALL).spread(true));
+    let report = machine
+        .run(Region::around(&line[..]), |cpu: &mut SimCpu| {
+            at(cpu, 1000 * u64::from(cpu.id().0));
+            line[0].0.store(1, Relaxed);
+            cpu.now() % 1000
+        })
+        .unwrap();
+    assert_eq!(report.results, [200, 300, 300, 300]);
+}
