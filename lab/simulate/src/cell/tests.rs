@@ -368,9 +368,9 @@ fn cells_are_the_same_in_any_order_and_number_of_threads() {
 #[cfg_attr(not(debug_assertions), ignore = "debug assertions access memory, too")]
 fn a_fixed_run_has_these_cycles_on_every_host() {
     for (system, calls, cycles) in [
-        ("is", 8192, 550_356),
-        ("spring", 8192, 508_766),
-        ("everybuddy", 8192, 808_140),
+        ("is", 8192, 550_928),
+        ("spring", 8192, 501_424),
+        ("everybuddy", 8192, 739_724),
     ] {
         let cell = on(8, system, "burst:in-order", 1000, Phases::Together);
         assert_eq!((cell.calls(), cell.cycles), (calls, cycles), "{system}");
