@@ -14,8 +14,8 @@ fn buffered(store_buffer: u16) -> Hardware {
     }
 }
 
-/// Lets CPU 1 wait for the first word of line 0, and CPU 0 run `program` from 1000 on. Returns the cycles at which CPU 1
-/// has read a word that is not 0, and the misses of the line.
+/// Lets CPU 1 wait for the first word of line 0, and CPU 0 run `program` from 1000 on. Returns the cycle in which CPU 1
+/// has read that it is not 0, and the misses of the line.
 fn seen(hardware: Hardware, program: impl Fn(&mut SimCpu, &[Words])) -> (u64, u64) {
     let (machine, done) = run(hardware, 2, |cpu, lines| {
         let word = &lines[0].0;
