@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
 use everybuddy::{
-    BuildError, FrameAllocator, FrameRange, Memory, MetadataPart, Setup, SystemSpec,
-    metadata_layout,
+    BuildError, FrameAllocator, FrameRange, LINE, Memory, MetadataPart, Nodes, Setup, SystemSpec,
+    Zone, metadata_layout,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::size::cpus;
@@ -35,6 +35,16 @@ use crate::workload::{self, Frees, Phases};
 
 /// The cycles of a switch from one virtual CPU to another. Assumed, not measured.
 pub const SWITCH: u64 = 3000;
+
+/// Which CPUs of the machine run the threads, and how many zones there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sockets {
+    /// The first CPUs of the machine, and one zone.
+    #[default]
+    Filled,
+    /// CPUs of all sockets in turn, and a zone for each socket, which serves the CPUs of its socket first.
+    Zones,
+}
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +75,8 @@ pub struct CellPlan<'p> {
     pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
+    /// Which CPUs of the machine run the threads, and how many zones there are.
+    pub sockets: Sockets,
     /// The cycles in calls after which a CPU makes no more of them in a section of the load; `None` if it makes all.
     pub cut_off: Option<u64>,
     /// Whether everything that happens is recorded.
@@ -183,10 +195,18 @@ impl Cell {
 /// [`Error`] if the system cannot be built, or if the simulation ends with an error.
 pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     let CellPlan { spec, cpus, .. } = *plan;
-    let ranges = [FrameRange::new(0, u64::from(plan.frames))];
+    let zones = match plan.sockets {
+        Sockets::Filled => 1,
+        Sockets::Zones => u64::from(plan.hardware.sockets),
+    };
+    let each = u64::from(plan.frames) / zones;
+    let ranges: Vec<FrameRange> = (0..zones)
+        .map(|zone| FrameRange::new(zone * each, each))
+        .collect();
+    let ranges: Vec<&[FrameRange]> = ranges.chunks(1).collect();
     let refuse = |error| Error::usage(format!("system {spec}: {error}"));
     // The CPUs of services are CPUs of the system.
-    let services = services(plan, &Setup::new(&ranges, cpus)).map_err(refuse)?;
+    let services = services(plan, &Setup::new(ranges[0], cpus)).map_err(refuse)?;
     let all = cpus.saturating_add(services);
     if services > 0 && plan.slice == 0 && u32::from(all) > plan.hardware.cpus() {
         return Err(Error::usage(format!(
@@ -210,15 +230,46 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             plan.hardware.cpus()
         )));
     }
-    let setup = Setup::new(&ranges, all);
-    let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
+    let setups: Vec<Setup<'_>> = ranges.iter().map(|own| Setup::new(own, all)).collect();
+    // The memory of each zone begins at the same place of a line.
+    let sizes = setups.iter().map(|setup| {
+        let layout = metadata_layout::<Sim>(spec, setup)?;
+        Ok((layout.size() + layout.align()).next_multiple_of(LINE))
+    });
+    let sizes: Vec<usize> = sizes.collect::<Result<_, _>>().map_err(refuse)?;
     simulate_system(plan, all, &mut |run| {
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let mut memory = vec![MaybeUninit::uninit(); sizes.iter().sum()];
         let region = Region::of(&memory);
         let parts = RefCell::new(Vec::new());
-        let mut listener = |part| parts.borrow_mut().push(part);
-        let memory = Memory::new(&mut memory).describe(&mut listener);
-        let system = build_any(spec, &setup, memory).map_err(refuse)?;
+        let starts = sizes.iter().scan(0, |end, size| {
+            *end += size;
+            Some(*end - size)
+        });
+        let mut listeners: Vec<_> = starts
+            .map(|before| {
+                let parts = &parts;
+                move |part: MetadataPart| {
+                    let start = before + part.start;
+                    parts.borrow_mut().push(MetadataPart { start, ..part });
+                }
+            })
+            .collect();
+        let (mut systems, mut rest) = (Vec::new(), &mut memory[..]);
+        for ((setup, size), listener) in setups.iter().zip(&sizes).zip(&mut listeners) {
+            let (own, others) = rest.split_at_mut(*size);
+            rest = others;
+            let own = Memory::new(own).describe(listener);
+            systems.push(build_any(spec, setup, own).map_err(refuse)?);
+        }
+        let zones = systems.iter().zip(0..);
+        let zones: Vec<_> = zones.map(|(own, node)| Zone::new(node, *own)).collect();
+        let homes = (0..all).map(|cpu| plan.hardware.spread_place(cpu).socket as u8);
+        let homes: Vec<u8> = homes.collect();
+        let nodes = Nodes::new(&zones, &homes, &[]).map_err(refuse)?;
+        let system: &dyn FrameAllocator<Sim> = match systems[..] {
+            [one] => one,
+            _ => &nodes,
+        };
         run(&Built {
             system,
             region,
@@ -355,7 +406,11 @@ fn run(
     let cpus = plan.cpus;
     let caches = Caches::new(*plan.hardware);
     let mut machine = Machine::new(all)
-        .cost(caches.seed(plan.seed))
+        .cost(
+            caches
+                .seed(plan.seed)
+                .spread(plan.sockets == Sockets::Zones),
+        )
         .limit(LARGEST_LIMIT)
         .patience(patience(plan, all));
     let work = Work::of(plan.spec);

@@ -20,7 +20,7 @@ use everybuddy_measure::{Error, choice};
 use everybuddy_sim::Hardware;
 
 use crate::Load;
-use crate::cell::{Cell, CellPlan, simulate};
+use crate::cell::{Cell, CellPlan, Sockets, simulate};
 use crate::jobs;
 use crate::rows::{self, Scaling};
 use crate::services::Services;
@@ -317,6 +317,7 @@ impl Plan {
             slice: self.slice,
             whole_calls: self.whole_calls,
             services: self.services,
+            sockets: Sockets::Filled,
             cut_off: self.cut_off,
             is_recorded,
         })

@@ -226,7 +226,8 @@ options! {
         for |row| !is_elastic(row) && matches!(row.list(), ListKind::Linux | ListKind::Linux6) || delays(row),
         sets |parameters, hold, _| parameters.bulk.hold = hold;
     line = "line": Line, "`own`",
-        "Where the zone's lock lies: on a cache line of its own, or with the lists that it guards.",
+        "Where the zone's lock lies: on a cache line of its own, as in Linux 4.14, or on that of the list of order 0, \
+         as in Linux 2.6.32.",
         // A domain is held without a lock.
         for |row| !is_elastic(row) && has_locks(row), sets |parameters, line, _| parameters.line = line;
     bulk = "bulk": BulkKind, "`blocks`",

@@ -26,9 +26,11 @@ type Lists<P> = [Level<P>; LEVELS];
 /// The classes of all orders.
 type Classes<P> = [BlockClass<P>; LEVELS];
 
-/// A lock, next to the lists that it guards.
+/// A lock, and the lists that it guards. As in Linux 2.6.32, where each order has 88 bytes, only the list of order 0
+/// is on the line of the lock: the two are at its end. The others are next to each other here.
 #[repr(C)]
 struct LockWithLists<P: Platform> {
+    _before: [u64; 5],
     lock: ZoneLock<P>,
     lists: Lists<P>,
 }
@@ -119,6 +121,7 @@ impl ZoneGeometry {
                 &[][..],
                 arena.slice("zone lock with lists", parts, |_| {
                     CachePadded::new(LockWithLists {
+                        _before: [0; 5],
                         lock: ZoneLock::new(self.lock),
                         lists: lists(),
                     })
@@ -156,6 +159,29 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::ptr::from_ref;
     use std::vec;
+
+    #[test]
+    fn the_lock_is_on_the_line_of_order_0_alone() {
+        let whole = CachePadded::<LockWithLists<Native>>::new(LockWithLists {
+            _before: [0; 5],
+            lock: ZoneLock::new(LockKind::Spin),
+            lists: core::array::from_fn(|_| Level::new()),
+        });
+        let first = from_ref(&whole).addr() / crate::LINE;
+        let lines = |start: usize, bytes: usize| {
+            let end = start + bytes - 1;
+            (start / crate::LINE - first, end / crate::LINE - first)
+        };
+        let lock = lines(from_ref(&whole.lock).addr(), size_of_val(&whole.lock));
+        let of = |order: usize| {
+            lines(
+                from_ref(&whole.lists[order]).addr(),
+                size_of::<Level<Native>>(),
+            )
+        };
+        assert_eq!((lock, of(0)), ((0, 0), (0, 0)));
+        assert_eq!((of(1), of(8)), ((1, 1), (1, 1)));
+    }
 
     #[test]
     fn each_part_has_lists_of_its_own() {

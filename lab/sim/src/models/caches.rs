@@ -11,14 +11,18 @@
 //! the cores of a group share a last-level cache, which also takes in what the cores evict. A load that misses gets
 //! the line from its owner, from a last-level cache, or from memory. A store needs the line alone, and invalidates all
 //! other copies. A line that moves is busy until it has arrived; requests for it are served one after the other, in
-//! the order in which they were made.
+//! the order in which they were made. Reads of a line that no core owns are pipelined: each begins an interval after
+//! the one before it. If another read brings the line to a last-level cache, those behind this cache wait for that. A
+//! store waits until all copies have arrived.
 //!
 //! A store goes to the store buffer, where there is one: the CPU continues, and others see the store when the line has
-//! arrived and all earlier stores of the core are done. An atomic read-modify-write waits for the buffer to be empty.
+//! arrived and all earlier stores of the core are done. Stores to the line that the last buffered stores wait for take
+//! effect together with them, whoever has asked for the line since, and loads of it hit. An atomic read-modify-write
+//! waits for the buffer to be empty.
 //!
-//! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, one
-//! after the other, in an order that is drawn. The line is busy meanwhile, also for the CPU that holds the lock. Where
-//! the machine's waiters back off, each fetches the line again at its next poll, and polls less and less often.
+//! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, in an
+//! order that is drawn. The holder's next store waits for them. Where the machine's waiters back off, each fetches the
+//! line again at its next poll, and polls less and less often.
 //!
 //! # Invariants
 //!
@@ -32,7 +36,8 @@
 
 use everybuddy::CpuId;
 
-use super::core::Core;
+use super::coming::Coming;
+use super::core::{Buffered, Core};
 use super::directory::{Directory, NOBODY, Traffic};
 use super::hardware::{Hardware, Place, Transfer, Waiters};
 use super::tags::Tags;
@@ -59,6 +64,7 @@ enum Distance {
 /// A machine with caches, as a [`CostModel`].
 pub struct Caches {
     hardware: Hardware,
+    is_spread: bool,
     seed: u64,
     instructions: Instructions,
     /// What the next accesses of each CPU stand for.
@@ -70,6 +76,9 @@ pub struct Caches {
     cores: Vec<Core>,
     groups: Vec<Tags>,
     lines: Directory,
+    /// The time of the present access.
+    now: u64,
+    coming: Coming,
     spinners: Vec<Spinner>,
     /// The cycles before the next poll of each CPU, if CPUs that wait back off.
     gaps: Vec<u64>,
@@ -92,6 +101,7 @@ impl Caches {
         }
         Self {
             hardware,
+            is_spread: false,
             seed: 0,
             instructions: Instructions::default(),
             paths: Vec::new(),
@@ -101,6 +111,8 @@ impl Caches {
             cores: Vec::new(),
             groups: Vec::new(),
             lines: Directory::new(1, 1),
+            now: 0,
+            coming: Coming::default(),
             spinners: Vec::new(),
             gaps: Vec::new(),
             is_active: Vec::new(),
@@ -113,6 +125,12 @@ impl Caches {
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Lets consecutive CPUs be of different sockets, in turn.
+    #[must_use]
+    pub fn spread(self, is_spread: bool) -> Self {
+        Self { is_spread, ..self }
     }
 
     /// Sets what the accesses of a CPU stand for that has begun no [path](crate::SimCpu::path).
@@ -221,7 +239,10 @@ impl Caches {
     /// Moves a line to a core, for a load or a store, and returns the time at which it is there.
     fn fetch(&mut self, line: u32, place: Place, is_store: bool, now: u64) -> u64 {
         let entry = *self.lines.entry(line);
-        let begin = now.max(entry.busy);
+        let mut begin = now.max(entry.busy);
+        if is_store {
+            begin = begin.max(entry.arrived);
+        }
         let has_it = is_store && self.lines.has(line, place.core);
         let copies = self.copies(line, place);
         let in_group = self.lines.has_group(line, place.group);
@@ -255,7 +276,7 @@ impl Caches {
             from_memory = true;
             self.hardware.memory
         };
-        let done = begin + u64::from(cycles);
+        let mut done = begin + u64::from(cycles);
 
         let traffic = self.lines.traffic(line);
         traffic.misses += 1;
@@ -277,13 +298,25 @@ impl Caches {
                 // The last-level cache gets what the owner gives away.
                 self.keep(line, self.group_of(entry.owner));
             }
+            let is_shared = entry.owner == NOBODY && !from_memory;
+            let mut busy = done;
+            if is_shared {
+                busy = done.min(begin + u64::from(self.hardware.read_interval));
+                if in_group {
+                    let latency = u64::from(self.hardware.llc.cycles);
+                    done = done.max(self.coming.when(line, place.group) + latency);
+                } else {
+                    self.coming.add(line, place.group, done, self.now);
+                }
+            }
             let is_alone = copies.is_none() && !in_group;
             self.fill(line, place.core);
             self.keep(line, place.group);
             let entry = self.lines.entry(line);
             entry.owner = if is_alone { place.core } else { NOBODY };
             entry.is_modified = false;
-            entry.busy = done;
+            entry.busy = busy;
+            entry.arrived = entry.arrived.max(done);
         }
         done
     }
@@ -390,7 +423,7 @@ impl Caches {
         }
     }
 
-    /// Lets all CPUs that spin on a line fetch it again, after a store that took effect at `done`.
+    /// Lets all CPUs that spin on a line fetch it again, after stores that took effect at `done`.
     fn fetch_again(&mut self, line: u32, done: u64) {
         let mut waiting: Vec<usize> = (0..self.spinners.len())
             .filter(|index| self.spinners[*index].line == line)
@@ -400,15 +433,18 @@ impl Caches {
             let other = self.random.up_to(last as u64) as usize;
             waiting.swap(last, other);
         }
+        let mut served: Vec<(u16, u64)> = Vec::new();
         for index in waiting {
             let cpu = self.spinners[index].cpu;
             let place = self.places[cpu.index()];
             let arrival = if self.lines.has(line, place.core) {
-                // The other thread of the core has it.
-                done
+                // The other thread of the core has stored, or waits as well.
+                let twin = served.iter().find(|(core, _)| *core == place.core);
+                twin.map_or(done, |(_, arrival)| *arrival)
             } else {
                 self.fetch(line, place, false, done)
             };
+            served.push((place.core, arrival));
             self.spinners[index].arrival = arrival;
         }
     }
@@ -418,12 +454,20 @@ impl CostModel for Caches {
     fn reset(&mut self, cpus: u16) {
         let hardware = &self.hardware;
         self.random = SplitMix64::new(self.seed);
-        self.places = (0..cpus).map(|cpu| hardware.place(cpu)).collect();
-        let cores = hardware.all_cores().min(u32::from(cpus));
+        let place = if self.is_spread {
+            Hardware::spread_place
+        } else {
+            Hardware::place
+        };
+        self.places = (0..cpus).map(|cpu| place(hardware, cpu)).collect();
+        let last = self.places.iter().map(|place| place.core).max();
+        let cores = last.map_or(0, |last| u32::from(last) + 1);
         self.cores = (0..cores).map(|_| Core::new(hardware)).collect();
         let groups = cores.div_ceil(u32::from(hardware.cores));
         self.groups = (0..groups).map(|_| Tags::new(&hardware.llc)).collect();
         self.lines = Directory::new(cores, groups);
+        self.now = 0;
+        self.coming = Coming::default();
         self.spinners = Vec::new();
         self.gaps = vec![0; usize::from(cpus)];
         self.is_active = vec![true; usize::from(cpus)];
@@ -449,32 +493,41 @@ impl CostModel for Caches {
         {
             self.poll(line, u64::from(most), now);
         }
+        self.now = now;
         let place = self.places[cpu.index()];
         let core = usize::from(place.core);
+        let mut is_merged = false;
         let charge = match kind {
             AccessKind::Load => {
                 let hit = self.cores[core].hit(line, &self.hardware);
                 Charge::at_once(match hit {
                     Some(cycles) => cycles,
+                    None if self.cores[core].is_storing(line, now) => {
+                        u64::from(self.hardware.l1.cycles)
+                    }
                     None => self.miss(line, place, false, now) - now,
                 })
             }
             AccessKind::Store => {
-                let done = self.own(line, place, now);
+                let merged = self.cores[core].merge(line, now);
+                is_merged = merged.is_some();
+                let done = merged.unwrap_or_else(|| self.own(line, place, now));
+                let last = self.cores[core].last_done();
+                let done = done.max(last.unwrap_or(0));
                 let stores = &mut self.cores[core].stores;
-                while stores.front().is_some_and(|first| *first <= now) {
+                while stores.front().is_some_and(|first| first.done <= now) {
                     stores.pop_front();
                 }
-                let done = done.max(stores.back().copied().unwrap_or(0));
+                let own = Buffered { line, done };
                 let room = usize::from(self.hardware.store_buffer);
                 let cycles = if room == 0 {
                     done - now
                 } else if stores.len() < room {
-                    stores.push_back(done);
+                    stores.push_back(own);
                     1
                 } else {
-                    let first = stores.pop_front().unwrap_or(now);
-                    stores.push_back(done);
+                    let first = stores.pop_front().map_or(now, |first| first.done);
+                    stores.push_back(own);
                     first - now + 1
                 };
                 Charge {
@@ -483,9 +536,8 @@ impl CostModel for Caches {
                 }
             }
             AccessKind::ReadModifyWrite => {
-                let stores = &mut self.cores[core].stores;
-                let begin = now.max(stores.back().copied().unwrap_or(0));
-                stores.clear();
+                let begin = now.max(self.cores[core].last_done().unwrap_or(0));
+                self.cores[core].stores.clear();
                 let done = self.own(line, place, begin) + u64::from(self.hardware.locked);
                 Charge {
                     cycles: done - now,
@@ -501,7 +553,9 @@ impl CostModel for Caches {
             cycles: charge.cycles + self.execute(cpu, u64::from(thousandths)),
             ..charge
         };
+        // Whoever spins has asked for the line after the first of stores that take effect together.
         if kind != AccessKind::Load
+            && !is_merged
             && !self.spinners.is_empty()
             && self.hardware.waiters == Waiters::Spin
         {

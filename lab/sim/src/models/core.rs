@@ -13,8 +13,16 @@ use super::tags::Tags;
 pub(super) struct Core {
     pub(super) inner: Tags,
     pub(super) outer: Option<Tags>,
-    /// The times at which the buffered stores are done. They never decrease.
-    pub(super) stores: VecDeque<u64>,
+    /// The buffered stores. The times at which they are done never decrease.
+    pub(super) stores: VecDeque<Buffered>,
+}
+
+/// A store in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Buffered {
+    pub(super) line: u32,
+    /// When it takes effect.
+    pub(super) done: u64,
 }
 
 impl Core {
@@ -51,6 +59,24 @@ impl Core {
         }
         let _ = self.inner.insert(line);
         victim
+    }
+
+    /// Returns when the last buffered store is done.
+    pub(super) fn last_done(&self) -> Option<u64> {
+        self.stores.back().map(|last| last.done)
+    }
+
+    /// Returns `true` if a buffered store to the line is not done at the time `now`.
+    pub(super) fn is_storing(&self, line: u32, now: u64) -> bool {
+        let mut under_way = self.stores.iter().rev().take_while(|own| own.done > now);
+        under_way.any(|own| own.line == line)
+    }
+
+    /// Returns the time at which a store to the line is done that takes effect together with buffered ones: they are
+    /// the last ones, and the line that they wait for has not arrived at the time `now`.
+    pub(super) fn merge(&self, line: u32, now: u64) -> Option<u64> {
+        let last = self.last_done().filter(|last| *last > now)?;
+        self.is_storing(line, last - 1).then_some(last)
     }
 
     pub(super) fn invalidate(&mut self, line: u32) {

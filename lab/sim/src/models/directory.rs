@@ -15,8 +15,10 @@ const PAGE: usize = 4096;
 /// The state of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// The time until which the line moves. A request that comes earlier waits.
+    /// The time until which no request begins: the line moves, or a read of it has just begun.
     pub(super) busy: u64,
+    /// The time at which all copies have arrived. A store waits for it.
+    pub(super) arrived: u64,
     /// The core that has it alone, or [`NOBODY`].
     pub(super) owner: u16,
     /// The core that stored to it last, or [`NOBODY`].
@@ -28,6 +30,7 @@ pub(super) struct Entry {
 impl Entry {
     const NEW: Self = Self {
         busy: 0,
+        arrived: 0,
         owner: NOBODY,
         writer: NOBODY,
         is_modified: false,

@@ -84,6 +84,8 @@ pub struct Hardware {
     pub far: Transfer,
     /// A line that no cache has, from the memory of the same socket on average, in cycles.
     pub memory: u32,
+    /// The time from the begin of a read of a line that several caches share to that of the next read of it, in cycles.
+    pub read_interval: u32,
     /// What an atomic read-modify-write costs more than a store, in cycles.
     pub locked: u32,
     /// The number of stores that a core can have under way; 0 means that it waits for each.
@@ -157,6 +159,14 @@ impl Hardware {
         }
     }
 
+    /// Returns where a CPU is if consecutive CPUs are of different sockets, in turn. O(1).
+    pub fn spread_place(&self, cpu: u16) -> Place {
+        let index = u32::from(cpu) % self.all_cores();
+        let sockets = u32::from(self.sockets);
+        let first = index % sockets * (self.all_cores() / sockets);
+        self.place((first + index / sockets) as u16)
+    }
+
     /// Checks that the model can run it.
     ///
     /// # Errors
@@ -200,7 +210,14 @@ impl Hardware {
         if self.waiters == Waiters::BackOff(0) {
             return wrong("`waiters` must back off for at least 1 cycle".to_string());
         }
-        let own = [self.memory, self.locked, self.work, self.work_shared, pause];
+        let own = [
+            self.memory,
+            self.read_interval,
+            self.locked,
+            self.work,
+            self.work_shared,
+            pause,
+        ];
         if let Some(most) = transfers
             .chain(own)
             .max()

@@ -1,6 +1,7 @@
 //! Models of what accesses cost.
 
 mod caches;
+mod coming;
 mod core;
 mod directory;
 mod hardware;

@@ -92,6 +92,7 @@ fn every_copy_is_known() {
         socket: transfer,
         far: transfer,
         memory: 200,
+        read_interval: 10,
         locked: 20,
         store_buffer: 4,
         waiters: Waiters::Spin,

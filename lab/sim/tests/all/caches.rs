@@ -38,6 +38,7 @@ pub(crate) const SMALL: Hardware = Hardware {
         upgrade: 220,
     },
     memory: 200,
+    read_interval: 10,
     locked: 20,
     store_buffer: 0,
     waiters: Waiters::Spin,
@@ -272,7 +273,7 @@ fn waiters_see_a_buffered_store_when_its_line_has_arrived() {
 }
 
 #[test]
-fn waiters_get_the_line_one_after_the_other() {
+fn waiters_share_the_line_that_one_of_them_has_got() {
     let (machine, mut done) = run(one_socket(4), 4, |cpu, lines| {
         let word = &lines[0].0;
         if cpu.id().0 > 0 {
@@ -288,8 +289,9 @@ fn waiters_get_the_line_one_after_the_other() {
         cpu.now()
     });
     done.sort_unstable();
-    // The first gets it from CPU 0, the others from the last-level cache; then each of them reads it.
-    assert_eq!(done, [1050, 1140 + 4, 1180 + 4, 1220 + 4]);
+    // The first gets it from CPU 0, the others from the last-level cache, 10 after each other; then each of them reads
+    // it.
+    assert_eq!(done, [1050, 1140 + 4, 1140 + 40 + 4, 1150 + 40 + 4]);
     assert_eq!(machine.model().outside(), 0);
 }
 
@@ -314,7 +316,7 @@ fn waiters_that_sleep_do_not_fetch_the_line() {
         cpu.now()
     });
     done.sort_unstable();
-    assert_eq!(done, [1054, 4054 + 90, 4144 + 40, 4184 + 40]);
+    assert_eq!(done, [1054, 4054 + 90, 4144 + 40, 4154 + 40]);
 }
 
 /// Returns the cycles from the release of a lock, for which all other CPUs wait, to its next acquisition.
@@ -353,14 +355,16 @@ fn a_lock_takes_longer_to_hand_over_when_more_cpus_wait() {
         // waiter fetches it in 90 more and reads it in 4. Then it needs the line for itself, for an exchange.
         assert_eq!(spin(2), 90 + 90 + 4 + 50 + 20);
         // 15 waiters share the line, and the release invalidates their copies in 50. The first that has it again wants
-        // it for itself while 14 are still fetching it, in 40 cycles each.
-        assert_eq!(spin(16), 50 + 90 + 14 * 40 + 50 + 20);
+        // it for itself while 14 are still fetching it, 10 after each other; the last one has it after 40.
+        assert_eq!(spin(16), 50 + 90 + 13 * 10 + 40 + 50 + 20);
         // A ticket lock serves the first that came. The release reads `served`: in the modified line of the waiter, 90,
         // or in the last-level cache if several share the line, 40. It invalidates the copies in 50. The first waiter
-        // has the line after 90, and each other one 40 later; CPU 1 is any of them. Then it reads `served`.
+        // has the line after 90, the second 40 later, and each other one 10 later; CPU 1 is any of them. Then it reads
+        // `served`.
         assert_eq!(ticket(2), 90 + 50 + 90 + 4);
         let later = ticket(16) - (40 + 50 + 90 + 4);
-        assert!(later <= 14 * 40 && later.is_multiple_of(40), "{later}");
+        let is_one = later == 0 || (40..=40 + 13 * 10).contains(&later) && later % 10 == 0;
+        assert!(is_one, "{later}");
     }
     let tickets: Vec<u64> = (0..20)
         .map(|seed| hand_over(16, seed, TicketLock::<Sim>::new))
@@ -544,4 +548,31 @@ fn more_cpus_than_are_simulated_are_refused_with_their_number() {
     let expected =
         "`sockets` x `groups` x `cores` x `threads` is 2 x 513 x 1 x 1, 1026 CPUs; at most 1024";
     assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
+fn cpus_that_are_spread_are_of_the_sockets_in_turn() {
+    let hardware = Hardware {
+        groups: 2,
+        threads: 2,
+        ..SMALL
+    };
+    let cores = [0, 4, 1, 5, 2, 6, 3, 7];
+    for cpu in 0..16 {
+        let place = hardware.spread_place(cpu);
+        assert_eq!(place, hardware.place(cores[usize::from(cpu % 8)]));
+        assert_eq!(place.socket, cpu % 2);
+    }
+    // CPU 0 has written a line, which CPU 1 of the other socket gets, and then CPU 2 of the first one.
+    let new = || Words(SimAtomicU32::new(0), SimAtomicU32::new(0));
+    let line = [new()];
+    let mut machine = Machine::new(4).cost(Caches::new(SMALL).spread(true));
+    let report = machine
+        .run(Region::around(&line[..]), |cpu: &mut SimCpu| {
+            at(cpu, 1000 * u64::from(cpu.id().0));
+            line[0].0.store(1, Relaxed);
+            cpu.now() % 1000
+        })
+        .unwrap();
+    assert_eq!(report.results, [200, 300, 300, 300]);
 }

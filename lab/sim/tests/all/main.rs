@@ -9,6 +9,7 @@ mod faults;
 mod machine;
 mod nested;
 mod paths;
+mod shared_lines;
 mod steps;
 mod stops;
 mod systems;

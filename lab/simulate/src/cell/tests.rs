@@ -68,6 +68,7 @@ fn changed(
         slice: 10_000,
         whole_calls: false,
         services: Services::Callers,
+        sockets: Sockets::Filled,
         cut_off: None,
         is_recorded: false,
     };
@@ -104,6 +105,26 @@ fn a_run_is_the_same_wherever_its_memory_lies() {
         let _other: Vec<Vec<u8>> = (1..40).map(|pages| vec![1; pages * 4096 + 24]).collect();
         assert_eq!(small(system, "burst:random", 50), first, "{system}");
     }
+}
+
+#[test]
+fn a_zone_for_each_socket_serves_the_cpus_of_its_socket() {
+    let run = |cpus, sockets| {
+        let what = (cpus, "bs+lock=ticket", "burst:in-order", 100);
+        let cell = changed(what, |plan| plan.sockets = sockets);
+        assert_eq!((cell.outside, cell.refused), (0, 0));
+        assert!(cell.parts.iter().all(|part| part.what != "unknown"));
+        cell
+    };
+    let [one, two] = [Sockets::Filled, Sockets::Zones].map(|sockets| run(2, sockets));
+    assert!(one.contended[0] > 0);
+    assert_eq!(two.contended, [0, 0], "each CPU has a zone");
+    let far = |cell: &Cell| cell.parts.iter().map(|part| part.traffic.far).sum::<u64>();
+    // No line of a zone leaves its socket, which has four of the eight CPUs.
+    let four = run(8, Sockets::Zones);
+    assert!(four.contended[0] > 0 && far(&four) == 0);
+    assert!(far(&run(8, Sockets::Filled)) > 0);
+    assert_eq!(four.layout.len(), 2 * one.layout.len());
 }
 
 #[test]
@@ -260,6 +281,7 @@ fn services_need_cpus_that_the_machine_has() {
         slice,
         whole_calls: false,
         services: Services::Own,
+        sockets: Sockets::Filled,
         cut_off: None,
         is_recorded: false,
     };
@@ -346,9 +368,9 @@ fn cells_are_the_same_in_any_order_and_number_of_threads() {
 #[cfg_attr(not(debug_assertions), ignore = "debug assertions access memory, too")]
 fn a_fixed_run_has_these_cycles_on_every_host() {
     for (system, calls, cycles) in [
-        ("is", 8192, 550_356),
-        ("spring", 8192, 508_766),
-        ("everybuddy", 8192, 808_140),
+        ("is", 8192, 550_928),
+        ("spring", 8192, 501_424),
+        ("everybuddy", 8192, 739_724),
     ] {
         let cell = on(8, system, "burst:in-order", 1000, Phases::Together);
         assert_eq!((cell.calls(), cell.cycles), (calls, cycles), "{system}");
@@ -489,6 +511,7 @@ fn error_of(does: fn(&Locks, &mut SimCpu)) -> Error {
         slice: 10_000,
         whole_calls: false,
         services: Services::Callers,
+        sockets: Sockets::Filled,
         cut_off: None,
         is_recorded: false,
     };

@@ -52,6 +52,7 @@ pub(crate) const BLANK: Hardware = Hardware {
     socket: FREE,
     far: FREE,
     memory: 0,
+    read_interval: 0,
     locked: 0,
     store_buffer: 0,
     waiters: Waiters::Spin,
@@ -131,6 +132,7 @@ pub const NUMBERS: &[Number] = &[
     number!("far.modified", "cycles", "modified line, other socket", u32, far.modified),
     number!("far.upgrade", "cycles", "store to a shared line, other socket", u32, far.upgrade),
     number!("memory", "cycles", "load from memory", u32, memory),
+    number!("read_interval", "cycles", "between two reads of a shared line", u32, read_interval),
     number!("locked", "cycles", "atomic read-modify-write, minus a store", u32, locked),
     number!("store_buffer", "stores", "stores that are under way", u16, store_buffer),
     Number {

@@ -39,6 +39,7 @@ struct Notes(Vec<(&'static str, String)>);
 /// What is known without a measurement, or assumed.
 #[rustfmt::skip]
 const UNMEASURED: [(&str, &str); 4] = [
+    ("read_interval", "assumed: a quarter of llc.cycles; two CPUs cannot measure it"),
     ("store_buffer", "assumed: 64; it cannot be measured without knowing the processor"),
     ("waiters", "threads that wait for the locks of this program spin"),
     ("work", "assumed: 6.2 instructions per cycle, as in a hit of `lbs-31` on a Zen 5 (docs/benchmarks.md)"),
@@ -179,6 +180,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         socket: transfers[1],
         far: transfers[2],
         memory,
+        read_interval: caches[2].cycles / 4,
         locked,
         store_buffer: 64,
         waiters: Waiters::Spin,
