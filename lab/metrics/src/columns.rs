@@ -238,7 +238,7 @@ pub const COLUMNS: &[Column] = &[
         Places::Fixed(0),
     )
     .head(["list", "batch"])
-    .legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory")
+    .legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with the machine")
     .when(When::AnyOther(0.0))
     .default(),
     column(
@@ -291,7 +291,7 @@ pub const COLUMNS: &[Column] = &[
         Places::Fixed(1),
     )
     .head(["free 4M", "avg"])
-    .legend("free blocks of 4 MiB (order 10) that could be allocated, mean over the trace")
+    .legend("free blocks of 4 MiB (order 10) in the room, mean over the trace")
     .at(LARGE),
     column(
         "free_blocks",
@@ -309,7 +309,7 @@ pub const COLUMNS: &[Column] = &[
         Places::Fixed(1),
     )
     .head(["unusable", "at 4M %"])
-    .legend("free memory that no block of 4 MiB (order 10) could use, mean")
+    .legend("free memory of the room that no block of 4 MiB (order 10) could use, mean")
     .at(LARGE)
     .default(),
     column(

@@ -137,8 +137,21 @@ pub(crate) const OWN: &[Metric] = &[
         statistics: VALUE,
         formula: "",
         definition: "Frames that a refill or a drain of a CPU's list moves, if that is fixed: as the options of the \
-                     system and the managed memory decide it. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the \
+                     system and the machine's memory decide it. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the \
                      batch of `lbs-31` is smaller than 31 below 128 MiB.",
+        counted: None,
+    },
+    Metric {
+        name: "machine_frames",
+        group: Inside,
+        head: "machine",
+        unit: "frames",
+        better: Neither,
+        statistics: VALUE,
+        formula: "",
+        definition: "Memory of the machine from which the parameters of the CPUs' lists follow: what `--machine` says, \
+                     or what the trace says about the machine that was recorded, or 16 GiB. Without this row, they \
+                     follow from the managed memory.",
         counted: None,
     },
     Metric {

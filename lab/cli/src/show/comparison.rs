@@ -67,7 +67,15 @@ pub(crate) fn dealt(comparison: &Comparison) -> String {
         Some(seed) => format!("; memory aged by seed {seed}"),
         None => String::new(),
     };
-    format!("Replayed on {}{aged}.", threads(comparison))
+    let room = size::frames(comparison.memory.frames);
+    let lists = match comparison.machine {
+        Some(machine) => format!("; {machine}"),
+        None => String::new(),
+    };
+    format!(
+        "Replayed on {}, in a room of {room}{aged}{lists}.",
+        threads(comparison)
+    )
 }
 
 /// Describes the threads that perform the calls.
@@ -101,8 +109,12 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         ),
         None => String::new(),
     };
+    let machine = match comparison.machine {
+        Some(machine) => format!(" · {machine}"),
+        None => String::new(),
+    };
     let what = format!(
-        "{}  {} calls · peak {} · managed {}{aged} · {threads}",
+        "{}  {} calls · peak {}{machine} · room {}{aged} · {threads}",
         comparison.trace,
         size::count(u64::from(*events)),
         size::frames(*peak_frames),
@@ -114,7 +126,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     style.bold(&comparison.trace) + rest
 }
 
-/// Renders the line below the table: the effective parameters of the systems on this memory.
+/// Renders the line below the table: the effective parameters of the systems on this machine.
 fn parameters(comparison: &Comparison, style: &Style) -> String {
     let systems = comparison.systems.iter();
     let parts: Vec<String> = systems

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use super::{BenchPlan, ContenderSpec};
 use crate::Error;
+use crate::machine::Machine;
 use crate::replay::host::Arena;
 
 /// Frames of the managed memory: one million, 4 GiB.
@@ -29,11 +30,11 @@ pub struct Start {
     pub metadata_bytes: Option<usize>,
 }
 
-/// Starts every contender once per round.
+/// Starts every contender once per round, with the lists of a machine.
 ///
 /// # Errors
 /// Returns a usage error if a contender cannot be built.
-pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
+pub fn measure(plan: &BenchPlan, machine: Option<Machine>) -> Result<Vec<Start>, Error> {
     let start = |contender: &ContenderSpec| Start {
         contender: *contender,
         millis: Vec::new(),
@@ -43,6 +44,7 @@ pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
     for _ in 0..plan.rounds {
         for start in &mut starts {
             let mut fresh = Arena::default();
+            fresh.place(machine);
             let begin = Instant::now();
             let (millis, bytes) = start.contender.with(FRAMES, 1, &mut fresh, |contender| {
                 (
