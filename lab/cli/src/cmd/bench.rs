@@ -50,8 +50,8 @@ Examples:
         three systems on all variants of hot and one variant of steady
   everybuddy bench --workloads steady --baseline lbs-31
         also report each time relative to lbs-31, and whether the difference is significant
-  everybuddy bench --workloads churn --systems linux-6,lbs-31 --machine 1GiB
-        lists as long as on a machine of 1 GiB
+  everybuddy bench --workloads churn --systems linux-6+percpu=locked,linux-6 --machine 1GiB
+        Linux's lists, which have locks, and the same without; both as long as on a machine of 1 GiB
   everybuddy bench --workloads hot --instructions
         count instructions with callgrind instead of measuring times: the counts are reproducible
   everybuddy bench --check

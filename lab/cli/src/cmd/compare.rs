@@ -55,7 +55,7 @@ Examples:
         variants of a system on your own trace
   everybuddy compare --cpus 2
         replay on two concurrent threads, which shows contention
-  everybuddy compare gcc_build --machine 1GiB --systems linux-6,everybuddy
+  everybuddy compare gcc_build --machine 1GiB --systems linux-6+percpu=locked,everybuddy
         what a machine of 1 GiB would do: Linux's lists are shorter there
   everybuddy compare numpy_thp --aged 1 --memory 1GiB
         start with long-lived blocks scattered over memory
@@ -74,6 +74,9 @@ Room: the memory that the systems manage. It is what was free on that machine wh
 began, at most 4 GiB. If the trace does not say that, or if it is less, the room is 1.25 times the
 maximum number of frames that the trace had in use. It is at least 8 MiB, rounded up to whole blocks
 of order 10 (4 MiB). Frames are 4 KiB.
+
+Linux: `linux-6+percpu=locked` is Linux, whose lists have locks; `linux-6` has the same lists without
+locks.
 
 Threads: without --cpus, one thread replays the trace in its order and acts as each of the trace's
 CPUs in turn. With --cpus N, each CPU is a thread. If the trace has another number of CPUs, the
@@ -164,7 +167,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let systems = match &arguments.systems {
         Some(texts) => choice::parse(texts)?,
-        None => choice::all(),
+        None => choice::compared(),
     };
     let names = if arguments.traces.is_empty() {
         &library::DEFAULT.map(String::from)[..]

@@ -8,6 +8,7 @@
 //!
 //! Every column that can appear has one line of legend.
 
+use everybuddy_measure::choice;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::Comparison;
@@ -161,6 +162,11 @@ pub fn closing(
         .map(|comparison| comparison.switches)
         .sum();
     let mut out = legend(comparisons, rows, which, style);
+    let is_linux = |row: &Row| row.name() == choice::LINUX;
+    if rows.iter().flatten().any(is_linux) {
+        let meaning = "today's Linux; linux-6 is the same without the locks of its lists";
+        out += &style.wrapped(choice::LINUX, 22, meaning);
+    }
     if which == Which::Default {
         out += "--all-columns shows the other columns; --json, --csv and --parquet FILE export all numbers\n";
     }
