@@ -20,9 +20,24 @@ pub fn all() -> Vec<SystemSpec> {
     ROWS.iter().map(SystemSpec::of).collect()
 }
 
-/// Returns every system, and the one that `bench` measures with two kinds of checks.
-pub fn timed() -> Vec<SystemSpec> {
+/// Linux's lists as they are in Linux: under a lock. `linux-6` has none.
+pub const LINUX: &str = "linux-6+percpu=locked";
+
+/// Returns every system, and before `linux-6` the same with the locks that Linux has.
+pub fn compared() -> Vec<SystemSpec> {
     let mut systems = all();
+    let plain = systems
+        .iter()
+        .position(|spec| LINUX.starts_with(spec.name()));
+    if let (Some(position), Ok(linux)) = (plain, LINUX.parse()) {
+        systems.insert(position, linux);
+    }
+    systems
+}
+
+/// Returns the systems that [`compared`] returns, and the one that `bench` measures with two kinds of checks.
+pub fn timed() -> Vec<SystemSpec> {
+    let mut systems = compared();
     systems.extend("everybuddy+check=border".parse::<SystemSpec>());
     systems
 }
@@ -209,7 +224,13 @@ mod tests {
         assert_eq!(parse(&list).unwrap().len(), 2);
         assert!(parse(&[]).is_err());
         assert_eq!(all().len(), ROWS.len());
-        assert_eq!(timed().len(), ROWS.len() + 1);
+        let names: Vec<String> = compared().iter().map(ToString::to_string).collect();
+        let linux = names.iter().position(|name| name == LINUX).unwrap();
+        assert_eq!(
+            (names[linux + 1].as_str(), names.len()),
+            ("linux-6", ROWS.len() + 1)
+        );
+        assert_eq!(timed().len(), ROWS.len() + 2);
         assert_eq!(options(&one("lbs-31+batch=7").unwrap()), "batch=7");
     }
 }

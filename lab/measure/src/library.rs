@@ -12,7 +12,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use everybuddy_trace::{Embedded, Leniency, Repairs, Trace, files, read_embedded, shown};
+use everybuddy_trace::{Embedded, Leniency, Machine, Repairs, Trace, files, read_embedded, shown};
 
 use crate::Error;
 use crate::choice::nearest;
@@ -53,6 +53,21 @@ pub static BUNDLED: [Bundled; 6] = bundled![
     "linux_scalability": "two threads allocate 150,000 objects of 512 bytes each, and free them",
     "threadtest": "two threads allocate 15,000 objects of 1 KiB each and free them, ten times",
 ];
+
+/// Returns the machine on which all bundled traces were recorded, as traces/README.md describes it: their files do not
+/// name it. Its zones, and how much was free, are not known.
+fn recorded_on() -> Machine {
+    Machine {
+        kernel: "6.18.44".to_string(),
+        cpus: 2,
+        total_kib: 24 << 20,
+        settings: vec![(
+            "transparent_hugepage/enabled".to_string(),
+            "madvise".to_string(),
+        )],
+        ..Machine::default()
+    }
+}
 
 /// The bundled traces that run if none is named, in the order in which they run. Experiments name the others.
 pub const DEFAULT: [&str; 3] = ["gcc_build", "dbench_tar", "numpy_thp"];
@@ -137,7 +152,11 @@ pub fn file(name: &str) -> Result<Option<PathBuf>, Error> {
 pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
     let (mut trace, repairs) = match locate(name)? {
         Place::File(path) => everybuddy_trace::read(&path, leniency)?,
-        Place::Program(own) => read_embedded(&own.trace, leniency)?,
+        Place::Program(own) => {
+            let (mut trace, repairs) = read_embedded(&own.trace, leniency)?;
+            trace.metadata.push(recorded_on().entry());
+            (trace, repairs)
+        }
     };
     trace.name = shown(&trace.name);
     Ok((trace, repairs))
@@ -250,6 +269,10 @@ mod tests {
             let own = bundled(name).expect("bundled");
             let (trace, repairs) = read_embedded(&own.trace, Leniency::Strict).unwrap();
             assert!(repairs.is_empty() && trace.name == name);
+            assert_eq!(
+                Machine::of(&read(name, Leniency::Strict).unwrap().0),
+                Some(recorded_on())
+            );
             assert!(!trace.faults.is_empty() && !trace.regions.is_empty());
         }
     }

@@ -205,7 +205,7 @@ columns! {
         legend("million calls per second over the whole replay, waiting included");
     "service_ratio", "all", "value", 100.0, Fixed(1);
     "batch", "all", "value", 1.0, Fixed(0), head(["list", "batch"]),
-        legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory"),
+        legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with the machine"),
         when(AnyOther(0.0)), default();
     "miss_rate", "all", "value", 100.0, Fixed(1), default();
     // Apart: an empty list serves frees best, and a full one allocations.
@@ -217,11 +217,11 @@ columns! {
         legend("lock acquisitions per 1,000 calls"), default();
     "contention_rate", "all", "value", 100.0, Fixed(2), head(["calls that", "wait %"]), when(Threads), default();
     "free_blocks", "all", "mean", 1.0, Fixed(1), head(["free 4M", "avg"]),
-        legend("free blocks of 4 MiB (order 10) that could be allocated, mean over the trace"), at(LARGE);
+        legend("free blocks of 4 MiB (order 10) in the room, mean over the trace"), at(LARGE);
     "free_blocks", "all", "min", 1.0, Fixed(0), head(["free 4M", "min"]), legend("the same, minimum over the trace"),
         at(LARGE);
     "unusable_index", "all", "mean", 100.0, Fixed(1), head(["unusable", "at 4M %"]),
-        legend("free memory that no block of 4 MiB (order 10) could use, mean"), at(LARGE), default();
+        legend("free memory of the room that no block of 4 MiB (order 10) could use, mean"), at(LARGE), default();
     "mixed_blocks", "all", "mean", 100.0, Fixed(1), head(["mixed", "2M %"]),
         legend("blocks of 2 MiB in use with movable frames and others, mean"), at(HUGE), when(AnyOther(0.0));
     "movable_blocks", "all", "mean", 1.0, Fixed(1), head(["2M by", "moving"]),

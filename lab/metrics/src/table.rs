@@ -86,9 +86,12 @@ metrics! {
     /// there is not a list, and does not move.
     Inside, "service_ratio", "kept local", SHARE, Higher, VALUE, "1 - crossed / order-0 calls, at least 0";
     /// Frames that a refill or a drain of a CPU's list moves, if that is fixed: as the options of the system and the
-    /// managed memory decide it. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the batch of `lbs-31` is smaller
+    /// machine's memory decide it. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the batch of `lbs-31` is smaller
     /// than 31 below 128 MiB.
     Inside, "batch", "list batch", "frames", Neither, VALUE;
+    /// Memory of the machine from which the parameters of the CPUs' lists follow: what `--machine` says, or what the
+    /// trace says about the machine that was recorded, or 16 GiB. Without this row, they follow from the managed memory.
+    Inside, "machine_frames", "machine", "frames", Neither, VALUE;
     /// Share of the order-0 calls that the CPU's own list, or its own trees, could not serve: refills, drains and
     /// bypasses (Spring Buddy, figure 10). It is not 1 - service ratio, since a refill is one miss and moves a batch.
     /// 1 without lists.

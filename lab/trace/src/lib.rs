@@ -48,6 +48,7 @@ mod file;
 mod guard;
 mod identity;
 mod live;
+mod machine;
 mod model;
 mod named;
 mod read;
@@ -68,6 +69,7 @@ pub use error::{Problem, TraceError};
 pub use export::{CSV_COLUMNS, ExportFormat, export};
 pub use file::Pending;
 pub use guard::quietly;
+pub use machine::{Machine, MachineZone, zones};
 pub use model::{
     Acquisition, AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, LockSource, Op,
     PAGE_SHIFT, RegionId, RegionKind, Trace,

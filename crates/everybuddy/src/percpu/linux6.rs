@@ -8,9 +8,9 @@
 //!
 //! Linux 6.12, `mm/page_alloc.c`: what its functions for batch, high watermark, refill and bulk free compute,
 //! rewritten from their behaviour. Blocks of orders 0 to 3 and of a huge page (order 9) are cached in one list per
-//! order, and counted together in frames. The batch is about 0.1 % of memory, at most 63 frames. A refill of single
+//! order, and counted together in frames. The batch is about 0.1 % of the zone, at most 63 frames. A refill of single
 //! frames doubles with each refill that no free separates from the last one, up to 32 batches. The high watermark
-//! lies between a minimum, which comes from the zone's low watermark, and a maximum, which is an eighth of memory
+//! lies between a minimum, which comes from the zone's low watermark, and a maximum, which is an eighth of the zone
 //! divided by the CPUs. Refills raise it, and so does a free that reaches it in a long run of frees. A drain returns
 //! as many frames as were freed in that run, and at least a batch. A CPU that only frees blocks of orders 1 to 3
 //! returns more, so that they do not fragment memory.
@@ -24,10 +24,11 @@
 //!
 //! Deviations from the source: there is one list per order, since there are no migrate types here. No timer decays
 //! the high watermark (a measured run has no idle time), and there is no reaction to reclaim. Lists are rings in an
-//! array. As in Linux, the high watermark never exceeds the maximum; here the array is as long as that maximum.
+//! array, which is as long as the maximum of the high watermark, or as the managed memory if that is less.
 
 use super::block_ring::BlockRing;
 use super::buffered::{CpuList, FreeOutcome};
+use super::linux_zone::LinuxZone;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -54,14 +55,16 @@ pub struct Tuning {
     pub high_min: u32,
     /// The largest high watermark, in frames.
     pub high_max: u32,
+    /// Frames that the lists of a CPU can hold at most: `high_max`, or the managed frames if they are fewer.
+    pub most: u32,
 }
 
 impl Tuning {
-    /// Returns what Linux computes for a zone of `frames` frames of 4 KiB and `cpus` CPUs.
-    pub fn linux(frames: u64, cpus: u16) -> Tuning {
-        let cpus = u64::from(cpus.max(1));
+    /// Returns what Linux computes for the lists of a zone, in a system that manages `room` frames.
+    pub fn linux(zone: &LinuxZone, room: u64) -> Tuning {
+        let cpus = u64::from(zone.cpus.max(1));
         // A thousandth of the zone, at most 1 MiB; a quarter of that; then one less than a power of two.
-        let quarter = (frames / 1024).min(256) / 4;
+        let quarter = (zone.frames / 1024).min(256) / 4;
         let batch = match quarter.max(1) {
             1 => 1,
             quarter => {
@@ -69,24 +72,25 @@ impl Tuning {
                 (1u64 << (63 - up.leading_zeros())) - 1
             }
         };
-        // The zone's minimum watermark grows with the root of its size. The low watermark is above it by a quarter,
-        // or by a thousandth of the zone.
-        let kib = frames.saturating_mul(4);
-        let min = (kib.saturating_mul(16).isqrt().clamp(128, 262_144)) / 4;
-        let low = min + (min / 4).max(frames / 1000);
-        let high_min = (low / cpus).max(batch * 4);
-        let high_max = (frames / 8 / cpus).max(high_min);
+        let high = |frames: u64| (frames / cpus).max(batch * 4);
+        let (high_min, high_max) = match u64::from(zone.fraction) {
+            0 => (high(zone.low), high(zone.frames / 8)),
+            fraction => (high(zone.frames / fraction), high(zone.frames / fraction)),
+        };
+        let high_max = high_max.max(high_min);
+        let small = |frames: u64| u32::try_from(frames).unwrap_or(u32::MAX);
         Tuning {
             batch: batch as u32,
-            high_min: high_min as u32,
-            high_max: high_max as u32,
+            high_min: small(high_min),
+            high_max: small(high_max),
+            most: small(high_max.min(room)),
         }
     }
 
     /// Returns the number of entries that the list of this order needs.
     fn capacity(&self, order: u8) -> usize {
         // A freed block is added before the watermark is checked.
-        ((self.high_max >> order) as usize + 2).next_power_of_two()
+        ((self.most >> order) as usize + 2).next_power_of_two()
     }
 
     #[inline]
@@ -167,6 +171,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
             batch,
             high_min,
             high_max,
+            ..
         } = self.tuning;
         let high = self.high.get().clamp(high_min, high_max);
         let scale = if order == Order::ZERO {
@@ -198,6 +203,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
             batch,
             high_min,
             high_max,
+            ..
         } = self.tuning;
         let (frames, freed) = (self.frames.get(), self.freed.get());
         let high = self.high.get().clamp(high_min, high_max);
@@ -403,36 +409,62 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
 mod tests {
     use super::*;
 
+    /// Returns batch and high watermarks of a machine with one zone.
+    fn alone(frames: u64, cpus: u16) -> [u32; 3] {
+        let tuning = Tuning::linux(&LinuxZone::alone(frames, cpus), frames);
+        [tuning.batch, tuning.high_min, tuning.high_max]
+    }
+
     #[test]
     fn tuned_as_linux_tunes() {
-        // A zone of 16 GiB and 8 CPUs has a batch of 63; at 4 MiB nothing is buffered in bulk.
-        let large = Tuning::linux(4 << 20, 8);
-        assert_eq!((large.batch, large.high_max), (63, (4 << 20) / 8 / 8));
-        assert!(large.high_min >= 4 * large.batch && large.high_min < large.high_max);
-        assert_eq!(Tuning::linux(1024, 1).batch, 1);
         // Frames, CPUs; batch, low watermark of the zone per CPU, an eighth of memory per CPU.
-        for (frames, cpus, batch, high_min, high_max) in [
-            (1 << 10, 1, 1, 80, 128),
-            (1 << 15, 1, 7, 452, 4096),
-            (100_000, 3, 31, 263, 4166),
-            (1 << 18, 8, 63, 252, 4096),
-            (4 << 20, 8, 63, 1036, 65536),
-            (1 << 28, 64, 63, 4706, 524_288),
+        for (frames, cpus, expected) in [
+            (1 << 10, 1, [1, 80, 128]),
+            (1 << 15, 1, [7, 452, 4096]),
+            (100_000, 3, [31, 263, 4166]),
+            (1 << 18, 8, [63, 252, 4096]),
+            (4 << 20, 8, [63, 1036, 65536]),
+            (1 << 28, 64, [63, 4706, 524_288]),
         ] {
-            let expected = Tuning {
-                batch,
-                high_min,
-                high_max,
-            };
-            assert_eq!(Tuning::linux(frames, cpus), expected);
+            assert_eq!(alone(frames, cpus), expected);
         }
         // Batches are one less than a power of two, and grow with memory.
         let mut last = 0;
         for shift in 10..24 {
-            let batch = Tuning::linux(1 << shift, 4).batch;
+            let [batch, ..] = alone(1 << shift, 4);
             assert!(batch >= last && (batch + 1).is_power_of_two() || batch == 1);
             last = batch;
         }
         assert_eq!(last, 63);
+    }
+
+    #[test]
+    fn tuned_as_kernels_show() {
+        // Zones of two machines with Linux 6.18, as /proc/zoneinfo shows them: managed frames, low watermark; batch,
+        // high_min and high_max with 2 CPUs.
+        for (frames, low, expected) in [
+            (3840, 13, [1, 6, 240]),
+            (772_917, 2888, [63, 1444, 48_307]),
+            (5_394_266, 20_163, [63, 10_081, 337_141]),
+            (3840, 20, [1, 10, 240]),
+            (772_808, 4231, [63, 2115, 48_300]),
+            (3_080_192, 16_866, [63, 8433, 192_512]),
+        ] {
+            let zone = LinuxZone {
+                frames,
+                low,
+                cpus: 2,
+                fraction: 0,
+            };
+            let own = Tuning::linux(&zone, 1 << 14);
+            assert_eq!([own.batch, own.high_min, own.high_max], expected);
+            // The lists need no more entries than there are frames.
+            assert_eq!(own.most, expected[2].min(1 << 14));
+        }
+        // Each zone's low watermark follows from the machine's reserve, here 67,584 KiB.
+        let machine = [3840, 772_917, 5_394_266];
+        let all = machine.iter().sum();
+        let low = machine.map(|frames| LinuxZone::of(frames, all, 16_896, 2).low);
+        assert_eq!(low, [13, 2888, 20_163]);
     }
 }

@@ -23,6 +23,7 @@
 //! | the same, each batch merged before it drains | `merge` | linux-mm, 2026-04-03 |
 //! | one list, moves as many frames as a run is predicted to need | [`predictive`] | \[Spring\] §III-C |
 //! | one list per order, with a self-tuning high watermark | [`linux6`] | Linux 6.12 |
+//! | the zone from which Linux computes the lengths of lists | [`linux_zone`] | Linux 6.12 |
 //! | two magazines, and a depot of full and empty ones | [`magazines`] | Bonwick and Adams 2001 |
 //! | a buddy allocator of owned page blocks | [`pcp_buddy`] | linux-mm, 2026-04-03 |
 
@@ -32,6 +33,7 @@ pub mod buffered;
 pub(crate) mod block_ring;
 pub mod linux;
 pub mod linux6;
+pub mod linux_zone;
 pub mod magazines;
 mod merge;
 pub mod none;

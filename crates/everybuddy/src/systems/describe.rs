@@ -57,6 +57,7 @@ impl fmt::Display for Parameters {
                     batch,
                     high_min,
                     high_max,
+                    ..
                 } = self.tuning;
                 write!(f, "batch {batch}, high mark {high_min} to {high_max}")?;
             }

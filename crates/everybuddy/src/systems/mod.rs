@@ -68,6 +68,7 @@ pub use crate::coalesce::delay::Rule;
 pub use crate::coalesce::mobility::Steal;
 pub use crate::lock::{Hold, Line, LockKind};
 pub use crate::percpu::linux::Watermarks;
+pub use crate::percpu::linux_zone::LinuxZone;
 pub use crate::percpu::linux6::Tuning;
 pub use crate::percpu::predictive::{Bound, Predict};
 pub use crate::serewa::{

@@ -15,7 +15,7 @@ use super::parameters::Parameters;
 use super::values::{
     BulkKind, Check, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
 };
-use super::{Rule, Setup, Steal};
+use super::{LinuxZone, Rule, Setup, Steal, Tuning};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
@@ -285,10 +285,9 @@ options! {
         "The inverse of the share of memory that all lists may keep: Linux's percpu_pagelist_high_fraction.",
         for |row| row.list() == ListKind::Linux6,
         sets |parameters, fraction, setup| {
-            let share = setup.frames() / u64::from(fraction.get()) / u64::from(setup.cpus);
-            // At most Linux's own bound, which is an eighth of memory, or four batches.
-            let high = u32::try_from(share).unwrap_or(u32::MAX).max(4 * parameters.tuning.batch);
-            (parameters.tuning.high_min, parameters.tuning.high_max) = (high, high);
+            let zone = LinuxZone { fraction: fraction.get(), ..setup.zone() };
+            let room = u64::from(parameters.tuning.most);
+            parameters.tuning = Tuning::linux(&zone, room);
         };
     sync = "sync": QueueSync, "`ring`",
         "Whether a queue is a lock-free ring, or each of its operations takes a spin lock.",

@@ -100,7 +100,7 @@ impl SystemSpec {
             max_order,
             watermarks: self.watermarks(&options, list, setup)?,
             depot: true,
-            tuning: Tuning::linux(setup.frames(), setup.cpus),
+            tuning: tuning(setup, max_order)?,
             bound: bound(&options, list, setup),
             space,
             select: Select::default(),
@@ -156,7 +156,7 @@ impl SystemSpec {
         list: ListKind,
         setup: &Setup<'_>,
     ) -> Result<Watermarks, BuildError> {
-        let by_memory = Watermarks::linux_batch(setup.frames());
+        let by_memory = Watermarks::linux_batch(setup.zone().frames);
         let (batch, high) = (options.batch.map(Count::get), options.high.map(Count::get));
         let marks = match (list, self.row.preset.high) {
             (ListKind::Bypass, _) => Watermarks {
@@ -167,12 +167,13 @@ impl SystemSpec {
             },
             // The marks of Linux 6.12 before they tune themselves, with room for two page blocks.
             (ListKind::PcpBuddy, _) => {
+                let max_order = options.order.unwrap_or(Order::TEN);
                 let Tuning {
                     batch: own,
                     high_min,
                     ..
-                } = Tuning::linux(setup.frames(), setup.cpus);
-                let page_block = page_block(options.order.unwrap_or(Order::TEN));
+                } = tuning(setup, max_order)?;
+                let page_block = page_block(max_order);
                 let batch = batch.unwrap_or(own);
                 Watermarks {
                     batch,
@@ -215,9 +216,18 @@ impl SystemSpec {
     }
 }
 
+/// Returns the marks of Linux's lists. No list holds more than what can ever be managed.
+fn tuning(setup: &Setup<'_>, max_order: Order) -> Result<Tuning, BuildError> {
+    let room = u64::from(setup.span(max_order)?.frames());
+    Ok(Tuning::linux(&setup.zone(), room))
+}
+
 /// Returns the bounds of Spring Buddy's list.
 fn bound(options: &Options, list: ListKind, setup: &Setup<'_>) -> Bound {
-    let by_memory = || Bound::by_memory(setup.frames(), setup.cpus);
+    let by_memory = || {
+        let zone = setup.zone();
+        Bound::by_memory(zone.frames, zone.cpus)
+    };
     let max = options.high.map_or_else(by_memory, Count::get);
     // In other lists a batch is something else.
     let first = options.batch.filter(|_| list == ListKind::Predictive);

@@ -8,6 +8,7 @@
 
 use crate::error::BuildError;
 use crate::frame::Order;
+use crate::percpu::linux_zone::LinuxZone;
 use crate::region::{FrameRange, Span};
 use crate::serewa::Presplit;
 
@@ -18,6 +19,7 @@ pub struct Setup<'r> {
     reach: Option<FrameRange>,
     pub(super) cpus: u16,
     pub(super) presplit: Option<&'r Presplit>,
+    zone: Option<LinuxZone>,
 }
 
 impl<'r> Setup<'r> {
@@ -35,6 +37,7 @@ impl<'r> Setup<'r> {
             reach: None,
             cpus,
             presplit: None,
+            zone: None,
         }
     }
 
@@ -58,6 +61,15 @@ impl<'r> Setup<'r> {
         }
     }
 
+    /// Gives the lists of CPUs the batch and the watermarks of this zone, of which the managed memory is a part. By
+    /// default they follow from the managed memory alone.
+    pub const fn with_zone(self, zone: LinuxZone) -> Self {
+        Self {
+            zone: Some(zone),
+            ..self
+        }
+    }
+
     /// Returns the memory, as ascending ranges of physical frames.
     pub const fn ranges(&self) -> &'r [FrameRange] {
         self.ranges
@@ -66,6 +78,12 @@ impl<'r> Setup<'r> {
     /// Returns the number of CPUs that may ever exist.
     pub const fn cpus(&self) -> u16 {
         self.cpus
+    }
+
+    /// Returns the zone from which the parameters of lists follow.
+    pub(super) fn zone(&self) -> LinuxZone {
+        let alone = || LinuxZone::alone(self.frames(), self.cpus);
+        self.zone.unwrap_or_else(alone)
     }
 
     /// Returns the frames of all ranges, or those of the reach if the ranges have none.

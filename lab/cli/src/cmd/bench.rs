@@ -22,6 +22,7 @@ use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
 use everybuddy_measure::choice;
 use everybuddy_measure::claim::{self, Claim, Verdict};
+use everybuddy_measure::machine::Machine;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
@@ -49,6 +50,8 @@ Examples:
         three systems on all variants of hot and one variant of steady
   everybuddy bench --workloads steady --baseline lbs-31
         also report each time relative to lbs-31, and whether the difference is significant
+  everybuddy bench --workloads churn --systems linux-6+percpu=locked,linux-6 --machine 1GiB
+        Linux's lists, which have locks, and the same without; both as long as on a machine of 1 GiB
   everybuddy bench --workloads hot --instructions
         count instructions with callgrind instead of measuring times: the counts are reproducible
   everybuddy bench --check
@@ -93,6 +96,10 @@ pub(super) struct Arguments {
     /// Set the memory that the contenders manage, such as 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
+
+    /// Set the memory of the machine, from which the lengths of lists follow [default: 16GiB]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["check", "instructions"])]
+    machine: Option<Size>,
 
     /// Repeat N rounds, in each of which all contenders take turns
     #[arg(long, value_name = "N", default_value_t = BenchPlan::ROUNDS, value_parser = value_parser!(u32).range(1..))]
@@ -165,11 +172,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let sinks = arguments.files.open(&mut outputs)?;
     let doc = arguments.doc.as_deref();
     let doc = doc.map(|path| outputs.open("--doc", path)).transpose()?;
+    let cpus = plan.threads.iter().copied().max().unwrap_or(1);
+    let machine = Machine::sized(arguments.machine.map(|size| size.frames), cpus);
     let stage = Stage { sinks: &sinks };
     let (rows, passed) = match (arguments.instructions, arguments.check) {
         (true, _) => (stage.count(&plan)?, Ok(())),
         (_, true) => stage.check(&plan)?,
-        _ => stage.measure(&plan, baseline, doc)?,
+        _ => stage.measure(&plan, machine, baseline, doc)?,
     };
     // The rows are written whatever the verdict is.
     sinks.write(&rows)?;
@@ -193,18 +202,20 @@ impl Stage<'_> {
     fn measure(
         &self,
         plan: &BenchPlan,
+        machine: Machine,
         baseline: Option<usize>,
         doc: Option<Output>,
     ) -> Result<Judged, Error> {
-        let machine = HostInfo::look();
+        let host = HostInfo::look();
         let timer = Timer::calibrated();
         let mut arena = Arena::default();
+        arena.place(Some(machine));
         let progress = Progress::new(plan.visits());
         let results = bench::measure(plan, &timer, &mut arena, |what| {
             progress.says(what);
             progress.step();
         })?;
-        let starts = start::measure(plan)?;
+        let starts = start::measure(plan, Some(machine))?;
         progress.done();
         let style = self.style();
         let mut exported = rows::of(&results);
@@ -223,9 +234,9 @@ impl Stage<'_> {
                 Vec::new()
             };
         self.print(&show::claims::listed(&verdicts, &style))?;
-        self.print(&tables::closing(plan, &benchmark, &machine, &timer, &style))?;
+        self.print(&tables::closing(plan, &benchmark, &host, &timer, &style))?;
         if let Some(doc) = doc {
-            let page = show::bench_doc::page(plan, &benchmark, &verdicts, &machine, &timer);
+            let page = show::bench_doc::page(plan, &benchmark, &verdicts, &host, &timer);
             doc.finish(page.as_bytes())?;
         }
         let judged = verdicts.iter().map(|(claim, verdict)| ("", claim, verdict));

@@ -22,6 +22,7 @@ use crate::show::{self, output, progress::Progress, systems};
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
+use everybuddy_measure::machine::Machine;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
@@ -54,6 +55,8 @@ Examples:
         variants of a system on your own trace
   everybuddy compare --cpus 2
         replay on two concurrent threads, which shows contention
+  everybuddy compare gcc_build --machine 1GiB --systems linux-6+percpu=locked,everybuddy
+        what a machine of 1 GiB would do: Linux's lists are shorter there
   everybuddy compare numpy_thp --aged 1 --memory 1GiB
         start with long-lived blocks scattered over memory
   everybuddy compare gcc_build --systems bs,serewa --sizes gcc_build.sizes.json
@@ -63,8 +66,17 @@ Examples:
   everybuddy compare --json - | jq 'select(.metric == \"service_ratio\")'
         write every number as JSON lines; docs/metrics.md defines the metrics
 
-Memory: by default 1.25 times the maximum number of frames that the trace had in use, at least
-8 MiB, rounded up to whole blocks of order 10 (4 MiB). Frames are 4 KiB.
+Machine: the batch and the watermarks of the CPUs' lists are those of the machine on which the trace
+was recorded. A trace that does not name one is assumed to come from a machine of 16 GiB.
+`everybuddy trace info` shows what a trace says.
+
+Room: the memory that the systems manage. It is what was free on that machine when the recording
+began, at most 4 GiB. If the trace does not say that, or if it is less, the room is 1.25 times the
+maximum number of frames that the trace had in use. It is at least 8 MiB, rounded up to whole blocks
+of order 10 (4 MiB). Frames are 4 KiB.
+
+Linux: `linux-6+percpu=locked` is Linux, whose lists have locks; `linux-6` has the same lists without
+locks.
 
 Threads: without --cpus, one thread replays the trace in its order and acts as each of the trace's
 CPUs in turn. With --cpus N, each CPU is a thread. If the trace has another number of CPUs, the
@@ -86,7 +98,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = threads)]
     cpus: Option<u16>,
 
-    /// Set the memory that the systems manage, such as 512MiB [default: 1.25 x the trace's peak]
+    /// Set the memory of the machine, from which the lengths of lists follow [default: the trace's, or 16GiB]
+    #[arg(long, value_name = "SIZE")]
+    machine: Option<Size>,
+
+    /// Set the room, which the systems manage, such as 512MiB [default: see below]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
@@ -118,7 +134,7 @@ pub(super) struct Arguments {
     files: Files,
 
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "memory", "aged", "sizes", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "machine", "memory", "aged", "sizes", "seed"])]
     rows: Option<PathBuf>,
 
     /// Show all columns and counters instead of the most important ones
@@ -138,9 +154,8 @@ pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
     if let Some(texts) = &arguments.systems {
         choice::parse(texts)?;
     }
-    let frames = arguments.memory.map(|size| size.frames);
-    for script in &scripts(arguments, &arguments.traces, false)?.0 {
-        Memory::new(script, frames, arguments.aged)?;
+    for (script, machine) in &scripts(arguments, &arguments.traces, false)?.0 {
+        memory(arguments, script, machine)?;
     }
     sizes::read(&arguments.sizes).map(drop)
 }
@@ -152,7 +167,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let systems = match &arguments.systems {
         Some(texts) => choice::parse(texts)?,
-        None => choice::all(),
+        None => choice::compared(),
     };
     let names = if arguments.traces.is_empty() {
         &library::DEFAULT.map(String::from)[..]
@@ -168,21 +183,22 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let page = page(&arguments, &mut outputs, &sinks)?;
     let (scripts, subjects) = scripts(&arguments, names, page.is_some())?;
     let print = |text: &str| sinks.print(text);
-    let plan = ComparePlan {
-        systems,
-        memory: arguments.memory.map(|size| size.frames),
+    let plan = |memory: Option<u64>| ComparePlan {
+        systems: systems.clone(),
+        memory,
         aged: arguments.aged,
         seed: arguments.seed,
         rounds: ComparePlan::ROUNDS,
     };
+    let given = arguments.memory.is_some();
     let known = sizes::read(&arguments.sizes)?;
     if !known.is_empty() {
-        note_unused_sizes(&plan.systems)?;
+        note_unused_sizes(&systems)?;
     }
     let mut divisions = Vec::with_capacity(scripts.len());
-    for script in &scripts {
+    for (script, machine) in &scripts {
         // Rejects an impossible set-up before anything has run.
-        let memory = Memory::new(script, plan.memory, plan.aged)?;
+        let memory = memory(&arguments, script, machine)?;
         let requests = arguments.sizes_first.unwrap_or(u64::MAX);
         divisions.push(sizes::division(
             &known,
@@ -192,19 +208,21 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             &mut output::note,
         ));
     }
-    let machine = HostInfo::look();
-    let progress = Progress::new(plan.passes() * scripts.len() as u64);
+    let host = HostInfo::look();
+    let progress = Progress::new(plan(None).passes() * scripts.len() as u64);
     let timer = Timer::calibrated();
     let style = sinks.style();
     let mut arena = Arena::default();
     let which = which(&arguments);
     let mut comparisons = Vec::with_capacity(scripts.len());
     let mut results: Vec<Vec<Row>> = Vec::with_capacity(scripts.len());
-    for (script, division) in scripts.iter().zip(divisions) {
+    for ((script, machine), division) in scripts.iter().zip(divisions) {
         progress.says(&script.name);
         arena.divide(division);
+        arena.place(Some(*machine));
+        let plan = plan(room(&arguments, script, machine));
         let comparison = replay::compare(script, &plan, &timer, &mut arena, || progress.step())?;
-        let rows = rows::of(&comparison, &timer, plan.seed, plan.memory.is_some());
+        let rows = rows::of(&comparison, &timer, plan.seed, given);
         progress.hidden(|| print(&show::comparison::text(&comparison, &rows, which, &style)))?;
         comparisons.push(comparison);
         results.push(rows);
@@ -214,17 +232,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         &comparisons,
         &results,
         which,
-        &machine,
+        &host,
         &timer,
         &style,
     ))?;
     if let Some(page) = page {
         let occasion = Occasion {
             title: TITLE,
-            machine: &machine,
+            machine: &host,
             timer: Some(&timer),
-            seed: plan.seed,
-            rounds: plan.rounds,
+            seed: arguments.seed,
+            rounds: ComparePlan::ROUNDS,
         };
         let mut report = export::page::report(&occasion);
         let traces = comparisons.iter().zip(&results).zip(&subjects);
@@ -248,6 +266,17 @@ fn page(
         (None, false) if sinks.take_output() => Ok(None),
         (None, false) => Page::open_default(outputs),
     }
+}
+
+/// Returns the size of the room: what was given, or what the trace says.
+fn room(arguments: &Arguments, script: &Script, machine: &Machine) -> Option<u64> {
+    let given = arguments.memory.map(|size| size.frames);
+    given.or_else(|| machine.room_for(script.peak_frames))
+}
+
+/// Returns the memory of a replay.
+fn memory(arguments: &Arguments, script: &Script, machine: &Machine) -> Result<Memory, Error> {
+    Memory::new(script, room(arguments, script, machine), arguments.aged)
 }
 
 /// Returns the columns to show.
@@ -281,12 +310,12 @@ fn note_unused_sizes(selected: &[SystemSpec]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads all traces; the data for a page is kept only if a page is written.
+/// Reads all traces, with their machines; the data for a page is kept only if a page is written.
 fn scripts(
     arguments: &Arguments,
     names: &[String],
     is_page_wanted: bool,
-) -> Result<(Vec<Script>, Vec<Subject>), Error> {
+) -> Result<(Vec<(Script, Machine)>, Vec<Subject>), Error> {
     let leniency = if arguments.lenient {
         Leniency::Lenient
     } else {
@@ -300,7 +329,10 @@ fn scripts(
             output::note(&format!("trace {}: repaired: {repairs}", trace.name));
         }
         let resolved = resolve(&trace)?;
-        scripts.push(Script::new(&trace.name, &resolved, arguments.cpus)?);
+        let script = Script::new(&trace.name, &resolved, arguments.cpus)?;
+        let given = arguments.machine.map(|size| size.frames);
+        let machine = Machine::new(&trace, given, script.cpus);
+        scripts.push((script, machine));
         if is_page_wanted {
             subjects.push(Subject::new(&trace, resolved));
         }

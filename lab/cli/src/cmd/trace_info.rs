@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use everybuddy_trace::{Statistics, resolve};
+use everybuddy_trace::{Machine, Statistics, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
@@ -24,7 +24,7 @@ use everybuddy_measure::replay::background_load::HostInfo;
 use super::files::Files;
 use super::trace_file::read;
 
-/// Show statistics of a trace: orders, runs, lifetimes, memory in use.
+/// Show statistics of a trace: its machine, orders, runs, lifetimes, memory in use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -59,7 +59,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let resolved = resolve(&read)?;
     let statistics = Statistics::of(&read, &resolved);
     if !sinks.take_output() {
-        output::text(&trace::text(&read.name, &statistics))?;
+        let machine = Machine::of(&read);
+        output::text(&trace::text(&read.name, &statistics, machine.as_ref()))?;
     }
     if let Some(page) = page {
         let machine = HostInfo::look();

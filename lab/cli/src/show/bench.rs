@@ -452,6 +452,17 @@ pub fn closing(
     let mut out = benchmark.variants(style);
     out += "\nNotes\n";
     let frames = size::frames(u64::from(plan.frames));
+    let mut machines = benchmark
+        .rows
+        .iter()
+        .filter(|row| row.metric == "machine_frames");
+    let lists = match machines.next() {
+        Some(row) => format!(
+            " Lists as on a machine of {}.",
+            size::frames(row.value as u64)
+        ),
+        None => String::new(),
+    };
     let threads_note = "per thread while all threads run";
     out += &style.wrapped(
         "  numbers",
@@ -459,7 +470,7 @@ pub fn closing(
         &format!(
             "nanoseconds per pair of one allocation and one free (burst: per call; churn: per \
              operation), {threads_note}; median of {} rounds. nT: on n pinned threads. \
-             Empty: unsupported, or most requests fail. {frames} of frames, which are never touched.",
+             Empty: unsupported, or most requests fail. {frames} of frames, which are never touched.{lists}",
             plan.rounds,
         ),
     );

@@ -8,6 +8,7 @@
 //!
 //! Every column that can appear has one line of legend.
 
+use everybuddy_measure::choice;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::Comparison;
@@ -67,7 +68,15 @@ pub(crate) fn dealt(comparison: &Comparison) -> String {
         Some(seed) => format!("; memory aged by seed {seed}"),
         None => String::new(),
     };
-    format!("Replayed on {}{aged}.", threads(comparison))
+    let room = size::frames(comparison.memory.frames);
+    let lists = match comparison.machine {
+        Some(machine) => format!("; {machine}"),
+        None => String::new(),
+    };
+    format!(
+        "Replayed on {}, in a room of {room}{aged}{lists}.",
+        threads(comparison)
+    )
 }
 
 /// Describes the threads that perform the calls.
@@ -101,8 +110,12 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         ),
         None => String::new(),
     };
+    let machine = match comparison.machine {
+        Some(machine) => format!(" · {machine}"),
+        None => String::new(),
+    };
     let what = format!(
-        "{}  {} calls · peak {} · managed {}{aged} · {threads}",
+        "{}  {} calls · peak {}{machine} · room {}{aged} · {threads}",
         comparison.trace,
         size::count(u64::from(*events)),
         size::frames(*peak_frames),
@@ -114,7 +127,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     style.bold(&comparison.trace) + rest
 }
 
-/// Renders the line below the table: the effective parameters of the systems on this memory.
+/// Renders the line below the table: the effective parameters of the systems on this machine.
 fn parameters(comparison: &Comparison, style: &Style) -> String {
     let systems = comparison.systems.iter();
     let parts: Vec<String> = systems
@@ -149,6 +162,11 @@ pub fn closing(
         .map(|comparison| comparison.switches)
         .sum();
     let mut out = legend(comparisons, rows, which, style);
+    let is_linux = |row: &Row| row.name() == choice::LINUX;
+    if rows.iter().flatten().any(is_linux) {
+        let meaning = "today's Linux; linux-6 is the same without the locks of its lists";
+        out += &style.wrapped(choice::LINUX, 22, meaning);
+    }
     if which == Which::Default {
         out += "--all-columns shows the other columns; --json, --csv and --parquet FILE export all numbers\n";
     }

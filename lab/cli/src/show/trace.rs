@@ -8,7 +8,9 @@
 //!
 //! Shares are printed as percentages.
 
-use everybuddy_trace::{Context, LockSource, LockWaits, Quantiles, RunLengths, Statistics};
+use everybuddy_trace::{
+    Context, LockSource, LockWaits, Machine, Quantiles, RunLengths, Statistics, shown,
+};
 
 use everybuddy_measure::library::{Bundled, DEFAULT};
 use everybuddy_measure::size::{count, cpus, frames};
@@ -43,7 +45,7 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
 }
 
 /// Renders the text: sections of aligned lines.
-pub fn text(name: &str, s: &Statistics) -> String {
+pub fn text(name: &str, s: &Statistics, machine: Option<&Machine>) -> String {
     let style = Style::of_output(false);
     let mut out = format!("{}\n", style.bold(name));
     let mut section = |title: &str, lines: &[(&str, String)]| {
@@ -117,7 +119,44 @@ pub fn text(name: &str, s: &Statistics) -> String {
     if let Some(waits) = &s.lock_waits {
         section("acquisitions of a zone's lock, recorded", &locks(waits));
     }
+    if let Some(machine) = machine {
+        section("machine", &recorded_on(machine));
+    }
     out
+}
+
+/// Describes the machine of the recording.
+fn recorded_on(machine: &Machine) -> Vec<(String, String)> {
+    let line = |label: &str, value: String| (label.to_string(), value);
+    let of_kib = |kib: u64| frames(kib / 4);
+    let mut memory = of_kib(machine.total_kib);
+    if let Some(free) = machine.free_kib {
+        memory += &format!(", {} free at the start", of_kib(free));
+    }
+    // Text of a file that anybody may have written.
+    let kernel = format!(
+        "Linux {}, {}",
+        shown(&machine.kernel),
+        cpus(u64::from(machine.cpus))
+    );
+    let mut lines = vec![line("kernel", kernel), line("memory", memory)];
+    lines.extend(machine.zones.iter().map(|zone| {
+        let lists = format!(
+            "{}, {} free; lists: batch {}, high mark {} to {}",
+            frames(zone.managed),
+            frames(zone.free),
+            count(zone.batch),
+            count(zone.high_min),
+            count(zone.high_max),
+        );
+        line(&format!("node {} {}", zone.node, shown(&zone.name)), lists)
+    }));
+    let settings = machine.settings.iter();
+    lines.extend(settings.enumerate().map(|(at, (name, value))| {
+        let label = if at == 0 { "settings" } else { "" };
+        line(label, format!("{} = {}", shown(name), shown(value)))
+    }));
+    lines
 }
 
 /// Describes the acquisitions of a zone's lock.

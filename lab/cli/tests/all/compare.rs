@@ -264,7 +264,11 @@ fn a_share_is_a_part_of_a_whole() {
 fn the_rows_of_a_run_make_its_tables_again() {
     let folder = Folder::new("again");
     let (trace, json) = (folder.trace(), folder.file("rows.jsonl"));
-    for more in [&[][..], &["--cpus", "2"], &["--memory", "64MiB"]] {
+    for more in [
+        &[][..],
+        &["--cpus", "2"],
+        &["--memory", "64MiB", "--machine", "1GiB"],
+    ] {
         let systems = ["--systems", "bs,lbs-31+batch=7", "--no-html"];
         let first = [&["compare", &trace, "--json", &json], &systems[..], more].concat();
         let first = everybuddy(&first).noted();
@@ -307,6 +311,62 @@ fn the_rows_of_a_run_make_its_tables_again() {
     ];
     everybuddy(&rows).refused(&["are of 2 CPUs, and this replay has 3"]);
     everybuddy(&["compare", &trace, "--rows", &trace]).refused(&["--rows"]);
+}
+
+#[test]
+fn lists_are_those_of_the_machine_that_was_recorded() {
+    let folder = Folder::new("machine");
+    let file = folder.file("recorded.parquet");
+    let mut trace = crate::common::trace();
+    let zone = everybuddy_trace::MachineZone {
+        name: "Normal".to_string(),
+        managed: 5_394_266,
+        low: 20_163,
+        cpus: 2,
+        ..everybuddy_trace::MachineZone::default()
+    };
+    let machine = everybuddy_trace::Machine {
+        kernel: "6.18.44".to_string(),
+        cpus: 2,
+        total_kib: 24_684_092,
+        free_kib: Some(200 << 10),
+        zones: vec![zone],
+        settings: Vec::new(),
+    };
+    trace.metadata.push(machine.entry());
+    everybuddy_trace::write(&trace, file.as_ref()).unwrap();
+    let compare = |more: &[&str]| {
+        let systems = ["--systems", "linux-6+percpu=locked,lbs-31", "--no-html"];
+        let run = everybuddy(&[&["compare", &file], &systems[..], more].concat());
+        // Lines are broken where they are too long.
+        let words = run.noted();
+        words.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let table = compare(&[]);
+    for text in [
+        "machine 24 GiB, as recorded · room 200 MiB",
+        "linux-6+percpu=locked batch 63, high mark 10081 to 337141",
+        "lbs-31 batch 31, high mark 186",
+        "linux-6 is the same without the locks",
+    ] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    let table = compare(&["--machine", "64MiB", "--memory", "8MiB"]);
+    for text in [
+        "machine 64 MiB · room 8",
+        "linux-6+percpu=locked batch 3,",
+        "lbs-31 batch 11,",
+    ] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    let info = everybuddy(&["trace", "info", &file]).noted();
+    for text in [
+        "Linux 6.18.44, 2 CPUs",
+        "200 MiB free at the start",
+        "node 0 Normal",
+    ] {
+        assert!(info.contains(text), "{text}: {info}");
+    }
 }
 
 /// Writes a trace in which one CPU allocates runs of these lengths, each of another task, and then another CPU

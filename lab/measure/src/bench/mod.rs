@@ -113,7 +113,7 @@ impl BenchPlan {
     }
 }
 
-/// Measures everything. `visited` is called with a description after each visit.
+/// Measures everything, with the lists of the arena's machine. `visited` is called with a description after each visit.
 ///
 /// # Errors
 /// Returns a usage error if a contender cannot be set up with these parameters, or [`Error::Broken`] if one broke its
@@ -125,7 +125,7 @@ pub fn measure(
     mut visited: impl FnMut(&str),
 ) -> Result<Results, Error> {
     let cells = plan.cells();
-    let mut results = Results::new(plan, &cells);
+    let mut results = Results::new(plan, arena.machine(), &cells);
     for round in 0..plan.rounds {
         for (index, (variant, threads)) in cells.iter().enumerate() {
             for turn in 0..plan.contenders.len() {

@@ -16,6 +16,7 @@ use everybuddy_workload::{Part, Variant};
 
 use super::visit::Visited;
 use super::{BenchPlan, ContenderSpec};
+use crate::machine::Machine;
 use crate::refusals::Refusals;
 use crate::replay::pace::median;
 
@@ -24,6 +25,8 @@ use crate::replay::pace::median;
 pub struct Results {
     /// The parameters.
     pub plan: BenchPlan,
+    /// The machine from which the parameters of lists follow, unless they follow from the managed memory.
+    pub machine: Option<Machine>,
     /// The columns: workloads and numbers of threads.
     pub columns: Vec<(&'static Variant, u16)>,
     /// One cell per column and contender.
@@ -31,10 +34,15 @@ pub struct Results {
 }
 
 impl Results {
-    pub(super) fn new(plan: &BenchPlan, columns: &[(&'static Variant, u16)]) -> Results {
+    pub(super) fn new(
+        plan: &BenchPlan,
+        machine: Option<Machine>,
+        columns: &[(&'static Variant, u16)],
+    ) -> Results {
         let empty = vec![Cell::default(); plan.contenders.len()];
         Results {
             plan: plan.clone(),
+            machine,
             columns: columns.to_vec(),
             cells: vec![empty; columns.len()],
         }

@@ -84,6 +84,10 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
         let value = bytes as f64 / f64::from(results.plan.frames);
         push("all", None, "metadata_bytes_per_frame", "value", value);
     }
+    if let Some(machine) = results.machine.filter(|_| cell.metadata_bytes.is_some()) {
+        let frames = machine.frames as f64;
+        push("all", None, "machine_frames", "value", frames);
+    }
     let (counted, dropped) = (cell.counted as f64, cell.dropped as f64);
     push("all", None, "sections", "count", counted);
     push("all", None, "sections_dropped", "count", dropped);

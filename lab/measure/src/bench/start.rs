@@ -14,6 +14,7 @@ use std::time::Instant;
 use super::contender_spec::START_FRAMES;
 use super::{BenchPlan, ContenderSpec};
 use crate::Error;
+use crate::machine::Machine;
 use crate::replay::host::Arena;
 
 /// The start-up times of one contender.
@@ -27,11 +28,11 @@ pub struct Start {
     pub metadata_bytes: Option<usize>,
 }
 
-/// Starts every contender once per round.
+/// Starts every contender once per round, with the lists of a machine.
 ///
 /// # Errors
 /// Returns a usage error if a contender cannot be built.
-pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
+pub fn measure(plan: &BenchPlan, machine: Option<Machine>) -> Result<Vec<Start>, Error> {
     let start = |contender: &ContenderSpec| Start {
         contender: *contender,
         millis: Vec::new(),
@@ -41,6 +42,7 @@ pub fn measure(plan: &BenchPlan) -> Result<Vec<Start>, Error> {
     for _ in 0..plan.rounds {
         for start in &mut starts {
             let mut fresh = Arena::default();
+            fresh.place(machine);
             let begin = Instant::now();
             let (millis, bytes) =
                 start

@@ -10,9 +10,10 @@
 //! Every pass starts with a newly built system on the same memory.
 
 use everybuddy::systems::Parameters;
-use everybuddy::{Counts, Setup, SystemSpec};
+use everybuddy::{Counts, SystemSpec};
 
 use crate::Error;
+use crate::machine::Machine;
 use crate::refusals::Refusals;
 use crate::replay::classes;
 use crate::replay::clock::Timer;
@@ -55,7 +56,7 @@ impl ComparePlan {
     }
 }
 
-/// Compares all systems of a plan on a trace. `passed` is called after each pass.
+/// Compares all systems of a plan on a trace, with the lists of the arena's machine. `passed` is called after each pass.
 ///
 /// # Errors
 /// Returns a usage error if a system or the memory cannot be set up, or [`Error::Broken`] if an allocator broke its
@@ -104,6 +105,7 @@ pub fn compare(
         threads: script.lanes.len(),
         assignment: script.assignment,
         memory,
+        machine: stage.arena.machine(),
         rounds: plan.rounds,
         switches: stage.switches,
         systems,
@@ -161,7 +163,8 @@ impl Stage<'_> {
         }));
         let moments = listed.iter().map(|listed| listed.position);
         let ranges = [self.memory.range()];
-        let parameters = spec.parameters(&Setup::new(&ranges, self.script.cpus));
+        let setup = Machine::setup(self.arena.machine(), &ranges, self.script.cpus);
+        let parameters = spec.parameters(&setup);
         Ok(Outcome {
             spec: *spec,
             batch: parameters.as_ref().ok().and_then(Parameters::batch),

@@ -21,6 +21,7 @@ use everybuddy::{
 };
 
 use crate::Error;
+use crate::machine::Machine;
 use crate::replay::adapter::{Adapter, REFUSED, Trouble};
 use crate::replay::memory::Memory;
 pub use crate::replay::platform::{AnySystem, ReplayPlatform, Yielding};
@@ -34,12 +35,24 @@ pub struct Arena {
     bytes: Vec<MaybeUninit<u8>>,
     /// The initial division of memory, for systems that support it.
     division: Presplit,
+    /// The machine from which the parameters of lists follow; `None` if they follow from the managed memory.
+    machine: Option<Machine>,
 }
 
 impl Arena {
     /// Sets the initial division of memory for all systems that are built from now on and support it.
     pub fn divide(&mut self, division: Presplit) {
         self.division = division;
+    }
+
+    /// Sets the machine whose lists all systems have that are built from now on.
+    pub fn place(&mut self, machine: Option<Machine>) {
+        self.machine = machine;
+    }
+
+    /// Returns the machine whose lists the systems have.
+    pub fn machine(&self) -> Option<Machine> {
+        self.machine
     }
 
     /// Builds a system on `memory` and runs `visitor` on it.
@@ -55,7 +68,7 @@ impl Arena {
     ) -> Result<V::Output, Error> {
         let ranges = [memory.range()];
         let division = self.division;
-        let setup = Setup::new(&ranges, cpus).with_presplit(&division);
+        let setup = Machine::setup(self.machine, &ranges, cpus).with_presplit(&division);
         self.reserve::<B>(spec, &setup)?;
         let built = with_system(spec, &setup, &mut self.bytes, visitor);
         built.map_err(|error| refused(spec, error))
@@ -75,7 +88,7 @@ impl Arena {
     ) -> Result<T, Error> {
         let ranges = [memory.range()];
         let division = self.division;
-        let setup = Setup::new(&ranges, cpus).with_presplit(&division);
+        let setup = Machine::setup(self.machine, &ranges, cpus).with_presplit(&division);
         self.reserve::<B>(spec, &setup)?;
         let (mut visitor, mut came) = (Some(visitor), None);
         let visit = &mut |system: &AnySystem<'_, B>| {

@@ -54,14 +54,18 @@ impl Memory {
         }
     }
 
+    /// Returns the usual memory for a program with this peak: 1.25 times as much.
+    pub fn usual(peak_frames: u64) -> u64 {
+        (peak_frames + peak_frames.div_ceil(4)).max(LEAST)
+    }
+
     /// Chooses the memory for a trace: the given size, or 1.25 times the peak; enlarged if it is aged.
     ///
     /// # Errors
     /// Returns a usage error if the size exceeds the maximum.
     pub fn new(script: &Script, given: Option<u64>, aged: Option<u64>) -> Result<Memory, Error> {
         let largest = script.largest_order.max(Order::TEN);
-        let wanted =
-            given.unwrap_or((script.peak_frames + script.peak_frames.div_ceil(4)).max(LEAST));
+        let wanted = given.unwrap_or(Memory::usual(script.peak_frames));
         let block = u64::from(largest.frames());
         let base = wanted.checked_next_multiple_of(block).unwrap_or(u64::MAX);
         let most = u64::from(everybuddy::Span::LARGEST) * 9 / 10;

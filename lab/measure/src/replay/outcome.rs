@@ -10,6 +10,7 @@
 
 use everybuddy::{Counts, Order, SystemSpec};
 
+use crate::machine::Machine;
 use crate::refusals::Refusals;
 use crate::replay::classes::ClassMap;
 use crate::replay::detail::Detail;
@@ -37,6 +38,8 @@ pub struct Comparison {
     pub assignment: Assignment,
     /// The managed memory.
     pub memory: Memory,
+    /// The machine from which the parameters of lists follow, unless they follow from the managed memory.
+    pub machine: Option<Machine>,
     /// The number of repetitions of each timed pass.
     pub rounds: u32,
     /// The number of involuntary context switches during timed passes.
@@ -52,9 +55,9 @@ pub struct Comparison {
 pub struct Outcome {
     /// The system.
     pub spec: SystemSpec,
-    /// The effective parameters for its options on this memory, in words.
+    /// The effective parameters for its options on this machine, in words.
     pub parameters: String,
-    /// The number of frames that a refill or a drain of a CPU's list moves on this memory, if it is fixed.
+    /// The number of frames that a refill or a drain of a CPU's list moves on this machine, if it is fixed.
     pub batch: Option<u32>,
     /// Whether each CPU has a list of free frames.
     pub has_list: bool,

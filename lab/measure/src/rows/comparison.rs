@@ -13,6 +13,7 @@ use everybuddy::Order;
 use everybuddy_metrics::METRICS;
 
 use crate::choice;
+use crate::machine::Machine;
 use crate::replay::classes::ClassMap;
 use crate::replay::clock::Timer;
 use crate::replay::observe::Tally;
@@ -52,6 +53,9 @@ fn orders(largest: Order) -> Vec<Order> {
 /// Converts a comparison to rows.
 pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool) -> Vec<Row> {
     let mut experiment = "compare".to_string();
+    if let Some(machine) = comparison.machine.filter(Machine::is_given) {
+        experiment += &format!("+machine={}MiB", machine.frames >> 8);
+    }
     if memory_given {
         experiment += &format!("+memory={}MiB", comparison.memory.frames >> 8);
     }
@@ -140,6 +144,8 @@ impl Rows {
 
     fn outcome(&mut self, comparison: &Comparison, outcome: &Outcome) {
         self.push("all", "throughput", "rate", outcome.pace.throughput);
+        let machine = comparison.machine.map(|machine| machine.frames as f64);
+        self.push_some("all", "machine_frames", "value", machine);
         let batch = outcome.batch.map(f64::from);
         self.push_some("all", "batch", "value", batch);
         for (operation, latency) in DIRECTIONS.into_iter().zip(&outcome.pace.latency) {

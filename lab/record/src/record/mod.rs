@@ -13,6 +13,7 @@
 //! | `drain` | draining of pages while the command runs |
 //! | `merge` | the order of events on all CPUs |
 //! | `existing` | processes that existed before |
+//! | `machine` | the machine's memory, zones and settings |
 //! | `error` | errors and remedies |
 //!
 //! # Invariants
@@ -24,6 +25,7 @@ pub(crate) mod decode;
 mod drain;
 mod error;
 mod existing;
+mod machine;
 mod made;
 mod merge;
 pub(crate) mod page;
@@ -31,7 +33,7 @@ mod tracefs;
 pub(crate) mod tracepoints;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
@@ -48,6 +50,7 @@ use self::tracefs::{Instance, Tracefs};
 use self::tracepoints::{CHAIN, LOCKS, LockEvents, MEMORY, TASKS, Tracepoint, WAITS};
 use crate::assemble::{Assembled, Assembly, KnownProcess, Scope};
 use crate::functions::Functions;
+use everybuddy_trace::Machine;
 
 /// The time during which frees follow the exit of a process: the kernel defers some.
 const SETTLING: Duration = Duration::from_millis(250);
@@ -94,6 +97,7 @@ pub struct Recorder {
     missing: Vec<Missing>,
     scope: Option<Scope>,
     known: Vec<KnownProcess>,
+    machine: Option<Machine>,
 }
 
 /// A tracepoint that this kernel lacks.
@@ -120,6 +124,7 @@ pub struct Recording {
     scope: Scope,
     streams: Vec<Stream>,
     known: Vec<KnownProcess>,
+    machine: Option<Machine>,
     own_threads: Vec<u32>,
     decoder: Decoder,
     layout: PageLayout,
@@ -205,6 +210,7 @@ impl Recorder {
             missing: Vec::new(),
             scope: None,
             known: Vec::new(),
+            machine: None,
         };
         recorder.enable(&tracefs, &MEMORY, &TASKS)?;
         if options.has_locks {
@@ -214,6 +220,8 @@ impl Recorder {
         recorder.cpus = files.len();
         files.extend(recorder.tree.open_cpus()?);
         recorder.drain = Some(Drain::begin(files, &options.folder, layout)?);
+        // The buffers of this recording are allocated by now, and do not count as free.
+        recorder.machine = machine::here();
         Ok(recorder)
     }
 
@@ -398,6 +406,7 @@ impl Recorder {
             scope: self.scope.unwrap_or(Scope::Everything),
             streams,
             known: std::mem::take(&mut self.known),
+            machine: self.machine.take(),
             own_threads,
             decoder: std::mem::take(&mut self.decoder),
             layout: self.layout,
@@ -474,7 +483,6 @@ impl Recording {
             .map(|missing| missing.tracepoint)
             .collect();
         let about = json!({
-            "kernel": kernel(),
             "clock": "mono",
             "cpus": self.cost.cpus,
             "events": self.cost.events,
@@ -488,6 +496,10 @@ impl Recording {
         });
         let entry = ("recording".to_string(), about.to_string());
         assembled.trace.metadata.push(entry);
+        assembled
+            .trace
+            .metadata
+            .extend(self.machine.as_ref().map(Machine::entry));
         Ok(Recorded {
             assembled,
             losses,
@@ -509,25 +521,9 @@ pub fn terminate(pid: u32) {
 fn default_buffer(cpus: usize) -> u64 {
     let memory = fs::read_to_string("/proc/meminfo")
         .ok()
-        .and_then(|text| total_memory(&text));
-    let share = memory.unwrap_or(0) / 16 / (2 * cpus as u64);
+        .and_then(|text| machine::kib(&text, "MemTotal:"));
+    let share = (memory.unwrap_or(0) << 10) / 16 / (2 * cpus as u64);
     share.clamp(SMALLEST_DEFAULT, LARGEST_DEFAULT)
-}
-
-/// Parses the machine's memory in bytes from `/proc/meminfo`.
-fn total_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kilobytes << 10)
-}
-
-/// Returns the kernel's version.
-fn kernel() -> String {
-    let read = |path: &Path| fs::read_to_string(path);
-    let version = read(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default();
-    version.trim().to_string()
 }
 
 /// Checks that recording is possible here.
@@ -549,11 +545,9 @@ mod tests {
 
     #[test]
     fn buffers_follow_the_memory() {
-        assert_eq!(
-            total_memory("MemTotal:       24000000 kB\nMemFree: 1 kB\n"),
-            Some(24_000_000 << 10)
-        );
-        assert_eq!(total_memory("nothing"), None);
+        let text = "MemTotal:       24000000 kB\nMemFree: 1 kB\n";
+        assert_eq!(machine::kib(text, "MemTotal:"), Some(24_000_000));
+        assert_eq!(machine::kib("nothing", "MemTotal:"), None);
         let buffer = default_buffer(2);
         assert!((SMALLEST_DEFAULT..=LARGEST_DEFAULT).contains(&buffer));
         assert!(default_buffer(100_000) == SMALLEST_DEFAULT);

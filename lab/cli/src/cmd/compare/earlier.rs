@@ -13,6 +13,7 @@ use std::path::Path;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
+use everybuddy_measure::machine::Machine;
 use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::memory::Memory;
@@ -45,10 +46,15 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
     let page = page(arguments, &mut outputs, &sinks)?;
     let (scripts, subjects) = scripts(arguments, &names, page.is_some())?;
     let (which, style) = (which(arguments), sinks.style());
-    let comparisons: Result<Vec<Comparison>, Error> =
-        scripts.iter().map(|own| earlier.comparison(own)).collect();
+    let comparisons: Result<Vec<Comparison>, Error> = scripts
+        .iter()
+        .map(|(script, machine)| earlier.comparison(script, *machine))
+        .collect();
     let comparisons = comparisons?;
-    let rows: Vec<Vec<Row>> = scripts.iter().map(|own| earlier.of(&own.name)).collect();
+    let rows: Vec<Vec<Row>> = scripts
+        .iter()
+        .map(|(script, _)| earlier.of(&script.name))
+        .collect();
     for (comparison, rows) in comparisons.iter().zip(&rows) {
         sinks.print(&show::comparison::text(comparison, rows, which, &style))?;
     }
@@ -87,6 +93,8 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
 struct Earlier<'e> {
     file: &'e Path,
     rows: Vec<Row>,
+    /// The memory of the machine that was given, in frames.
+    machine: Option<u64>,
     /// The memory that was given, in frames.
     memory: Option<u64>,
     /// The seed of aged memory.
@@ -121,12 +129,16 @@ impl Earlier<'_> {
         if words.next() != Some("compare") {
             return Err(refuse(format!("the file has rows of {run}"), help));
         }
-        let (mut memory, mut aged) = (None, None);
+        let (mut machine, mut memory, mut aged) = (None, None, None);
         for word in words {
             match word.split_once('=') {
-                Some(("memory", size)) => {
+                Some((key @ ("machine" | "memory"), size)) => {
                     let size: Result<Size, String> = size.parse();
-                    memory = Some(size.map_err(|what| refuse(what, help))?.frames);
+                    let frames = Some(size.map_err(|what| refuse(what, help))?.frames);
+                    match key {
+                        "machine" => machine = frames,
+                        _ => memory = frames,
+                    }
                 }
                 Some(("aged", seed)) => {
                     let seed = seed.parse();
@@ -137,6 +149,7 @@ impl Earlier<'_> {
         }
         Ok(Earlier {
             file,
+            machine,
             memory,
             aged,
             rows,
@@ -161,8 +174,8 @@ impl Earlier<'_> {
         own.cloned().collect()
     }
 
-    /// Returns what was compared on a trace, without the systems.
-    fn comparison(&self, script: &Script) -> Result<Comparison, Error> {
+    /// Returns what was compared on a trace, without the systems. `machine` is that of the trace.
+    fn comparison(&self, script: &Script, machine: Machine) -> Result<Comparison, Error> {
         let refuse = |what: String, help: String| {
             let file = self.file.display();
             Err(Error::usage(format!(
@@ -186,6 +199,14 @@ impl Earlier<'_> {
                 "repeat the --cpus of the earlier run".to_string(),
             );
         }
+        // Programs before there were machines derived the lists from the room, which was 1.25 times the peak.
+        let is_on_machine = self.rows.iter().any(|row| row.metric == "machine_frames");
+        let machine = is_on_machine.then(|| match self.machine {
+            Some(frames) => Machine::sized(Some(frames), script.cpus),
+            None => machine,
+        });
+        let room = || machine.and_then(|machine| machine.room_for(script.peak_frames));
+        let memory = self.memory.or_else(room);
         Ok(Comparison {
             trace: name.clone(),
             events: script.events,
@@ -193,7 +214,8 @@ impl Earlier<'_> {
             cpus: script.cpus,
             threads: script.lanes.len(),
             assignment: script.assignment,
-            memory: Memory::new(script, self.memory, self.aged)?,
+            memory: Memory::new(script, memory, self.aged)?,
+            machine,
             rounds: 0,
             switches: 0,
             systems: Vec::new(),

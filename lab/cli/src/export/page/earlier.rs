@@ -9,10 +9,10 @@
 //!
 //! A number without a row is left out.
 
-use everybuddy::Setup;
 use everybuddy_page::report as page;
 
 use everybuddy_measure::choice;
+use everybuddy_measure::machine::Machine;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::rows::Row;
 
@@ -64,10 +64,10 @@ pub(super) fn systems(comparison: &Comparison, rows: &[Row]) -> Vec<page::System
     names.into_iter().map(own).collect()
 }
 
-/// Returns the parameters of a system on the memory of a comparison; empty if this program does not know the system.
+/// Returns the parameters of a system on the machine of a comparison; empty if this program does not know the system.
 fn parameters(comparison: &Comparison, name: &str) -> String {
     let ranges = [comparison.memory.range()];
-    let setup = Setup::new(&ranges, comparison.cpus);
+    let setup = Machine::setup(comparison.machine, &ranges, comparison.cpus);
     let spec = choice::one(name).ok();
     let parameters = spec.and_then(|spec| spec.parameters(&setup).ok());
     parameters.map(|own| own.to_string()).unwrap_or_default()

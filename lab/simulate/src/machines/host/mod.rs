@@ -38,7 +38,7 @@ struct Notes(Vec<(&'static str, String)>);
 
 /// What is known without a measurement, or assumed.
 #[rustfmt::skip]
-const UNMEASURED: [(&str, &str); 4] = [
+const UNMEASURED: [(&str, &str); 5] = [
     ("read_interval", "assumed: a quarter of llc.cycles; two CPUs cannot measure it"),
     ("store_buffer", "assumed: 64; it cannot be measured without knowing the processor"),
     ("waiters", "threads that wait for the locks of this program spin"),
