@@ -8,7 +8,6 @@
 //! |--------|---------------|
 //! | [`replay`] | the replay of traces: preparation, aging of memory, timing, counting |
 //! | [`mod@bench`] | synthetic workloads on all contenders |
-//! | [`machine`] | the machine whose lists are measured |
 //! | [`refusals`] | requests and refusals by order |
 //! | [`rows`] | results as tidy rows |
 //! | [`claim`] | claims and their verdicts |
@@ -24,7 +23,6 @@ pub mod choice;
 pub mod claim;
 pub mod error;
 pub mod library;
-pub mod machine;
 pub mod refusals;
 pub mod replay;
 pub mod rows;

@@ -205,7 +205,7 @@ columns! {
         legend("million calls per second over the whole replay, waiting included");
     "service_ratio", "all", "value", 100.0, Fixed(1);
     "batch", "all", "value", 1.0, Fixed(0), head(["list", "batch"]),
-        legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with the machine"),
+        legend("frames that a refill or a drain of a CPU's list moves, if it is fixed; Linux scales it with memory"),
         when(AnyOther(0.0)), default();
     "miss_rate", "all", "value", 100.0, Fixed(1), default();
     // Apart: an empty list serves frees best, and a full one allocations.

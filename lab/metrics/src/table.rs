@@ -90,7 +90,8 @@ metrics! {
     /// than 31 below 128 MiB.
     Inside, "batch", "list batch", "frames", Neither, VALUE;
     /// Memory of the machine from which the parameters of the CPUs' lists follow: what `--machine` says, or what the
-    /// trace says about the machine that was recorded, or 16 GiB. Without this row, they follow from the managed memory.
+    /// trace says about the machine that was recorded, or 16 GiB. Without this row, they follow from the managed
+    /// memory.
     Inside, "machine_frames", "machine", "frames", Neither, VALUE;
     /// Share of the order-0 calls that the CPU's own list, or its own trees, could not serve: refills, drains and
     /// bypasses (Spring Buddy, figure 10). It is not 1 - service ratio, since a refill is one miss and moves a batch.

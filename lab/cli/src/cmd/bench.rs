@@ -22,10 +22,10 @@ use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
 use everybuddy_measure::choice;
 use everybuddy_measure::claim::{self, Claim, Verdict};
-use everybuddy_measure::machine::Machine;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
 

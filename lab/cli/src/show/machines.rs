@@ -113,11 +113,11 @@ pub fn work(style: &Style) -> String {
     let mut out = table::text(&names, &columns, 0..0, &style.without_colour());
     out.push('\n');
     out + &style.paragraph(
-        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` means \
-         10.9 for each of the first 12 accesses of a call, as many as the shortest path makes, and 14.3 for each \
-         further one. A single number applies to all accesses. The columns are calls and orders: 0, 1 to 3, 4 to 8, and 9 and \
-         more. `run` is an exact number of frames. `other` covers services, and CPUs that park. Callgrind counted the \
-         instructions (ci/work.sh).",
+        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, \
+         14.3` means 10.9 for each of the first 12 accesses of a call, as many as the shortest path \
+         makes, and 14.3 for each further one. A single number applies to all accesses. The columns are \
+         calls and orders: 0, 1 to 3, 4 to 8, and 9 and more. `run` is an exact number of frames. `other` \
+         covers services, and CPUs that park. Callgrind counted the instructions (ci/work.sh).",
     )
 }
 

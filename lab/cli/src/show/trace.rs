@@ -120,7 +120,11 @@ pub fn text(name: &str, s: &Statistics, machine: Option<&Machine>) -> String {
         section("acquisitions of a zone's lock, recorded", &locks(waits));
     }
     if let Some(machine) = machine {
-        section("machine", &recorded_on(machine));
+        let lines = recorded_on(machine);
+        let lines = lines
+            .iter()
+            .map(|(label, value)| (label.as_str(), value.clone()));
+        section("machine", &lines.collect::<Vec<_>>());
     }
     out
 }
@@ -133,7 +137,7 @@ fn recorded_on(machine: &Machine) -> Vec<(String, String)> {
     if let Some(free) = machine.free_kib {
         memory += &format!(", {} free at the start", of_kib(free));
     }
-    // Text of a file that anybody may have written.
+    // Text of a file from elsewhere.
     let kernel = format!(
         "Linux {}, {}",
         shown(&machine.kernel),

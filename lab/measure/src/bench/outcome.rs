@@ -16,8 +16,8 @@ use everybuddy_workload::{Part, Variant};
 
 use super::visit::Visited;
 use super::{BenchPlan, ContenderSpec};
-use crate::machine::Machine;
 use crate::refusals::Refusals;
+use crate::replay::machine::Machine;
 use crate::replay::pace::median;
 
 /// The results of a run.

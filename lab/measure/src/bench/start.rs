@@ -14,8 +14,8 @@ use std::time::Instant;
 use super::contender_spec::START_FRAMES;
 use super::{BenchPlan, ContenderSpec};
 use crate::Error;
-use crate::machine::Machine;
 use crate::replay::host::Arena;
+use crate::replay::machine::Machine;
 
 /// The start-up times of one contender.
 #[derive(Clone, Debug)]

@@ -13,12 +13,12 @@ use everybuddy::systems::Parameters;
 use everybuddy::{Counts, SystemSpec};
 
 use crate::Error;
-use crate::machine::Machine;
 use crate::refusals::Refusals;
 use crate::replay::classes;
 use crate::replay::clock::Timer;
 use crate::replay::detail::Detail;
 use crate::replay::host::Arena;
+use crate::replay::machine::Machine;
 use crate::replay::memory::{Memory, Random};
 use crate::replay::observe::{Counting, Listed, Sample, Tally, Ticks};
 use crate::replay::outcome::{Comparison, Outcome};
@@ -56,7 +56,7 @@ impl ComparePlan {
     }
 }
 
-/// Compares all systems of a plan on a trace, with the lists of the arena's machine. `passed` is called after each pass.
+/// Compares all systems of a plan on a trace, with the lists of the arena's machine. Calls `passed` after each pass.
 ///
 /// # Errors
 /// Returns a usage error if a system or the memory cannot be set up, or [`Error::Broken`] if an allocator broke its

@@ -21,8 +21,8 @@ use everybuddy::{
 };
 
 use crate::Error;
-use crate::machine::Machine;
 use crate::replay::adapter::{Adapter, REFUSED, Trouble};
+use crate::replay::machine::Machine;
 use crate::replay::memory::Memory;
 pub use crate::replay::platform::{AnySystem, ReplayPlatform, Yielding};
 use crate::replay::retry::{MAX_RETRIES, retry};

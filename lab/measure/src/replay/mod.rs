@@ -27,6 +27,7 @@
 //! | [`outcome`] | the results, in numbers |
 //! | [`classes`] | which blocks frames of several classes share |
 //! | [`merge`] | several traces combined into one |
+//! | [`machine`] | the machine whose lists are measured |
 //! | [`background_load`] | the machine of the measurement, and its background load |
 //!
 //! # Invariants
@@ -42,6 +43,7 @@ pub mod detail;
 pub mod fence;
 pub mod gate;
 pub mod host;
+pub mod machine;
 pub mod memory;
 pub mod merge;
 pub mod moments;

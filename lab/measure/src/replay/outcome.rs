@@ -10,10 +10,10 @@
 
 use everybuddy::{Counts, Order, SystemSpec};
 
-use crate::machine::Machine;
 use crate::refusals::Refusals;
 use crate::replay::classes::ClassMap;
 use crate::replay::detail::Detail;
+use crate::replay::machine::Machine;
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Sample, Tally};
 use crate::replay::pace::Pace;

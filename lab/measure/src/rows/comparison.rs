@@ -13,9 +13,9 @@ use everybuddy::Order;
 use everybuddy_metrics::METRICS;
 
 use crate::choice;
-use crate::machine::Machine;
 use crate::replay::classes::ClassMap;
 use crate::replay::clock::Timer;
+use crate::replay::machine::Machine;
 use crate::replay::observe::Tally;
 use crate::replay::outcome::{Comparison, Outcome, least, mean, share};
 use crate::replay::pace::Latency;

@@ -17,8 +17,8 @@
 //!
 //! A store goes to the store buffer, where there is one: the CPU continues, and others see the store when the line has
 //! arrived and all earlier stores of the core are done. Stores to the line that the last buffered stores wait for take
-//! effect together with them, whoever has asked for the line since, and loads of it hit. An atomic read-modify-write
-//! waits for the buffer to be empty.
+//! effect together with them, even if others have asked for the line since, and loads of it hit. An atomic
+//! read-modify-write waits for the buffer to be empty.
 //!
 //! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, in an
 //! order that is drawn. The holder's next store waits for them. Where the machine's waiters back off, each fetches the
@@ -553,7 +553,7 @@ impl CostModel for Caches {
             cycles: charge.cycles + self.execute(cpu, u64::from(thousandths)),
             ..charge
         };
-        // Whoever spins has asked for the line after the first of stores that take effect together.
+        // A CPU that spins has asked for the line after the first of stores that take effect together.
         if kind != AccessKind::Load
             && !is_merged
             && !self.spinners.is_empty()

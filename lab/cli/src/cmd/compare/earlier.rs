@@ -13,9 +13,9 @@ use std::path::Path;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
-use everybuddy_measure::machine::Machine;
 use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::background_load::HostInfo;
+use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::pace::Pace;

@@ -22,7 +22,7 @@ use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced};
 use everybuddy_trace::{LockWaits, resolve};
 
 use super::{Arguments, Freeing, Hosts, Meeting};
-use crate::cmd::trace::read;
+use crate::cmd::trace_file::read;
 
 /// Returns the machine.
 pub(super) fn machine(arguments: &Arguments) -> Result<Machine, Error> {

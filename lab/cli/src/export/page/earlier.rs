@@ -12,7 +12,7 @@
 use everybuddy_page::report as page;
 
 use everybuddy_measure::choice;
-use everybuddy_measure::machine::Machine;
+use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::rows::Row;
 

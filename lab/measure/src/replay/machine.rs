@@ -28,7 +28,7 @@ pub struct Machine {
     pub zone: LinuxZone,
     /// The room in which the traced program ran, in frames, if it is known.
     pub room: Option<u64>,
-    /// Who says so.
+    /// The source of this.
     source: Source,
 }
 
