@@ -29,11 +29,12 @@ const TIMES: &[&str] = &[
     "mean", "stddev", "ci95", "p50", "p99", "p999", "min", "max", "count", "value", "published",
 ];
 
-/// Makes a table of metrics. The documentation of an entry is its definition; its words are the group, the name, the
+/// Builds a table of metrics. The documentation of an entry is its definition; its words are the group, the name, the
 /// heading, the unit, which values are good, the statistics and, where there is one, the formula.
 macro_rules! metrics {
     ($($(#[doc = $line:literal])+
-        $group:ident, $name:literal, $head:literal, $unit:expr, $better:ident, $statistics:expr $(, $formula:literal)?;)+
+        $group:ident, $name:literal, $head:literal, $unit:expr, $better:ident, $statistics:expr
+            $(, $formula:literal)?;)+
     ) => {
         /// The metrics of this file.
         pub(crate) const OWN: &[Metric] = &[$(Metric {
@@ -187,7 +188,8 @@ metrics! {
     /// task for one address region in one direction (Spring Buddy, table II); `task`, calls of one task in one
     /// direction; `buffer`, order-0 calls as a CPU's list meets them. `rate` is the share of the calls that lie in
     /// runs of at least the length after `@`. `prediction`: what came where the number after `@` was predicted.
-    Trace, "run_length", "run length", "1", Neither, &["count", "mean", "p10", "p25", "p50", "p75", "p90", "p99", "max", "rate"];
+    Trace, "run_length", "run length", "1", Neither,
+        &["count", "mean", "p10", "p25", "p50", "p75", "p90", "p99", "max", "rate"];
     /// From an allocation to its free, one value per free.
     Trace, "lifetime", "lifetime", "ns", Neither, &["count", "mean", "p10", "p50", "p90", "p99", "max"];
     /// Share of the frees that happen on another CPU than the allocation.

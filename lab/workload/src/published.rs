@@ -94,7 +94,7 @@ const fn runs(allocate: u32, free: u32) -> Option<Runs> {
     Some(Runs { allocate, free })
 }
 
-/// Makes programs: the name, the summary, the shape, the pace and the runs of each.
+/// Builds programs: the name, the summary, the shape, the pace and the runs of each.
 macro_rules! published {
     ($($name:literal, $summary:literal, $shape:expr, $pace:expr, $runs:expr;)+) => {
         &[$(Published {

@@ -164,14 +164,14 @@ const OURS: &str = "synthetic";
 const MIXED: &str =
     "orders as in [iBuddy] figure 3: 98.4 % single frames, the rest over orders 1 to 4";
 
-/// Makes variants: the name, the summary, the program and what differs from `variant`.
+/// Builds variants: the name, the summary, the program and what differs from `variant`.
 macro_rules! variants {
     ($($name:literal, $summary:literal, $make:expr $(, $more:ident($($value:expr)?))*;)+) => {
         [$(variant($name, $summary, $make)$(.$more($($value)?))*),+]
     };
 }
 
-/// Makes the list of workloads: the name, the summary, the source and the variants of each.
+/// Builds the list of workloads: the name, the summary, the source and the variants of each.
 macro_rules! workloads {
     ($($name:literal, $summary:literal, $source:expr => $variants:expr;)+) => {
         /// All workloads.

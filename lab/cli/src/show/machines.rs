@@ -57,7 +57,8 @@ pub fn list(machines: &[Machine], style: &Style) -> String {
         out += &style.wrapped(&own.name, 12, &own.title);
     }
     out.push('\n');
-    out += &style.paragraph("topology: sockets x last-level caches (LLC) per socket x cores per cache x threads per core. near, socket, \
+    out += &style.paragraph(
+        "topology: sockets x last-level caches (LLC) per socket x cores per cache x threads per core. near, socket, \
          far: a load of a line that a core has modified, with the same last-level cache, the same socket, another \
          socket.",
     );
@@ -111,7 +112,8 @@ pub fn work(style: &Style) -> String {
         .collect();
     let mut out = table::text(&names, &columns, 0..0, &style.without_colour());
     out.push('\n');
-    out + &style.paragraph("Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` means 10.9 \
+    out + &style.paragraph(
+        "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, 14.3` means 10.9 \
          for each of the first 12 accesses of a call, as many as the shortest path makes, and 14.3 for each further \
          one. A single number applies to all accesses. The columns are calls and orders: 0, 1 to 3, 4 to 8, and 9 and \
          more. `run` is an exact number of frames. `other` covers services, and CPUs that park. Callgrind counted the \

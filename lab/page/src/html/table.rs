@@ -27,7 +27,9 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
                 thead {
                     tr.groups {
                         td {}
-                        @for (group, wide) in groups(columns.iter().map(|column| column.head[0].as_str())) { th colspan=(wide) scope="colgroup" { (group) } }
+                        @for (group, wide) in groups(columns.iter().map(|column| column.head[0].as_str())) {
+                            th colspan=(wide) scope="colgroup" { (group) }
+                        }
                     }
                     tr {
                         th scope="col" data-sort="text" { span.head { "system" } }
