@@ -253,7 +253,7 @@ mod tests {
     use everybuddy_sim::Traffic;
 
     use super::*;
-    use crate::cell::PartTraffic;
+    use crate::cell::{Latency, PartTraffic};
 
     fn part(what: &'static str, cycles: u64, waited: u64) -> PartTraffic {
         let traffic = Traffic {

@@ -8,9 +8,8 @@
 //!
 //! Percentiles are computed from the same times as the histogram.
 
-use everybuddy_page::report::{
-    Better, Bin, Column, Latency, OverTrace, Samples, System, Table, Window,
-};
+use everybuddy_metrics::Better;
+use everybuddy_page::report::{Bin, Column, Latency, OverTrace, Samples, System, Table, Window};
 
 /// A small generator: xorshift64*.
 pub(crate) struct Random(u64);

@@ -60,7 +60,7 @@ fn of(own: Numbers<'_>, seen: &Seen, snapshot: &Snapshot, common: &Row) -> Vec<R
     let mut rows = Vec::new();
     rows.put(common, "fragmentation_rate", "mean", rate);
     rows.put(common, "domains", "mean", f64::from(snapshot.domains));
-    for (common, order) in orders(common, &own.orders) {
+    for (common, order) in orders(common, own.orders) {
         let blocks = snapshot.available_blocks(order) as f64;
         rows.put(&common, "free_blocks", "mean", blocks);
     }
