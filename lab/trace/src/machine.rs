@@ -2,13 +2,13 @@
 //!
 //! # Purpose
 //!
-//! How many frames a CPU's list keeps and moves depends on the machine's memory, and not on what the traced program
-//! used. A replay needs both.
+//! The number of frames that the list of a CPU keeps and moves depends on the machine's memory, and not on what the
+//! traced program used. A replay needs both.
 //!
 //! # Invariants
 //!
-//! The metadata of a file contain this under the key `machine`, as JSON. What is missing or unreadable there is unknown,
-//! and never an error: older traces have none of it.
+//! The metadata of a file contain this under the key `machine`, as JSON. What is missing or unreadable there is
+//! unknown, and never an error: older traces have none of it.
 
 use serde_json::{Map, Value, json};
 

@@ -271,7 +271,7 @@ fn page(
 /// Returns the size of the room: what was given, or what the trace says.
 fn room(arguments: &Arguments, script: &Script, machine: &Machine) -> Option<u64> {
     let given = arguments.memory.map(|size| size.frames);
-    given.or_else(|| machine.room_for(script.peak_frames))
+    given.or_else(|| Memory::room(machine, script.peak_frames))
 }
 
 /// Returns the memory of a replay.

@@ -150,7 +150,7 @@ fn recorded_on(machine: &Machine) -> Vec<(String, String)> {
     if let Some(free) = machine.free_kib {
         memory += &format!(", {} free at the start", of_kib(free));
     }
-    // Text of a file that anybody may have written.
+    // Texts of a file are shown without invisible characters.
     let kernel = format!(
         "Linux {}, {}",
         shown(&machine.kernel),
