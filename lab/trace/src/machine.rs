@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The memory of the machine decides how many frames the list of a CPU keeps and moves. What the traced program used
-//! does not. A replay needs both.
+//! The number of frames that the list of a CPU keeps and moves depends on the machine's memory, and not on what the
+//! traced program used. A replay needs both.
 //!
 //! # Invariants
 //!

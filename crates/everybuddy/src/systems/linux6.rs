@@ -39,7 +39,7 @@ impl System for Linux6 {
     type Built<'m, P: Platform> = Pcp<'m, P>;
     const ROW: &'static Row = &Row {
         name: "linux-6",
-        summary: "Today's Linux lists, without their locks: orders 0 to 3 and huge pages, a self-tuning high mark.",
+        summary: "Today's Linux lists without locks: orders 0 to 3 and huge pages, a high watermark that tunes itself.",
         source: "Linux 6.12, mm/page_alloc.c",
         faithful: "Batch and watermarks from the zone's size, doubling refills, drains as long as the run of \
             frees, the limit on blocks of orders 1 to 3.",

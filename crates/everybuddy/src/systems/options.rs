@@ -544,7 +544,8 @@ mod tests {
             ("mobility", "steal=mixed", |p| p.steal = Steal::Mixed),
             ("llfree", "tree=32MiB", |p| p.tree = Some(1 << 13)),
             ("linux-6", "fraction=64", |p| {
-                (p.tuning.high_min, p.tuning.high_max) = (4096, 4096)
+                let tuning = &mut p.tuning;
+                (tuning.high_min, tuning.high_max, tuning.most) = (4096, 4096, 4096)
             }),
         ];
         for (system, option, change) in cases {

@@ -271,7 +271,7 @@ fn page(
 /// Returns the size of the room: what was given, or what the trace says.
 fn room(arguments: &Arguments, script: &Script, machine: &Machine) -> Option<u64> {
     let given = arguments.memory.map(|size| size.frames);
-    given.or_else(|| machine.room_for(script.peak_frames))
+    given.or_else(|| Memory::room(machine, script.peak_frames))
 }
 
 /// Returns the memory of a replay.
@@ -310,12 +310,15 @@ fn note_unused_sizes(selected: &[SystemSpec]) -> Result<(), Error> {
     Ok(())
 }
 
+/// A trace to replay, and the machine that its lists are as long as.
+type OnMachine = (Script, Machine);
+
 /// Reads all traces, with their machines; the data for a page is kept only if a page is written.
 fn scripts(
     arguments: &Arguments,
     names: &[String],
     is_page_wanted: bool,
-) -> Result<(Vec<(Script, Machine)>, Vec<Subject>), Error> {
+) -> Result<(Vec<OnMachine>, Vec<Subject>), Error> {
     let leniency = if arguments.lenient {
         Leniency::Lenient
     } else {

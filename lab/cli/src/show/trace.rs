@@ -137,7 +137,7 @@ fn recorded_on(machine: &Machine) -> Vec<(String, String)> {
     if let Some(free) = machine.free_kib {
         memory += &format!(", {} free at the start", of_kib(free));
     }
-    // Text of a file from elsewhere.
+    // Texts of a file are shown without invisible characters.
     let kernel = format!(
         "Linux {}, {}",
         shown(&machine.kernel),

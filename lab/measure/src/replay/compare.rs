@@ -56,7 +56,8 @@ impl ComparePlan {
     }
 }
 
-/// Compares all systems of a plan on a trace, with the lists of the arena's machine. Calls `passed` after each pass.
+/// Compares all systems of a plan on a trace, with the lists of the arena's machine. `passed` is called after each
+/// pass.
 ///
 /// # Errors
 /// Returns a usage error if a system or the memory cannot be set up, or [`Error::Broken`] if an allocator broke its

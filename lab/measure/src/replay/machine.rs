@@ -16,7 +16,6 @@ use everybuddy::systems::LinuxZone;
 use everybuddy::{FrameRange, Setup};
 use everybuddy_trace as trace;
 
-use crate::replay::memory::Memory;
 use crate::size;
 
 /// A machine.
@@ -28,7 +27,7 @@ pub struct Machine {
     pub zone: LinuxZone,
     /// The room in which the traced program ran, in frames, if it is known.
     pub room: Option<u64>,
-    /// The source of this.
+    /// Where these numbers come from.
     source: Source,
 }
 
@@ -79,11 +78,6 @@ impl Machine {
             Some(machine) => setup.with_zone(machine.zone),
             None => setup,
         }
-    }
-
-    /// Returns the room that the trace states, if a program with this peak fits into it as into the usual one.
-    pub fn room_for(&self, peak_frames: u64) -> Option<u64> {
-        self.room.filter(|room| *room >= Memory::usual(peak_frames))
     }
 
     fn x86(frames: u64, cpus: u16, source: Source) -> Machine {
@@ -252,23 +246,5 @@ mod tests {
         for frames in [1, 4096, 1 << 15, 3 << 18] {
             assert!(Machine::sized(Some(frames), 1).zone.frames <= frames);
         }
-    }
-
-    #[test]
-    fn the_room_is_what_was_free_if_the_program_fits_into_it() {
-        let machine = |free| trace::Machine {
-            total_kib: 1 << 24,
-            free_kib: Some(free),
-            ..trace::Machine::default()
-        };
-        let room = |free, peak| Machine::recorded(&machine(free), 1).room_for(peak);
-        assert_eq!(room(400 << 10, 15_000), Some(102_400));
-        assert_eq!(room(400 << 10, 100_000), None);
-        assert_eq!(room(9 << 20, 15_000), Some(1 << 20));
-        let unknown = trace::Machine {
-            free_kib: None,
-            ..machine(0)
-        };
-        assert_eq!(Machine::recorded(&unknown, 1).room_for(15_000), None);
     }
 }

@@ -28,6 +28,7 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::Error;
+use crate::replay::machine::Machine;
 use crate::replay::script::Script;
 
 /// The memory of a replay.
@@ -57,6 +58,14 @@ impl Memory {
     /// Returns the usual memory for a program with this peak: 1.25 times as much.
     pub fn usual(peak_frames: u64) -> u64 {
         (peak_frames + peak_frames.div_ceil(4)).max(LEAST)
+    }
+
+    /// Returns the room that a trace states with its machine, if a program with this peak fits into it as into the
+    /// usual memory.
+    pub fn room(machine: &Machine, peak_frames: u64) -> Option<u64> {
+        machine
+            .room
+            .filter(|room| *room >= Memory::usual(peak_frames))
     }
 
     /// Chooses the memory for a trace: the given size, or 1.25 times the peak; enlarged if it is aged.
@@ -192,6 +201,26 @@ mod tests {
         for number in expected {
             assert_eq!(random.below(1 << 32), number >> 32);
         }
+    }
+
+    #[test]
+    fn the_room_is_what_was_free_if_the_program_fits_into_it() {
+        let room = |free_kib, peak| {
+            let machine = everybuddy_trace::Machine {
+                total_kib: 1 << 24,
+                free_kib,
+                ..everybuddy_trace::Machine::default()
+            };
+            let trace = everybuddy_trace::Trace {
+                metadata: vec![machine.entry()],
+                ..everybuddy_trace::Trace::default()
+            };
+            Memory::room(&Machine::new(&trace, None, 1), peak)
+        };
+        assert_eq!(room(Some(400 << 10), 15_000), Some(102_400));
+        assert_eq!(room(Some(400 << 10), 100_000), None);
+        assert_eq!(room(Some(9 << 20), 15_000), Some(1 << 20));
+        assert_eq!(room(None, 15_000), None);
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Earlier<'_> {
             Some(frames) => Machine::sized(Some(frames), script.cpus),
             None => machine,
         });
-        let room = || machine.and_then(|machine| machine.room_for(script.peak_frames));
+        let room = || Memory::room(machine.as_ref()?, script.peak_frames);
         let memory = self.memory.or_else(room);
         Ok(Comparison {
             trace: name.clone(),
