@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Mutation testing of the allocators: cargo-mutants changes one operator, condition or return value at a time, and runs
-# the allocators' tests. If no test fails, the code is wrong in a way that no test notices, or the change has no effect.
+# the allocators' tests. If no test fails, the tests do not notice this error, or the change has no effect.
 #
 #   ci/mutants.sh                      a fixed sample: every hundredth mutant of all
 #   ci/mutants.sh PATH [OPTION...]     all mutants of a folder or file of crates/everybuddy/src; cargo-mutants' options

@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //!
-//! A document that quotes a file of the repository names one that exists. Words count that a person wrote: no comments,
-//! no results, and no part that is generated.
+//! A document that quotes a file of the repository names one that exists. Only words that a person wrote count: no
+//! comments, no results, and no part that is generated.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! The examples of a rule are its test: it fires on each wrong one and on no right one. Code is not prose: what is no
-//! comment, message or paragraph is blanked before a pattern is searched, and so are code blocks and code spans.
+//! The examples of a rule are its test: it fires on each wrong one and on no right one. Code is not prose: all except
+//! comments, messages and paragraphs is blanked before a pattern is searched, and so are code blocks and code spans.
 
 use regex::{Captures, Regex};
 

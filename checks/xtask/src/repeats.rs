@@ -1,4 +1,4 @@
-//! Rejects a name that two modules of a crate give to different items: rule `one-meaning`.
+//! Rejects a constant or a type that has the name of another one in the same crate: rule `one-meaning`.
 //!
 //! A reader who has met a constant or a type takes its name for the same thing in the next file. The rule looks at the
 //! crates that people link, outside of tests and of `impl` blocks. Items that mean the same belong in one place.

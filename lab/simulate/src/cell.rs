@@ -11,6 +11,7 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
+use everybuddy::systems::LinuxZone;
 use everybuddy::{
     BuildError, FrameAllocator, FrameRange, LINE, Memory, MetadataPart, Nodes, Setup, SystemSpec,
     Zone, metadata_layout,
@@ -230,7 +231,11 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             plan.hardware.cpus()
         )));
     }
-    let setups: Vec<Setup<'_>> = ranges.iter().map(|own| Setup::new(own, all)).collect();
+    // Linux divides the marks of a zone's lists by the CPUs of its socket.
+    let of_socket = u64::from(all).div_ceil(zones);
+    let zone = LinuxZone::alone(each, u16::try_from(of_socket).unwrap_or(all));
+    let setup = |own| Setup::new(own, all).with_zone(zone);
+    let setups: Vec<Setup<'_>> = ranges.iter().map(|own| setup(own)).collect();
     // The memory of each zone begins at the same place of a line.
     let sizes = setups.iter().map(|setup| {
         let layout = metadata_layout::<Sim>(spec, setup)?;

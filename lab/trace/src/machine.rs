@@ -147,7 +147,7 @@ impl Machine {
 }
 
 /// Parses `/proc/zoneinfo`: the zones that have memory. `cpus_of` returns the number of CPUs of a node, if it is known;
-/// otherwise all online CPUs share each zone.
+/// otherwise the CPUs of a zone are those that the text lists for it.
 pub fn zones(text: &str, cpus_of: impl Fn(u64) -> Option<u16>) -> Vec<MachineZone> {
     let mut zones: Vec<MachineZone> = Vec::new();
     for line in text.lines() {

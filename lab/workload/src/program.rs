@@ -155,7 +155,7 @@ pub fn deal<T: Copy>(pot: &[T], thread: u16, threads: u16, seed: u64) -> Vec<T> 
 }
 
 impl Body {
-    /// Creates what allocates single frames into slots.
+    /// Creates a body that allocates a single frame for each slot.
     pub(crate) fn frames(slots: Range<u32>) -> Body {
         Body::Allocate {
             order: Order::ZERO,

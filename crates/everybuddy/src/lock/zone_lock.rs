@@ -41,7 +41,7 @@ pub enum Line {
     /// `line=own`: on a cache line of its own, so that polling waiters do not slow the holder's work.
     #[default]
     Own,
-    /// `line=beside`: with the list of order 0, so that acquiring it also fetches that one.
+    /// `line=beside`: on the line of the list of order 0, so that acquiring the lock also fetches the list.
     Beside,
 }
 

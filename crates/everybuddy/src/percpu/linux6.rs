@@ -8,7 +8,7 @@
 //!
 //! Linux 6.12, `mm/page_alloc.c`: what its functions for batch, high watermark, refill and bulk free compute,
 //! rewritten from their behaviour. Blocks of orders 0 to 3 and of a huge page (order 9) are cached in one list per
-//! order, and counted together in frames. The batch is about 0.1 % of the zone, at most 63 frames. A refill of single
+//! order, and counted together in frames. The batch is about 0.025 % of the zone, at most 63 frames. A refill of single
 //! frames doubles with each refill that no free separates from the last one, up to 32 batches. The high watermark
 //! lies between a minimum, which comes from the zone's low watermark, and a maximum, which is an eighth of the zone
 //! divided by the CPUs. Refills raise it, and so does a free that reaches it in a long run of frees. A drain returns

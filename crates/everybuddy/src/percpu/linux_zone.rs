@@ -27,7 +27,7 @@ pub struct LinuxZone {
 }
 
 impl LinuxZone {
-    /// Returns the only zone of a machine. Linux keeps a reserve that grows with the root of memory.
+    /// Returns the only zone of a machine. Linux keeps a reserve that grows with the square root of memory.
     pub fn alone(frames: u64, cpus: u16) -> LinuxZone {
         LinuxZone::of(frames, frames, LinuxZone::reserve(frames), cpus)
     }

@@ -1,4 +1,4 @@
-//! From a system's name, its options and the machine's memory to its parameters.
+//! Computes a system's parameters from its name, its options and the machine's memory.
 //!
 //! # Invariants
 //! Options that contradict each other never become parameters.

@@ -70,9 +70,9 @@ Machine: the batch and the watermarks of the CPUs' lists are those of the machin
 was recorded. A trace that does not name one is assumed to come from a machine of 16 GiB.
 `everybuddy trace info` shows what a trace says.
 
-Room: the memory that the systems manage. It is what was free on that machine when the recording
-began, at most 4 GiB. If the trace does not say that, or if it is less, the room is 1.25 times the
-maximum number of frames that the trace had in use. It is at least 8 MiB, rounded up to whole blocks
+Room: the memory that the systems manage. It is what was free when the recording began, at most
+4 GiB. It is 1.25 times the maximum number of frames in use if that is more, if the trace does not
+state what was free, or with --machine. The room is at least 8 MiB, rounded up to whole blocks
 of order 10 (4 MiB). Frames are 4 KiB.
 
 Linux: `linux-6+percpu=locked` is Linux, whose lists have locks; `linux-6` has the same lists without
@@ -310,7 +310,7 @@ fn note_unused_sizes(selected: &[SystemSpec]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A trace to replay, and the machine that its lists are as long as.
+/// A trace to replay, and the machine from which the lengths of the lists follow.
 type OnMachine = (Script, Machine);
 
 /// Reads all traces, with their machines; the data for a page is kept only if a page is written.

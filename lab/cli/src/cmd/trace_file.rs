@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! All of them repair alike, and say alike what they repaired.
+//! All of them repair traces in the same way, and report the repairs in the same words.
 //!
 //! # Invariants
 //!

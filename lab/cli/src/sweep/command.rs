@@ -1,4 +1,4 @@
-//! The commands that cells are command lines of, and what a grid may say about each.
+//! The commands that a cell can run, and the keys and options that a grid can set for each.
 
 use everybuddy_trace::named;
 

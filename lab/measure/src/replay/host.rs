@@ -45,7 +45,7 @@ impl Arena {
         self.division = division;
     }
 
-    /// Sets the machine whose lists all systems have that are built from now on.
+    /// Sets the machine from which the lists of all systems that are built from now on take their parameters.
     pub fn place(&mut self, machine: Option<Machine>) {
         self.machine = machine;
     }

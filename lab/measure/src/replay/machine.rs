@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! Linux computes batch and watermarks of a CPU's lists from the size of a zone. A replay manages little more than the
-//! traced program used, which would be a machine that never existed. So there are two numbers: the *machine*, from
+//! traced program used, and no real machine is that small. So there are two numbers: the *machine*, from
 //! which the parameters of all lists follow, and the *room* in which a trace runs.
 //!
 //! # Invariants
@@ -51,10 +51,19 @@ impl Machine {
     /// The memory of a machine about which nothing is known: 16 GiB.
     pub const COMMON: u64 = 1 << 22;
 
+    /// The least CPUs of such a machine. Linux divides the marks of lists by CPUs, and the number of threads of a
+    /// measurement says nothing about them.
+    const COMMON_CPUS: u16 = 8;
+
     /// Returns the machine for a trace that runs on `cpus` CPUs.
     pub fn new(trace: &trace::Trace, given: Option<u64>, cpus: u16) -> Machine {
         let recorded = trace::Machine::of(trace);
         match (given, recorded) {
+            (Some(_), Some(recorded)) if recorded.cpus > 0 => Machine::x86(
+                given.unwrap_or(Machine::COMMON),
+                recorded.cpus,
+                Source::Given,
+            ),
             (Some(_), _) | (_, None) => Machine::sized(given, cpus),
             (None, Some(recorded)) => Machine::recorded(&recorded, cpus),
         }
@@ -63,6 +72,7 @@ impl Machine {
     /// Returns a machine of that memory, or a common one, with the zones of Linux on x86-64.
     pub fn sized(given: Option<u64>, cpus: u16) -> Machine {
         let source = given.map_or(Source::Nobody, |_| Source::Given);
+        let cpus = cpus.max(Machine::COMMON_CPUS);
         Machine::x86(given.unwrap_or(Machine::COMMON), cpus, source)
     }
 
@@ -100,7 +110,8 @@ impl Machine {
 
     fn recorded(machine: &trace::Machine, cpus: u16) -> Machine {
         let (frames, source) = (machine.total_kib / 4, Source::Trace);
-        let on = |own: u16| own.max(cpus);
+        // Linux divides by the CPUs of the zone's node, and not by those that call.
+        let on = |own: u16| if own == 0 { cpus } else { own };
         let mut own = Machine::x86(frames, on(machine.cpus), source);
         own.room = machine.free_kib.map(|kib| (kib / 4).min(LARGEST_ROOM));
         if let Some(zone) = machine.largest_zone() {

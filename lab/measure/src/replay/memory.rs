@@ -60,8 +60,8 @@ impl Memory {
         (peak_frames + peak_frames.div_ceil(4)).max(LEAST)
     }
 
-    /// Returns the room that a trace states with its machine, if a program with this peak fits into it as into the
-    /// usual memory.
+    /// Returns the room that a trace states with its machine, if it is at least the usual memory of a program with
+    /// this peak.
     pub fn room(machine: &Machine, peak_frames: u64) -> Option<u64> {
         machine
             .room

@@ -72,7 +72,7 @@ fn free_all(adapter: &mut impl Adapter, moves: &[Move], places: &[u32]) {
     }
 }
 
-/// Is told the probe's counts before and after each operation: an observer of untimed passes.
+/// An observer of untimed passes. It receives the probe's counts before and after each operation.
 pub trait Notes: Send {
     /// Records an operation. `at` is its index among the moves of the lane.
     fn note(&mut self, at: u32, performed: &Move, before: &Counts, after: &Counts);

@@ -91,7 +91,7 @@ fn cpus(list: &str) -> Option<u16> {
     Some(count)
 }
 
-/// Returns the word in brackets, if one is: the one of several values that is set.
+/// Returns the value in brackets, which is the selected one, or the whole text if it has no brackets.
 fn chosen(text: &str) -> &str {
     let inner = text
         .split_once('[')

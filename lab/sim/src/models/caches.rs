@@ -20,8 +20,8 @@
 //! effect together with them, even if others have asked for the line since, and loads of it hit. An atomic
 //! read-modify-write waits for the buffer to be empty.
 //!
-//! A CPU that spins has a copy of its line. A store takes it away, and all that spin on the line fetch it again, in an
-//! order that is drawn. The holder's next store waits for them. Where the machine's waiters back off, each fetches the
+//! A CPU that spins has a copy of its line. A store invalidates it, and all CPUs that spin on the line fetch it again,
+//! in random order. The holder's next store waits for them. Where the machine's waiters back off, each fetches the
 //! line again at its next poll, and polls less and less often.
 //!
 //! # Invariants
@@ -76,7 +76,7 @@ pub struct Caches {
     cores: Vec<Core>,
     groups: Vec<Tags>,
     lines: Directory,
-    /// The time of the present access.
+    /// The time of the current access.
     now: u64,
     coming: Coming,
     spinners: Vec<Spinner>,
@@ -511,14 +511,18 @@ impl CostModel for Caches {
             AccessKind::Store => {
                 let merged = self.cores[core].merge(line, now);
                 is_merged = merged.is_some();
-                let done = merged.unwrap_or_else(|| self.own(line, place, now));
+                let arrives = merged.unwrap_or_else(|| self.own(line, place, now));
                 let last = self.cores[core].last_done();
-                let done = done.max(last.unwrap_or(0));
+                let done = arrives.max(last.unwrap_or(0));
                 let stores = &mut self.cores[core].stores;
                 while stores.front().is_some_and(|first| first.done <= now) {
                     stores.pop_front();
                 }
-                let own = Buffered { line, done };
+                let own = Buffered {
+                    line,
+                    arrives,
+                    done,
+                };
                 let room = usize::from(self.hardware.store_buffer);
                 let cycles = if room == 0 {
                     done - now

@@ -16,7 +16,7 @@ struct Copy {
 pub(super) struct Coming(Vec<Copy>);
 
 impl Coming {
-    /// Notes that a last-level cache gets a line at `done`. It is `now`.
+    /// Records that a last-level cache gets a line at the time `done`. The current time is `now`.
     pub(super) fn add(&mut self, line: u32, group: u16, done: u64, now: u64) {
         self.0.retain(|own| own.done > now);
         self.0.push(Copy { line, group, done });

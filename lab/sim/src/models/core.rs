@@ -21,7 +21,9 @@ pub(super) struct Core {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Buffered {
     pub(super) line: u32,
-    /// When it takes effect.
+    /// When the core has the line.
+    pub(super) arrives: u64,
+    /// When it takes effect: as soon as the core has the line and all earlier stores are done.
     pub(super) done: u64,
 }
 
@@ -72,11 +74,13 @@ impl Core {
         under_way.any(|own| own.line == line)
     }
 
-    /// Returns the time at which a store to the line is done that takes effect together with buffered ones: they are
-    /// the last ones, and the line that they wait for has not arrived at the time `now`.
+    /// Returns when the line arrives, if a store to it takes effect together with buffered ones: they are the last ones,
+    /// and the line has not arrived at the time `now`. Otherwise another core may have taken it since.
     pub(super) fn merge(&self, line: u32, now: u64) -> Option<u64> {
         let last = self.last_done().filter(|last| *last > now)?;
-        self.is_storing(line, last - 1).then_some(last)
+        let mut together = self.stores.iter().rev().take_while(|own| own.done == last);
+        let own = together.find(|own| own.line == line)?;
+        (own.arrives > now).then_some(own.arrives)
     }
 
     pub(super) fn invalidate(&mut self, line: u32) {

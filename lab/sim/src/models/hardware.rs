@@ -84,7 +84,7 @@ pub struct Hardware {
     pub far: Transfer,
     /// A line that no cache has, from the memory of the same socket on average, in cycles.
     pub memory: u32,
-    /// The time from the begin of a read of a line that several caches share to that of the next read of it, in cycles.
+    /// The time from the start of a read of a line that several caches share to that of the next read of it, in cycles.
     pub read_interval: u32,
     /// What an atomic read-modify-write costs more than a store, in cycles.
     pub locked: u32,

@@ -126,6 +126,30 @@ fn a_line_that_is_coming_is_read_and_written_before_the_next_core_gets_it() {
 }
 
 #[test]
+fn a_store_behind_another_line_takes_its_own_line_again() {
+    let (_, done) = run(buffered(8), 2, |cpu, lines| {
+        if cpu.id().0 == 1 {
+            at(cpu, 1010);
+            lines[1].0.load(Relaxed);
+            at(cpu, 2000);
+            lines[1].0.load(Relaxed);
+        } else {
+            at(cpu, 500);
+            lines[1].0.store(1, Relaxed);
+            at(cpu, 1000);
+            // Line 0 arrives at 1060. The second store has its line, and waits for the first one.
+            lines[0].0.store(1, Relaxed);
+            lines[1].0.store(2, Relaxed);
+            at(cpu, 1020);
+            // CPU 1 has asked for line 1 since, and loses it again.
+            lines[1].0.store(3, Relaxed);
+        }
+        cpu.now()
+    });
+    assert_eq!(done[1], 2000 + 90);
+}
+
+#[test]
 fn reads_of_a_shared_line_are_pipelined() {
     let far = Hardware {
         sockets: 4,

@@ -199,7 +199,7 @@ impl Earlier<'_> {
                 "repeat the --cpus of the earlier run".to_string(),
             );
         }
-        // Programs before there were machines derived the lists from the room, which was 1.25 times the peak.
+        // Rows without machines are older: their lists followed from the room, which was 1.25 times the peak.
         let is_on_machine = self.rows.iter().any(|row| row.metric == "machine_frames");
         let machine = is_on_machine.then(|| match self.machine {
             Some(frames) => Machine::sized(Some(frames), script.cpus),
