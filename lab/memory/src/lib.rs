@@ -1,0 +1,24 @@
+//! The state of a Linux machine's page allocator: which free blocks it has, and who may use them.
+//!
+//! # Purpose
+//!
+//! Users ask which large blocks a machine still has. The answer is in `/proc`, in copies of its files, or in the tables
+//! that the kernel logs when an allocation fails. This crate reads all of them into one model.
+//!
+//! | step | item | result |
+//! |------|------|--------|
+//! | read the machine | [`live::read`] | one [`State`] |
+//! | read files | [`read::Reader`] | every [`State`] that they contain, as a stream |
+//! | answer | [`answer::of_zone`] | free blocks by order, and which requests may use them |
+//! | decide | [`need::decide`] | whether a number of blocks is there, with an exit code |
+//! | print | [`show`] | a table, JSON, or metrics for Prometheus |
+//!
+//! [`command`] is the command line of `everybuddy memory` and of the program `everybuddy-memory`.
+//!
+//! # Invariants
+//!
+//! A value that the input does not contain is `None`. No input causes a panic.
+
+pub mod state;
+
+pub use state::{State, Zone};

@@ -1,0 +1,3 @@
+//! The program `everybuddy-memory`.
+
+fn main() {}
