@@ -19,6 +19,14 @@
 //!
 //! A value that the input does not contain is `None`. No input causes a panic.
 
+pub mod answer;
+pub mod command;
+pub mod explain;
+pub mod live;
+pub mod need;
+pub mod read;
+pub mod show;
+pub mod size;
 pub mod state;
 
 pub use state::{State, Zone};

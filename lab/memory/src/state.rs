@@ -288,8 +288,6 @@ pub struct Zone {
     pub on_lists: Option<u64>,
     /// The lists of the CPUs.
     pub lists: Vec<CpuList>,
-    /// Frames of the page cache.
-    pub file: Option<u64>,
 }
 
 impl Zone {
@@ -324,6 +322,23 @@ impl Zone {
             Some(count) => Some(count.value),
             None => self.free,
         }
+    }
+
+    /// Returns the sizes that logs print in KiB.
+    pub fn logged_sizes(&mut self) -> [&mut Option<u64>; 11] {
+        [
+            &mut self.free,
+            &mut self.min,
+            &mut self.low,
+            &mut self.high,
+            &mut self.boost,
+            &mut self.present,
+            &mut self.managed,
+            &mut self.free_cma,
+            &mut self.free_high_atomic,
+            &mut self.reserved_high_atomic,
+            &mut self.on_lists,
+        ]
     }
 
     /// Returns the zone's name with its node.

@@ -1,0 +1,14 @@
+//! Output: a table for people, JSON, and metrics for Prometheus.
+//!
+//! # Purpose
+//!
+//! Each form shows the same answers.
+//!
+//! # Invariants
+//!
+//! A bound is shown as a bound, never as a number.
+
+pub mod atomic;
+pub mod json;
+pub mod prometheus;
+pub mod terminal;
