@@ -38,10 +38,12 @@ pub fn event(state: &State) -> Option<String> {
     }
     let bytes = size::shown(state.frame.bytes.saturating_mul(1 << order));
     let (mut free, mut usable, mut frames) = (Range::exact(0), Range::exact(0), 0u64);
+    let mut has_watermarks = true;
     for zone in &state.zones {
         let Some(answer) = answer::of_zone(state, zone, Request::default()) else {
             continue;
         };
+        has_watermarks &= answer.above_watermark.is_some() || answer.is_restricted;
         if let Some(row) = answer.rows.iter().find(|row| row.order == order) {
             free = free.plus(row.free);
             usable = usable.plus(row.usable);
@@ -57,6 +59,9 @@ pub fn event(state: &State) -> Option<String> {
              zones withhold them.",
             shown(free)
         )
+    } else if !has_watermarks {
+        let free = shown(free);
+        format!("{free} blocks of {bytes} (order {order}) were free. The report lacks the watermarks that may withhold them.")
     } else {
         format!(
             "{} blocks of {bytes} (order {order}) were free, and {} of them for an ordinary request. The request was \
@@ -130,6 +135,10 @@ pub fn title(state: &State) -> String {
     }
     if let Some(kernel) = &state.kernel {
         parts.push(format!("Linux {kernel}"));
+    }
+    if !state.zones.is_empty() {
+        let assumed = if state.frame.is_known { "" } else { " assumed" };
+        parts.push(format!("{} frames{assumed}", size::shown(state.frame.bytes)));
     }
     format!("{}: {}", state.place(), parts.join("; "))
 }

@@ -166,8 +166,12 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     } else {
         let is_short = sums.usable.high.is_some_and(|high| high < need.count);
         let reason = reason(&sums, is_short);
-        let start = if is_short { format!("only {free} free now") } else { format!("{free} free now") };
-        (Outcome::Unknown, format!("unknown: {count} of {} needed, {start} ({by_zone}){notes}; {reason}", size::shown(need.bytes)))
+        let start = match sums.usable.value() {
+            _ if !sums.missing.is_empty() => String::new(),
+            Some(_) if is_short => format!(", only {free} free now ({by_zone})"),
+            _ => format!(", {free} free now ({by_zone})"),
+        };
+        (Outcome::Unknown, format!("unknown: {count} of {} needed{start}{notes}; {reason}", size::shown(need.bytes)))
     };
     Verdict { outcome, line }
 }
@@ -203,7 +207,10 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
         is_first = false;
     }
     if zones.is_empty() {
-        sums.missing.push("such a zone".to_owned());
+        let (zone, node) = (need.zone.as_deref(), need.node);
+        let node = node.map(|node| format!("node {node}"));
+        let names: Vec<&str> = node.as_deref().into_iter().chain(zone).collect();
+        sums.missing.push(if names.is_empty() { "any zone".to_owned() } else { names.join(" ") });
     }
     if is_first {
         sums.total = None;

@@ -75,7 +75,10 @@ pub(crate) fn node_before(text: &[u8]) -> Option<u32> {
 }
 
 /// Reads the fields `key:NUMBERkB` of a text. Returns the part of a field that the end of the text cut, if there is one.
+///
+/// A sign `=` at the end is a soft break of quoted-printable text.
 pub(crate) fn sizes(text: &[u8], mut field: impl FnMut(&[u8], u64)) -> (usize, Vec<u8>) {
+    let text = text.strip_suffix(b"=").unwrap_or(text);
     let mut found = 0;
     let mut words = text.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty()).peekable();
     while let Some(word) = words.next() {
@@ -147,6 +150,6 @@ pub(crate) fn kernel(text: &[u8]) -> Option<String> {
 
 /// Returns printable text of bounded length.
 pub(crate) fn shown(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&text[..text.len().min(200)]);
+    let text = String::from_utf8_lossy(&text[..text.len().min(1000)]);
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

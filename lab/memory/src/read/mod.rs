@@ -57,9 +57,10 @@ impl<'a> Reader<'a> {
     ///
     /// Fails if the source cannot be read.
     pub fn read(&mut self, name: &str, source: impl Read) -> io::Result<Summary> {
+        let name = fields::shown(name.as_bytes());
         let mut lines = Lines::new(source);
-        let mut log = Log::new(name);
-        self.copies.begin(name);
+        let mut log = Log::new(&name);
+        self.copies.begin(&name);
         let mut every = false;
         while let Some(line) = lines.next(every)? {
             let number = line.number;

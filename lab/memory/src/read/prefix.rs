@@ -44,7 +44,10 @@ fn step<'a>(stripped: &mut Stripped<'a>) {
             let end = trimmed.iter().take(16).position(u8::is_ascii_alphabetic);
             stripped.rest = end.map_or(rest, |end| &trimmed[end + 1..]);
         }
-        Some(b'>') => stripped.rest = after_blank(&trimmed[1..]),
+        Some(b'>') => {
+            let marks = trimmed.iter().take_while(|byte| **byte == b'>').count();
+            stripped.rest = after_blank(&trimmed[marks..]);
+        }
         Some(b'<') if level(trimmed) > 0 => stripped.rest = &trimmed[level(trimmed)..],
         Some(b'[') => bracket(stripped, trimmed),
         Some(first) if first.is_ascii_alphanumeric() => host(stripped, trimmed),

@@ -47,7 +47,7 @@ pub(crate) fn row(text: &[u8], line: u64, has_end: bool) -> Option<Row> {
         }
         None => (zone, None, rest),
     };
-    let name = |text: &[u8]| String::from_utf8(text.to_vec()).ok();
+    let name = |text: &[u8]| String::from_utf8(text.to_vec()).ok().filter(|name| !name.contains(char::is_control));
     let class = match class {
         Some(class) => Some(name(class)?),
         None => None,

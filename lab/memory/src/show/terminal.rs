@@ -30,7 +30,11 @@ pub fn state(state: &State) -> String {
     for remark in &state.remarks {
         text.push_str(&format!("note: {remark}\n"));
     }
-    let has_memory = |zone: &&Zone| zone.managed != Some(0) || zone.free_frames().unwrap_or(0) > 0;
+    // Kernels list zones that have no memory, without a table or with an empty one.
+    let has_memory = |zone: &&Zone| {
+        let is_empty = zone.managed == Some(0) || (zone.managed.is_none() && zone.blocks.is_none());
+        !is_empty || zone.free_frames() != Some(0)
+    };
     for zone in state.zones.iter().filter(has_memory) {
         text.push('\n');
         text.push_str(&zone_text(state, zone));
@@ -54,7 +58,7 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     if let Some(managed) = zone.managed {
         text.push_str(&format!(" of {}", bytes(managed)));
     }
-    if let Some(share) = small_share(zone, state.frame.bytes) {
+    if let Some(share) = small_share(zone, state.frame.bytes).filter(|share| *share > 0) {
         text.push_str(&format!(", {share} % of it in blocks < 64 KiB"));
     }
     if let Some(min) = zone.min {
@@ -107,7 +111,7 @@ fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
             cells.push(row.moving.map_or(String::new(), |moving| format!("+{}", shown_short(moving))));
         }
         table.push(cells);
-        notes.push(note(row));
+        notes.push(note(zone, row));
     }
     let mut text = aligned(&table, &notes);
     if let Some(row) = rows.get(last) {
@@ -125,7 +129,7 @@ fn shown_short(range: Range) -> String {
 }
 
 /// Writes a bar, and the blocks that serve only some requests.
-fn note(row: &Row) -> String {
+fn note(zone: &Zone, row: &Row) -> String {
     let mut parts = Vec::new();
     if let Some(total) = row.total.filter(|total| *total > 0)
         && let Some(free) = row.free.value()
@@ -139,7 +143,9 @@ fn note(row: &Row) -> String {
         only.push(format!("{} only {}", shown_short(*range), name.name()));
     }
     if let Some(withheld) = row.withheld.filter(|withheld| *withheld > 0) {
-        only.push(format!("{} below the watermark", grouped(withheld)));
+        let has_reserve = zone.lowmem_reserve.last().is_some_and(|reserve| *reserve > 0);
+        let by = if has_reserve { "reserve and watermark" } else { "the watermark" };
+        only.push(format!("{} below {by}", grouped(withheld)));
     }
     parts.push(only.join(", "));
     parts.join("  ").trim_end().to_owned()
