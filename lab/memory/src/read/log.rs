@@ -34,6 +34,8 @@ struct Report {
     caller: Option<Vec<u8>>,
     last_line: u64,
     frame_kib: Option<u64>,
+    /// The zones whose tables may lack their last orders.
+    doubtful: Vec<(Option<u32>, String)>,
 }
 
 /// The line of a zone, whose fields may continue.
@@ -194,7 +196,7 @@ impl Log {
         state.parts.push((Kind::Log, first));
         self.serial += 1;
         let (serial, last_line) = (self.serial, place.line);
-        self.reports.push(Report { serial, state, caller, last_line, frame_kib: None });
+        self.reports.push(Report { serial, state, caller, last_line, frame_kib: None, doubtful: Vec::new() });
         self.reports.len() - 1
     }
 
@@ -241,7 +243,7 @@ impl Log {
         let Some(fields) = &mut self.fields else {
             return false;
         };
-        if fields.caller.as_deref() != line.caller || number - fields.last_line > 6 {
+        if !is_next(fields.caller.as_deref(), fields.last_line, number, line) || number - fields.last_line > 6 {
             return false;
         }
         let serial = fields.serial;
@@ -331,7 +333,7 @@ impl Log {
     fn continue_table(&mut self, number: u64, line: &Stripped<'_>) -> bool {
         for index in (0..self.tables.len()).rev() {
             let table = &self.tables[index];
-            if table.caller.as_deref() != line.caller {
+            if !is_next(table.caller.as_deref(), table.last_line, number, line) {
                 continue;
             }
             if let Some(mut longer) = table.continued(line.rest) {
@@ -369,6 +371,9 @@ impl Log {
                     return;
                 }
                 report.frame_kib = finished.frame_kib;
+                if finished.may_be_short {
+                    report.doubtful.push((node, zone.clone()));
+                }
                 let zone = report.state.zone(node, &zone, &place);
                 zone.blocks = Some(finished.blocks);
                 zone.place = place;
@@ -399,7 +404,8 @@ impl Log {
             let table = self.tables.remove(index);
             self.finish_table(table);
         }
-        let Report { mut state, frame_kib, .. } = self.reports.remove(index);
+        let Report { mut state, frame_kib, doubtful, .. } = self.reports.remove(index);
+        reject_short(&mut state, &doubtful);
         if let Some(kib) = frame_kib {
             state.frame = FrameSize { bytes: kib * 1024, is_known: true };
         }
@@ -430,6 +436,29 @@ impl Log {
             self.without_state(event, time);
         }
     }
+}
+
+/// Rejects tables that have fewer orders than others, or that may have lost orders and cannot be compared.
+fn reject_short(state: &mut State, doubtful: &[(Option<u32>, String)]) {
+    let is_doubtful = |zone: &Zone| doubtful.iter().any(|(node, name)| *node == zone.node && *name == zone.name);
+    let orders = |zone: &Zone| zone.blocks.as_ref().map(Vec::len);
+    let most = state.zones.iter().filter_map(orders).max();
+    let trusted = state.zones.iter().filter(|zone| !is_doubtful(zone)).filter_map(orders).max();
+    for zone in &mut state.zones {
+        let own = orders(zone);
+        if own < most || (own.is_some() && is_doubtful(zone) && own != trusted) {
+            let (place, name) = (&zone.place, &zone.name);
+            if own.is_some() {
+                state.remarks.push(format!("{place}: the table of zone {name} lacks orders: it is ignored"));
+            }
+            zone.blocks = None;
+        }
+    }
+}
+
+/// Returns `true` if a line continues what a thread printed. The rest of a wrapped line has no prefix.
+fn is_next(caller: Option<&[u8]>, last_line: u64, number: u64, line: &Stripped<'_>) -> bool {
+    caller == line.caller || (line.caller.is_none() && line.time.is_none() && number == last_line + 1)
 }
 
 /// Stores a field of a zone's line, in KiB.

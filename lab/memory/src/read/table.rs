@@ -29,6 +29,8 @@ pub(crate) struct Table {
     /// The beginning of a part that a line break cut.
     partial: Vec<u8>,
     has_equal: bool,
+    /// Whether something that may be a damaged part is between the parts.
+    has_damage: bool,
     /// The sum, as printed.
     printed_kib: Option<u64>,
 }
@@ -49,6 +51,8 @@ enum Part {
 pub(crate) struct Finished {
     pub blocks: Vec<Blocks>,
     pub frame_kib: Option<u64>,
+    /// Whether the last orders may be missing: they are usually 0, so the sum does not show it.
+    pub may_be_short: bool,
 }
 
 impl Table {
@@ -64,6 +68,7 @@ impl Table {
             first_kib: None,
             partial: Vec::new(),
             has_equal: false,
+            has_damage: false,
             printed_kib: None,
         }
     }
@@ -150,6 +155,8 @@ impl Table {
             };
             fed += usize::from(is_own);
             is_pure &= is_own;
+            let word = &rest[..length.max(1).min(rest.len())];
+            self.has_damage |= !is_own && (word.contains(&b'*') || word.ends_with(b"kB"));
             is_after_own = is_own;
             rest = &rest[length.max(1)..];
         }
@@ -208,7 +215,7 @@ impl Table {
                 blocks.types = Types::Unknown;
             }
         }
-        Ok(Finished { blocks, frame_kib: self.first_kib })
+        Ok(Finished { blocks, frame_kib: self.first_kib, may_be_short: self.has_damage })
     }
 }
 

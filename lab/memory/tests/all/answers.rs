@@ -98,7 +98,8 @@ fn cma_and_high_memory_serve_movable_requests_only() {
         answer::of_zone(state, zone, request).unwrap().rows[10].usable
     };
     assert_eq!(usable(false).value(), Some(0));
-    assert_eq!(usable(true).value(), Some(125));
+    // The watermark withholds one of 125.
+    assert_eq!(usable(true).value(), Some(124));
 }
 
 #[test]

@@ -214,10 +214,10 @@ proptest! {
         )
     ) {
         for state in states(&pieces.concat()) {
-            everybuddy_memory::show::terminal::state(&state);
-            everybuddy_memory::show::prometheus::metrics(&state, 0);
+            let _ = everybuddy_memory::show::terminal::state(&state);
+            let _ = everybuddy_memory::show::prometheus::metrics(&state, 0);
             everybuddy_memory::show::json::state(&state).to_string();
-            everybuddy_memory::need::decide(&state, &"3x64KiB".parse().unwrap());
+            let _ = everybuddy_memory::need::decide(&state, &"3x64KiB".parse().unwrap());
         }
     }
 }
