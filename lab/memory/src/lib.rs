@@ -11,6 +11,7 @@
 //! | read files | [`read::Reader`] | every [`State`] that they contain, as a stream |
 //! | answer | [`answer::of_zone`] | free blocks by order, and which requests may use them |
 //! | decide | [`need::decide`] | whether a number of blocks is there, with an exit code |
+//! | fuzz | [`fuzz_checks`] | rules for every text |
 //! | print | [`show`] | a table, JSON, or metrics for Prometheus |
 //!
 //! [`command`] is the command line of `everybuddy memory` and of the program `everybuddy-memory`.
@@ -22,6 +23,7 @@
 pub mod answer;
 pub mod command;
 pub mod explain;
+pub mod fuzz_checks;
 pub mod live;
 pub mod need;
 pub mod read;

@@ -213,11 +213,6 @@ proptest! {
             0..60,
         )
     ) {
-        for state in states(&pieces.concat()) {
-            let _ = everybuddy_memory::show::terminal::state(&state);
-            let _ = everybuddy_memory::show::prometheus::metrics(&state, 0);
-            everybuddy_memory::show::json::state(&state).to_string();
-            let _ = everybuddy_memory::need::decide(&state, &"3x64KiB".parse().unwrap());
-        }
+        everybuddy_memory::fuzz_checks::text(&pieces.concat());
     }
 }
