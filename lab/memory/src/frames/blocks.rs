@@ -31,7 +31,8 @@ pub enum Verdict {
 pub struct Block {
     /// What can become of it.
     pub verdict: Verdict,
-    /// Of a block that is never free, the pinned class with the most frames; of any other, the class with the most frames.
+    /// Of a block that is never free, the pinned class with the most frames; of any other, the class with the most
+    /// frames.
     pub holder: Kind,
 }
 
@@ -96,19 +97,33 @@ fn of_zone(zone: &ZoneFrames, order: u32) -> ZoneBlocks {
 fn judge(counts: &[u32; KINDS], is_whole: bool) -> Block {
     let count = |kind: Kind| counts[kind as usize];
     let most = |kinds: &dyn Fn(Kind) -> bool| {
-        let kinds = Kind::ALL.into_iter().rev().filter(|kind| kinds(*kind) && count(*kind) > 0);
+        let kinds = Kind::ALL
+            .into_iter()
+            .rev()
+            .filter(|kind| kinds(*kind) && count(*kind) > 0);
         kinds.max_by_key(|kind| count(*kind))
     };
     let holder = most(&|_| true).unwrap_or(Kind::Hole);
-    let absent = !is_whole || Kind::ALL.into_iter().any(|kind| kind.is_absent() && count(kind) > 0);
+    let absent = !is_whole
+        || Kind::ALL
+            .into_iter()
+            .any(|kind| kind.is_absent() && count(kind) > 0);
     if let Some(pinned) = most(&Kind::is_pinned) {
-        let verdict = if absent { Verdict::Absent } else { Verdict::Never };
+        let verdict = if absent {
+            Verdict::Absent
+        } else {
+            Verdict::Never
+        };
         return Block {
             verdict,
             holder: if absent { holder } else { pinned },
         };
     }
-    let others = |kinds: &[Kind]| !Kind::ALL.into_iter().any(|kind| count(kind) > 0 && !kinds.contains(&kind));
+    let others = |kinds: &[Kind]| {
+        !Kind::ALL
+            .into_iter()
+            .any(|kind| count(kind) > 0 && !kinds.contains(&kind))
+    };
     let verdict = if absent {
         Verdict::Absent
     } else if count(Kind::Unknown) > 0 {

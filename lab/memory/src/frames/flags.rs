@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! The order of the tests matters, because a word keeps bits of earlier uses. Slab pages also show `ANON` and `KSM`, free
-//! frames keep `UPTODATE`, and reserved ones show `MMAP` and `REFERENCED`. A frame without flags is not called free: free
-//! frames on the CPUs' lists look like that, and so do kernel stacks, pipe buffers and `vmalloc` memory.
+//! The order of the tests matters, because a word keeps bits of earlier uses. Slab pages also show `ANON` and `KSM`,
+//! free frames keep `UPTODATE`, and reserved ones show `MMAP` and `REFERENCED`. A frame without flags is not called
+//! free: free frames on the CPUs' lists look like that, and so do kernel stacks, pipe buffers and `vmalloc` memory.
 
 /// What a page frame holds.
 ///
@@ -14,8 +14,8 @@
 pub enum Kind {
     /// A free frame of the buddy allocator (`BUDDY`).
     Free = 1,
-    /// A program's own memory, shared memory and tmpfs: `ANON` or `SWAPBACKED`, on the kernel's list of pages in use or
-    /// on the way to it. Compaction moves it.
+    /// A program's own memory, shared memory and tmpfs: `ANON` or `SWAPBACKED`, on the kernel's list of pages in use
+    /// or on the way to it. Compaction moves it.
     Anonymous,
     /// A page of a file that is dirty, under writeback, or mapped by a program. Compaction moves it, but
     /// `drop_caches` keeps it.
@@ -23,8 +23,8 @@ pub enum Kind {
     /// A page of a file that can be dropped: `LRU` without `ANON`, `SWAPBACKED`, `UNEVICTABLE`, `MLOCKED`, `DIRTY`,
     /// `WRITEBACK` or `MMAP`, in a folio of which no page has `MMAP`.
     Cache,
-    /// A locked page (`UNEVICTABLE` or `MLOCKED`). Compaction moves it if `vm.compact_unevictable_allowed` is 1, which is
-    /// the default.
+    /// A locked page (`UNEVICTABLE` or `MLOCKED`). Compaction moves it if `vm.compact_unevictable_allowed` is 1,
+    /// which is the default.
     Unevictable,
     /// A page of the pool of huge pages (`HUGE`), in use or not. Compaction does not move it.
     HugePool,
@@ -206,19 +206,20 @@ pub fn classify(word: u64) -> Kind {
 
 /// The classes of consecutive words, with the folios (pages of several frames) that they form.
 ///
-/// New kernels repeat the flags of a folio's first frame in all others. Older ones give them to the first frame only, so
-/// that the others take its class. And a folio with one mapped page is not dropped, so that all its frames are held.
+/// New kernels repeat the flags of a folio's first frame in all others. Older ones give them to the first frame
+/// only, so that the others take its class. And a folio with one mapped page is not dropped, so that all its frames
+/// are held.
 #[derive(Clone, Debug, Default)]
 pub struct Folios {
     /// The first frame's position in the output, and its class.
     folio: Option<(usize, Kind)>,
-    /// The last word that is no part of a folio, and its class: equal words follow each other.
+    /// The last word outside of folios, and its class: equal words follow each other.
     last: Option<(u64, Kind)>,
 }
 
 impl Folios {
-    /// Writes the classes of `words` into `kinds`, from position `at` on. Calls must follow each other without a gap, or
-    /// on a fresh value. Words that find no room are ignored.
+    /// Writes the classes of `words` into `kinds`, from position `at` on. Calls must follow each other without a
+    /// gap, or on a fresh value. Words that find no room are ignored.
     pub fn extend(&mut self, words: impl Iterator<Item = u64>, kinds: &mut [Kind], at: usize) {
         for (offset, word) in words.enumerate() {
             let at = at + offset;

@@ -1,7 +1,8 @@
 //! The control groups that hold pages, from `/proc/kpagecgroup`.
 //!
-//! The kernel names a group by the inode of its folder. It does so for programs' pages, the page cache and page tables,
-//! but not for slab pages: their objects belong to many groups. A group that was removed still has an inode, but no folder.
+//! The kernel names a group by the inode of its folder. It does so for programs' pages, the page cache and page
+//! tables, but not for slab pages: their objects belong to many groups. A group that was removed still has an inode,
+//! but no folder.
 //!
 //! # Invariants
 //!
@@ -15,8 +16,8 @@ use super::blocks::{Blocks, Verdict};
 use super::flags::{KINDS, Kind};
 use super::snapshot::{Snapshot, SnapshotError, Words};
 
-/// Returns the folder of the hierarchy that accounts memory, from the text of `/proc/self/mountinfo`: the first version's
-/// controller `memory`, otherwise the second version.
+/// Returns the folder of the hierarchy that accounts memory, from the text of `/proc/self/mountinfo`: the first
+/// version's controller `memory`, otherwise the second version.
 #[must_use]
 pub fn hierarchy(mountinfo: &str) -> Option<PathBuf> {
     let mut second = None;
@@ -29,7 +30,11 @@ pub fn hierarchy(mountinfo: &str) -> Option<PathBuf> {
         };
         let mut words = file_system.split_whitespace();
         match words.next() {
-            Some("cgroup") if words.nth(1).is_some_and(|options| options.split(',').any(|one| one == "memory")) => {
+            Some("cgroup")
+                if words
+                    .nth(1)
+                    .is_some_and(|options| options.split(',').any(|one| one == "memory")) =>
+            {
                 return Some(PathBuf::from(folder));
             }
             Some("cgroup2") if second.is_none() => second = Some(PathBuf::from(folder)),
@@ -39,8 +44,8 @@ pub fn hierarchy(mountinfo: &str) -> Option<PathBuf> {
     second
 }
 
-/// Returns the path of each group below a hierarchy, by inode. The hierarchy itself is `/`. A folder that cannot be read
-/// is left out: groups come and go.
+/// Returns the path of each group below a hierarchy, by inode. The hierarchy itself is `/`. A folder that cannot be
+/// read is left out: groups come and go.
 #[cfg(unix)]
 #[must_use]
 pub fn paths(hierarchy: &Path) -> BTreeMap<u64, String> {
@@ -113,7 +118,11 @@ impl Tally {
     /// # Errors
     ///
     /// Those of [`Snapshot::read`].
-    pub fn read(words: &mut impl Words, snapshot: &Snapshot, blocks: &Blocks) -> Result<Self, SnapshotError> {
+    pub fn read(
+        words: &mut impl Words,
+        snapshot: &Snapshot,
+        blocks: &Blocks,
+    ) -> Result<Self, SnapshotError> {
         let mut groups: BTreeMap<u64, Group> = BTreeMap::new();
         let mut places: BTreeSet<(u64, usize, usize)> = BTreeSet::new();
         let mut without = Group::default();
@@ -139,8 +148,13 @@ impl Tally {
         for (inode, _, _) in &places {
             groups.entry(*inode).or_default().blocks += 1;
         }
-        let mut groups: Vec<Group> = groups.into_iter().map(|(inode, group)| Group { inode, ..group }).collect();
-        groups.sort_by_key(|group| std::cmp::Reverse((group.blocks, group.pinned(), group.movable())));
+        let mut groups: Vec<Group> = groups
+            .into_iter()
+            .map(|(inode, group)| Group { inode, ..group })
+            .collect();
+        groups.sort_by_key(|group| {
+            std::cmp::Reverse((group.blocks, group.pinned(), group.movable()))
+        });
         Ok(Self { groups, without })
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! # Invariants
 //!
-//! A record begins with `Page allocated via order`, and its second line names the frame. Both forms of stacks are read:
-//! `[<address>] function+offset/size`, and the function alone. A line of any other kind is counted and skipped, and so is
-//! a record without a frame. Memory does not grow with the file.
+//! A record begins with `Page allocated via order`, and its second line names the frame. Both forms of stacks are
+//! read: `[<address>] function+offset/size`, and the function alone. A line of any other kind is counted and
+//! skipped, and so is a record without a frame. Memory does not grow with the file.
 //!
 //! # Design decisions
 //!
-//! The function of a record is the first one of its stack that is not part of the allocators. For a slab page this is the
-//! function whose request made the slab grow: other functions may hold objects in it.
+//! The function of a record is the first one of its stack that is not part of the allocators. For a slab page this
+//! is the function whose request made the slab grow: other functions may hold objects in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
@@ -75,7 +75,8 @@ const ALLOCATORS: &[&str] = &[
     "vzalloc",
 ];
 
-/// Returns `true` if a function belongs to the page or slab allocator, or only passes its caller's request on to them.
+/// Returns `true` if a function belongs to the page or slab allocator, or only passes its caller's request on to
+/// them.
 #[must_use]
 pub fn is_allocator(function: &str) -> bool {
     ALLOCATORS.iter().any(|start| function.starts_with(start))
@@ -138,7 +139,8 @@ pub fn read(mut reader: impl BufRead, mut each: impl FnMut(&Record)) -> io::Resu
     Ok(totals)
 }
 
-/// Reads a line without its end; `false` at the end of the file. Of a line that is too long, only the beginning is kept.
+/// Reads a line without its end; `false` at the end of the file. Of a line that is too long, only the beginning is
+/// kept.
 fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let mut any = false;
@@ -206,7 +208,8 @@ fn close(open: Option<Open>, totals: &mut Totals, each: &mut impl FnMut(&Record)
         return;
     };
     let order = open.order.and_then(|order| u32::try_from(order).ok());
-    let (Some(frame), Some(order)) = (open.frame, order.filter(|order| *order <= LARGEST_ORDER)) else {
+    let (Some(frame), Some(order)) = (open.frame, order.filter(|order| *order <= LARGEST_ORDER))
+    else {
         totals.incomplete += 1;
         return;
     };
@@ -222,7 +225,11 @@ fn close(open: Option<Open>, totals: &mut Totals, each: &mut impl FnMut(&Record)
     };
     totals.records += 1;
     totals.frames += 1 << order;
-    totals.movable_frames += if record.mobility == "Movable" { 1 << order } else { 0 };
+    totals.movable_frames += if record.mobility == "Movable" {
+        1 << order
+    } else {
+        0
+    };
     each(&record);
 }
 
@@ -244,7 +251,10 @@ fn function(line: &str) -> Option<&str> {
 }
 
 fn leading_number(text: &str) -> Option<u64> {
-    number(text.split(|letter: char| !letter.is_ascii_alphanumeric()).next()?)
+    number(
+        text.split(|letter: char| !letter.is_ascii_alphanumeric())
+            .next()?,
+    )
 }
 
 /// Parses a decimal number, or a hexadecimal one with `0x`.
@@ -273,34 +283,28 @@ pub struct Function {
 pub struct Holders {
     /// The functions, the worst first: alone in most blocks, then in most blocks.
     pub functions: Vec<Function>,
-    /// The frames without flags that have a record: allocated, and certainly not on a CPU's list.
-    pub certain: u64,
     /// The content of the file.
     pub totals: Totals,
 }
 
 /// Names the functions that hold the blocks which are not obtainable.
 ///
-/// Every frame without flags that has a record is a page of the kernel: its class becomes [`Kind::Kernel`], and counts
-/// that are made afterwards have narrower intervals. The snapshot and the file are of different moments, so that a record
-/// may describe what the frame held a moment later.
+/// The snapshot and the file are of different moments, so that a record may describe what the frame held a moment
+/// later. A record does not prove that a frame without flags was allocated when the snapshot was taken.
 ///
 /// # Errors
 ///
-/// The reader's own errors; the snapshot is then unchanged.
-pub fn holders(reader: impl BufRead, snapshot: &mut Snapshot, blocks: &Blocks) -> io::Result<Holders> {
+/// The reader's own errors.
+pub fn holders(reader: impl BufRead, snapshot: &Snapshot, blocks: &Blocks) -> io::Result<Holders> {
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
     let mut frames: BTreeMap<u32, u64> = BTreeMap::new();
     let mut places: BTreeSet<(usize, usize, u32)> = BTreeSet::new();
-    let mut certain: Vec<(usize, usize)> = Vec::new();
     let totals = read(reader, |record| {
         for frame in record.frame..record.frame + (1 << record.order) {
             let Some((zone, kind)) = snapshot.find(frame) else {
                 continue;
             };
-            if kind == Kind::Unknown {
-                certain.push((zone, (frame - snapshot.zones[zone].zone.start) as usize));
-            } else if !kind.is_pinned() {
+            if !kind.is_pinned() && kind != Kind::Unknown {
                 continue;
             }
             let Some(at) = blocks.position(zone, frame) else {
@@ -318,15 +322,8 @@ pub fn holders(reader: impl BufRead, snapshot: &mut Snapshot, blocks: &Blocks) -
             }
         }
     })?;
-    certain.sort_unstable();
-    certain.dedup();
-    for (zone, at) in &certain {
-        snapshot.zones[*zone].kinds[*at] = Kind::Kernel;
-    }
-    snapshot.zones.iter_mut().for_each(super::snapshot::ZoneFrames::recount);
     Ok(Holders {
         functions: functions(&names, &frames, &places),
-        certain: certain.len() as u64,
         totals,
     })
 }
@@ -364,7 +361,9 @@ fn functions(
         .collect();
     functions.sort_by(|one, other| {
         let key = |function: &Function| (function.alone, function.blocks, function.frames);
-        key(other).cmp(&key(one)).then_with(|| one.name.cmp(&other.name))
+        key(other)
+            .cmp(&key(one))
+            .then_with(|| one.name.cmp(&other.name))
     });
     functions
 }

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! [`Snapshot::prepare`] allocates and touches all memory, and [`Snapshot::read`] allocates none per frame: otherwise the
-//! program would change what it measures. Only frames inside of "System RAM" are read, because newer kernels report a
-//! hole as a frame without flags. A source that ends inside of a zone is an error.
+//! [`Snapshot::prepare`] allocates and touches all memory, and [`Snapshot::read`] allocates none per frame:
+//! otherwise the program would change what it measures. Only frames inside of "System RAM" are read, because newer
+//! kernels report a hole as a frame without flags. A source that ends inside of a zone is an error.
 //!
 //! # Assumptions
 //!
@@ -94,8 +94,8 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     union
 }
 
-/// Returns the frames of "System RAM" in the text of `/proc/iomem`: whole frames only. The result is empty if the text
-/// has no addresses, which is what the kernel shows to users other than root.
+/// Returns the frames of "System RAM" in the text of `/proc/iomem`: whole frames only. The result is empty if the
+/// text has no addresses, which is what the kernel shows to users other than root.
 #[must_use]
 pub fn system_ram(iomem: &str, frame_bytes: u64) -> Vec<Range<u64>> {
     let frame_bytes = frame_bytes.max(1);
@@ -128,7 +128,9 @@ pub struct Seekable<F>(pub F);
 
 impl<F: Read + Seek> Words for Seekable<F> {
     fn fill(&mut self, frame: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        let position = frame.checked_mul(WORD as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        let position = frame
+            .checked_mul(WORD as u64)
+            .ok_or(io::ErrorKind::InvalidInput)?;
         self.0.seek(SeekFrom::Start(position))?;
         read_all(&mut self.0, bytes)
     }
@@ -154,7 +156,9 @@ impl<R: Read> Words for Stream<R> {
             let message = "the frames of a stream are in ascending order";
             io::Error::new(io::ErrorKind::InvalidInput, message)
         })?;
-        let skipped = skipped.checked_mul(WORD as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        let skipped = skipped
+            .checked_mul(WORD as u64)
+            .ok_or(io::ErrorKind::InvalidInput)?;
         io::copy(&mut self.reader.by_ref().take(skipped), &mut io::sink())?;
         let filled = read_all(&mut self.reader, bytes)?;
         self.frame = frame + (filled / WORD) as u64;
@@ -212,8 +216,8 @@ impl fmt::Display for SnapshotError {
             }
             Self::Short { frame, end } => write!(
                 f,
-                "the flags end at frame {frame}, but the zones end at frame {end}: the copy is incomplete, or its zones are \
-                 those of another machine"
+                "the flags end at frame {frame}, but the zones end at frame {end}: the copy is incomplete, or its \
+                 zones are those of another machine"
             ),
             Self::TooLarge { frames } => write!(
                 f,
@@ -273,12 +277,19 @@ impl ZoneFrames {
         let holes = self.count(Kind::Hole);
         self.holes_elsewhere = (zone.spanned.saturating_sub(zone.present)).saturating_sub(holes);
         let reserved = self.count(Kind::Reserved) + self.count(Kind::Offline);
-        let missing = zone.present.saturating_sub(zone.managed).saturating_sub(reserved);
+        let missing = zone
+            .present
+            .saturating_sub(zone.managed)
+            .saturating_sub(reserved);
         if missing < LEAST_NOT_STARTED {
             return;
         }
         let mut left = missing;
-        let last = self.kinds.iter_mut().rev().skip_while(|kind| **kind == Kind::Hole);
+        let last = self
+            .kinds
+            .iter_mut()
+            .rev()
+            .skip_while(|kind| **kind == Kind::Hole);
         for kind in last.take_while(|kind| **kind == Kind::Unknown) {
             if left == 0 {
                 break;
@@ -289,7 +300,7 @@ impl ZoneFrames {
         self.recount();
     }
 
-    pub(super) fn recount(&mut self) {
+    fn recount(&mut self) {
         self.counts = [0; KINDS];
         for kind in &self.kinds {
             self.counts[*kind as usize] += 1;
@@ -322,7 +333,9 @@ impl Snapshot {
             let count = usize::try_from(zone.span().end - zone.start);
             let count = count.map_err(|_| SnapshotError::TooLarge { frames })?;
             let mut kinds = Vec::new();
-            kinds.try_reserve_exact(count).map_err(|_| SnapshotError::TooLarge { frames })?;
+            kinds
+                .try_reserve_exact(count)
+                .map_err(|_| SnapshotError::TooLarge { frames })?;
             kinds.resize(count, Kind::Hole);
             zones.push(ZoneFrames {
                 zone: zone.clone(),
@@ -369,7 +382,12 @@ impl Snapshot {
     ///
     /// [`SnapshotError::Read`] and [`SnapshotError::Short`]. The snapshot is then incomplete, and is to be dropped.
     pub fn read(&mut self, words: &mut impl Words) -> Result<(), SnapshotError> {
-        let Self { zones, ranges, piece, .. } = self;
+        let Self {
+            zones,
+            ranges,
+            piece,
+            ..
+        } = self;
         let mut folios = vec![Folios::default(); zones.len()];
         pieces(ranges, piece, words, |piece| {
             for (zone, folios) in zones.iter_mut().zip(&mut folios) {
@@ -385,8 +403,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Reads another word per frame, such as those of `/proc/kpagecgroup`, and calls `each` with the zone, the frame's
-    /// position in it, and the word.
+    /// Reads another word per frame, such as those of `/proc/kpagecgroup`, and calls `each` with the zone, the
+    /// frame's position in it, and the word.
     pub(super) fn read_beside(
         &self,
         words: &mut impl Words,
@@ -402,8 +420,8 @@ impl Snapshot {
         })
     }
 
-    /// Returns the zone of a frame, by its position in [`zones`](Self::zones), and the frame's class. Where the spans of
-    /// zones overlap, it is the zone in which the frame exists.
+    /// Returns the zone of a frame, by its position in [`zones`](Self::zones), and the frame's class. Where the
+    /// spans of zones overlap, it is the zone in which the frame exists.
     #[must_use]
     pub fn find(&self, frame: u64) -> Option<(usize, Kind)> {
         let zones = self.zones.iter().enumerate();

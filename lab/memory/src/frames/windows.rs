@@ -1,16 +1,17 @@
 //! The blocks of one zone, order by order: how many are free, can become free, may become free, or cannot.
 //!
-//! A *window* is the place of a block: 2^order frames at a multiple of 2^order, wholly inside of a zone, without a hole.
+//! A *window* is the place of a block: 2^order frames at a multiple of 2^order, wholly inside of a zone, without a
+//! hole.
 //!
 //! # Invariants
 //!
-//! Each window belongs to exactly one of three groups: open (all frames free or movable), unsure (frames without flags
-//! stand in the way, and nothing else), and blocked. A window that is free now is open.
+//! Each window belongs to exactly one of three groups: open (all frames free or movable), unsure (frames without
+//! flags stand in the way, and nothing else), and blocked. A window that is free now is open.
 //!
 //! # Design decisions
 //!
-//! A window is summarised by the set of classes that it contains, and the sets of two halves give that of the whole. All
-//! counts are sums over the number of windows with each set: one pass over the frames serves all orders.
+//! A window is summarised by the set of classes that it contains, and the sets of two halves give that of the whole.
+//! All counts are sums over the number of windows with each set: one pass over the frames serves all orders.
 //!
 //! # Complexity
 //!
@@ -151,7 +152,11 @@ impl OrderWindows {
 
     fn with_room(&self, room: u64, kept: u64) -> Between {
         let blocks = |room: u64| room.saturating_sub(kept) >> self.order;
-        let unknown: u64 = self.unsure.iter().map(|(n, windows)| u64::from(*n) * windows).sum();
+        let unknown: u64 = self
+            .unsure
+            .iter()
+            .map(|(n, windows)| u64::from(*n) * windows)
+            .sum();
         let drained = self.on_lists.min(unknown);
         Between {
             least: self.open.min(blocks(room)),
@@ -180,7 +185,10 @@ impl ZoneWindows {
             }
             tallies[order as usize].add_all(&level);
         }
-        let orders = tallies.into_iter().zip(0..).map(|(tally, order)| tally.windows(order, zone));
+        let orders = tallies
+            .into_iter()
+            .zip(0..)
+            .map(|(tally, order)| tally.windows(order, zone));
         Self {
             orders: orders.collect(),
         }
@@ -190,7 +198,11 @@ impl ZoneWindows {
     /// blocks as its alignment permits, up to `largest` (the last column of `/proc/buddyinfo`).
     #[must_use]
     pub fn free_blocks(&self, largest: u32) -> Vec<u64> {
-        let free = |order: u32| self.orders.get(order as usize).map_or(0, |windows| windows.free);
+        let free = |order: u32| {
+            self.orders
+                .get(order as usize)
+                .map_or(0, |windows| windows.free)
+        };
         // Each free window of the next order contains two of this order.
         let below = (0..largest).map(|order| free(order) - 2 * free(order + 1));
         below.chain([free(largest)]).collect()
@@ -207,7 +219,10 @@ struct Summary {
 
 impl Summary {
     fn absent() -> Self {
-        Self { set: ABSENT, unknown: 0 }
+        Self {
+            set: ABSENT,
+            unknown: 0,
+        }
     }
 
     fn of(kind: Kind) -> Self {
@@ -227,11 +242,14 @@ impl Summary {
 
 /// Returns the windows of the next order, from those of this one; an odd last one has no buddy inside of the zone.
 fn halve(level: &[Summary]) -> Vec<Summary> {
-    level.chunks_exact(2).map(|pair| pair[0].join(pair[1])).collect()
+    level
+        .chunks_exact(2)
+        .map(|pair| pair[0].join(pair[1]))
+        .collect()
 }
 
-/// Counts the windows below the chunks' order, and returns a summary per chunk. The first chunk begins at a multiple of
-/// the largest window below the zone's first frame, so that the levels above are aligned.
+/// Counts the windows below the chunks' order, and returns a summary per chunk. The first chunk begins at a multiple
+/// of the largest window below the zone's first frame, so that the levels above are aligned.
 fn chunks(zone: &ZoneFrames, tallies: &mut [Tally]) -> Vec<Summary> {
     let largest = tallies.len().saturating_sub(1) as u32;
     let align = 1u64 << largest.max(CHUNK_ORDER);
@@ -316,15 +334,27 @@ impl Tally {
             }
             windows += count;
             let pinned = set >> FIRST_PINNED;
-            open += if set & !(FREE | MOVABLE) == 0 { *count } else { 0 };
+            open += if set & !(FREE | MOVABLE) == 0 {
+                *count
+            } else {
+                0
+            };
             blocked += if pinned != 0 { *count } else { 0 };
             for (at, holder) in holders.iter_mut().enumerate() {
                 holder.blocks += if pinned >> at & 1 == 1 { *count } else { 0 };
-                holder.alone += if pinned == 1 << at && set & UNKNOWN == 0 { *count } else { 0 };
+                holder.alone += if pinned == 1 << at && set & UNKNOWN == 0 {
+                    *count
+                } else {
+                    0
+                };
             }
         }
-        let mut holders: Vec<Holder> = holders.into_iter().filter(|holder| holder.blocks > 0).collect();
-        holders.sort_by_key(|holder| std::cmp::Reverse((holder.alone, holder.blocks, holder.frames)));
+        let mut holders: Vec<Holder> = holders
+            .into_iter()
+            .filter(|holder| holder.blocks > 0)
+            .collect();
+        holders
+            .sort_by_key(|holder| std::cmp::Reverse((holder.alone, holder.blocks, holder.frames)));
         OrderWindows {
             order,
             windows,

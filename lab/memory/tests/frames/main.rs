@@ -1,0 +1,11 @@
+//! The tests of the modules that read memory frame by frame.
+
+#![allow(missing_docs)]
+
+mod groups;
+mod k1;
+mod map;
+mod model;
+mod owner;
+mod reading;
+mod words;
