@@ -18,6 +18,8 @@ pub enum Verdict {
     Dropping,
     /// All its frames are free or movable.
     Moving,
+    /// All its frames are free, movable, or free on the CPUs' lists.
+    Draining,
     /// Only frames without flags stand in the way.
     Perhaps,
     /// It contains a pinned page.
@@ -128,6 +130,8 @@ fn judge(counts: &[u32; KINDS], is_whole: bool) -> Block {
         Verdict::Absent
     } else if count(Kind::Unknown) > 0 {
         Verdict::Perhaps
+    } else if count(Kind::OnList) > 0 {
+        Verdict::Draining
     } else if others(&[Kind::Free]) {
         Verdict::Free
     } else if others(&[Kind::Free, Kind::Cache]) {

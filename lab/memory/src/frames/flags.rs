@@ -44,6 +44,10 @@ pub enum Kind {
     Poisoned,
     /// A frame without flags: on a CPU's own free list, or a page of the kernel. Flags cannot tell.
     Unknown,
+    /// A free frame on a CPU's own list, by its count of references. Draining the lists makes it free for blocks.
+    OnList,
+    /// A movable page that is pinned for now, by its count of references.
+    Pinned,
     /// Memory that the kernel has not initialised yet.
     NotStarted,
     /// Not memory: a hole in the address space, or outside of the zone.
@@ -70,6 +74,8 @@ impl Kind {
         Self::Kernel,
         Self::Poisoned,
         Self::Unknown,
+        Self::OnList,
+        Self::Pinned,
         Self::NotStarted,
         Self::Hole,
     ];
@@ -92,6 +98,8 @@ impl Kind {
             Self::Kernel => "other kernel pages",
             Self::Poisoned => "broken memory",
             Self::Unknown => "lists of CPUs, or kernel pages without flags",
+            Self::OnList => "free, on lists of CPUs",
+            Self::Pinned => "pinned for devices or pipes",
             Self::NotStarted => "not initialised yet",
             Self::Hole => "hole",
         }
@@ -119,6 +127,7 @@ impl Kind {
                 | Self::Compound
                 | Self::Kernel
                 | Self::Poisoned
+                | Self::Pinned
         )
     }
 

@@ -12,7 +12,7 @@ use super::flags::Kind;
 use super::map::{Map, Shown};
 
 /// Everything that a cell may show: its letter in the data is its position, and so is its colour.
-const SHOWN: [Shown; 13] = [
+const SHOWN: [Shown; 15] = [
     Shown::Free,
     Shown::Dropping,
     Shown::Moving,
@@ -25,14 +25,18 @@ const SHOWN: [Shown; 13] = [
     Shown::Held(Kind::Reserved),
     Shown::Held(Kind::Offline),
     Shown::Held(Kind::Poisoned),
+    Shown::Held(Kind::Pinned),
+    Shown::Draining,
     Shown::Absent,
 ];
 
 const STYLE: &str = "\
 .memory-map{--c0:#d9dee3;--c1:#a8d5ba;--c2:#5aa9e6;--c3:#f2c94c;--c4:#c0392b;--c5:#8e44ad;--c6:#e67e22;--c7:#7b241c;
---c8:#16a085;--c9:#57606a;--c10:#a9746e;--c11:#000;--c12:#fff;--line:#c8ccd0;font:15px/1.45 system-ui,sans-serif}
+--c8:#16a085;--c9:#57606a;--c10:#a9746e;--c11:#000;--c12:#e84393;
+--c13:#f7e3a1;--c14:#fff;--line:#c8ccd0;font:15px/1.45 system-ui,sans-serif}
 @media(prefers-color-scheme:dark){.memory-map{--c0:#39424c;--c1:#3f7d5a;--c2:#2f7fc1;--c3:#c9a227;--c4:#e0604f;
---c5:#b07cc6;--c6:#e0954a;--c7:#a8483c;--c8:#2bb59a;--c9:#8b949e;--c10:#b58a84;--c11:#fff;--c12:#0d1117;--line:#444c56}}
+--c5:#b07cc6;--c6:#e0954a;--c7:#a8483c;--c8:#2bb59a;--c9:#8b949e;--c10:#b58a84;--c11:#fff;--c12:#ff7ab8;
+--c13:#8a7634;--c14:#0d1117;--line:#444c56}}
 .memory-map .sides{display:flex;flex-wrap:wrap;gap:1.5rem;align-items:flex-start}
 .memory-map figure{margin:0 0 1rem;max-width:100%}
 .memory-map canvas{display:block;max-width:100%;height:auto;image-rendering:pixelated;border:1px solid var(--line)}

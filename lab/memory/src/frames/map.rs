@@ -26,6 +26,8 @@ pub enum Shown {
     Dropping,
     /// Moving pages makes it free.
     Moving,
+    /// Draining the CPUs' lists, and moving pages, makes the block free.
+    Draining,
     /// Frames without flags stand in the way: draining the CPUs' lists may make it free.
     Perhaps,
     /// Pages of this class hold it.
@@ -40,6 +42,7 @@ impl Shown {
             Verdict::Free => Self::Free,
             Verdict::Dropping => Self::Dropping,
             Verdict::Moving => Self::Moving,
+            Verdict::Draining => Self::Draining,
             Verdict::Perhaps => Self::Perhaps,
             Verdict::Never => Self::Held(block.holder),
             Verdict::Absent => Self::Absent,
@@ -53,6 +56,7 @@ impl Shown {
             Self::Free => "free now",
             Self::Dropping => "by dropping page cache",
             Self::Moving => "by moving pages",
+            Self::Draining => "by draining the CPUs' lists",
             Self::Perhaps => "perhaps, by draining the CPUs' lists",
             Self::Held(kind) => kind.name(),
             Self::Absent => "not memory, or not initialised yet",

@@ -6,6 +6,7 @@
 //! | step | function | result |
 //! |------|----------|--------|
 //! | read | [`Snapshot::prepare`], [`Snapshot::read`] | one byte per frame, its [`Kind`] |
+//! | decide what flags cannot tell (optional) | [`counts::settle`] | frames on the CPUs' lists, and pinned pages |
 //! | count | [`ZoneWindows::of`] | per order: free, by moving, by dropping page cache, perhaps, never |
 //! | name the holders | [`owner::holders`], [`groups::Tally`] | functions and control groups that hold the rest |
 //! | draw | [`map::Map`] | one cell per block |
@@ -23,9 +24,11 @@
 //! tell a frame on a CPU's own free list from an ordinary page of the kernel either: such counts are intervals.
 
 pub mod blocks;
+pub mod counts;
 pub mod flags;
 pub mod groups;
 pub mod html;
+pub mod kcore;
 pub mod map;
 pub mod owner;
 pub mod snapshot;

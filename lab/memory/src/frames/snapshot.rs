@@ -398,6 +398,7 @@ impl Snapshot {
                     folios.extend(words, &mut zone.kinds, at);
                 }
             }
+            Ok(())
         })?;
         self.zones.iter_mut().for_each(ZoneFrames::finish);
         Ok(())
@@ -417,7 +418,46 @@ impl Snapshot {
                     words.zip(at..).for_each(|(word, at)| each(zone, at, word));
                 }
             }
+            Ok(())
         })
+    }
+
+    /// Reads the words of all frames again, and calls `each` with a zone, the position of the first frame in it, and the
+    /// words of at most `group` frames. It may change classes.
+    pub(super) fn reread(
+        &mut self,
+        words: &mut impl Words,
+        group: usize,
+        mut each: impl FnMut(&mut ZoneFrames, usize, &[u64]) -> io::Result<()>,
+    ) -> Result<(), SnapshotError> {
+        let Self {
+            zones,
+            ranges,
+            piece,
+            ..
+        } = self;
+        let mut buffer = Vec::with_capacity(group);
+        let result = pieces(ranges, piece, words, |piece| {
+            for zone in zones.iter_mut() {
+                let Some((mut at, mut words)) = piece.inside(&zone.zone) else {
+                    continue;
+                };
+                loop {
+                    buffer.clear();
+                    buffer.extend(words.by_ref().take(group));
+                    if buffer.is_empty() {
+                        break;
+                    }
+                    let result = each(zone, at, &buffer);
+                    let frame = zone.zone.start + at as u64;
+                    result.map_err(|source| SnapshotError::Read { frame, source })?;
+                    at += buffer.len();
+                }
+            }
+            Ok(())
+        });
+        self.zones.iter_mut().for_each(ZoneFrames::recount);
+        result
     }
 
     /// Returns the zone of a frame, by its position in [`zones`](Self::zones), and the frame's class. Where the
@@ -463,7 +503,7 @@ fn pieces(
     ranges: &[Range<u64>],
     buffer: &mut [u8],
     words: &mut impl Words,
-    mut each: impl FnMut(&Piece<'_>),
+    mut each: impl FnMut(&Piece<'_>) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
     let end = ranges.last().map_or(0, |range| range.end);
     for range in ranges {
@@ -481,7 +521,7 @@ fn pieces(
                 frame,
                 is_first: frame == range.start,
                 bytes,
-            });
+            })?;
             frame += wanted;
         }
     }

@@ -15,7 +15,7 @@
 //!
 //! # Complexity
 //!
-//! Linear in the frames. The sets of an order take 32 KiB, and nothing is stored per frame.
+//! Linear in the frames. The sets of an order take 128 KiB, and nothing is stored per frame.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,10 @@ const FREE: u16 = 1;
 const MOVABLE: u16 = 1 << 1;
 const ABSENT: u16 = 1 << 2;
 const UNKNOWN: u16 = 1 << 3;
+const ON_LIST: u16 = 1 << 4;
 /// The first of the pinned classes.
-const FIRST_PINNED: u32 = 4;
-const PINNED: [Kind; 8] = [
+const FIRST_PINNED: u32 = 5;
+const PINNED: [Kind; 9] = [
     Kind::HugePool,
     Kind::Slab,
     Kind::PageTable,
@@ -38,6 +39,7 @@ const PINNED: [Kind; 8] = [
     Kind::Compound,
     Kind::Kernel,
     Kind::Poisoned,
+    Kind::Pinned,
 ];
 const SETS: usize = 1 << (FIRST_PINNED as usize + PINNED.len());
 
@@ -52,6 +54,7 @@ fn set_of(kind: Kind) -> u16 {
         Kind::Anonymous | Kind::FileHeld | Kind::Cache | Kind::Unevictable => MOVABLE,
         Kind::NotStarted | Kind::Hole => ABSENT,
         Kind::Unknown => UNKNOWN,
+        Kind::OnList => ON_LIST,
         Kind::HugePool => 1 << FIRST_PINNED,
         Kind::Slab => 1 << (FIRST_PINNED + 1),
         Kind::PageTable => 1 << (FIRST_PINNED + 2),
@@ -60,6 +63,7 @@ fn set_of(kind: Kind) -> u16 {
         Kind::Compound => 1 << (FIRST_PINNED + 5),
         Kind::Kernel => 1 << (FIRST_PINNED + 6),
         Kind::Poisoned => 1 << (FIRST_PINNED + 7),
+        Kind::Pinned => 1 << (FIRST_PINNED + 8),
     }
 }
 
@@ -96,6 +100,8 @@ pub struct OrderWindows {
     pub free: u64,
     /// Those whose frames are all free or movable. These include the free ones.
     pub open: u64,
+    /// Those whose frames are all free, movable or free on the CPUs' lists, at least one of these.
+    pub drainable: u64,
     /// Those in which only frames without flags stand in the way, counted by the number of these frames.
     pub unsure: BTreeMap<u32, u64>,
     /// Those that contain a pinned frame.
@@ -106,7 +112,9 @@ pub struct OrderWindows {
     free_frames: u64,
     /// The frames of the page cache that can be dropped.
     cache_frames: u64,
-    /// The frames on the CPUs' lists.
+    /// The frames that are known to be on the CPUs' lists.
+    listed: u64,
+    /// The frames on the CPUs' lists, without those that are known.
     on_lists: u64,
 }
 
@@ -158,9 +166,11 @@ impl OrderWindows {
             .map(|(n, windows)| u64::from(*n) * windows)
             .sum();
         let drained = self.on_lists.min(unknown);
+        // Requests for large blocks drain the lists first.
+        let (open, room) = (self.open + self.drainable, room + self.listed);
         Between {
-            least: self.open.min(blocks(room)),
-            most: (self.open + self.perhaps()).min(blocks(room + drained)),
+            least: open.min(blocks(room)),
+            most: (open + self.perhaps()).min(blocks(room + drained)),
         }
     }
 }
@@ -308,7 +318,7 @@ impl Default for Tally {
 impl Tally {
     fn add(&mut self, window: Summary, times: u64) {
         self.sets[usize::from(window.set)] += times;
-        if window.set & UNKNOWN != 0 && window.set & !(FREE | MOVABLE | UNKNOWN) == 0 {
+        if window.set & UNKNOWN != 0 && window.set & !(FREE | MOVABLE | ON_LIST | UNKNOWN) == 0 {
             *self.unsure.entry(window.unknown).or_default() += times;
         }
     }
@@ -326,7 +336,7 @@ impl Tally {
             blocks: 0,
             alone: 0,
         });
-        let (mut windows, mut open, mut blocked) = (0, 0, 0);
+        let (mut windows, mut open, mut drainable, mut blocked) = (0, 0, 0, 0);
         for (set, count) in self.sets.iter().enumerate() {
             let set = set as u16;
             if *count == 0 || set & ABSENT != 0 {
@@ -334,15 +344,15 @@ impl Tally {
             }
             windows += count;
             let pinned = set >> FIRST_PINNED;
-            open += if set & !(FREE | MOVABLE) == 0 {
-                *count
-            } else {
-                0
-            };
+            if set & !(FREE | MOVABLE) == 0 {
+                open += count;
+            } else if set & !(FREE | MOVABLE | ON_LIST) == 0 {
+                drainable += count;
+            }
             blocked += if pinned != 0 { *count } else { 0 };
             for (at, holder) in holders.iter_mut().enumerate() {
                 holder.blocks += if pinned >> at & 1 == 1 { *count } else { 0 };
-                holder.alone += if pinned == 1 << at && set & UNKNOWN == 0 {
+                holder.alone += if pinned == 1 << at && set & (UNKNOWN | ON_LIST) == 0 {
                     *count
                 } else {
                     0
@@ -360,12 +370,14 @@ impl Tally {
             windows,
             free: self.sets[usize::from(FREE)],
             open,
+            drainable,
             unsure: self.unsure,
             blocked,
             holders,
             free_frames: zone.count(Kind::Free),
             cache_frames: zone.count(Kind::Cache),
-            on_lists: zone.zone.on_lists,
+            listed: zone.count(Kind::OnList),
+            on_lists: zone.zone.on_lists.saturating_sub(zone.count(Kind::OnList)),
         }
     }
 }

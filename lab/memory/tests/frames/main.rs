@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod counts;
 mod groups;
 mod k1;
 mod map;

@@ -77,7 +77,7 @@ fn every_class_has_a_colour_of_its_own() {
             html.contains(&format!("held by: {}", kind.name())),
             "{kind:?}"
         );
-        assert!(!html.contains("data-cells=\"m"), "{kind:?}");
+        assert!(!html.contains("data-cells=\"o"), "{kind:?}");
     }
     assert!(
         Map::of(&snapshot("Normal", 0, vec![Kind::Hole; 32]))

@@ -12,6 +12,7 @@ fn zone() -> impl Strategy<Value = ZoneFrames> {
         4 => Just(Kind::Anonymous),
         4 => Just(Kind::Cache),
         2 => Just(Kind::Unknown),
+        1 => Just(Kind::OnList),
         2 => proptest::sample::select(&Kind::ALL[..]),
     ];
     let length = prop_oneof![3 => 1..8usize, 2 => 1..600usize, 1 => Just(512usize)];
@@ -91,13 +92,19 @@ proptest! {
             prop_assert_eq!(counted.free, count(&|window| window.iter().all(|kind| *kind == Kind::Free)));
             prop_assert_eq!(counted.open, count(&open));
             prop_assert_eq!(counted.blocked, count(&blocked));
-            prop_assert_eq!(counted.windows, counted.open + counted.unsure_windows() + counted.blocked);
+            let drainable = |window: &[Kind]| {
+                let is_free = |kind: &Kind| matches!(kind, Kind::Free | Kind::OnList) || kind.is_movable();
+                !open(window) && window.iter().all(is_free)
+            };
+            prop_assert_eq!(counted.drainable, count(&drainable));
+            let groups = counted.open + counted.drainable + counted.unsure_windows() + counted.blocked;
+            prop_assert_eq!(counted.windows, groups);
             // Those that need the fewest frames first, one by one.
-            let unsure = windows.iter().filter(|window| !open(window) && !blocked(window));
+            let unsure = windows.iter().filter(|window| !open(window) && !drainable(window) && !blocked(window));
             let unknown = |window: &&&[Kind]| window.iter().filter(|kind| **kind == Kind::Unknown).count() as u64;
             let mut needed: Vec<u64> = unsure.map(|window| unknown(&window)).collect();
             needed.sort_unstable();
-            let mut left = zone.zone.on_lists;
+            let mut left = zone.zone.on_lists.saturating_sub(zone.count(Kind::OnList));
             let opened = needed.iter().take_while(|frames| {
                 let enough = **frames <= left;
                 left = left.saturating_sub(**frames);
@@ -129,7 +136,7 @@ proptest! {
 
     #[test]
     fn moved_pages_need_room(zone in zone(), kept in 0..500u64) {
-        let free = zone.count(Kind::Free);
+        let free = zone.count(Kind::Free) + zone.count(Kind::OnList);
         let cache = zone.count(Kind::Cache);
         for order in &ZoneWindows::of(&zone, 10).orders {
             let moving = order.by_moving(kept);
@@ -138,9 +145,9 @@ proptest! {
             prop_assert!(moving.least <= dropping.least && moving.most <= dropping.most);
             prop_assert!(moving.least << order.order <= free.saturating_sub(kept));
             prop_assert!(dropping.least << order.order <= (free + cache).saturating_sub(kept));
-            prop_assert!(dropping.least <= order.open);
+            prop_assert!(dropping.least <= order.open + order.drainable);
             prop_assert!(order.by_moving(0).least >= order.free);
-            prop_assert!(dropping.most <= order.open + order.unsure_windows());
+            prop_assert!(dropping.most <= order.windows - order.blocked);
         }
     }
 
@@ -156,6 +163,7 @@ proptest! {
         prop_assert_eq!(count(Verdict::Free), windows.free);
         let open = count(Verdict::Free) + count(Verdict::Dropping) + count(Verdict::Moving);
         prop_assert_eq!(open, windows.open);
+        prop_assert_eq!(count(Verdict::Draining), windows.drainable);
         prop_assert_eq!(count(Verdict::Perhaps), windows.unsure_windows());
         prop_assert_eq!(count(Verdict::Never), windows.blocked);
         for (at, block) in blocks.zones[0].blocks.iter().enumerate() {
