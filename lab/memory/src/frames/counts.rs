@@ -1,7 +1,7 @@
 //! What flags cannot tell, decided by counts of references.
 //!
-//! A frame without flags and references is free, and on a CPU's list. A page with more references than its mappings, its
-//! cache and its buffers explain is pinned: for a device, by a pipe, or for a moment by a CPU's batch of pages.
+//! A frame without flags and references is free, and on a CPU's list. A page with more references than its mappings,
+//! its cache and its buffers explain is pinned: for a device, by a pipe, or for a moment by a CPU's batch of pages.
 //!
 //! # Invariants
 //!
@@ -63,7 +63,8 @@ fn decide(word: u64, counts: Counts) -> Kind {
     }
 }
 
-/// Decides by counts: frames without flags become [`Kind::OnList`] or [`Kind::Kernel`], pinned pages [`Kind::Pinned`].
+/// Decides by counts: frames without flags become [`Kind::OnList`] or [`Kind::Kernel`], pinned pages
+/// [`Kind::Pinned`].
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
 //! The kernel's array of page descriptors, read through `/proc/kcore`.
 //!
-//! The file is an ELF core: a segment per part of the kernel's address space, and a note `VMCOREINFO` with the offsets that
-//! are needed. The array's address is the value of the kernel's variable `vmemmap_base`.
+//! The file is an ELF core: a segment per part of the kernel's address space, and a note `VMCOREINFO` with the
+//! offsets that are needed. The array's address is the value of the kernel's variable `vmemmap_base`.
 //!
 //! # Invariants
 //!
-//! Nothing is guessed. A kernel that does not state an offset, or hides its symbols, gives an error that names what is
-//! missing. Every offset of the file is checked before it is used.
+//! Nothing is guessed. A kernel that does not state an offset, or hides its symbols, gives an error that names what
+//! is missing. Every offset of the file is checked before it is used.
 //!
 //! # Assumptions
 //!

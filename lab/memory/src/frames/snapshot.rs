@@ -422,8 +422,8 @@ impl Snapshot {
         })
     }
 
-    /// Reads the words of all frames again, and calls `each` with a zone, the position of the first frame in it, and the
-    /// words of at most `group` frames. It may change classes.
+    /// Reads the words of all frames again, and calls `each` with a zone, the position of the first frame in it, and
+    /// the words of at most `group` frames. It may change classes.
     pub(super) fn reread(
         &mut self,
         words: &mut impl Words,
