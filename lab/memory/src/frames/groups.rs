@@ -77,7 +77,8 @@ pub struct Group {
     pub inode: u64,
     /// The frames of each class, by the class's value.
     pub frames: [u64; KINDS],
-    /// The blocks that are not obtainable and in which the group holds a pinned frame, or one without flags.
+    /// The blocks that are not obtainable and in which the group holds a pinned frame. A frame without flags is not
+    /// counted: it may have been on a CPU's list, and the group may have got it since.
     pub blocks: u64,
 }
 
@@ -135,7 +136,7 @@ impl Tally {
             }
             let group = groups.entry(inode).or_default();
             group.frames[kind as usize] += 1;
-            if !kind.is_pinned() && kind != Kind::Unknown {
+            if !kind.is_pinned() {
                 return;
             }
             if let Some(block) = blocks.position(zone, frames.zone.start + at as u64) {

@@ -304,7 +304,9 @@ pub fn holders(reader: impl BufRead, snapshot: &Snapshot, blocks: &Blocks) -> io
             let Some((zone, kind)) = snapshot.find(frame) else {
                 continue;
             };
-            if !kind.is_pinned() && kind != Kind::Unknown {
+            // A movable page in a frame without flags was allocated from a CPU's list since.
+            let is_later = kind == Kind::Unknown && record.mobility == "Movable";
+            if is_later || !kind.is_pinned() && kind != Kind::Unknown {
                 continue;
             }
             let Some(at) = blocks.position(zone, frame) else {
