@@ -23,6 +23,7 @@
 pub mod answer;
 pub mod command;
 pub mod explain;
+pub mod frames;
 pub mod fuzz_checks;
 pub mod live;
 pub mod need;
