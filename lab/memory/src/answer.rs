@@ -9,6 +9,8 @@
 //!
 //! A [`Range`] contains the true number. Its upper end is `None` if the input bounds it only from below.
 
+use crate::frames::OrderWindows;
+use crate::frames::windows::Between;
 use crate::state::{Blocks, Count, MigrateType, State, Types, Zone};
 
 /// The size of the largest blocks that are answered for.
@@ -51,6 +53,23 @@ impl Range {
         Range { low: self.low.min(limit), high: Some(self.high.map_or(limit, |high| high.min(limit))) }
     }
 
+    /// Returns the range without a part of it that is known within bounds.
+    #[must_use]
+    pub fn without(self, part: Range) -> Range {
+        Range {
+            low: part.high.map_or(0, |high| self.low.saturating_sub(high)),
+            high: self.high.map(|high| high.saturating_sub(part.low)),
+        }
+    }
+
+    /// Returns the range, whose ends are at least those of another one.
+    fn at_least(self, other: Range) -> Range {
+        Range {
+            low: self.low.max(other.low),
+            high: self.high.zip(other.high).map(|(one, other)| one.max(other)),
+        }
+    }
+
     fn times(self, factor: u64) -> Range {
         Range {
             low: self.low.saturating_mul(factor),
@@ -89,10 +108,13 @@ pub struct Row {
     pub special: Vec<(MigrateType, Range)>,
     /// Of those: blocks that the watermark and the reserve for lower zones withhold. `None` if they are unknown.
     pub withheld: Option<u64>,
-    /// Available by moving pages, in addition to those that are free. `None` if the input cannot tell.
+    /// Usable after pages have been moved, the usable ones included. `None` if the input cannot tell. The upper end
+    /// needs the lists of the CPUs to be drained.
     pub moving: Option<Range>,
-    /// Available by dropping the page cache as well.
+    /// The same after the page cache has been dropped as well.
     pub dropping: Option<Range>,
+    /// Blocks that contain a page which neither can be moved nor dropped.
+    pub never: Option<u64>,
     /// Blocks of this order in the zone. `None` if the input cannot tell.
     pub total: Option<u64>,
 }
@@ -119,11 +141,16 @@ pub fn is_restricted(zone: &Zone) -> bool {
 /// Computes the answers for a zone. A zone without a table has none.
 #[must_use]
 pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswer> {
-    let blocks = zone.blocks.as_ref().filter(|blocks| !blocks.is_empty())?;
+    let blocks = zone.blocks.as_deref().unwrap_or_default();
+    let windows = zone.windows.as_ref().map(|windows| &windows.orders);
+    if blocks.is_empty() && windows.is_none() {
+        return None;
+    }
     let has_no_special = zone.free_cma == Some(0)
         && (zone.free_high_atomic == Some(0) || zone.reserved_high_atomic == Some(0));
     let used: Vec<&Blocks> = blocks.iter().filter(|blocks| blocks.count.value > 0).collect();
-    let knows_types = has_no_special || used.iter().all(|blocks| blocks.types != Types::Unknown);
+    let are_named = used.iter().all(|blocks| blocks.types != Types::Unknown);
+    let knows_types = has_no_special || !blocks.is_empty() && are_named;
     let special = special_types(blocks, request);
     let special_frames = special.iter().map(|name| {
         let orders = blocks.iter().enumerate();
@@ -131,7 +158,12 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
     });
     let special_frames = special_frames.fold(Range::exact(0), Range::plus);
     let restricted = is_restricted(zone) && !request.is_movable && !request.is_for_zone;
-    let above_watermark = above_watermark(zone, special_frames, request);
+    let kept = kept(zone, special_frames, request);
+    let free_frames = match windows.and_then(|orders| orders.first()) {
+        Some(frames) => Some(frames.free),
+        None => zone.free_frames(),
+    };
+    let above_watermark = free_frames.zip(kept).map(|(free, kept)| free.saturating_sub(kept));
     let cma = zone.free_cma.filter(|_| !request.is_movable).unwrap_or(0);
     let hidden_frames = (!knows_types).then(|| cma.saturating_add(zone.free_high_atomic.unwrap_or(0)));
     let mut rows = Vec::new();
@@ -139,10 +171,17 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         let Some(bytes) = state.frame.bytes.checked_shl(order).filter(|bytes| *bytes <= LARGEST) else {
             break;
         };
-        let free = at_order(blocks, order, |blocks| blocks.count.into());
+        let counted = windows.and_then(|orders| orders.get(order as usize));
+        let listed = at_order(blocks, order, |blocks| blocks.count.into());
+        let free = counted.map_or(listed, |windows| Range::exact(windows.free));
         let kinds = special.iter().map(|name| (name.clone(), at_order(blocks, order, |blocks| of_type(blocks, name))));
         let kinds: Vec<(MigrateType, Range)> = kinds.filter(|(_, range)| range.high != Some(0)).collect();
-        let general = at_order(blocks, order, |blocks| general(blocks, request));
+        let special = kinds.iter().map(|(_, range)| *range).fold(Range::exact(0), Range::plus);
+        let general = match counted {
+            // The table is of another moment.
+            Some(_) => free.without(special),
+            None => at_order(blocks, order, |blocks| general(blocks, request)),
+        };
         // These frames are free, but the table does not show in which blocks.
         let hidden = hidden_frames.map_or(0, |frames| frames >> order);
         let general = Range { low: general.low.saturating_sub(hidden), ..general };
@@ -150,7 +189,17 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         let limit = above_watermark.map(|frames| frames >> order);
         let usable = limit.map_or(general, |limit| general.at_most(limit));
         let withheld = limit.map(|limit| general.low.saturating_sub(limit));
-        let total = zone.managed.map(|frames| frames >> order);
+        let total = counted.map(|windows| windows.windows).or(zone.managed.map(|frames| frames >> order));
+        let after = |between: fn(&OrderWindows, u64) -> Between| {
+            let between = between(counted?, kept.unwrap_or(0));
+            let range = Range { low: between.least, high: Some(between.most) }.without(special);
+            Some(match () {
+                () if restricted => Range::exact(0),
+                // Nobody knows which blocks are those of CMA, and kernel memory cannot use them.
+                () if cma > 0 => Range { low: usable.low, ..range.at_least(usable) },
+                () => range.at_least(usable),
+            })
+        };
         rows.push(Row {
             order,
             bytes,
@@ -158,8 +207,9 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
             usable,
             special: kinds,
             withheld,
-            moving: None,
-            dropping: None,
+            moving: after(OrderWindows::by_moving),
+            dropping: after(OrderWindows::by_dropping),
+            never: counted.map(|windows| windows.blocked),
             total,
         });
     }
@@ -245,13 +295,13 @@ fn general(blocks: &Blocks, request: Request) -> Range {
     }
 }
 
-/// Returns the number of frames that a request may take in blocks before the zone's `min` and its reserve stop it.
-fn above_watermark(zone: &Zone, special: Range, request: Request) -> Option<u64> {
-    let (free, min) = zone.free_frames().zip(zone.min)?;
-    let reserve = if request.is_for_zone { 0 } else { zone.lowmem_reserve.last().copied().unwrap_or(0) };
+/// Returns the number of free frames that a request must leave: the zone's `min`, its reserve for requests that could
+/// use a higher zone, and classes that do not serve it.
+fn kept(zone: &Zone, special: Range, request: Request) -> Option<u64> {
+    let reserve = zone.lowmem_reserve.last().copied().filter(|_| !request.is_for_zone).unwrap_or(0);
     // The reserve for urgent requests counts as taken, even where parts of it are in use.
     let urgent = zone.free_high_atomic.or(zone.reserved_high_atomic).unwrap_or(0);
     let cma = if request.is_movable { 0 } else { zone.free_cma.unwrap_or(0) };
     let special = special.low.max(urgent.saturating_add(cma));
-    Some(free.saturating_sub(min).saturating_sub(reserve).saturating_sub(special))
+    Some(zone.min?.saturating_add(reserve).saturating_add(special))
 }

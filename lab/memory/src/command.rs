@@ -9,37 +9,43 @@
 //! Results go to standard output, everything else to standard error. Exit codes other than 2 come from `--need` alone.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 
+use crate::attach::Copies;
+use crate::inputs::{Content, Input};
+use crate::live::Depth;
 use crate::need::{self, Need};
 use crate::read::Reader;
 use crate::show::atomic::AtomicFile;
-use crate::show::{json, prometheus, terminal};
-use crate::state::{FrameSize, State};
+use crate::show::{html, json, prometheus, terminal};
+use crate::state::{FrameSize, Kind, State};
 use crate::{explain, live, size};
 
 /// The maximum number of reports that are listed before the last one.
 const LISTED: usize = 1000;
 
+/// The maximum number of bytes of a memory map.
+const LARGEST_MAP: u64 = 16 << 20;
+
 /// Show which large blocks a machine has, from /proc, or from copies and logs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  everybuddy memory                               this machine (as root: with the classes of blocks)
+  everybuddy memory                               this machine (as root: frame by frame)
   everybuddy memory dmesg.txt                     the reports in a log: out of memory, page allocation failure
   everybuddy memory buddyinfo zoneinfo            copies of files in /proc
+  everybuddy memory zoneinfo iomem kpageflags.gz  the same, with the frames that root copied
   everybuddy memory /host/proc                    another folder with these files
   everybuddy memory --need 200x32MiB,zone=Normal  one line and an exit code
 
-Exit codes: 0 success, or the blocks of --need are free; 1 they need pages to be moved; 2 error in usage, input
-or files; 3 they are not available; 4 the input cannot tell.")]
+Exit codes: 0 success, or the blocks of --need are free; 1 they need pages to be moved, or page cache to be
+dropped; 2 error in usage, input or files; 3 they are not available; 4 the input cannot tell.")]
 pub struct Arguments {
-    /// Read these texts: logs, copies of files in /proc, a folder that has them, or `-` for standard input
+    /// Read these files: logs, copies of files in /proc, a folder that has them, or `-` for standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -51,6 +57,10 @@ pub struct Arguments {
     #[arg(long)]
     all: bool,
 
+    /// Read the tables alone, not all frames: it takes no time
+    #[arg(long)]
+    tables: bool,
+
     /// Set the size of a frame where the input does not reveal it
     #[arg(long, value_name = "SIZE", value_parser = frame_size)]
     frame_size: Option<u64>,
@@ -59,6 +69,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    /// Write a page with the answers and a map of memory
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Write metrics for the textfile collector of node_exporter
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
@@ -66,6 +80,17 @@ pub struct Arguments {
     /// Repeat every so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     watch: Option<u32>,
+}
+
+impl Arguments {
+    /// Returns what the outputs need. Holders are named in the table, in JSON and on the page.
+    fn depth(&self) -> Depth {
+        if self.tables {
+            return Depth::Tables;
+        }
+        let names_holders = self.need.is_empty() || self.json.is_some() || self.html.is_some();
+        if names_holders { Depth::Holders } else { Depth::Frames }
+    }
 }
 
 fn frame_size(text: &str) -> Result<u64, String> {
@@ -143,9 +168,11 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
     if let Some(path) = &arguments.prometheus {
         let state = seen.last.as_ref().ok_or("--prometheus: the input contains no state")?;
         let now = if is_live { SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()) } else { 0 };
-        let mut file = AtomicFile::create(path).map_err(|cause| cause.to_string())?;
-        let text = prometheus::metrics(state, now);
-        file.write_all(text.as_bytes()).and_then(|()| file.finish()).map_err(|cause| cause.to_string())?;
+        write(path, &prometheus::metrics(state, now))?;
+    }
+    if let Some(path) = &arguments.html {
+        let state = seen.last.as_ref().ok_or("--html: the input contains no state")?;
+        write(path, &html::page(state))?;
     }
     let nothing = State::default();
     let state = seen.last.as_ref().or(seen.empty.as_ref()).unwrap_or(&nothing);
@@ -200,29 +227,34 @@ impl Seen {
 
 /// Reads all inputs. Returns `true` if the state is that of this machine.
 fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, String> {
+    let depth = arguments.depth();
     if arguments.files.is_empty() {
-        emit(live::read(Path::new("/proc")).map_err(|cause| cause.to_string())?);
+        emit(live::read(Path::new("/proc"), depth).map_err(|cause| cause.to_string())?);
         return Ok(true);
     }
-    let count = std::cell::Cell::new(0u64);
-    let mut counted = |state| {
-        count.set(count.get() + 1);
-        emit(state);
+    // Frames belong to the last copy of tables, wherever it is among the files.
+    let (mut count, mut tables) = (0u64, None);
+    let mut counted = |state: State| {
+        count += 1;
+        let former = if state.has(Kind::Log) { Some(state) } else { tables.replace(state) };
+        if let Some(state) = former {
+            emit(state);
+        }
     };
     let (mut reader, mut refused) = (Reader::new(&mut counted), Vec::new());
-    let mut folders = Vec::new();
+    let (mut folders, mut copies) = (Vec::new(), Copies::default());
     for path in &arguments.files {
         let name = path.display().to_string();
         if path.is_dir() {
-            folders.push(live::read(path).map_err(|cause| cause.to_string())?);
+            folders.push(live::read(path, depth).map_err(|cause| cause.to_string())?);
             continue;
         }
-        let summary = if path.as_os_str() == OsStr::new("-") {
-            reader.read("standard input", io::stdin().lock())
-        } else {
-            File::open(path).and_then(|file| reader.read(&name, file))
-        };
-        let summary = summary.map_err(|cause| format!("{name}: {cause}"))?;
+        let input = Input::open(path).map_err(|cause| format!("{name}: {cause}"))?;
+        if input.content != Content::Text {
+            add_copy(&mut copies, name, input)?;
+            continue;
+        }
+        let summary = reader.read(&name, input.reader).map_err(|cause| format!("{name}: {cause}"))?;
         if let Some(reason) = summary.encoding {
             refused.push(format!("{name}: {reason}"));
         }
@@ -231,10 +263,8 @@ fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, Stri
         }
     }
     reader.finish();
-    for state in folders {
-        counted(state);
-    }
-    if count.get() == 0 {
+    let has_copies = copies.flags.is_some() || copies.other.is_some();
+    if count == 0 && folders.is_empty() && !has_copies {
         let first = arguments.files[0].display();
         return Err(refused.into_iter().next().unwrap_or_else(|| {
             format!(
@@ -243,15 +273,46 @@ fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, Stri
             )
         }));
     }
+    if has_copies {
+        let state = tables.get_or_insert_default();
+        if let Some(bytes) = arguments.frame_size.filter(|_| !state.frame.is_known) {
+            resize(state, bytes);
+        }
+        copies.add_to(state)?;
+    }
+    for state in tables.into_iter().chain(folders) {
+        emit(state);
+    }
     for line in refused {
         let _ = writeln!(io::stderr(), "note: {line}");
     }
     Ok(false)
 }
 
+/// Keeps a file that describes frames until the zones are known.
+fn add_copy(copies: &mut Copies, name: String, input: Input) -> Result<(), String> {
+    let failed = |cause: io::Error| format!("{name}: {cause}");
+    match input.content {
+        Content::Text => return Ok(()),
+        Content::Flags => {
+            copies.flags = Some((name, input.words()));
+            return Ok(());
+        }
+        Content::Groups => copies.beside.groups = Some(input.words()),
+        Content::Owner => copies.beside.owner = Some(Box::new(BufReader::new(input.reader))),
+        Content::Map => {
+            let mut bytes = Vec::new();
+            input.reader.take(LARGEST_MAP).read_to_end(&mut bytes).map_err(failed)?;
+            copies.iomem = String::from_utf8_lossy(&bytes).into_owned();
+        }
+    }
+    copies.other = Some(name);
+    Ok(())
+}
+
 /// Sets the size of a frame. A log states sizes in KiB, which were converted with another one.
 fn resize(state: &mut State, bytes: u64) {
-    if state.has(crate::state::Kind::Log) {
+    if state.has(Kind::Log) {
         let former = state.frame.bytes;
         for zone in &mut state.zones {
             for frames in zone.logged_sizes() {
@@ -260,6 +321,12 @@ fn resize(state: &mut State, bytes: u64) {
         }
     }
     state.frame = FrameSize { bytes, is_known: true };
+}
+
+/// Writes a complete file, or leaves the former one.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let mut file = AtomicFile::create(path).map_err(|cause| cause.to_string())?;
+    file.write_all(text.as_bytes()).and_then(|()| file.finish()).map_err(|cause| cause.to_string())
 }
 
 /// Writes to standard output. A closed pipe is no failure.

@@ -85,10 +85,12 @@ pub fn unknown(state: &State) -> Vec<String> {
     }
     let top = tables.iter().map(|blocks| blocks.len()).max().unwrap_or(1).saturating_sub(1);
     let largest = size::shown(state.frame.bytes.saturating_mul(1 << top.min(32)));
-    lines.push("what moving pages or dropping the page cache gives, and what holds the rest: /proc/kpageflags (root)".to_owned());
-    lines.push(format!("free blocks of more than {largest}: /proc/kpageflags (root)"));
+    if state.frames.is_none() && !state.lacks_root {
+        lines.push("what moving pages or dropping the page cache gives, and what holds the rest: /proc/kpageflags (root)".to_owned());
+        lines.push(format!("free blocks of more than {largest}: /proc/kpageflags (root)"));
+    }
     let used = tables.iter().flat_map(|blocks| blocks.iter()).filter(|blocks| blocks.count.value > 0);
-    if used.clone().any(|blocks| blocks.types == Types::Unknown) {
+    if !state.lacks_root && used.clone().any(|blocks| blocks.types == Types::Unknown) {
         lines.push("which free blocks serve only some requests (CMA, HighAtomic): /proc/pagetypeinfo (root)".to_owned());
     }
     let has_bound = used.clone().any(|blocks| blocks.count.at_least);
@@ -106,6 +108,14 @@ pub fn unknown(state: &State) -> Vec<String> {
         lines.push(format!("the size of a frame: {bytes} is assumed, `--frame-size` sets it"));
     }
     lines
+}
+
+/// Says what the same command adds as root.
+#[must_use]
+pub fn as_root(state: &State) -> Option<&'static str> {
+    (state.lacks_root && state.frames.is_none()).then_some(
+        "As root (sudo), this command also shows what moving pages and dropping the page cache give, and what holds the rest.",
+    )
 }
 
 /// Describes the state on one line.

@@ -21,10 +21,12 @@
 //! A value that the input does not contain is `None`. No input causes a panic.
 
 pub mod answer;
+pub mod attach;
 pub mod command;
 pub mod explain;
 pub mod frames;
 pub mod fuzz_checks;
+pub mod inputs;
 pub mod live;
 pub mod need;
 pub mod read;

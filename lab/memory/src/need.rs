@@ -9,6 +9,7 @@
 //! The answer is certain, or it is [`Outcome::Unknown`] and names the file that would decide.
 
 use crate::answer::{self, Range, Request, Row};
+use crate::frames::Kind;
 use crate::size::{self, grouped};
 use crate::state::{State, Zone};
 
@@ -119,6 +120,10 @@ pub struct Verdict {
 struct Sums {
     usable: Range,
     moving: Option<Range>,
+    dropping: Option<Range>,
+    never: u64,
+    /// The kinds of pages that hold blocks.
+    held: Vec<(Kind, u64)>,
     total: Option<u64>,
     by_zone: Vec<String>,
     knows_types: bool,
@@ -151,17 +156,29 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     } else if sums.total.is_some_and(|total| total < need.count) && sums.missing.is_empty() {
         let total = grouped(sums.total.unwrap_or(0));
         (Outcome::Impossible, format!("no: {need}: the memory has only {total} such blocks, used ones included"))
-    } else if let Some(moving) = sums.moving {
-        let all = sums.usable.plus(moving);
-        let shown_all = shown(all);
-        if all.low >= need.count {
-            let rest = grouped(need.count.saturating_sub(sums.usable.low));
-            (Outcome::ByMoving, format!("by moving: {need}: {free} free now, {rest} by moving pages ({by_zone}){notes}"))
-        } else if all.high.is_some_and(|high| high < need.count) {
-            (Outcome::Impossible, format!("no: {need}: {free} free now, {shown_all} after moving ({by_zone}){notes}"))
+    } else if let Some((moving, dropping)) = sums.moving.zip(sums.dropping) {
+        let assumed = match &state.frames {
+            Some(facts) if facts.settled.is_some() => "",
+            _ => "; no page is assumed to be pinned",
+        };
+        let steps = sums.steps(moving, dropping);
+        let rest = |low: u64| grouped(need.count.saturating_sub(low));
+        if moving.low >= need.count {
+            let rest = rest(sums.usable.low);
+            (Outcome::ByMoving, format!("by moving: {need}: {free} free now ({by_zone}), {rest} by moving pages{notes}{assumed}"))
+        } else if dropping.low >= need.count {
+            let rest = rest(moving.low);
+            let line = format!(
+                "by moving: {need}: {free} free now ({by_zone}), {} after moving pages, {rest} by dropping page \
+                 cache{notes}{assumed}",
+                grouped(moving.low)
+            );
+            (Outcome::ByMoving, line)
+        } else if dropping.high.is_some_and(|high| high < need.count) {
+            (Outcome::Impossible, format!("no: {need}: {free} free now ({by_zone}), {steps}{notes}"))
         } else {
-            let line = format!("unknown: {need}: {free} free now, {shown_all} after moving ({by_zone}){notes}");
-            (Outcome::Unknown, line)
+            let tells = "a request drains these lists; /proc/kcore (as root) or iomem would tell";
+            (Outcome::Unknown, format!("perhaps: {need}: {free} free now ({by_zone}), {steps}{notes}; {tells}"))
         }
     } else {
         let is_short = sums.usable.high.is_some_and(|high| high < need.count);
@@ -180,6 +197,9 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
     let mut sums = Sums {
         usable: Range::exact(0),
         moving: None,
+        dropping: None,
+        never: 0,
+        held: Vec::new(),
         total: Some(0),
         by_zone: Vec::new(),
         knows_types: true,
@@ -221,11 +241,21 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
 impl Sums {
     fn add(&mut self, zone: &Zone, row: &Row, zone_answer: &answer::ZoneAnswer, is_first: bool) {
         self.usable = self.usable.plus(row.usable);
-        self.moving = match (self.moving, row.moving) {
-            (None, moving) if is_first => moving,
-            (Some(sum), Some(moving)) => Some(sum.plus(moving)),
+        let joined = |sum: Option<Range>, part: Option<Range>| match (sum, part) {
+            (None, part) if is_first => part,
+            (Some(sum), Some(part)) => Some(sum.plus(part)),
             _ => None,
         };
+        self.moving = joined(self.moving, row.moving);
+        self.dropping = joined(self.dropping, row.dropping);
+        self.never = self.never.saturating_add(row.never.unwrap_or(0));
+        let windows = zone.windows.as_ref().and_then(|windows| windows.orders.get(row.order as usize));
+        for holder in windows.into_iter().flat_map(|windows| &windows.holders) {
+            match self.held.iter_mut().find(|(kind, _)| *kind == holder.kind) {
+                Some((_, blocks)) => *blocks += holder.blocks,
+                None => self.held.push((holder.kind, holder.blocks)),
+            }
+        }
         self.total = self.total.zip(row.total).map(|(sum, total)| sum.saturating_add(total));
         if row.usable.high != Some(0) {
             self.by_zone.push(format!("{} {}", zone.title(), shown(row.usable)));
@@ -236,6 +266,29 @@ impl Sums {
         let is_above = row.order as usize >= top;
         self.is_above_table |= is_above && row.usable.value().is_none();
         self.has_mixed_types |= !is_above && row.usable.value().is_none();
+    }
+}
+
+impl Sums {
+    /// Describes what moving and dropping give, and what holds the rest.
+    fn steps(&self, moving: Range, dropping: Range) -> String {
+        let most = match dropping.high {
+            Some(high) if high > dropping.low => {
+                format!(", at most {} with the CPUs' lists drained", grouped(high))
+            }
+            _ => String::new(),
+        };
+        let mut held = self.held.clone();
+        held.sort_by_key(|(_, blocks)| std::cmp::Reverse(*blocks));
+        let names: Vec<String> =
+            held.iter().take(3).map(|(kind, blocks)| format!("{} in {}", kind.name(), grouped(*blocks))).collect();
+        let held = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        format!(
+            "{} after moving pages, {} with page cache dropped{most}; never {}{held}",
+            grouped(moving.low),
+            grouped(dropping.low),
+            grouped(self.never)
+        )
     }
 }
 

@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::frames::{Facts, ZoneWindows};
+
 /// The largest number of orders that a table may have. Linux has at most 17.
 pub const MAX_ORDERS: usize = 24;
 
@@ -42,6 +44,8 @@ pub enum Kind {
     Vmstat,
     /// `/proc/meminfo`.
     Meminfo,
+    /// `/proc/kpageflags`.
+    Kpageflags,
     /// A report in the kernel's log.
     Log,
 }
@@ -56,6 +60,7 @@ impl Kind {
             Kind::Zoneinfo => "zoneinfo",
             Kind::Vmstat => "vmstat",
             Kind::Meminfo => "meminfo",
+            Kind::Kpageflags => "kpageflags",
             Kind::Log => "log",
         }
     }
@@ -288,6 +293,8 @@ pub struct Zone {
     pub on_lists: Option<u64>,
     /// The lists of the CPUs.
     pub lists: Vec<CpuList>,
+    /// The blocks of each order, frame by frame. `None` if the input does not show frames.
+    pub windows: Option<ZoneWindows>,
 }
 
 impl Zone {
@@ -341,6 +348,16 @@ impl Zone {
         ]
     }
 
+    /// Returns the free frames on the lists of all CPUs.
+    #[must_use]
+    pub fn listed_frames(&self) -> Option<u64> {
+        if self.lists.is_empty() {
+            return self.on_lists;
+        }
+        let counts = self.lists.iter().filter_map(|list| list.count);
+        Some(counts.fold(0, u64::saturating_add))
+    }
+
     /// Returns the zone's name with its node.
     #[must_use]
     pub fn title(&self) -> String {
@@ -392,6 +409,10 @@ pub struct State {
     pub meminfo: BTreeMap<String, u64>,
     /// What was rejected or is contradictory.
     pub remarks: Vec<String>,
+    /// Whether files were refused because the user is not root.
+    pub lacks_root: bool,
+    /// What the frames tell, besides the windows of the zones.
+    pub frames: Option<Facts>,
 }
 
 impl State {

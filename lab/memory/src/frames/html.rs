@@ -1,4 +1,4 @@
-//! The picture of memory as HTML: one file without external parts, or a part for a larger page.
+//! The picture of memory as a part of an HTML page, without external parts.
 //!
 //! # Invariants
 //!
@@ -66,20 +66,6 @@ if(code>=0)out.textContent='0x'+(+canvas.dataset.start+at*size).toString(16)+': 
 matchMedia('(prefers-color-scheme:dark)').addEventListener('change',()=>map.querySelectorAll('canvas').forEach(draw))
 }})();
 ";
-
-/// Returns a complete page.
-#[must_use]
-pub fn page(map: &Map, title: &str) -> String {
-    let title = escaped(title);
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n</head>\n\
-         <body>\n<h1>{title}</h1>\n{}\
-         </body>\n</html>\n",
-        section(map)
-    )
-}
 
 /// Returns the picture with its table, style and script, for use in another page.
 #[must_use]
@@ -168,7 +154,9 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+/// Escapes a text for HTML.
+#[must_use]
+pub fn escaped(text: &str) -> String {
     let text = text
         .replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -10,6 +10,7 @@
 //! | count | [`ZoneWindows::of`] | per order: free, by moving, by dropping page cache, perhaps, never |
 //! | name the holders | [`owner::holders`], [`groups::Tally`] | functions and control groups that hold the rest |
 //! | draw | [`map::Map`] | one cell per block |
+//! | all of it | [`Facts::of`] | what a state contains besides windows |
 //!
 //! # Invariants
 //!
@@ -25,6 +26,7 @@
 
 pub mod blocks;
 pub mod counts;
+pub mod facts;
 pub mod flags;
 pub mod groups;
 pub mod html;
@@ -35,6 +37,7 @@ pub mod snapshot;
 pub mod windows;
 
 pub use blocks::{Blocks, Verdict};
+pub use facts::Facts;
 pub use flags::Kind;
 pub use map::Map;
 pub use snapshot::{Layout, Snapshot, Zone};

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Range, Request};
 use crate::explain;
+use crate::frames::{Facts, Holder};
+use crate::show::holders;
 use crate::state::{Blocks, State, Types, Zone};
 
 /// Converts a state.
@@ -41,6 +43,8 @@ pub fn state(state: &State) -> Value {
         "vmstat": state.vmstat,
         "meminfo": state.meminfo,
         "remarks": state.remarks,
+        "frames": state.frames.as_ref().map(facts_value),
+        "assumptions": holders::assumptions(state),
         "unknown": explain::unknown(state),
     })
 }
@@ -50,6 +54,8 @@ fn zone_value(state: &State, zone: &Zone) -> Value {
     let rows = answer.as_ref().map(|answer| {
         let rows = answer.rows.iter().map(|row| {
             let listed = zone.blocks.as_ref().and_then(|blocks| blocks.get(row.order as usize));
+            let windows = zone.windows.as_ref().and_then(|windows| windows.orders.get(row.order as usize));
+            let held = windows.map(|windows| windows.holders.iter().map(holder_value).collect::<Vec<_>>());
             let special = row.special.iter().map(|(name, range)| json!({ "type": name.name(), "blocks": bounds(*range) }));
             json!({
                 "order": row.order,
@@ -61,6 +67,8 @@ fn zone_value(state: &State, zone: &Zone) -> Value {
                 "below_watermark": row.withheld,
                 "by_moving": row.moving.map(bounds),
                 "by_dropping_cache": row.dropping.map(bounds),
+                "never": row.never,
+                "held_by": held,
                 "in_zone": row.total,
             })
         });
@@ -92,6 +100,56 @@ fn zone_value(state: &State, zone: &Zone) -> Value {
         "cpu_lists": lists.collect::<Vec<_>>(),
         "types_known": answer.map(|answer| answer.knows_types),
         "orders": rows,
+    })
+}
+
+fn holder_value(holder: &Holder) -> Value {
+    json!({
+        "kind": holder.kind.name(),
+        "frames": holder.frames,
+        "blocks": holder.blocks,
+        "alone": holder.alone,
+    })
+}
+
+/// What the frames tell besides windows.
+fn facts_value(facts: &Facts) -> Value {
+    let functions = facts.functions.as_ref().map(|holders| {
+        let functions = holders.functions.iter().map(|function| {
+            json!({
+                "function": function.name,
+                "frames": function.frames,
+                "blocks": function.blocks,
+                "alone": function.alone,
+            })
+        });
+        functions.collect::<Vec<_>>()
+    });
+    let groups = facts.groups.as_ref().map(|groups| {
+        let values = groups.tally.groups.iter().map(|group| {
+            json!({
+                "inode": group.inode,
+                "path": groups.paths.get(&group.inode),
+                "fixed_frames": group.pinned(),
+                "movable_frames": group.movable(),
+                "blocks": group.blocks,
+            })
+        });
+        values.collect::<Vec<_>>()
+    });
+    let settled = facts.settled.as_ref().map(|settled| {
+        json!({
+            "on_cpu_lists": settled.on_lists,
+            "kernel": settled.kernel,
+            "pinned": settled.pinned,
+            "undecided": settled.undecided,
+        })
+    });
+    json!({
+        "block_bytes": facts.block_bytes,
+        "functions": functions,
+        "groups": groups,
+        "by_references": settled,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Output: a table for people, JSON, and metrics for Prometheus.
+//! Output: a table for people, a page, JSON, and metrics for Prometheus.
 //!
 //! # Purpose
 //!
@@ -9,6 +9,8 @@
 //! A bound is shown as a bound, never as a number.
 
 pub mod atomic;
+pub mod html;
+pub mod holders;
 pub mod json;
 pub mod prometheus;
 pub mod terminal;

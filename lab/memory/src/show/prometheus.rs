@@ -30,8 +30,7 @@ pub fn metrics(state: &State, time_seconds: u64) -> String {
         bytes(zone.min)
     });
     zones(&mut text, state, "zone_cpu_lists_bytes", "Free memory on the lists of CPUs.", |zone| {
-        let counts = zone.lists.iter().filter_map(|list| list.count).fold(0, u64::saturating_add);
-        bytes(if zone.lists.is_empty() { zone.on_lists } else { Some(counts) })
+        bytes(zone.listed_frames())
     });
     head(&mut text, "read_timestamp_seconds", "When the state was read.");
     let _ = writeln!(text, "everybuddy_memory_read_timestamp_seconds {time_seconds}");

@@ -11,6 +11,7 @@
 use crate::answer::{self, Range, Request, Row, ZoneAnswer};
 use crate::explain;
 use crate::need::shown;
+use crate::show::holders;
 use crate::size::{self, grouped};
 use crate::state::{State, Zone};
 
@@ -19,6 +20,9 @@ const BAR: u64 = 12;
 
 /// Sizes above the kernel's largest block that people ask for.
 const LARGE: [u64; 2] = [32 << 20, 1 << 30];
+
+/// The number of orders of most kernels.
+const USUAL_ORDERS: usize = 11;
 
 /// Writes a state.
 #[must_use]
@@ -39,12 +43,44 @@ pub fn state(state: &State) -> String {
         text.push('\n');
         text.push_str(&zone_text(state, zone));
     }
+    if state.frames.is_some() {
+        text.push_str(&holders_text(state));
+    }
+    if let Some(line) = explain::as_root(state) {
+        text.push_str(&format!("\n{line}\n"));
+    }
     let unknown = explain::unknown(state);
     if !unknown.is_empty() {
         text.push_str("\nThis input does not contain, but another file does:\n");
         for line in unknown {
             text.push_str(&format!("  {line}\n"));
         }
+    }
+    text
+}
+
+/// Writes what the columns mean, who holds blocks, and what is assumed.
+fn holders_text(state: &State) -> String {
+    let mut text = "\n".to_owned();
+    for line in LEGEND {
+        text.push_str(&format!("  {line}\n"));
+    }
+    for list in holders::lists(state) {
+        text.push_str(&format!("\n{}\n", list.title));
+        let width = list.rows.iter().map(|(cells, _)| cells[0].chars().count()).max().unwrap_or(0);
+        let line = |cells: [&str; 4], note: &str| {
+            let [name, one, two, three] = cells;
+            let line = format!("  {name:<width$}  {one:>12}  {two:>9}  {three:>14}  {note}");
+            format!("{}\n", line.trim_end())
+        };
+        text.push_str(&line(list.columns, ""));
+        for (cells, note) in &list.rows {
+            text.push_str(&line(cells.each_ref().map(String::as_str), note));
+        }
+    }
+    text.push('\n');
+    for line in holders::assumptions(state) {
+        text.push_str(&format!("{line}\n"));
     }
     text
 }
@@ -67,9 +103,7 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     if let Some(reserve) = zone.lowmem_reserve.last().filter(|reserve| **reserve > 0) {
         text.push_str(&format!(", reserve {}", bytes(*reserve)));
     }
-    let lists = zone.lists.iter().filter_map(|list| list.count).fold(0, u64::saturating_add);
-    let lists = if zone.lists.is_empty() { zone.on_lists } else { Some(lists) };
-    if let Some(lists) = lists {
+    if let Some(lists) = zone.listed_frames() {
         text.push_str(&format!("; CPU lists {}", bytes(lists)));
     }
     text.push('\n');
@@ -94,30 +128,64 @@ fn small_share(zone: &Zone, frame: u64) -> Option<u64> {
 }
 
 fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
-    let top = zone.blocks.as_ref().map_or(0, Vec::len);
-    let has_moving = answer.rows.iter().any(|row| row.moving.is_some());
-    let wanted = |row: &&Row| (row.order as usize) < top || LARGE.contains(&row.bytes);
-    let rows: Vec<&Row> = answer.rows.iter().filter(wanted).collect();
+    let rows = shown_rows(zone, answer);
+    let has_frames = zone.windows.is_some();
     // After the first size without a free block, no larger one has any.
-    let last = rows.iter().position(|row| row.free.high == Some(0) && row.moving.is_none()).unwrap_or(rows.len());
-    let mut table = vec![vec!["size".to_owned(), "order".to_owned(), "free now".to_owned(), "usable".to_owned()]];
-    if has_moving {
-        table[0].push("by moving".to_owned());
+    let last = rows.iter().position(|row| row.free.high == Some(0) && !has_frames).unwrap_or(rows.len());
+    let mut heads = vec!["size", "order", "free now", "usable"];
+    if has_frames {
+        heads.extend(FRAME_COLUMNS);
     }
+    let mut table = vec![heads.into_iter().map(str::to_owned).collect()];
     let mut notes = vec!["".to_owned()];
     for row in &rows[..last] {
         let mut cells = vec![size::shown(row.bytes), row.order.to_string(), shown_short(row.free), shown_short(row.usable)];
-        if has_moving {
-            cells.push(row.moving.map_or(String::new(), |moving| format!("+{}", shown_short(moving))));
+        if has_frames {
+            cells.extend(frame_cells(row));
         }
         table.push(cells);
-        notes.push(note(zone, row));
+        notes.push(note(zone, row, !has_frames));
     }
     let mut text = aligned(&table, &notes);
     if let Some(row) = rows.get(last) {
         text.push_str(&format!("  {} and larger: none\n", size::shown(row.bytes)));
     }
     text
+}
+
+/// The columns that only frames give.
+pub(super) const FRAME_COLUMNS: [&str; 5] = ["by moving", "by dropping", "perhaps", "never", "of"];
+
+/// What the columns mean.
+pub(super) const LEGEND: [&str; 5] = [
+    "by moving: pages move to other free frames",
+    "by dropping: clean page cache is dropped as well",
+    "perhaps: if frames on the CPUs' own lists are drained, and unknown frames are among them",
+    "never: pages that neither move nor drop are in the block",
+    "The rest of a row is memory in use that finds no room elsewhere.",
+];
+
+/// Returns the sizes to show: those of the kernel's own table, and those above that people ask for.
+pub(super) fn shown_rows<'a>(zone: &Zone, answer: &'a ZoneAnswer) -> Vec<&'a Row> {
+    let top = zone.blocks.as_ref().map_or(USUAL_ORDERS, Vec::len);
+    let wanted = |row: &&Row| (row.order as usize) < top || LARGE.contains(&row.bytes);
+    answer.rows.iter().filter(wanted).collect()
+}
+
+/// Writes what each step adds to the usable blocks.
+pub(super) fn frame_cells(row: &Row) -> [String; 5] {
+    let (Some(moving), Some(dropping)) = (row.moving, row.dropping) else {
+        return std::array::from_fn(|_| String::new());
+    };
+    let added = |more: u64, less: u64| format!("+{}", grouped(more.saturating_sub(less)));
+    let known = |value: Option<u64>| value.map_or(String::new(), grouped);
+    [
+        added(moving.low, row.usable.low),
+        added(dropping.low, moving.low),
+        added(dropping.high.unwrap_or(dropping.low), dropping.low),
+        known(row.never),
+        known(row.total),
+    ]
 }
 
 /// Writes a range for a narrow column.
@@ -128,10 +196,11 @@ fn shown_short(range: Range) -> String {
     }
 }
 
-/// Writes a bar, and the blocks that serve only some requests.
-fn note(zone: &Zone, row: &Row) -> String {
+/// Writes a bar if there is room, and the blocks that serve only some requests.
+pub(super) fn note(zone: &Zone, row: &Row, has_bar: bool) -> String {
     let mut parts = Vec::new();
-    if let Some(total) = row.total.filter(|total| *total > 0)
+    if has_bar
+        && let Some(total) = row.total.filter(|total| *total > 0)
         && let Some(free) = row.free.value()
     {
         let length = u128::from(free) * u128::from(BAR) / u128::from(total);

@@ -88,14 +88,12 @@ fn every_class_has_a_colour_of_its_own() {
 }
 
 #[test]
-fn the_page_is_complete_and_escapes_names() {
+fn the_picture_is_complete_and_escapes_names() {
     let map = Map::of(&snapshot("<b>\"Normal\"", 0, vec![Kind::Free; 64]));
-    let page = html::page(&map, "Memory & <blocks>");
-    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
-    assert!(page.contains("Memory &amp; &lt;blocks&gt;"));
-    assert!(page.contains("&lt;b&gt;&quot;Normal&quot;") && !page.contains("<b>"));
-    assert!(page.contains("data-cells=\"aa\""));
-    assert!(page.contains("free now</td><td>2</td>"));
+    let section = html::section(&map);
+    assert!(section.contains("&lt;b&gt;&quot;Normal&quot;") && !section.contains("<b>"));
+    assert!(section.contains("data-cells=\"aa\""));
+    assert!(section.contains("free now</td><td>2</td>"));
     // Nothing is loaded from elsewhere.
-    assert!(!page.contains("http") && !page.contains("src=") && !page.contains("href="));
+    assert!(!section.contains("http") && !section.contains("src=") && !section.contains("href="));
 }
