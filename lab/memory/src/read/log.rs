@@ -23,6 +23,12 @@ const QUIET: u64 = 120;
 /// An event waits at most this number of lines for its report.
 const PATIENCE: u64 = 400;
 
+/// A wrapped line of a zone continues within this number of lines.
+const NEAR: u64 = 6;
+
+/// A node and its zone that the kernel printed one by one are at most this number of lines apart.
+const APART: u64 = 20;
+
 /// The maximum numbers of reports and tables that are open at the same time.
 const OPEN: usize = 8;
 
@@ -59,7 +65,6 @@ pub(crate) struct Log {
     fields: Option<Fields>,
     /// `Node N` at the end of a line.
     node: Option<(u32, u64)>,
-    active_until: u64,
     done: VecDeque<State>,
 }
 
@@ -74,7 +79,6 @@ impl Log {
             tables: Vec::new(),
             fields: None,
             node: None,
-            active_until: 0,
             done: VecDeque::new(),
         }
     }
@@ -84,22 +88,21 @@ impl Log {
         self.done.pop_front()
     }
 
-    /// Returns `true` if the next line matters, whatever it contains.
+    /// Returns `true` if a line may continue a part, whatever it contains.
     pub(crate) fn is_active(&self, line: u64) -> bool {
-        line <= self.active_until
+        let has_fields = self.fields.as_ref().is_some_and(|fields| line - fields.last_line <= NEAR);
+        has_fields || !self.tables.is_empty() || self.node.is_some_and(|(_, node)| line - node <= APART)
     }
 
     /// Reads a line.
     pub(crate) fn line(&mut self, number: u64, line: &[u8]) {
         self.age(number);
         let stripped = prefix::strip(line);
-        if self.part(number, &stripped) {
-            self.active_until = number + QUIET;
-        }
+        self.part(number, &stripped);
     }
 
-    /// Reads a part of a report. Returns `false` if the line contains none.
-    fn part(&mut self, number: u64, line: &Stripped<'_>) -> bool {
+    /// Reads a part of a report, if the line contains one.
+    fn part(&mut self, number: u64, line: &Stripped<'_>) {
         let text = line.rest;
         let place = Place { file: self.file.clone(), line: number };
         if let Some(version) = fields::kernel(text) {
@@ -107,31 +110,34 @@ impl Log {
                 report.state.kernel = Some(version.clone());
             }
             self.kernel = Some(version);
-            return true;
+            return;
         }
         if let Some(event) = fields::event(text, &place) {
             self.event(event, line);
-            return true;
+            return;
         }
         if memchr::memmem::find(text, b"CONSTRAINT_MEMCG").is_some()
             || memchr::memmem::find(text, b"emory cgroup out of memory").is_some()
         {
             self.group_limit();
-            return true;
+            return;
         }
         if text.trim_ascii_start().to_ascii_lowercase().starts_with(b"mem-info:") {
             self.open(&place, line);
-            return true;
+            return;
         }
         if let Some(named) = fields::zone_line(text) {
             self.zone_line(&place, line, &named);
-            return true;
+            return;
         }
         if let Some(named) = fields::table_head(text) {
-            return self.table_head(&place, line, &named);
+            self.table_head(&place, line, &named);
+            return;
         }
         self.node = fields::node_before(text).map(|node| (node, number)).or(self.node);
-        self.continue_fields(number, line) || self.continue_table(number, line)
+        if !self.continue_fields(number, line) {
+            self.continue_table(number, line);
+        }
     }
 
     fn event(&mut self, event: Event, line: &Stripped<'_>) {
@@ -219,7 +225,7 @@ impl Log {
 
     /// Adds the node of an earlier line, where the kernel printed it on its own.
     fn with_node<'a>(&mut self, place: &Place, named: &Named<'a>) -> Named<'a> {
-        let earlier = self.node.take().filter(|(_, line)| place.line - line <= 20);
+        let earlier = self.node.take().filter(|(_, line)| place.line - line <= APART);
         let node = named.node.or(earlier.map(|(node, _)| node));
         Named { node, zone: named.zone, rest: named.rest }
     }
@@ -243,7 +249,7 @@ impl Log {
         let Some(fields) = &mut self.fields else {
             return false;
         };
-        if !is_next(fields.caller.as_deref(), fields.last_line, number, line) || number - fields.last_line > 6 {
+        if !is_next(fields.caller.as_deref(), fields.last_line, number, line) || number - fields.last_line > NEAR {
             return false;
         }
         let serial = fields.serial;
@@ -287,14 +293,14 @@ impl Log {
         found > 0
     }
 
-    fn table_head<'a>(&mut self, place: &Place, line: &Stripped<'a>, named: &Named<'a>) -> bool {
+    fn table_head<'a>(&mut self, place: &Place, line: &Stripped<'a>, named: &Named<'a>) {
         let is_bare = named.rest.trim_ascii().is_empty();
         if is_bare && named.node.is_none() && self.node.is_none() {
-            return false;
+            return;
         }
         let named = &self.with_node(place, named);
         if named.rest.trim_ascii_start().starts_with(b"empty") {
-            return true;
+            return;
         }
         let pending: Vec<u64> = self
             .tables
@@ -326,11 +332,10 @@ impl Log {
             }
             self.tables.push(table);
         }
-        true
     }
 
     /// Reads a line that continues a table. The newest table that it fits is continued.
-    fn continue_table(&mut self, number: u64, line: &Stripped<'_>) -> bool {
+    fn continue_table(&mut self, number: u64, line: &Stripped<'_>) {
         for index in (0..self.tables.len()).rev() {
             let table = &self.tables[index];
             if !is_next(table.caller.as_deref(), table.last_line, number, line) {
@@ -344,10 +349,9 @@ impl Log {
                 } else {
                     self.tables[index] = longer;
                 }
-                return true;
+                return;
             }
         }
-        false
     }
 
     /// Adds a table to its report if its sum is right.

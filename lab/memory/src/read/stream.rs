@@ -18,12 +18,13 @@ use memchr::{memchr, memchr_iter, memrchr};
 const CHUNK: usize = 1 << 20;
 
 /// A line that may describe memory contains one of these.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "kB",
     "Mem-",
     "oom-kill",
     "allocation failure",
-    ", zone",
+    "Node ",
+    "ainted",
     "block order:",
     "igrate type",
     "blocks type",
