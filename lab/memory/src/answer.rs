@@ -27,7 +27,10 @@ impl Range {
     /// An exact number.
     #[must_use]
     pub fn exact(value: u64) -> Range {
-        Range { low: value, high: Some(value) }
+        Range {
+            low: value,
+            high: Some(value),
+        }
     }
 
     /// Returns the number if it is exact.
@@ -41,14 +44,20 @@ impl Range {
     pub fn plus(self, other: Range) -> Range {
         Range {
             low: self.low.saturating_add(other.low),
-            high: self.high.zip(other.high).map(|(one, other)| one.saturating_add(other)),
+            high: self
+                .high
+                .zip(other.high)
+                .map(|(one, other)| one.saturating_add(other)),
         }
     }
 
     /// Returns the range, but at most a limit.
     #[must_use]
     pub fn at_most(self, limit: u64) -> Range {
-        Range { low: self.low.min(limit), high: Some(self.high.map_or(limit, |high| high.min(limit))) }
+        Range {
+            low: self.low.min(limit),
+            high: Some(self.high.map_or(limit, |high| high.min(limit))),
+        }
     }
 
     fn times(self, factor: u64) -> Range {
@@ -61,7 +70,10 @@ impl Range {
 
 impl From<Count> for Range {
     fn from(count: Count) -> Range {
-        Range { low: count.value, high: (!count.at_least).then_some(count.value) }
+        Range {
+            low: count.value,
+            high: (!count.at_least).then_some(count.value),
+        }
     }
 }
 
@@ -122,30 +134,50 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
     let blocks = zone.blocks.as_ref().filter(|blocks| !blocks.is_empty())?;
     let has_no_special = zone.free_cma == Some(0)
         && (zone.free_high_atomic == Some(0) || zone.reserved_high_atomic == Some(0));
-    let used: Vec<&Blocks> = blocks.iter().filter(|blocks| blocks.count.value > 0).collect();
+    let used: Vec<&Blocks> = blocks
+        .iter()
+        .filter(|blocks| blocks.count.value > 0)
+        .collect();
     let knows_types = has_no_special || used.iter().all(|blocks| blocks.types != Types::Unknown);
     let special = special_types(blocks, request);
     let special_frames = special.iter().map(|name| {
         let orders = blocks.iter().enumerate();
-        orders.map(|(order, blocks)| of_type(blocks, name).times(1 << order)).fold(Range::exact(0), Range::plus)
+        orders
+            .map(|(order, blocks)| of_type(blocks, name).times(1 << order))
+            .fold(Range::exact(0), Range::plus)
     });
     let special_frames = special_frames.fold(Range::exact(0), Range::plus);
     let restricted = is_restricted(zone) && !request.is_movable && !request.is_for_zone;
     let above_watermark = above_watermark(zone, special_frames, request);
     let cma = zone.free_cma.filter(|_| !request.is_movable).unwrap_or(0);
-    let hidden_frames = (!knows_types).then(|| cma.saturating_add(zone.free_high_atomic.unwrap_or(0)));
+    let hidden_frames =
+        (!knows_types).then(|| cma.saturating_add(zone.free_high_atomic.unwrap_or(0)));
     let mut rows = Vec::new();
     for order in 0..40u32 {
-        let Some(bytes) = state.frame.bytes.checked_shl(order).filter(|bytes| *bytes <= LARGEST) else {
+        let Some(bytes) = state
+            .frame
+            .bytes
+            .checked_shl(order)
+            .filter(|bytes| *bytes <= LARGEST)
+        else {
             break;
         };
         let free = at_order(blocks, order, |blocks| blocks.count.into());
-        let kinds = special.iter().map(|name| (name.clone(), at_order(blocks, order, |blocks| of_type(blocks, name))));
-        let kinds: Vec<(MigrateType, Range)> = kinds.filter(|(_, range)| range.high != Some(0)).collect();
+        let kinds = special.iter().map(|name| {
+            (
+                name.clone(),
+                at_order(blocks, order, |blocks| of_type(blocks, name)),
+            )
+        });
+        let kinds: Vec<(MigrateType, Range)> =
+            kinds.filter(|(_, range)| range.high != Some(0)).collect();
         let general = at_order(blocks, order, |blocks| general(blocks, request));
         // These frames are free, but the table does not show in which blocks.
         let hidden = hidden_frames.map_or(0, |frames| frames >> order);
-        let general = Range { low: general.low.saturating_sub(hidden), ..general };
+        let general = Range {
+            low: general.low.saturating_sub(hidden),
+            ..general
+        };
         let general = if restricted { Range::exact(0) } else { general };
         let limit = above_watermark.map(|frames| frames >> order);
         let usable = limit.map_or(general, |limit| general.at_most(limit));
@@ -163,7 +195,12 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
             total,
         });
     }
-    Some(ZoneAnswer { rows, knows_types, is_restricted: is_restricted(zone), above_watermark })
+    Some(ZoneAnswer {
+        rows,
+        knows_types,
+        is_restricted: is_restricted(zone),
+        above_watermark,
+    })
 }
 
 /// Returns the number of blocks of an order, parts of larger ones included. Above the kernel's largest order only neighbours
@@ -178,7 +215,9 @@ fn at_order(blocks: &[Blocks], order: u32, of: impl Fn(&Blocks) -> Range) -> Ran
         return Range { low: 0, high };
     }
     let parts = blocks[order..].iter().enumerate();
-    parts.map(|(above, blocks)| of(blocks).times(1 << above)).fold(Range::exact(0), Range::plus)
+    parts
+        .map(|(above, blocks)| of(blocks).times(1 << above))
+        .fold(Range::exact(0), Range::plus)
 }
 
 /// The classes in a table that do not serve a request.
@@ -211,13 +250,17 @@ fn of_type(blocks: &Blocks, name: &MigrateType) -> Range {
         Types::Unknown => Range::exact(0),
         Types::Counts(types) => {
             let own = types.iter().filter(|(other, _)| other == name);
-            own.map(|(_, count)| Range::from(*count)).fold(Range::exact(0), Range::plus)
+            own.map(|(_, count)| Range::from(*count))
+                .fold(Range::exact(0), Range::plus)
         }
         Types::Present(types) if !types.contains(name) => Range::exact(0),
         Types::Present(types) => {
             let others = types.len() as u64 - 1;
             let low = if others == 0 { count.low } else { 1 };
-            Range { low, high: count.high.map(|high| high.saturating_sub(others)) }
+            Range {
+                low,
+                high: count.high.map(|high| high.saturating_sub(others)),
+            }
         }
     }
 }
@@ -230,8 +273,15 @@ fn general(blocks: &Blocks, request: Request) -> Range {
         Types::Counts(types) => {
             let other = types.iter().filter(|(name, _)| !serves(name, request));
             let other = other.fold(Count::default(), |sum, (_, count)| sum.plus(*count));
-            let low = if other.at_least { 0 } else { count.low.saturating_sub(other.value) };
-            Range { low, high: count.high.map(|high| high.saturating_sub(other.value)) }
+            let low = if other.at_least {
+                0
+            } else {
+                count.low.saturating_sub(other.value)
+            };
+            Range {
+                low,
+                high: count.high.map(|high| high.saturating_sub(other.value)),
+            }
         }
         Types::Present(types) => {
             let own = types.iter().filter(|name| serves(name, request)).count() as u64;
@@ -239,7 +289,10 @@ fn general(blocks: &Blocks, request: Request) -> Range {
             match (own, other) {
                 (_, 0) => count,
                 (0, _) => Range::exact(0),
-                _ => Range { low: own, high: count.high.map(|high| high.saturating_sub(other)) },
+                _ => Range {
+                    low: own,
+                    high: count.high.map(|high| high.saturating_sub(other)),
+                },
             }
         }
     }
@@ -248,10 +301,25 @@ fn general(blocks: &Blocks, request: Request) -> Range {
 /// Returns the number of frames that a request may take in blocks before the zone's `min` and its reserve stop it.
 fn above_watermark(zone: &Zone, special: Range, request: Request) -> Option<u64> {
     let (free, min) = zone.free_frames().zip(zone.min)?;
-    let reserve = if request.is_for_zone { 0 } else { zone.lowmem_reserve.last().copied().unwrap_or(0) };
+    let reserve = if request.is_for_zone {
+        0
+    } else {
+        zone.lowmem_reserve.last().copied().unwrap_or(0)
+    };
     // The reserve for urgent requests counts as taken, even where parts of it are in use.
-    let urgent = zone.free_high_atomic.or(zone.reserved_high_atomic).unwrap_or(0);
-    let cma = if request.is_movable { 0 } else { zone.free_cma.unwrap_or(0) };
+    let urgent = zone
+        .free_high_atomic
+        .or(zone.reserved_high_atomic)
+        .unwrap_or(0);
+    let cma = if request.is_movable {
+        0
+    } else {
+        zone.free_cma.unwrap_or(0)
+    };
     let special = special.low.max(urgent.saturating_add(cma));
-    Some(free.saturating_sub(min).saturating_sub(reserve).saturating_sub(special))
+    Some(
+        free.saturating_sub(min)
+            .saturating_sub(reserve)
+            .saturating_sub(special),
+    )
 }

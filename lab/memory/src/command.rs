@@ -69,8 +69,10 @@ pub struct Arguments {
 }
 
 fn frame_size(text: &str) -> Result<u64, String> {
-    let bytes = size::parse(text).filter(|bytes| bytes.is_power_of_two() && (1024..=1 << 20).contains(bytes));
-    bytes.ok_or_else(|| format!("`{text}` is not the size of a frame, such as 4KiB, 16KiB or 64KiB"))
+    let bytes = size::parse(text)
+        .filter(|bytes| bytes.is_power_of_two() && (1024..=1 << 20).contains(bytes));
+    bytes
+        .ok_or_else(|| format!("`{text}` is not the size of a frame, such as 4KiB, 16KiB or 64KiB"))
 }
 
 /// What the states of one run leave behind.
@@ -102,7 +104,9 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
     let is_on_output = |path: &PathBuf| path.as_os_str() == OsStr::new("-");
     let to_output = arguments.json.as_ref().is_some_and(is_on_output);
     let mut json_file = match &arguments.json {
-        Some(path) if !to_output => Some(AtomicFile::create(path).map_err(|cause| cause.to_string())?),
+        Some(path) if !to_output => {
+            Some(AtomicFile::create(path).map_err(|cause| cause.to_string())?)
+        }
         _ => None,
     };
     let has_table = !to_output && arguments.need.is_empty();
@@ -118,7 +122,9 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
             if arguments.json.is_some() {
                 let line = format!("{}\n", json::state(&state));
                 match &mut json_file {
-                    Some(file) => file.write_all(line.as_bytes()).map_err(|cause| cause.to_string())?,
+                    Some(file) => file
+                        .write_all(line.as_bytes())
+                        .map_err(|cause| cause.to_string())?,
                     None => output(&line)?,
                 }
             }
@@ -141,14 +147,29 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
         output(&seen.text())?;
     }
     if let Some(path) = &arguments.prometheus {
-        let state = seen.last.as_ref().ok_or("--prometheus: the input contains no state")?;
-        let now = if is_live { SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()) } else { 0 };
+        let state = seen
+            .last
+            .as_ref()
+            .ok_or("--prometheus: the input contains no state")?;
+        let now = if is_live {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs())
+        } else {
+            0
+        };
         let mut file = AtomicFile::create(path).map_err(|cause| cause.to_string())?;
         let text = prometheus::metrics(state, now);
-        file.write_all(text.as_bytes()).and_then(|()| file.finish()).map_err(|cause| cause.to_string())?;
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.finish())
+            .map_err(|cause| cause.to_string())?;
     }
     let nothing = State::default();
-    let state = seen.last.as_ref().or(seen.empty.as_ref()).unwrap_or(&nothing);
+    let state = seen
+        .last
+        .as_ref()
+        .or(seen.empty.as_ref())
+        .unwrap_or(&nothing);
     let mut code = 0;
     for need in &arguments.need {
         let verdict = need::decide(state, need);
@@ -167,7 +188,8 @@ impl Seen {
             let largest = explain::largest(&state).map_or("no table".to_owned(), |bytes| {
                 format!("largest free block {}", size::shown(bytes))
             });
-            self.listed.push(format!("{}; {largest}\n", explain::title(&state)));
+            self.listed
+                .push(format!("{}; {largest}\n", explain::title(&state)));
         }
         if state.zones.is_empty() {
             self.empty = Some(state);
@@ -180,7 +202,10 @@ impl Seen {
     fn text(&self) -> String {
         let mut text = String::new();
         if self.count > 1 {
-            text.push_str(&format!("{} reports and states; the last one is shown in full (--all shows every one):\n", self.count));
+            text.push_str(&format!(
+                "{} reports and states; the last one is shown in full (--all shows every one):\n",
+                self.count
+            ));
             for line in &self.listed {
                 text.push_str("  ");
                 text.push_str(line);
@@ -227,7 +252,10 @@ fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, Stri
             refused.push(format!("{name}: {reason}"));
         }
         if summary.cut_lines > 0 {
-            refused.push(format!("{name}: {} lines were longer than 1 MiB: their rest was skipped", summary.cut_lines));
+            refused.push(format!(
+                "{name}: {} lines were longer than 1 MiB: their rest was skipped",
+                summary.cut_lines
+            ));
         }
     }
     reader.finish();
@@ -259,13 +287,19 @@ fn resize(state: &mut State, bytes: u64) {
             }
         }
     }
-    state.frame = FrameSize { bytes, is_known: true };
+    state.frame = FrameSize {
+        bytes,
+        is_known: true,
+    };
 }
 
 /// Writes to standard output. A closed pipe is no failure.
 fn output(text: &str) -> Result<(), String> {
     let mut stream = io::stdout().lock();
-    match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
+    match stream
+        .write_all(text.as_bytes())
+        .and_then(|()| stream.flush())
+    {
         Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(cause) => Err(format!("standard output: {cause}")),
         Ok(()) => Ok(()),

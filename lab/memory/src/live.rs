@@ -45,12 +45,18 @@ pub fn read(root: &Path) -> io::Result<State> {
     reader.finish();
     let Some(mut state) = states.into_iter().find(|state| !state.zones.is_empty()) else {
         let cause = failure.unwrap_or_else(|| io::Error::other("it contains no state of memory"));
-        return Err(io::Error::new(cause.kind(), format!("{}: {cause}", root.join("buddyinfo").display())));
+        return Err(io::Error::new(
+            cause.kind(),
+            format!("{}: {cause}", root.join("buddyinfo").display()),
+        ));
     };
     state.remarks.extend(remarks);
     state.kernel = kernel(root);
     if let Some(bytes) = page_size(root) {
-        state.frame = FrameSize { bytes, is_known: true };
+        state.frame = FrameSize {
+            bytes,
+            is_known: true,
+        };
     }
     Ok(state)
 }

@@ -32,17 +32,34 @@ impl std::str::FromStr for Need {
 
     fn from_str(text: &str) -> Result<Need, String> {
         let wrong = |part: &str| {
-            format!("`{part}` is not of the form COUNTxSIZE[,zone=NAME][,node=N][,movable], such as 200x32MiB,zone=Normal")
+            format!(
+                "`{part}` is not of the form COUNTxSIZE[,zone=NAME][,node=N][,movable], such as 200x32MiB,zone=Normal"
+            )
         };
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
         let (count, bytes) = first.split_once(['x', '*']).ok_or_else(|| wrong(first))?;
-        let count = count.trim().parse().ok().filter(|count| *count > 0).ok_or_else(|| wrong(first))?;
-        let bytes = size::parse(bytes).filter(|bytes| *bytes > 0).ok_or_else(|| wrong(first))?;
+        let count = count
+            .trim()
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| wrong(first))?;
+        let bytes = size::parse(bytes)
+            .filter(|bytes| *bytes > 0)
+            .ok_or_else(|| wrong(first))?;
         if bytes > answer::LARGEST {
-            return Err(format!("`{first}`: blocks of more than 1 GiB are not supported"));
+            return Err(format!(
+                "`{first}`: blocks of more than 1 GiB are not supported"
+            ));
         }
-        let mut need = Need { count, bytes, zone: None, node: None, is_movable: false };
+        let mut need = Need {
+            count,
+            bytes,
+            zone: None,
+            node: None,
+            is_movable: false,
+        };
         for part in parts {
             match part.split_once('=') {
                 Some(("zone", name)) if !name.is_empty() => need.zone = Some(name.to_owned()),
@@ -57,7 +74,12 @@ impl std::str::FromStr for Need {
 
 impl std::fmt::Display for Need {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} x {}", grouped(self.count), size::shown(self.bytes))?;
+        write!(
+            formatter,
+            "{} x {}",
+            grouped(self.count),
+            size::shown(self.bytes)
+        )?;
         if let Some(zone) = &self.zone {
             write!(formatter, ", zone {zone}")?;
         }
@@ -76,7 +98,10 @@ impl Need {
     }
 
     fn request(&self) -> Request {
-        Request { is_movable: self.is_movable, is_for_zone: self.zone.is_some() }
+        Request {
+            is_movable: self.is_movable,
+            is_for_zone: self.zone.is_some(),
+        }
     }
 }
 
@@ -131,7 +156,9 @@ struct Sums {
 /// Decides.
 #[must_use]
 pub fn decide(state: &State, need: &Need) -> Verdict {
-    let sums = sums(state, need, |zone| answer::of_zone(state, zone, need.request()));
+    let sums = sums(state, need, |zone| {
+        answer::of_zone(state, zone, need.request())
+    });
     let count = grouped(need.count);
     let mut by_zone = sums.by_zone.join(", ");
     if by_zone.is_empty() {
@@ -144,23 +171,43 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     if !sums.knows_watermarks {
         notes.push("watermarks are not in this input");
     }
-    let notes = if notes.is_empty() { String::new() } else { format!("; {}", notes.join("; ")) };
+    let notes = if notes.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", notes.join("; "))
+    };
     let free = shown(sums.usable);
     let (outcome, line) = if sums.usable.low >= need.count {
-        (Outcome::Now, format!("yes: {need}: {free} free now ({by_zone}){notes}"))
+        (
+            Outcome::Now,
+            format!("yes: {need}: {free} free now ({by_zone}){notes}"),
+        )
     } else if sums.total.is_some_and(|total| total < need.count) && sums.missing.is_empty() {
         let total = grouped(sums.total.unwrap_or(0));
-        (Outcome::Impossible, format!("no: {need}: the memory has only {total} such blocks, used ones included"))
+        (
+            Outcome::Impossible,
+            format!("no: {need}: the memory has only {total} such blocks, used ones included"),
+        )
     } else if let Some(moving) = sums.moving {
         let all = sums.usable.plus(moving);
         let shown_all = shown(all);
         if all.low >= need.count {
             let rest = grouped(need.count.saturating_sub(sums.usable.low));
-            (Outcome::ByMoving, format!("by moving: {need}: {free} free now, {rest} by moving pages ({by_zone}){notes}"))
+            (
+                Outcome::ByMoving,
+                format!(
+                    "by moving: {need}: {free} free now, {rest} by moving pages ({by_zone}){notes}"
+                ),
+            )
         } else if all.high.is_some_and(|high| high < need.count) {
-            (Outcome::Impossible, format!("no: {need}: {free} free now, {shown_all} after moving ({by_zone}){notes}"))
+            (
+                Outcome::Impossible,
+                format!("no: {need}: {free} free now, {shown_all} after moving ({by_zone}){notes}"),
+            )
         } else {
-            let line = format!("unknown: {need}: {free} free now, {shown_all} after moving ({by_zone}){notes}");
+            let line = format!(
+                "unknown: {need}: {free} free now, {shown_all} after moving ({by_zone}){notes}"
+            );
             (Outcome::Unknown, line)
         }
     } else {
@@ -171,7 +218,13 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             Some(_) if is_short => format!(", only {free} free now ({by_zone})"),
             _ => format!(", {free} free now ({by_zone})"),
         };
-        (Outcome::Unknown, format!("unknown: {count} of {} needed{start}{notes}; {reason}", size::shown(need.bytes)))
+        (
+            Outcome::Unknown,
+            format!(
+                "unknown: {count} of {} needed{start}{notes}; {reason}",
+                size::shown(need.bytes)
+            ),
+        )
     };
     Verdict { outcome, line }
 }
@@ -189,7 +242,11 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
         missing: Vec::new(),
     };
     let mut is_first = true;
-    let zones: Vec<&Zone> = state.zones.iter().filter(|zone| need.selects(zone)).collect();
+    let zones: Vec<&Zone> = state
+        .zones
+        .iter()
+        .filter(|zone| need.selects(zone))
+        .collect();
     for zone in &zones {
         let serves = need.is_movable || need.zone.is_some() || !answer::is_restricted(zone);
         // A zone without memory has nothing to tell.
@@ -210,7 +267,11 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
         let (zone, node) = (need.zone.as_deref(), need.node);
         let node = node.map(|node| format!("node {node}"));
         let names: Vec<&str> = node.as_deref().into_iter().chain(zone).collect();
-        sums.missing.push(if names.is_empty() { "any zone".to_owned() } else { names.join(" ") });
+        sums.missing.push(if names.is_empty() {
+            "any zone".to_owned()
+        } else {
+            names.join(" ")
+        });
     }
     if is_first {
         sums.total = None;
@@ -226,9 +287,13 @@ impl Sums {
             (Some(sum), Some(moving)) => Some(sum.plus(moving)),
             _ => None,
         };
-        self.total = self.total.zip(row.total).map(|(sum, total)| sum.saturating_add(total));
+        self.total = self
+            .total
+            .zip(row.total)
+            .map(|(sum, total)| sum.saturating_add(total));
         if row.usable.high != Some(0) {
-            self.by_zone.push(format!("{} {}", zone.title(), shown(row.usable)));
+            self.by_zone
+                .push(format!("{} {}", zone.title(), shown(row.usable)));
         }
         self.knows_types &= zone_answer.knows_types;
         self.knows_watermarks &= zone_answer.above_watermark.is_some();
@@ -242,16 +307,21 @@ impl Sums {
 /// Names what would decide.
 fn reason(sums: &Sums, is_short: bool) -> String {
     if !sums.missing.is_empty() {
-        return format!("this input has no table of {}: buddyinfo would tell", sums.missing.join(", "));
+        return format!(
+            "this input has no table of {}: buddyinfo would tell",
+            sums.missing.join(", ")
+        );
     }
     if is_short {
-        return "what moving pages gives is not in this input: kpageflags (as root) would tell".to_owned();
+        return "what moving pages gives is not in this input: kpageflags (as root) would tell"
+            .to_owned();
     }
     if sums.is_above_table {
         return "which of the largest blocks are neighbours is not in this input: kpageflags (as root) would tell".to_owned();
     }
     if sums.has_mixed_types {
-        return "who may use these blocks is not in this input: pagetypeinfo (as root) would tell".to_owned();
+        return "who may use these blocks is not in this input: pagetypeinfo (as root) would tell"
+            .to_owned();
     }
     "kpageflags (as root) would tell".to_owned()
 }

@@ -53,7 +53,11 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
     let mut text = zone.title();
     let free = zone.free_frames().map_or("unknown".to_owned(), bytes);
-    let bound = if zone.table_frames().is_some_and(|count| count.at_least) { "at least " } else { "" };
+    let bound = if zone.table_frames().is_some_and(|count| count.at_least) {
+        "at least "
+    } else {
+        ""
+    };
     text.push_str(&format!(": {bound}{free} free"));
     if let Some(managed) = zone.managed {
         text.push_str(&format!(" of {}", bytes(managed)));
@@ -67,8 +71,16 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     if let Some(reserve) = zone.lowmem_reserve.last().filter(|reserve| **reserve > 0) {
         text.push_str(&format!(", reserve {}", bytes(*reserve)));
     }
-    let lists = zone.lists.iter().filter_map(|list| list.count).fold(0, u64::saturating_add);
-    let lists = if zone.lists.is_empty() { zone.on_lists } else { Some(lists) };
+    let lists = zone
+        .lists
+        .iter()
+        .filter_map(|list| list.count)
+        .fold(0, u64::saturating_add);
+    let lists = if zone.lists.is_empty() {
+        zone.on_lists
+    } else {
+        Some(lists)
+    };
     if let Some(lists) = lists {
         text.push_str(&format!("; CPU lists {}", bytes(lists)));
     }
@@ -86,9 +98,16 @@ fn zone_text(state: &State, zone: &Zone) -> String {
 /// Returns the percentage of the free memory that is in blocks of less than 64 KiB.
 fn small_share(zone: &Zone, frame: u64) -> Option<u64> {
     let blocks = zone.blocks.as_ref()?;
-    let frames = zone.table_frames().filter(|count| count.value > 0 && !count.at_least)?;
-    let small = blocks.iter().enumerate().filter(|(order, _)| frame << order < 64 << 10);
-    let small = small.map(|(order, blocks)| blocks.count.value.saturating_mul(1 << order)).fold(0, u64::saturating_add);
+    let frames = zone
+        .table_frames()
+        .filter(|count| count.value > 0 && !count.at_least)?;
+    let small = blocks
+        .iter()
+        .enumerate()
+        .filter(|(order, _)| frame << order < 64 << 10);
+    let small = small
+        .map(|(order, blocks)| blocks.count.value.saturating_mul(1 << order))
+        .fold(0, u64::saturating_add);
     let share = u128::from(small) * 100 / u128::from(frames.value);
     u64::try_from(share).ok()
 }
@@ -99,16 +118,32 @@ fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
     let wanted = |row: &&Row| (row.order as usize) < top || LARGE.contains(&row.bytes);
     let rows: Vec<&Row> = answer.rows.iter().filter(wanted).collect();
     // After the first size without a free block, no larger one has any.
-    let last = rows.iter().position(|row| row.free.high == Some(0) && row.moving.is_none()).unwrap_or(rows.len());
-    let mut table = vec![vec!["size".to_owned(), "order".to_owned(), "free now".to_owned(), "usable".to_owned()]];
+    let last = rows
+        .iter()
+        .position(|row| row.free.high == Some(0) && row.moving.is_none())
+        .unwrap_or(rows.len());
+    let mut table = vec![vec![
+        "size".to_owned(),
+        "order".to_owned(),
+        "free now".to_owned(),
+        "usable".to_owned(),
+    ]];
     if has_moving {
         table[0].push("by moving".to_owned());
     }
     let mut notes = vec!["".to_owned()];
     for row in &rows[..last] {
-        let mut cells = vec![size::shown(row.bytes), row.order.to_string(), shown_short(row.free), shown_short(row.usable)];
+        let mut cells = vec![
+            size::shown(row.bytes),
+            row.order.to_string(),
+            shown_short(row.free),
+            shown_short(row.usable),
+        ];
         if has_moving {
-            cells.push(row.moving.map_or(String::new(), |moving| format!("+{}", shown_short(moving))));
+            cells.push(
+                row.moving
+                    .map_or(String::new(), |moving| format!("+{}", shown_short(moving))),
+            );
         }
         table.push(cells);
         notes.push(note(zone, row));
@@ -135,16 +170,30 @@ fn note(zone: &Zone, row: &Row) -> String {
         && let Some(free) = row.free.value()
     {
         let length = u128::from(free) * u128::from(BAR) / u128::from(total);
-        let length = usize::try_from(length).unwrap_or(0).min(BAR as usize).max(usize::from(free > 0));
-        parts.push(format!("{:<width$}", "#".repeat(length), width = BAR as usize));
+        let length = usize::try_from(length)
+            .unwrap_or(0)
+            .min(BAR as usize)
+            .max(usize::from(free > 0));
+        parts.push(format!(
+            "{:<width$}",
+            "#".repeat(length),
+            width = BAR as usize
+        ));
     }
     let mut only: Vec<String> = Vec::new();
     for (name, range) in &row.special {
         only.push(format!("{} only {}", shown_short(*range), name.name()));
     }
     if let Some(withheld) = row.withheld.filter(|withheld| *withheld > 0) {
-        let has_reserve = zone.lowmem_reserve.last().is_some_and(|reserve| *reserve > 0);
-        let by = if has_reserve { "reserve and watermark" } else { "the watermark" };
+        let has_reserve = zone
+            .lowmem_reserve
+            .last()
+            .is_some_and(|reserve| *reserve > 0);
+        let by = if has_reserve {
+            "reserve and watermark"
+        } else {
+            "the watermark"
+        };
         only.push(format!("{} below {by}", grouped(withheld)));
     }
     parts.push(only.join(", "));
@@ -154,7 +203,14 @@ fn note(zone: &Zone, row: &Row) -> String {
 /// Aligns columns to the right, and adds a note to each line.
 fn aligned(table: &[Vec<String>], notes: &[String]) -> String {
     let columns = table.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| table.iter().filter_map(|cells| cells.get(column)).map(String::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        table
+            .iter()
+            .filter_map(|cells| cells.get(column))
+            .map(String::len)
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for (cells, note) in table.iter().zip(notes) {

@@ -71,18 +71,32 @@ fn parts(frame: u64, zone: &str, table: &Table) -> Vec<String> {
 /// Prints a report and spoils its lines.
 fn report(frame: u64, tables: &[Table], prefix: &str, quote: &str, damage: Damage) -> String {
     let mut lines = vec![vec!["Mem-Info:".to_owned()]];
-    lines.extend(tables.iter().zip(ZONES).map(|(table, zone)| parts(frame, zone, table)));
+    lines.extend(
+        tables
+            .iter()
+            .zip(ZONES)
+            .map(|(table, zone)| parts(frame, zone, table)),
+    );
     lines.push(vec!["35000 pages RAM".to_owned()]);
-    let noise = ["[  246]     0   246    16404       66   159744", "RIP: 0033:0x7f5ba27c6d6f", "CPU: 1 PID: 12 Comm: x"];
+    let noise = [
+        "[  246]     0   246    16404       66   159744",
+        "RIP: 0033:0x7f5ba27c6d6f",
+        "CPU: 1 PID: 12 Comm: x",
+    ];
     let mut text = String::new();
     for (number, parts) in lines.iter().enumerate() {
         let whole = format!("{prefix}{}", parts.concat());
         match damage {
             Damage::Nothing => text.push_str(&format!("{quote}{whole}\n")),
-            Damage::Split => parts.iter().for_each(|part| text.push_str(&format!("{quote}{prefix}{part}\n"))),
+            Damage::Split => parts
+                .iter()
+                .for_each(|part| text.push_str(&format!("{quote}{prefix}{part}\n"))),
             Damage::Interleaved => {
                 for (at, part) in parts.iter().enumerate() {
-                    text.push_str(&format!("{quote}{prefix}{part}\n{quote}{prefix}{}\n", noise[(number + at) % 3]));
+                    text.push_str(&format!(
+                        "{quote}{prefix}{part}\n{quote}{prefix}{}\n",
+                        noise[(number + at) % 3]
+                    ));
                 }
             }
             Damage::Hard(width) => {
@@ -118,7 +132,10 @@ fn read(text: &[u8]) -> Vec<(String, Vec<u64>)> {
     let counts = |state: &State| {
         let zones = state.zones.iter().filter_map(|zone| {
             let blocks = zone.blocks.as_ref()?;
-            Some((zone.name.clone(), blocks.iter().map(|blocks| blocks.count.value).collect()))
+            Some((
+                zone.name.clone(),
+                blocks.iter().map(|blocks| blocks.count.value).collect(),
+            ))
         });
         zones.collect::<Vec<_>>()
     };
