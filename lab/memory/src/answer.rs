@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The kernel counts free blocks by their own order. Users need the number of blocks of a size, those inside larger blocks
-//! included, and only those that their request may use.
+//! The kernel counts free blocks by their own order. Users need the number of blocks of a size,
+//! those inside larger blocks included, and only those that their request may use.
 //!
 //! # Invariants
 //!
@@ -80,7 +80,8 @@ impl From<Count> for Range {
 /// Which requests are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The memory can be moved later, as that of processes and huge pages: CMA and the zones HighMem and Movable serve it.
+    /// The memory can be moved later, as that of processes and huge pages. CMA and the zones HighMem and Movable serve
+    /// such requests.
     pub is_movable: bool,
     /// The request may use no higher zone than this one, so lower zones need no reserve against it.
     pub is_for_zone: bool,
@@ -203,8 +204,10 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
     })
 }
 
-/// Returns the number of blocks of an order, parts of larger ones included. Above the kernel's largest order only neighbours
-/// form a block, and the table does not know which blocks are neighbours.
+/// Returns the number of blocks of an order, parts of larger ones included.
+///
+/// Above the largest order of the kernel only neighbours form a block, and the table does not show which blocks are
+/// neighbours.
 fn at_order(blocks: &[Blocks], order: u32, of: impl Fn(&Blocks) -> Range) -> Range {
     let order = order as usize;
     let Some(top) = blocks.len().checked_sub(1) else {

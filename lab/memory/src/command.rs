@@ -63,7 +63,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
 
-    /// Repeat every so many seconds
+    /// Repeat at this interval
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     watch: Option<u32>,
 }
@@ -92,7 +92,10 @@ struct Seen {
 /// Fails with a message if a file cannot be read or written, or contains nothing.
 pub fn run(arguments: &Arguments) -> Result<u8, String> {
     loop {
-        let code = once(arguments)?;
+        let code = match once(arguments) {
+            Err(message) if message == CLOSED => return Ok(0),
+            result => result?,
+        };
         let Some(seconds) = arguments.watch else {
             return Ok(code);
         };
@@ -174,7 +177,11 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
     for need in &arguments.need {
         let verdict = need::decide(state, need);
         if !to_output {
-            output(&format!("{}\n", verdict.line))?;
+            match output(&format!("{}\n", verdict.line)) {
+                // The exit code is the answer.
+                Err(message) if message == CLOSED => {}
+                result => result?,
+            }
         }
         code = code.max(verdict.outcome.code());
     }
@@ -266,7 +273,7 @@ fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, Stri
         let first = arguments.files[0].display();
         return Err(refused.into_iter().next().unwrap_or_else(|| {
             format!(
-                "{first}: no state of memory found. Pass a copy of /proc/buddyinfo, pagetypeinfo or zoneinfo, or a log with a \
+                "{first}: no state of memory found. Pass a copy of /proc/buddyinfo or zoneinfo, or a log with a \
                  report of the kernel (\"Mem-Info:\")"
             )
         }));
@@ -293,14 +300,17 @@ fn resize(state: &mut State, bytes: u64) {
     };
 }
 
-/// Writes to standard output. A closed pipe is no failure.
+/// The reader of standard output has closed the pipe. This error is not a failure.
+const CLOSED: &str = "";
+
+/// Writes to standard output.
 fn output(text: &str) -> Result<(), String> {
     let mut stream = io::stdout().lock();
     match stream
         .write_all(text.as_bytes())
         .and_then(|()| stream.flush())
     {
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Err(CLOSED.to_owned()),
         Err(cause) => Err(format!("standard output: {cause}")),
         Ok(()) => Ok(()),
     }

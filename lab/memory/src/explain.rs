@@ -20,7 +20,7 @@ pub fn event(state: &State) -> Option<String> {
     match event.cause {
         Cause::GroupLimit => {
             return Some(
-                "A control group reached its own limit. The machine's memory was not the cause, and the report has no table."
+                "A control group reached its own limit, not the machine. The report has no table."
                     .to_owned(),
             );
         }
@@ -72,7 +72,7 @@ pub fn event(state: &State) -> Option<String> {
     } else if !has_watermarks {
         let free = shown(free);
         format!(
-            "{free} blocks of {bytes} (order {order}) were free. The report lacks the watermarks that may withhold them."
+            "{free} blocks of {bytes} (order {order}) were free. The report lacks their watermarks."
         )
     } else {
         format!(
@@ -106,7 +106,9 @@ pub fn unknown(state: &State) -> Vec<String> {
         .unwrap_or(1)
         .saturating_sub(1);
     let largest = size::shown(state.frame.bytes.saturating_mul(1 << top.min(32)));
-    lines.push("what moving pages or dropping the page cache gives, and what holds the rest: /proc/kpageflags (root)".to_owned());
+    lines.push(
+        "what moving pages or dropping the page cache gives: /proc/kpageflags (root)".to_owned(),
+    );
     lines.push(format!(
         "free blocks of more than {largest}: /proc/kpageflags (root)"
     ));
@@ -115,7 +117,9 @@ pub fn unknown(state: &State) -> Vec<String> {
         .flat_map(|blocks| blocks.iter())
         .filter(|blocks| blocks.count.value > 0);
     if used.clone().any(|blocks| blocks.types == Types::Unknown) {
-        lines.push("which free blocks serve only some requests (CMA, HighAtomic): /proc/pagetypeinfo (root)".to_owned());
+        lines.push(
+            "which free blocks serve only some requests: /proc/pagetypeinfo (root)".to_owned(),
+        );
     }
     let has_bound = used.clone().any(|blocks| blocks.count.at_least);
     if has_bound {

@@ -317,10 +317,11 @@ fn reason(sums: &Sums, is_short: bool) -> String {
             .to_owned();
     }
     if sums.is_above_table {
-        return "which of the largest blocks are neighbours is not in this input: kpageflags (as root) would tell".to_owned();
+        return "which blocks are neighbours is not in this input: kpageflags (as root) would tell"
+            .to_owned();
     }
     if sums.has_mixed_types {
-        return "who may use these blocks is not in this input: pagetypeinfo (as root) would tell"
+        return "the classes of blocks are not all in this input: pagetypeinfo (as root) would tell"
             .to_owned();
     }
     "kpageflags (as root) would tell".to_owned()

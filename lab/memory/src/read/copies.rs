@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were read at
-//! different moments.
+//! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were
+//! read at different moments.
 
 use super::rows::{self, Row};
 use super::{merge, prefix};

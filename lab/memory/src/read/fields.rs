@@ -94,7 +94,9 @@ pub(crate) fn node_before(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(&text[start..]).ok()?.parse().ok()
 }
 
-/// Reads the fields `key:NUMBERkB` of a text. Returns the part of a field that the end of the text cut, if there is one.
+/// Reads the fields `key:NUMBERkB` of a text.
+///
+/// Returns their number, and the beginning of a field that the end of the text cut.
 ///
 /// A sign `=` at the end is a soft break of quoted-printable text.
 pub(crate) fn sizes(text: &[u8], mut field: impl FnMut(&[u8], u64)) -> (usize, Vec<u8>) {

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A report consists of an event, a line per zone and a table per zone. Several reports may overlap, since CPUs print at
-//! the same time.
+//! A report consists of an event, a line per zone and a table per zone. Several reports may overlap, since
+//! CPUs print at the same time.
 //!
 //! # Invariants
 //!
@@ -542,7 +542,7 @@ impl Log {
                 zone.lowmem_reserve.clear();
             }
         }
-        // A report of zones that are all empty is no report.
+        // Without a part, the heading alone is not a report.
         if state.event.is_some() || !state.zones.is_empty() || !state.remarks.is_empty() {
             self.done.push_back(state);
         }

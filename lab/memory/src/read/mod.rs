@@ -120,7 +120,7 @@ fn escaped_lines(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the reason why a file is no text.
+/// Returns the reason why a file is not text.
 fn encoding(head: &[u8]) -> Option<&'static str> {
     match head {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {

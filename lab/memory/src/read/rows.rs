@@ -131,8 +131,9 @@ impl Row {
     }
 }
 
-/// Returns `true` if the last number is whole, as the columns before it show. The kernel pads each number to six digits and
-/// adds a blank. Returns `None` if the columns are not aligned.
+/// Returns `true` if the last number is whole, as the columns before it show.
+///
+/// The kernel pads each number to six digits and adds a blank. Returns `None` if the columns are not aligned.
 fn last_is_whole(text: &[u8]) -> Option<bool> {
     let mut ends = Vec::new();
     for (at, byte) in text.iter().enumerate() {
@@ -188,7 +189,8 @@ pub(crate) fn flaw(row: &Row, columns: usize, all_have_blanks: bool) -> Option<S
 mod tests {
     use super::*;
 
-    const LINE: &str = "Node 0, zone   Normal  13113  13891  29593  22993  17053  10124   4813   1677    492      1    261 ";
+    const LINE: &str = "Node 0, zone   Normal  13113  13891  29593  22993  17053  10124   4813   1677    \
+                        492      1    261 ";
 
     fn read(parts: &[&str]) -> Row {
         let mut first = row(parts[0].as_bytes(), 1, true).unwrap();

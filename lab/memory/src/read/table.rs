@@ -149,7 +149,7 @@ impl Table {
                     true
                 }
                 Part::Cut if is_after_own => {
-                    // A soft break of quoted-printable text is no part of the table.
+                    // A soft break of quoted-printable text does not belong to the table.
                     self.partial = rest.strip_suffix(b"=").unwrap_or(rest).to_vec();
                     break;
                 }

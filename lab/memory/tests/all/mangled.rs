@@ -142,6 +142,41 @@ fn read(text: &[u8]) -> Vec<(String, Vec<u64>)> {
     states(text).iter().flat_map(counts).collect()
 }
 
+/// Pieces of which texts for the readers are made.
+const PIECES: &[&str] = &[
+    "\n",
+    "Mem-Info:\n",
+    "Node 0 DMA: ",
+    "Node 0, zone   Normal ",
+    "1*4kB ",
+    "0*8kB ",
+    "(U",
+    ") ",
+    "= 4kB\n",
+    "18446744073709551615*18446744073709551615kB ",
+    " free:99999999999999999999kB",
+    "Normal free:1kB min:",
+    "lowmem_reserve[]: 1 2",
+    ", type Movable >100000 1 2 3 4 5 6 7 8",
+    "  pages free ",
+    "MemTotal: ",
+    "kB\n",
+    "x invoked oom-killer: order=",
+    "-1",
+    "[  1.0][ C1] ",
+    "Free pages count per migrate type at order ",
+    "18446744073709551615 ",
+    "pagesets\n cpu: 0\n count: ",
+    "\\n",
+    "protection: (1, 2",
+    "=\n",
+    "=3D",
+    "nr_free_pages 1\n",
+    "Page block order: 99\n",
+    "vmalloc error",
+    ": page allocation failure",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -218,14 +253,7 @@ proptest! {
         pieces in prop::collection::vec(
             prop_oneof![
                 any::<Vec<u8>>(),
-                prop::sample::select(vec![
-                    "\n", "Mem-Info:\n", "Node 0 DMA: ", "Node 0, zone   Normal ", "1*4kB ", "0*8kB ", "(U", ") ", "= 4kB\n",
-                    "18446744073709551615*18446744073709551615kB ", " free:99999999999999999999kB", "Normal free:1kB min:",
-                    "lowmem_reserve[]: 1 2", ", type Movable >100000 1 2 3 4 5 6 7 8", "  pages free ", "MemTotal: ", "kB\n",
-                    "x invoked oom-killer: order=", "-1", "[  1.0][ C1] ", "Free pages count per migrate type at order ",
-                    "18446744073709551615 ", "pagesets\n cpu: 0\n count: ", "\\n", "protection: (1, 2", "=\n", "=3D",
-                    "nr_free_pages 1\n", "Page block order: 99\n", "vmalloc error", ": page allocation failure",
-                ]).prop_map(|text| text.as_bytes().to_vec()),
+                prop::sample::select(PIECES.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
             ],
             0..60,
         )
