@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The kernel counts free blocks by their own order. Users need the number of blocks of a size, those inside larger blocks
-//! included, and only those that their request may use.
+//! The kernel counts free blocks by their own order. Users need the number of blocks of a size,
+//! those inside larger blocks included, and only those that their request may use.
 //!
 //! # Invariants
 //!
@@ -29,7 +29,10 @@ impl Range {
     /// An exact number.
     #[must_use]
     pub fn exact(value: u64) -> Range {
-        Range { low: value, high: Some(value) }
+        Range {
+            low: value,
+            high: Some(value),
+        }
     }
 
     /// Returns the number if it is exact.
@@ -43,14 +46,20 @@ impl Range {
     pub fn plus(self, other: Range) -> Range {
         Range {
             low: self.low.saturating_add(other.low),
-            high: self.high.zip(other.high).map(|(one, other)| one.saturating_add(other)),
+            high: self
+                .high
+                .zip(other.high)
+                .map(|(one, other)| one.saturating_add(other)),
         }
     }
 
     /// Returns the range, but at most a limit.
     #[must_use]
     pub fn at_most(self, limit: u64) -> Range {
-        Range { low: self.low.min(limit), high: Some(self.high.map_or(limit, |high| high.min(limit))) }
+        Range {
+            low: self.low.min(limit),
+            high: Some(self.high.map_or(limit, |high| high.min(limit))),
+        }
     }
 
     /// Returns the range without a part of it that is known within bounds.
@@ -80,14 +89,18 @@ impl Range {
 
 impl From<Count> for Range {
     fn from(count: Count) -> Range {
-        Range { low: count.value, high: (!count.at_least).then_some(count.value) }
+        Range {
+            low: count.value,
+            high: (!count.at_least).then_some(count.value),
+        }
     }
 }
 
 /// Which requests are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The memory can be moved later, as that of processes and huge pages: CMA and the zones HighMem and Movable serve it.
+    /// The memory can be moved later, as that of processes and huge pages. CMA and the zones HighMem and Movable serve
+    /// such requests.
     pub is_movable: bool,
     /// The request may use no higher zone than this one, so lower zones need no reserve against it.
     pub is_for_zone: bool,
@@ -148,13 +161,18 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
     }
     let has_no_special = zone.free_cma == Some(0)
         && (zone.free_high_atomic == Some(0) || zone.reserved_high_atomic == Some(0));
-    let used: Vec<&Blocks> = blocks.iter().filter(|blocks| blocks.count.value > 0).collect();
+    let used: Vec<&Blocks> = blocks
+        .iter()
+        .filter(|blocks| blocks.count.value > 0)
+        .collect();
     let are_named = used.iter().all(|blocks| blocks.types != Types::Unknown);
     let knows_types = has_no_special || !blocks.is_empty() && are_named;
     let special = special_types(blocks, request);
     let special_frames = special.iter().map(|name| {
         let orders = blocks.iter().enumerate();
-        orders.map(|(order, blocks)| of_type(blocks, name).times(1 << order)).fold(Range::exact(0), Range::plus)
+        orders
+            .map(|(order, blocks)| of_type(blocks, name).times(1 << order))
+            .fold(Range::exact(0), Range::plus)
     });
     let special_frames = special_frames.fold(Range::exact(0), Range::plus);
     let restricted = is_restricted(zone) && !request.is_movable && !request.is_for_zone;
@@ -163,20 +181,37 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         Some(frames) => Some(frames.free),
         None => zone.free_frames(),
     };
-    let above_watermark = free_frames.zip(kept).map(|(free, kept)| free.saturating_sub(kept));
+    let above_watermark = free_frames
+        .zip(kept)
+        .map(|(free, kept)| free.saturating_sub(kept));
     let cma = zone.free_cma.filter(|_| !request.is_movable).unwrap_or(0);
-    let hidden_frames = (!knows_types).then(|| cma.saturating_add(zone.free_high_atomic.unwrap_or(0)));
+    let hidden_frames =
+        (!knows_types).then(|| cma.saturating_add(zone.free_high_atomic.unwrap_or(0)));
     let mut rows = Vec::new();
     for order in 0..40u32 {
-        let Some(bytes) = state.frame.bytes.checked_shl(order).filter(|bytes| *bytes <= LARGEST) else {
+        let Some(bytes) = state
+            .frame
+            .bytes
+            .checked_shl(order)
+            .filter(|bytes| *bytes <= LARGEST)
+        else {
             break;
         };
         let counted = windows.and_then(|orders| orders.get(order as usize));
         let listed = at_order(blocks, order, |blocks| blocks.count.into());
         let free = counted.map_or(listed, |windows| Range::exact(windows.free));
-        let kinds = special.iter().map(|name| (name.clone(), at_order(blocks, order, |blocks| of_type(blocks, name))));
-        let kinds: Vec<(MigrateType, Range)> = kinds.filter(|(_, range)| range.high != Some(0)).collect();
-        let special = kinds.iter().map(|(_, range)| *range).fold(Range::exact(0), Range::plus);
+        let kinds = special.iter().map(|name| {
+            (
+                name.clone(),
+                at_order(blocks, order, |blocks| of_type(blocks, name)),
+            )
+        });
+        let kinds: Vec<(MigrateType, Range)> =
+            kinds.filter(|(_, range)| range.high != Some(0)).collect();
+        let special = kinds
+            .iter()
+            .map(|(_, range)| *range)
+            .fold(Range::exact(0), Range::plus);
         let general = match counted {
             // The table is of another moment.
             Some(_) => free.without(special),
@@ -184,19 +219,31 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         };
         // These frames are free, but the table does not show in which blocks.
         let hidden = hidden_frames.map_or(0, |frames| frames >> order);
-        let general = Range { low: general.low.saturating_sub(hidden), ..general };
+        let general = Range {
+            low: general.low.saturating_sub(hidden),
+            ..general
+        };
         let general = if restricted { Range::exact(0) } else { general };
         let limit = above_watermark.map(|frames| frames >> order);
         let usable = limit.map_or(general, |limit| general.at_most(limit));
         let withheld = limit.map(|limit| general.low.saturating_sub(limit));
-        let total = counted.map(|windows| windows.windows).or(zone.managed.map(|frames| frames >> order));
+        let total = counted
+            .map(|windows| windows.windows)
+            .or(zone.managed.map(|frames| frames >> order));
         let after = |between: fn(&OrderWindows, u64) -> Between| {
             let between = between(counted?, kept.unwrap_or(0));
-            let range = Range { low: between.least, high: Some(between.most) }.without(special);
+            let range = Range {
+                low: between.least,
+                high: Some(between.most),
+            }
+            .without(special);
             Some(match () {
                 () if restricted => Range::exact(0),
                 // Nobody knows which blocks are those of CMA, and kernel memory cannot use them.
-                () if cma > 0 => Range { low: usable.low, ..range.at_least(usable) },
+                () if cma > 0 => Range {
+                    low: usable.low,
+                    ..range.at_least(usable)
+                },
                 () => range.at_least(usable),
             })
         };
@@ -213,11 +260,18 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
             total,
         });
     }
-    Some(ZoneAnswer { rows, knows_types, is_restricted: is_restricted(zone), above_watermark })
+    Some(ZoneAnswer {
+        rows,
+        knows_types,
+        is_restricted: is_restricted(zone),
+        above_watermark,
+    })
 }
 
-/// Returns the number of blocks of an order, parts of larger ones included. Above the kernel's largest order only neighbours
-/// form a block, and the table does not know which blocks are neighbours.
+/// Returns the number of blocks of an order, parts of larger ones included.
+///
+/// Above the largest order of the kernel only neighbours form a block, and the table does not show which blocks are
+/// neighbours.
 fn at_order(blocks: &[Blocks], order: u32, of: impl Fn(&Blocks) -> Range) -> Range {
     let order = order as usize;
     let Some(top) = blocks.len().checked_sub(1) else {
@@ -228,7 +282,9 @@ fn at_order(blocks: &[Blocks], order: u32, of: impl Fn(&Blocks) -> Range) -> Ran
         return Range { low: 0, high };
     }
     let parts = blocks[order..].iter().enumerate();
-    parts.map(|(above, blocks)| of(blocks).times(1 << above)).fold(Range::exact(0), Range::plus)
+    parts
+        .map(|(above, blocks)| of(blocks).times(1 << above))
+        .fold(Range::exact(0), Range::plus)
 }
 
 /// The classes in a table that do not serve a request.
@@ -261,13 +317,17 @@ fn of_type(blocks: &Blocks, name: &MigrateType) -> Range {
         Types::Unknown => Range::exact(0),
         Types::Counts(types) => {
             let own = types.iter().filter(|(other, _)| other == name);
-            own.map(|(_, count)| Range::from(*count)).fold(Range::exact(0), Range::plus)
+            own.map(|(_, count)| Range::from(*count))
+                .fold(Range::exact(0), Range::plus)
         }
         Types::Present(types) if !types.contains(name) => Range::exact(0),
         Types::Present(types) => {
             let others = types.len() as u64 - 1;
             let low = if others == 0 { count.low } else { 1 };
-            Range { low, high: count.high.map(|high| high.saturating_sub(others)) }
+            Range {
+                low,
+                high: count.high.map(|high| high.saturating_sub(others)),
+            }
         }
     }
 }
@@ -280,8 +340,15 @@ fn general(blocks: &Blocks, request: Request) -> Range {
         Types::Counts(types) => {
             let other = types.iter().filter(|(name, _)| !serves(name, request));
             let other = other.fold(Count::default(), |sum, (_, count)| sum.plus(*count));
-            let low = if other.at_least { 0 } else { count.low.saturating_sub(other.value) };
-            Range { low, high: count.high.map(|high| high.saturating_sub(other.value)) }
+            let low = if other.at_least {
+                0
+            } else {
+                count.low.saturating_sub(other.value)
+            };
+            Range {
+                low,
+                high: count.high.map(|high| high.saturating_sub(other.value)),
+            }
         }
         Types::Present(types) => {
             let own = types.iter().filter(|name| serves(name, request)).count() as u64;
@@ -289,7 +356,10 @@ fn general(blocks: &Blocks, request: Request) -> Range {
             match (own, other) {
                 (_, 0) => count,
                 (0, _) => Range::exact(0),
-                _ => Range { low: own, high: count.high.map(|high| high.saturating_sub(other)) },
+                _ => Range {
+                    low: own,
+                    high: count.high.map(|high| high.saturating_sub(other)),
+                },
             }
         }
     }
@@ -298,10 +368,22 @@ fn general(blocks: &Blocks, request: Request) -> Range {
 /// Returns the number of free frames that a request must leave: the zone's `min`, its reserve for requests that could
 /// use a higher zone, and classes that do not serve it.
 fn kept(zone: &Zone, special: Range, request: Request) -> Option<u64> {
-    let reserve = zone.lowmem_reserve.last().copied().filter(|_| !request.is_for_zone).unwrap_or(0);
+    let reserve = zone
+        .lowmem_reserve
+        .last()
+        .copied()
+        .filter(|_| !request.is_for_zone)
+        .unwrap_or(0);
     // The reserve for urgent requests counts as taken, even where parts of it are in use.
-    let urgent = zone.free_high_atomic.or(zone.reserved_high_atomic).unwrap_or(0);
-    let cma = if request.is_movable { 0 } else { zone.free_cma.unwrap_or(0) };
+    let urgent = zone
+        .free_high_atomic
+        .or(zone.reserved_high_atomic)
+        .unwrap_or(0);
+    let cma = if request.is_movable {
+        0
+    } else {
+        zone.free_cma.unwrap_or(0)
+    };
     let special = special.low.max(urgent.saturating_add(cma));
     Some(zone.min?.saturating_add(reserve).saturating_add(special))
 }

@@ -28,11 +28,17 @@ const LARGEST_DRIFT: u64 = 4;
 pub fn layout(state: &State, ram: Vec<Range<u64>>) -> Result<Layout, String> {
     let zones: Vec<frames::Zone> = state.zones.iter().map(zone).collect();
     if zones.iter().all(|zone| zone.spanned == 0) {
-        return Err("the flags of frames need the zones of the same machine and moment: pass a copy of \
+        return Err(
+            "the flags of frames need the zones of the same machine and moment: pass a copy of \
                     /proc/zoneinfo as well"
-            .to_owned());
+                .to_owned(),
+        );
     }
-    Ok(Layout { frame_bytes: state.frame.bytes, zones, ram })
+    Ok(Layout {
+        frame_bytes: state.frame.bytes,
+        zones,
+        ram,
+    })
 }
 
 fn zone(zone: &state::Zone) -> frames::Zone {
@@ -49,8 +55,15 @@ fn zone(zone: &state::Zone) -> frames::Zone {
 
 /// Takes the size of a frame from the memory map, if the state does not reveal it.
 pub fn settle_frame_size(state: &mut State, iomem: &str) {
-    let bytes: u64 = system_ram(iomem, 1).iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
-    let present = state.zones.iter().filter_map(|zone| zone.present).fold(0, u64::saturating_add);
+    let bytes: u64 = system_ram(iomem, 1)
+        .iter()
+        .map(|range| range.end - range.start)
+        .fold(0, u64::saturating_add);
+    let present = state
+        .zones
+        .iter()
+        .filter_map(|zone| zone.present)
+        .fold(0, u64::saturating_add);
     if state.frame.is_known || present == 0 {
         return;
     }
@@ -58,7 +71,10 @@ pub fn settle_frame_size(state: &mut State, iomem: &str) {
     let ratio = bytes / present;
     let near = |size: &u64| ratio.abs_diff(*size) < size / 4;
     if let Some(bytes) = [4096, 8192, 16384, 32768, 65536].into_iter().find(near) {
-        state.frame = FrameSize { bytes, is_known: true };
+        state.frame = FrameSize {
+            bytes,
+            is_known: true,
+        };
     }
 }
 
@@ -116,7 +132,11 @@ fn pairs<'a>(
 
 /// Adds the windows of all zones, and `facts`.
 pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Option<Facts>, place: Place) {
-    for frames in snapshot.zones.iter().filter(|frames| !frames.kinds.is_empty()) {
+    for frames in snapshot
+        .zones
+        .iter()
+        .filter(|frames| !frames.kinds.is_empty())
+    {
         let zone = state.zones.iter_mut().find(|zone| {
             zone.node.unwrap_or(0) == frames.zone.node && zone.name == frames.zone.name
         });
@@ -168,10 +188,20 @@ impl Copies {
         settle_frame_size(state, &self.iomem);
         let layout = layout(state, system_ram(&self.iomem, state.frame.bytes)).map_err(named)?;
         let mut snapshot = Snapshot::prepare(&layout).map_err(|cause| named(cause.to_string()))?;
-        snapshot.read(&mut flags).map_err(|cause| named(cause.to_string()))?;
+        snapshot
+            .read(&mut flags)
+            .map_err(|cause| named(cause.to_string()))?;
         check(state, &snapshot).map_err(named)?;
         let facts = Facts::of(&snapshot, None, self.beside);
-        attach(state, &snapshot, Some(facts), Place { file: name.clone(), line: 1 });
+        attach(
+            state,
+            &snapshot,
+            Some(facts),
+            Place {
+                file: name.clone(),
+                line: 1,
+            },
+        );
         Ok(())
     }
 }

@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
 
-    /// Repeat every so many seconds
+    /// Repeat at this interval
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     watch: Option<u32>,
 }
@@ -89,13 +89,19 @@ impl Arguments {
             return Depth::Tables;
         }
         let names_holders = self.need.is_empty() || self.json.is_some() || self.html.is_some();
-        if names_holders { Depth::Holders } else { Depth::Frames }
+        if names_holders {
+            Depth::Holders
+        } else {
+            Depth::Frames
+        }
     }
 }
 
 fn frame_size(text: &str) -> Result<u64, String> {
-    let bytes = size::parse(text).filter(|bytes| bytes.is_power_of_two() && (1024..=1 << 20).contains(bytes));
-    bytes.ok_or_else(|| format!("`{text}` is not the size of a frame, such as 4KiB, 16KiB or 64KiB"))
+    let bytes = size::parse(text)
+        .filter(|bytes| bytes.is_power_of_two() && (1024..=1 << 20).contains(bytes));
+    bytes
+        .ok_or_else(|| format!("`{text}` is not the size of a frame, such as 4KiB, 16KiB or 64KiB"))
 }
 
 /// What the states of one run leave behind.
@@ -115,7 +121,10 @@ struct Seen {
 /// Fails with a message if a file cannot be read or written, or contains nothing.
 pub fn run(arguments: &Arguments) -> Result<u8, String> {
     loop {
-        let code = once(arguments)?;
+        let code = match once(arguments) {
+            Err(message) if message == CLOSED => return Ok(0),
+            result => result?,
+        };
         let Some(seconds) = arguments.watch else {
             return Ok(code);
         };
@@ -127,7 +136,9 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
     let is_on_output = |path: &PathBuf| path.as_os_str() == OsStr::new("-");
     let to_output = arguments.json.as_ref().is_some_and(is_on_output);
     let mut json_file = match &arguments.json {
-        Some(path) if !to_output => Some(AtomicFile::create(path).map_err(|cause| cause.to_string())?),
+        Some(path) if !to_output => {
+            Some(AtomicFile::create(path).map_err(|cause| cause.to_string())?)
+        }
         _ => None,
     };
     let has_table = !to_output && arguments.need.is_empty();
@@ -143,7 +154,9 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
             if arguments.json.is_some() {
                 let line = format!("{}\n", json::state(&state));
                 match &mut json_file {
-                    Some(file) => file.write_all(line.as_bytes()).map_err(|cause| cause.to_string())?,
+                    Some(file) => file
+                        .write_all(line.as_bytes())
+                        .map_err(|cause| cause.to_string())?,
                     None => output(&line)?,
                 }
             }
@@ -166,21 +179,41 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
         output(&seen.text())?;
     }
     if let Some(path) = &arguments.prometheus {
-        let state = seen.last.as_ref().ok_or("--prometheus: the input contains no state")?;
-        let now = if is_live { SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()) } else { 0 };
+        let state = seen
+            .last
+            .as_ref()
+            .ok_or("--prometheus: the input contains no state")?;
+        let now = if is_live {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs())
+        } else {
+            0
+        };
         write(path, &prometheus::metrics(state, now))?;
     }
     if let Some(path) = &arguments.html {
-        let state = seen.last.as_ref().ok_or("--html: the input contains no state")?;
+        let state = seen
+            .last
+            .as_ref()
+            .ok_or("--html: the input contains no state")?;
         write(path, &html::page(state))?;
     }
     let nothing = State::default();
-    let state = seen.last.as_ref().or(seen.empty.as_ref()).unwrap_or(&nothing);
+    let state = seen
+        .last
+        .as_ref()
+        .or(seen.empty.as_ref())
+        .unwrap_or(&nothing);
     let mut code = 0;
     for need in &arguments.need {
         let verdict = need::decide(state, need);
         if !to_output {
-            output(&format!("{}\n", verdict.line))?;
+            match output(&format!("{}\n", verdict.line)) {
+                // The exit code is the answer.
+                Err(message) if message == CLOSED => {}
+                result => result?,
+            }
         }
         code = code.max(verdict.outcome.code());
     }
@@ -194,7 +227,8 @@ impl Seen {
             let largest = explain::largest(&state).map_or("no table".to_owned(), |bytes| {
                 format!("largest free block {}", size::shown(bytes))
             });
-            self.listed.push(format!("{}; {largest}\n", explain::title(&state)));
+            self.listed
+                .push(format!("{}; {largest}\n", explain::title(&state)));
         }
         if state.zones.is_empty() {
             self.empty = Some(state);
@@ -207,7 +241,10 @@ impl Seen {
     fn text(&self) -> String {
         let mut text = String::new();
         if self.count > 1 {
-            text.push_str(&format!("{} reports and states; the last one is shown in full (--all shows every one):\n", self.count));
+            text.push_str(&format!(
+                "{} reports and states; the last one is shown in full (--all shows every one):\n",
+                self.count
+            ));
             for line in &self.listed {
                 text.push_str("  ");
                 text.push_str(line);
@@ -236,7 +273,11 @@ fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, Stri
     let (mut count, mut tables) = (0u64, None);
     let mut counted = |state: State| {
         count += 1;
-        let former = if state.has(Kind::Log) { Some(state) } else { tables.replace(state) };
+        let former = if state.has(Kind::Log) {
+            Some(state)
+        } else {
+            tables.replace(state)
+        };
         if let Some(state) = former {
             emit(state);
         }
@@ -254,12 +295,17 @@ fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, Stri
             add_copy(&mut copies, name, input)?;
             continue;
         }
-        let summary = reader.read(&name, input.reader).map_err(|cause| format!("{name}: {cause}"))?;
+        let summary = reader
+            .read(&name, input.reader)
+            .map_err(|cause| format!("{name}: {cause}"))?;
         if let Some(reason) = summary.encoding {
             refused.push(format!("{name}: {reason}"));
         }
         if summary.cut_lines > 0 {
-            refused.push(format!("{name}: {} lines were longer than 1 MiB: their rest was skipped", summary.cut_lines));
+            refused.push(format!(
+                "{name}: {} lines were longer than 1 MiB: their rest was skipped",
+                summary.cut_lines
+            ));
         }
     }
     reader.finish();
@@ -268,7 +314,7 @@ fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, Stri
         let first = arguments.files[0].display();
         return Err(refused.into_iter().next().unwrap_or_else(|| {
             format!(
-                "{first}: no state of memory found. Pass a copy of /proc/buddyinfo, pagetypeinfo or zoneinfo, or a log with a \
+                "{first}: no state of memory found. Pass a copy of /proc/buddyinfo or zoneinfo, or a log with a \
                  report of the kernel (\"Mem-Info:\")"
             )
         }));
@@ -302,7 +348,11 @@ fn add_copy(copies: &mut Copies, name: String, input: Input) -> Result<(), Strin
         Content::Owner => copies.beside.owner = Some(Box::new(BufReader::new(input.reader))),
         Content::Map => {
             let mut bytes = Vec::new();
-            input.reader.take(LARGEST_MAP).read_to_end(&mut bytes).map_err(failed)?;
+            input
+                .reader
+                .take(LARGEST_MAP)
+                .read_to_end(&mut bytes)
+                .map_err(failed)?;
             copies.iomem = String::from_utf8_lossy(&bytes).into_owned();
         }
     }
@@ -320,20 +370,31 @@ fn resize(state: &mut State, bytes: u64) {
             }
         }
     }
-    state.frame = FrameSize { bytes, is_known: true };
+    state.frame = FrameSize {
+        bytes,
+        is_known: true,
+    };
 }
 
 /// Writes a complete file, or leaves the former one.
 fn write(path: &Path, text: &str) -> Result<(), String> {
     let mut file = AtomicFile::create(path).map_err(|cause| cause.to_string())?;
-    file.write_all(text.as_bytes()).and_then(|()| file.finish()).map_err(|cause| cause.to_string())
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.finish())
+        .map_err(|cause| cause.to_string())
 }
 
-/// Writes to standard output. A closed pipe is no failure.
+/// The reader of standard output has closed the pipe. This error is not a failure.
+const CLOSED: &str = "";
+
+/// Writes to standard output.
 fn output(text: &str) -> Result<(), String> {
     let mut stream = io::stdout().lock();
-    match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+    match stream
+        .write_all(text.as_bytes())
+        .and_then(|()| stream.flush())
+    {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Err(CLOSED.to_owned()),
         Err(cause) => Err(format!("standard output: {cause}")),
         Ok(()) => Ok(()),
     }

@@ -20,18 +20,26 @@ pub fn event(state: &State) -> Option<String> {
     match event.cause {
         Cause::GroupLimit => {
             return Some(
-                "A control group reached its own limit. The machine's memory was not the cause, and the report has no table."
+                "A control group reached its own limit, not the machine. The report has no table."
                     .to_owned(),
             );
         }
         Cause::VmallocFailure => {
-            return Some("A mapping of many single frames failed. This is not a shortage of large blocks.".to_owned());
+            return Some(
+                "A mapping of many single frames failed. This is not a shortage of large blocks."
+                    .to_owned(),
+            );
         }
         Cause::SysRq => return None,
         Cause::OutOfMemory | Cause::AllocationFailure => {}
     }
-    let Some(order) = event.order.and_then(|order| u32::try_from(order).ok()).filter(|order| *order < 32) else {
-        return (event.order == Some(-1)).then(|| "A user triggered this report: no request failed.".to_owned());
+    let Some(order) = event
+        .order
+        .and_then(|order| u32::try_from(order).ok())
+        .filter(|order| *order < 32)
+    else {
+        return (event.order == Some(-1))
+            .then(|| "A user triggered this report: no request failed.".to_owned());
     };
     if !state.has_tables() {
         return Some("The report has no table of free blocks.".to_owned());
@@ -52,7 +60,9 @@ pub fn event(state: &State) -> Option<String> {
     }
     let memory = size::shown(frames.saturating_mul(state.frame.bytes));
     Some(if free.high == Some(0) {
-        format!("No block of {bytes} (order {order}) was free: {memory} were free, but only in smaller blocks.")
+        format!(
+            "No block of {bytes} (order {order}) was free: {memory} were free, but only in smaller blocks."
+        )
     } else if usable.high == Some(0) {
         format!(
             "{} blocks of {bytes} (order {order}) were free, but none for an ordinary request: watermarks, classes or \
@@ -61,7 +71,9 @@ pub fn event(state: &State) -> Option<String> {
         )
     } else if !has_watermarks {
         let free = shown(free);
-        format!("{free} blocks of {bytes} (order {order}) were free. The report lacks the watermarks that may withhold them.")
+        format!(
+            "{free} blocks of {bytes} (order {order}) were free. The report lacks their watermarks."
+        )
     } else {
         format!(
             "{} blocks of {bytes} (order {order}) were free, and {} of them for an ordinary request. The request was \
@@ -79,33 +91,65 @@ pub fn unknown(state: &State) -> Vec<String> {
     if !state.zones.is_empty() && !state.has_tables() {
         lines.push("free blocks by size: /proc/buddyinfo".to_owned());
     }
-    let tables: Vec<_> = state.zones.iter().filter_map(|zone| zone.blocks.as_ref()).collect();
+    let tables: Vec<_> = state
+        .zones
+        .iter()
+        .filter_map(|zone| zone.blocks.as_ref())
+        .collect();
     if tables.is_empty() {
         return lines;
     }
-    let top = tables.iter().map(|blocks| blocks.len()).max().unwrap_or(1).saturating_sub(1);
+    let top = tables
+        .iter()
+        .map(|blocks| blocks.len())
+        .max()
+        .unwrap_or(1)
+        .saturating_sub(1);
     let largest = size::shown(state.frame.bytes.saturating_mul(1 << top.min(32)));
     if state.frames.is_none() && !state.lacks_root {
-        lines.push("what moving pages or dropping the page cache gives, and what holds the rest: /proc/kpageflags (root)".to_owned());
-        lines.push(format!("free blocks of more than {largest}: /proc/kpageflags (root)"));
+        lines.push(
+            "what moving pages or dropping the page cache gives: /proc/kpageflags (root)"
+                .to_owned(),
+        );
+        lines.push(format!(
+            "free blocks of more than {largest}: /proc/kpageflags (root)"
+        ));
     }
-    let used = tables.iter().flat_map(|blocks| blocks.iter()).filter(|blocks| blocks.count.value > 0);
+    let used = tables
+        .iter()
+        .flat_map(|blocks| blocks.iter())
+        .filter(|blocks| blocks.count.value > 0);
     if !state.lacks_root && used.clone().any(|blocks| blocks.types == Types::Unknown) {
-        lines.push("which free blocks serve only some requests (CMA, HighAtomic): /proc/pagetypeinfo (root)".to_owned());
+        lines.push(
+            "which free blocks serve only some requests: /proc/pagetypeinfo (root)".to_owned(),
+        );
     }
     let has_bound = used.clone().any(|blocks| blocks.count.at_least);
     if has_bound {
-        lines.push("the exact numbers where the kernel stopped counting at 100000: /proc/buddyinfo".to_owned());
+        lines.push(
+            "the exact numbers where the kernel stopped counting at 100000: /proc/buddyinfo"
+                .to_owned(),
+        );
     }
-    if state.zones.iter().any(|zone| zone.blocks.is_some() && zone.min.is_none()) {
+    if state
+        .zones
+        .iter()
+        .any(|zone| zone.blocks.is_some() && zone.min.is_none())
+    {
         lines.push("watermarks, which withhold some of the free memory: /proc/zoneinfo".to_owned());
     }
-    if state.zones.iter().all(|zone| zone.on_lists.is_none() && zone.lists.is_empty()) {
+    if state
+        .zones
+        .iter()
+        .all(|zone| zone.on_lists.is_none() && zone.lists.is_empty())
+    {
         lines.push("free frames on the CPUs' own lists: /proc/zoneinfo".to_owned());
     }
     if !state.frame.is_known {
         let bytes = size::shown(state.frame.bytes);
-        lines.push(format!("the size of a frame: {bytes} is assumed, `--frame-size` sets it"));
+        lines.push(format!(
+            "the size of a frame: {bytes} is assumed, `--frame-size` sets it"
+        ));
     }
     lines
 }
@@ -137,7 +181,11 @@ pub fn title(state: &State) -> String {
             let mut names: Vec<&str> = state.parts.iter().map(|(kind, _)| kind.name()).collect();
             names.dedup();
             let is_log = state.has(Kind::Log);
-            parts.push(if is_log { "report in a log".to_owned() } else { names.join(", ") });
+            parts.push(if is_log {
+                "report in a log".to_owned()
+            } else {
+                names.join(", ")
+            });
         }
     }
     if let Some(time) = &state.time {
@@ -148,7 +196,10 @@ pub fn title(state: &State) -> String {
     }
     if !state.zones.is_empty() {
         let assumed = if state.frame.is_known { "" } else { " assumed" };
-        parts.push(format!("{} frames{assumed}", size::shown(state.frame.bytes)));
+        parts.push(format!(
+            "{} frames{assumed}",
+            size::shown(state.frame.bytes)
+        ));
     }
     format!("{}: {}", state.place(), parts.join("; "))
 }
@@ -157,6 +208,9 @@ pub fn title(state: &State) -> String {
 #[must_use]
 pub fn largest(state: &State) -> Option<u64> {
     let tables = state.zones.iter().filter_map(|zone| zone.blocks.as_ref());
-    let orders = tables.filter_map(|blocks| blocks.iter().rposition(|blocks| blocks.count.value > 0));
-    orders.max().map(|order| state.frame.bytes.saturating_mul(1 << order))
+    let orders =
+        tables.filter_map(|blocks| blocks.iter().rposition(|blocks| blocks.count.value > 0));
+    orders
+        .max()
+        .map(|order| state.frame.bytes.saturating_mul(1 << order))
 }

@@ -24,10 +24,27 @@ pub fn text(bytes: &[u8]) {
 }
 
 fn check(state: &State) {
-    let _ = (terminal::state(state), json::state(state).to_string(), prometheus::metrics(state, 0));
-    for need in [(1, 4096, false), (200, 32 << 20, true), (u64::MAX, 1 << 30, false)] {
+    let _ = (
+        terminal::state(state),
+        json::state(state).to_string(),
+        prometheus::metrics(state, 0),
+    );
+    for need in [
+        (1, 4096, false),
+        (200, 32 << 20, true),
+        (u64::MAX, 1 << 30, false),
+    ] {
         let (count, bytes, is_movable) = need;
-        let _ = need::decide(state, &Need { count, bytes, zone: None, node: None, is_movable });
+        let _ = need::decide(
+            state,
+            &Need {
+                count,
+                bytes,
+                zone: None,
+                node: None,
+                is_movable,
+            },
+        );
     }
     for zone in &state.zones {
         let Some(answer) = answer::of_zone(state, zone, Request::default()) else {
@@ -36,9 +53,18 @@ fn check(state: &State) {
         // A log's table was accepted because of its sum, and its frame size is that of its first column.
         assert!(!state.has(Kind::Log) || state.frame.is_known, "{state:?}");
         for row in &answer.rows {
-            assert!(row.free.high.is_none_or(|high| row.free.low <= high), "{row:?}");
-            assert!(row.usable.high.is_none_or(|high| row.usable.low <= high), "{row:?}");
-            assert!(row.usable.low <= row.free.high.unwrap_or(u64::MAX), "{row:?}");
+            assert!(
+                row.free.high.is_none_or(|high| row.free.low <= high),
+                "{row:?}"
+            );
+            assert!(
+                row.usable.high.is_none_or(|high| row.usable.low <= high),
+                "{row:?}"
+            );
+            assert!(
+                row.usable.low <= row.free.high.unwrap_or(u64::MAX),
+                "{row:?}"
+            );
         }
         for pair in answer.rows.windows(2) {
             assert!(pair[1].free.low <= pair[0].free.low, "{pair:?}");

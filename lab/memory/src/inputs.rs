@@ -49,7 +49,10 @@ pub struct Input {
 
 impl std::fmt::Debug for Input {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Input").field("content", &self.content).finish_non_exhaustive()
+        formatter
+            .debug_struct("Input")
+            .field("content", &self.content)
+            .finish_non_exhaustive()
     }
 }
 
@@ -65,7 +68,11 @@ impl Input {
         }
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        let again = if metadata.is_file() { Some(file.try_clone()?) } else { None };
+        let again = if metadata.is_file() {
+            Some(file.try_clone()?)
+        } else {
+            None
+        };
         Input::new(Box::new(file), again, path)
     }
 
@@ -76,12 +83,19 @@ impl Input {
             file = None;
             reader = Box::new(MultiGzDecoder::new(reader));
             head = read_head(&mut reader).map_err(|cause| {
-                io::Error::new(cause.kind(), format!("it is compressed, and cannot be unpacked: {cause}"))
+                io::Error::new(
+                    cause.kind(),
+                    format!("it is compressed, and cannot be unpacked: {cause}"),
+                )
             })?;
             reader = Box::new(Cursor::new(head.clone()).chain(reader));
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Input { content: recognise(&head, &name), reader, file })
+        Ok(Input {
+            content: recognise(&head, &name),
+            reader,
+            file,
+        })
     }
 
     /// Returns the words of the file.
@@ -112,7 +126,11 @@ fn read_head(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
 
 fn recognise(head: &[u8], name: &str) -> Content {
     if are_words(head, name.contains("kpage")) {
-        return if name.contains("cgroup") { Content::Groups } else { Content::Flags };
+        return if name.contains("cgroup") {
+            Content::Groups
+        } else {
+            Content::Flags
+        };
     }
     let text = String::from_utf8_lossy(head);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -128,15 +146,24 @@ fn recognise(head: &[u8], name: &str) -> Content {
 fn are_words(head: &[u8], is_named: bool) -> bool {
     let words = head.chunks_exact(WORD);
     let is_word = |bytes: &[u8]| {
-        let high = if cfg!(target_endian = "little") { &bytes[WORD - 2..] } else { &bytes[..2] };
+        let high = if cfg!(target_endian = "little") {
+            &bytes[WORD - 2..]
+        } else {
+            &bytes[..2]
+        };
         high == [0, 0]
     };
-    head.len() >= WORD && words.into_iter().all(is_word) && (is_named || head.iter().any(|byte| *byte != 0))
+    head.len() >= WORD
+        && words.into_iter().all(is_word)
+        && (is_named || head.iter().any(|byte| *byte != 0))
 }
 
 /// Returns `true` for a line such as `00001000-0009fbff : System RAM`.
 fn is_of_map(line: &str) -> bool {
-    let is_address = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let addresses = line.split_once(" : ").and_then(|(addresses, _)| addresses.split_once('-'));
+    let is_address =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let addresses = line
+        .split_once(" : ")
+        .and_then(|(addresses, _)| addresses.split_once('-'));
     addresses.is_some_and(|(first, last)| is_address(first) && is_address(last))
 }

@@ -1,4 +1,4 @@
-//! The state of a Linux machine's page allocator: which free blocks it has, and who may use them.
+//! The state of a Linux machine's page allocator: its free blocks, and the requests that they serve.
 //!
 //! # Purpose
 //!

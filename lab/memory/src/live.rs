@@ -90,13 +90,20 @@ fn prepare(root: &Path) -> Result<Snapshot, String> {
     let mut emit = |state| states.push(state);
     let mut reader = Reader::new(&mut emit);
     let text = fs::read(root.join("zoneinfo")).map_err(|cause| format!("zoneinfo: {cause}"))?;
-    reader.read("zoneinfo", &text[..]).map_err(|cause| format!("zoneinfo: {cause}"))?;
+    reader
+        .read("zoneinfo", &text[..])
+        .map_err(|cause| format!("zoneinfo: {cause}"))?;
     reader.finish();
     let mut state = states.pop().unwrap_or_default();
     let iomem = fs::read(root.join("iomem")).unwrap_or_default();
     let iomem = String::from_utf8_lossy(&iomem);
     match page_size(root) {
-        Some(bytes) => state.frame = FrameSize { bytes, is_known: true },
+        Some(bytes) => {
+            state.frame = FrameSize {
+                bytes,
+                is_known: true,
+            }
+        }
         None => attach::settle_frame_size(&mut state, &iomem),
     }
     let layout = attach::layout(&state, system_ram(&iomem, state.frame.bytes))?;
@@ -117,7 +124,9 @@ fn add_frames(
     let settled = match kcore.and_then(|kcore| Ok((kcore, File::open(root.join("kallsyms"))?))) {
         Ok((kcore, kallsyms)) => {
             let settled = facts::settle(&mut snapshot, &mut flags, kcore, kallsyms);
-            settled.map_err(|cause| notes.push(format!("kcore: {cause}"))).ok()
+            settled
+                .map_err(|cause| notes.push(format!("kcore: {cause}")))
+                .ok()
         }
         Err(_) => None,
     };
@@ -125,10 +134,17 @@ fn add_frames(
     if let Err(cause) = attach::check(state, &snapshot) {
         state.remarks.push(cause);
     }
-    let beside = if depth == Depth::Holders { beside(root) } else { Beside::default() };
+    let beside = if depth == Depth::Holders {
+        beside(root)
+    } else {
+        Beside::default()
+    };
     let mut facts = Facts::of(&snapshot, settled, beside);
     facts.notes.extend(notes);
-    let place = Place { file: path.display().to_string(), line: 1 };
+    let place = Place {
+        file: path.display().to_string(),
+        line: 1,
+    };
     attach::attach(state, &snapshot, Some(facts), place);
 }
 
@@ -136,13 +152,22 @@ fn add_frames(
 fn beside(root: &Path) -> Beside {
     let groups = Input::open(&root.join("kpagecgroup")).ok();
     let mounts = fs::read(root.join("self/mountinfo")).unwrap_or_default();
-    let folder = groups.as_ref().and_then(|_| groups::hierarchy(&String::from_utf8_lossy(&mounts)));
+    let folder = groups
+        .as_ref()
+        .and_then(|_| groups::hierarchy(&String::from_utf8_lossy(&mounts)));
     let is_machine = root == Path::new("/proc");
-    let owner = if is_machine { Path::new("/sys/kernel/debug").to_path_buf() } else { root.to_path_buf() };
+    let owner = if is_machine {
+        Path::new("/sys/kernel/debug").to_path_buf()
+    } else {
+        root.to_path_buf()
+    };
     let owner = Input::open(&owner.join("page_owner")).ok();
     Beside {
         groups: groups.map(Input::words),
-        paths: folder.filter(|_| is_machine).map(|folder| groups::paths(&folder)).unwrap_or_default(),
+        paths: folder
+            .filter(|_| is_machine)
+            .map(|folder| groups::paths(&folder))
+            .unwrap_or_default(),
         owner: owner.map(|input| Box::new(BufReader::new(input.reader)) as Box<_>),
     }
 }
@@ -169,13 +194,19 @@ fn tables(root: &Path) -> io::Result<State> {
     reader.finish();
     let Some(mut state) = states.into_iter().find(|state| !state.zones.is_empty()) else {
         let cause = failure.unwrap_or_else(|| io::Error::other("it contains no state of memory"));
-        return Err(io::Error::new(cause.kind(), format!("{}: {cause}", root.join("buddyinfo").display())));
+        return Err(io::Error::new(
+            cause.kind(),
+            format!("{}: {cause}", root.join("buddyinfo").display()),
+        ));
     };
     state.remarks.extend(remarks);
     state.lacks_root = lacks_root;
     state.kernel = kernel(root);
     if let Some(bytes) = page_size(root) {
-        state.frame = FrameSize { bytes, is_known: true };
+        state.frame = FrameSize {
+            bytes,
+            is_known: true,
+        };
     }
     Ok(state)
 }

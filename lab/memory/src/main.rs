@@ -15,7 +15,9 @@ use clap::{Args, Command, FromArgMatches};
 use everybuddy_memory::command::{self, Arguments};
 
 fn main() -> ExitCode {
-    let program = Arguments::augment_args(Command::new("everybuddy-memory").version(env!("CARGO_PKG_VERSION")));
+    let program = Arguments::augment_args(
+        Command::new("everybuddy-memory").version(env!("CARGO_PKG_VERSION")),
+    );
     let matches = program.get_matches();
     let result = Arguments::from_arg_matches(&matches).map_err(|mistake| mistake.to_string());
     match result.and_then(|arguments| command::run(&arguments)) {

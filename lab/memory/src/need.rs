@@ -33,17 +33,34 @@ impl std::str::FromStr for Need {
 
     fn from_str(text: &str) -> Result<Need, String> {
         let wrong = |part: &str| {
-            format!("`{part}` is not of the form COUNTxSIZE[,zone=NAME][,node=N][,movable], such as 200x32MiB,zone=Normal")
+            format!(
+                "`{part}` is not of the form COUNTxSIZE[,zone=NAME][,node=N][,movable], such as 200x32MiB,zone=Normal"
+            )
         };
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
         let (count, bytes) = first.split_once(['x', '*']).ok_or_else(|| wrong(first))?;
-        let count = count.trim().parse().ok().filter(|count| *count > 0).ok_or_else(|| wrong(first))?;
-        let bytes = size::parse(bytes).filter(|bytes| *bytes > 0).ok_or_else(|| wrong(first))?;
+        let count = count
+            .trim()
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| wrong(first))?;
+        let bytes = size::parse(bytes)
+            .filter(|bytes| *bytes > 0)
+            .ok_or_else(|| wrong(first))?;
         if bytes > answer::LARGEST {
-            return Err(format!("`{first}`: blocks of more than 1 GiB are not supported"));
+            return Err(format!(
+                "`{first}`: blocks of more than 1 GiB are not supported"
+            ));
         }
-        let mut need = Need { count, bytes, zone: None, node: None, is_movable: false };
+        let mut need = Need {
+            count,
+            bytes,
+            zone: None,
+            node: None,
+            is_movable: false,
+        };
         for part in parts {
             match part.split_once('=') {
                 Some(("zone", name)) if !name.is_empty() => need.zone = Some(name.to_owned()),
@@ -58,7 +75,12 @@ impl std::str::FromStr for Need {
 
 impl std::fmt::Display for Need {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} x {}", grouped(self.count), size::shown(self.bytes))?;
+        write!(
+            formatter,
+            "{} x {}",
+            grouped(self.count),
+            size::shown(self.bytes)
+        )?;
         if let Some(zone) = &self.zone {
             write!(formatter, ", zone {zone}")?;
         }
@@ -77,7 +99,10 @@ impl Need {
     }
 
     fn request(&self) -> Request {
-        Request { is_movable: self.is_movable, is_for_zone: self.zone.is_some() }
+        Request {
+            is_movable: self.is_movable,
+            is_for_zone: self.zone.is_some(),
+        }
     }
 }
 
@@ -136,7 +161,9 @@ struct Sums {
 /// Decides.
 #[must_use]
 pub fn decide(state: &State, need: &Need) -> Verdict {
-    let sums = sums(state, need, |zone| answer::of_zone(state, zone, need.request()));
+    let sums = sums(state, need, |zone| {
+        answer::of_zone(state, zone, need.request())
+    });
     let count = grouped(need.count);
     let mut by_zone = sums.by_zone.join(", ");
     if by_zone.is_empty() {
@@ -149,13 +176,23 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     if !sums.knows_watermarks {
         notes.push("watermarks are not in this input");
     }
-    let notes = if notes.is_empty() { String::new() } else { format!("; {}", notes.join("; ")) };
+    let notes = if notes.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", notes.join("; "))
+    };
     let free = shown(sums.usable);
     let (outcome, line) = if sums.usable.low >= need.count {
-        (Outcome::Now, format!("yes: {need}: {free} free now ({by_zone}){notes}"))
+        (
+            Outcome::Now,
+            format!("yes: {need}: {free} free now ({by_zone}){notes}"),
+        )
     } else if sums.total.is_some_and(|total| total < need.count) && sums.missing.is_empty() {
         let total = grouped(sums.total.unwrap_or(0));
-        (Outcome::Impossible, format!("no: {need}: the memory has only {total} such blocks, used ones included"))
+        (
+            Outcome::Impossible,
+            format!("no: {need}: the memory has only {total} such blocks, used ones included"),
+        )
     } else if let Some((moving, dropping)) = sums.moving.zip(sums.dropping) {
         let assumed = match &state.frames {
             Some(facts) if facts.settled.is_some() => "",
@@ -165,7 +202,12 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         let rest = |low: u64| grouped(need.count.saturating_sub(low));
         if moving.low >= need.count {
             let rest = rest(sums.usable.low);
-            (Outcome::ByMoving, format!("by moving: {need}: {free} free now ({by_zone}), {rest} by moving pages{notes}{assumed}"))
+            (
+                Outcome::ByMoving,
+                format!(
+                    "by moving: {need}: {free} free now ({by_zone}), {rest} by moving pages{notes}{assumed}"
+                ),
+            )
         } else if dropping.low >= need.count {
             let rest = rest(moving.low);
             let line = format!(
@@ -175,10 +217,16 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             );
             (Outcome::ByMoving, line)
         } else if dropping.high.is_some_and(|high| high < need.count) {
-            (Outcome::Impossible, format!("no: {need}: {free} free now ({by_zone}), {steps}{notes}"))
+            (
+                Outcome::Impossible,
+                format!("no: {need}: {free} free now ({by_zone}), {steps}{notes}"),
+            )
         } else {
             let tells = "a request drains these lists; /proc/kcore (as root) or iomem would tell";
-            (Outcome::Unknown, format!("perhaps: {need}: {free} free now ({by_zone}), {steps}{notes}; {tells}"))
+            (
+                Outcome::Unknown,
+                format!("perhaps: {need}: {free} free now ({by_zone}), {steps}{notes}; {tells}"),
+            )
         }
     } else {
         let is_short = sums.usable.high.is_some_and(|high| high < need.count);
@@ -188,7 +236,13 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             Some(_) if is_short => format!(", only {free} free now ({by_zone})"),
             _ => format!(", {free} free now ({by_zone})"),
         };
-        (Outcome::Unknown, format!("unknown: {count} of {} needed{start}{notes}; {reason}", size::shown(need.bytes)))
+        (
+            Outcome::Unknown,
+            format!(
+                "unknown: {count} of {} needed{start}{notes}; {reason}",
+                size::shown(need.bytes)
+            ),
+        )
     };
     Verdict { outcome, line }
 }
@@ -209,7 +263,11 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
         missing: Vec::new(),
     };
     let mut is_first = true;
-    let zones: Vec<&Zone> = state.zones.iter().filter(|zone| need.selects(zone)).collect();
+    let zones: Vec<&Zone> = state
+        .zones
+        .iter()
+        .filter(|zone| need.selects(zone))
+        .collect();
     for zone in &zones {
         let serves = need.is_movable || need.zone.is_some() || !answer::is_restricted(zone);
         // A zone without memory has nothing to tell.
@@ -230,7 +288,11 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
         let (zone, node) = (need.zone.as_deref(), need.node);
         let node = node.map(|node| format!("node {node}"));
         let names: Vec<&str> = node.as_deref().into_iter().chain(zone).collect();
-        sums.missing.push(if names.is_empty() { "any zone".to_owned() } else { names.join(" ") });
+        sums.missing.push(if names.is_empty() {
+            "any zone".to_owned()
+        } else {
+            names.join(" ")
+        });
     }
     if is_first {
         sums.total = None;
@@ -249,16 +311,23 @@ impl Sums {
         self.moving = joined(self.moving, row.moving);
         self.dropping = joined(self.dropping, row.dropping);
         self.never = self.never.saturating_add(row.never.unwrap_or(0));
-        let windows = zone.windows.as_ref().and_then(|windows| windows.orders.get(row.order as usize));
+        let windows = zone
+            .windows
+            .as_ref()
+            .and_then(|windows| windows.orders.get(row.order as usize));
         for holder in windows.into_iter().flat_map(|windows| &windows.holders) {
             match self.held.iter_mut().find(|(kind, _)| *kind == holder.kind) {
                 Some((_, blocks)) => *blocks += holder.blocks,
                 None => self.held.push((holder.kind, holder.blocks)),
             }
         }
-        self.total = self.total.zip(row.total).map(|(sum, total)| sum.saturating_add(total));
+        self.total = self
+            .total
+            .zip(row.total)
+            .map(|(sum, total)| sum.saturating_add(total));
         if row.usable.high != Some(0) {
-            self.by_zone.push(format!("{} {}", zone.title(), shown(row.usable)));
+            self.by_zone
+                .push(format!("{} {}", zone.title(), shown(row.usable)));
         }
         self.knows_types &= zone_answer.knows_types;
         self.knows_watermarks &= zone_answer.above_watermark.is_some();
@@ -280,9 +349,16 @@ impl Sums {
         };
         let mut held = self.held.clone();
         held.sort_by_key(|(_, blocks)| std::cmp::Reverse(*blocks));
-        let names: Vec<String> =
-            held.iter().take(3).map(|(kind, blocks)| format!("{} in {}", kind.name(), grouped(*blocks))).collect();
-        let held = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        let names: Vec<String> = held
+            .iter()
+            .take(3)
+            .map(|(kind, blocks)| format!("{} in {}", kind.name(), grouped(*blocks)))
+            .collect();
+        let held = if names.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", names.join(", "))
+        };
         format!(
             "{} after moving pages, {} with page cache dropped{most}; never {}{held}",
             grouped(moving.low),
@@ -295,16 +371,22 @@ impl Sums {
 /// Names what would decide.
 fn reason(sums: &Sums, is_short: bool) -> String {
     if !sums.missing.is_empty() {
-        return format!("this input has no table of {}: buddyinfo would tell", sums.missing.join(", "));
+        return format!(
+            "this input has no table of {}: buddyinfo would tell",
+            sums.missing.join(", ")
+        );
     }
     if is_short {
-        return "what moving pages gives is not in this input: kpageflags (as root) would tell".to_owned();
+        return "what moving pages gives is not in this input: kpageflags (as root) would tell"
+            .to_owned();
     }
     if sums.is_above_table {
-        return "which of the largest blocks are neighbours is not in this input: kpageflags (as root) would tell".to_owned();
+        return "which blocks are neighbours is not in this input: kpageflags (as root) would tell"
+            .to_owned();
     }
     if sums.has_mixed_types {
-        return "who may use these blocks is not in this input: pagetypeinfo (as root) would tell".to_owned();
+        return "the classes of blocks are not all in this input: pagetypeinfo (as root) would tell"
+            .to_owned();
     }
     "kpageflags (as root) would tell".to_owned()
 }

@@ -36,7 +36,11 @@ pub fn shown(bytes: u64) -> String {
     }
     let whole = bytes >> (10 * unit);
     let rest = bytes - (whole << (10 * unit));
-    let tenths = if unit == 0 { 0 } else { (rest >> (10 * (unit - 1))) * 10 / 1024 };
+    let tenths = if unit == 0 {
+        0
+    } else {
+        (rest >> (10 * (unit - 1))) * 10 / 1024
+    };
     if tenths == 0 || whole >= 100 {
         format!("{whole} {}", units[unit])
     } else {
@@ -64,7 +68,12 @@ mod tests {
 
     #[test]
     fn sizes_are_read_and_written() {
-        for (text, bytes) in [("4096", 4096), ("64KiB", 65536), ("2 MiB", 2 << 20), ("1G", 1 << 30)] {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("64KiB", 65536),
+            ("2 MiB", 2 << 20),
+            ("1G", 1 << 30),
+        ] {
             assert_eq!(parse(text), Some(bytes));
         }
         assert_eq!(parse("1x"), None);

@@ -418,7 +418,10 @@ pub struct State {
 impl State {
     /// Returns the zone, which is added if it is missing.
     pub fn zone(&mut self, node: Option<u32>, name: &str, place: &Place) -> &mut Zone {
-        let found = self.zones.iter().position(|zone| zone.node == node && zone.name == name);
+        let found = self
+            .zones
+            .iter()
+            .position(|zone| zone.node == node && zone.name == name);
         let index = found.unwrap_or_else(|| {
             self.zones.push(Zone::new(node, name, place.clone()));
             self.zones.len() - 1
@@ -435,7 +438,10 @@ impl State {
     /// Returns the first line of the state.
     #[must_use]
     pub fn place(&self) -> Place {
-        self.parts.first().map(|(_, place)| place.clone()).unwrap_or_default()
+        self.parts
+            .first()
+            .map(|(_, place)| place.clone())
+            .unwrap_or_default()
     }
 
     /// Returns `true` if at least one zone has a table.

@@ -8,8 +8,8 @@
 //!
 //! The exit codes of `--need` pass through unchanged.
 
-pub(super) use everybuddy_memory::command::Arguments;
 use everybuddy_measure::Error;
+pub(super) use everybuddy_memory::command::Arguments;
 
 /// Runs the command and returns its exit code.
 pub(super) fn run(arguments: &Arguments) -> Result<u8, Error> {

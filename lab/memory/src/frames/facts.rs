@@ -58,7 +58,10 @@ pub struct Beside {
 
 impl std::fmt::Debug for Beside {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Beside").field("groups", &self.groups).finish_non_exhaustive()
+        formatter
+            .debug_struct("Beside")
+            .field("groups", &self.groups)
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,7 +78,10 @@ impl Groups {
     /// Returns the path of a group, or its inode.
     #[must_use]
     pub fn name(&self, inode: u64) -> String {
-        self.paths.get(&inode).cloned().unwrap_or_else(|| format!("inode {inode}"))
+        self.paths
+            .get(&inode)
+            .cloned()
+            .unwrap_or_else(|| format!("inode {inode}"))
     }
 }
 
@@ -107,18 +113,25 @@ impl Facts {
         let mut notes = Vec::new();
         let functions = beside.owner.and_then(|owner| {
             let holders = owner::holders(owner, snapshot, &blocks);
-            holders.map_err(|cause| notes.push(format!("page_owner: {cause}"))).ok()
+            holders
+                .map_err(|cause| notes.push(format!("page_owner: {cause}")))
+                .ok()
         });
         let groups = beside.groups.and_then(|mut words| {
             let tally = groups::Tally::read(&mut words, snapshot, &blocks);
-            tally.map_err(|cause| notes.push(format!("kpagecgroup: {cause}"))).ok()
+            tally
+                .map_err(|cause| notes.push(format!("kpagecgroup: {cause}")))
+                .ok()
         });
         Self {
             order,
             block_bytes: snapshot.frame_bytes.max(1) << order,
             map: Map::of(snapshot),
             functions,
-            groups: groups.map(|tally| Groups { tally, paths: beside.paths }),
+            groups: groups.map(|tally| Groups {
+                tally,
+                paths: beside.paths,
+            }),
             settled,
             notes,
         }

@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //!
-//! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were read at
-//! different moments.
+//! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were
+//! read at different moments.
 
 use super::rows::{self, Row};
 use super::{merge, prefix};
@@ -118,7 +118,10 @@ impl Copies {
     }
 
     fn place(&self, line: u64) -> Place {
-        Place { file: self.file.clone(), line }
+        Place {
+            file: self.file.clone(),
+            line,
+        }
     }
 
     /// Names a text as part of the state. Ends the state if it has one of this kind from another file or place.
@@ -134,7 +137,9 @@ impl Copies {
 
     fn row(&mut self, row: Row) {
         let line = row.line;
-        let is_same = |other: &Row| other.node == row.node && other.zone == row.zone && other.class == row.class;
+        let is_same = |other: &Row| {
+            other.node == row.node && other.zone == row.zone && other.class == row.class
+        };
         if row.class.is_some() {
             self.begin_part(Kind::Pagetypeinfo, line, self.types.iter().any(is_same));
             self.section = Section::FreeByType;
@@ -143,7 +148,8 @@ impl Copies {
             }
             self.row_line = line;
         } else if row.counts.is_empty() && !row.is_doubtful {
-            let is_known = |zone: &crate::Zone| zone.node == Some(row.node) && zone.name == row.zone;
+            let is_known =
+                |zone: &crate::Zone| zone.node == Some(row.node) && zone.name == row.zone;
             self.begin_part(Kind::Zoneinfo, line, self.state.zones.iter().any(is_known));
             let place = self.place(line);
             if self.state.zones.len() < MANY {
@@ -163,7 +169,8 @@ impl Copies {
 
     /// Joins a line of numbers to the row before it.
     fn join(&mut self, number: u64, text: &[u8], has_end: bool) -> bool {
-        let is_number = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_whitespace() || *byte == b'>';
+        let is_number =
+            |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_whitespace() || *byte == b'>';
         if text.trim_ascii().is_empty() || !text.iter().all(is_number) {
             return false;
         }
@@ -199,7 +206,9 @@ impl Copies {
                 let Some((key, value)) = trimmed.split_once(' ') else {
                     return false;
                 };
-                let is_key = key.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+                let is_key = key
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
                 match value.parse() {
                     Ok(value) if is_key && has_end && self.state.vmstat.len() < MANY => {
                         self.state.vmstat.insert(key.to_owned(), value);
@@ -215,7 +224,9 @@ impl Copies {
                 let value = value.trim();
                 let size = value.strip_suffix("kB").map(str::trim_end);
                 match size.unwrap_or(value).parse() {
-                    Ok(number) if (size.is_some() || has_end) && self.state.meminfo.len() < MANY => {
+                    Ok(number)
+                        if (size.is_some() || has_end) && self.state.meminfo.len() < MANY =>
+                    {
                         self.state.meminfo.insert(key.to_owned(), number);
                         true
                     }
@@ -232,9 +243,18 @@ impl Copies {
             return false;
         };
         if let Some(values) = text.strip_prefix("protection:") {
-            let values = values.trim().strip_prefix('(').and_then(|values| values.strip_suffix(')'));
-            let values = values.map(|values| values.split(',').map(|value| value.trim().parse::<u64>().ok()));
-            zone.lowmem_reserve = values.and_then(Iterator::collect::<Option<Vec<u64>>>).unwrap_or_default();
+            let values = values
+                .trim()
+                .strip_prefix('(')
+                .and_then(|values| values.strip_suffix(')'));
+            let values = values.map(|values| {
+                values
+                    .split(',')
+                    .map(|value| value.trim().parse::<u64>().ok())
+            });
+            zone.lowmem_reserve = values
+                .and_then(Iterator::collect::<Option<Vec<u64>>>)
+                .unwrap_or_default();
             zone.lowmem_reserve.truncate(16);
             return true;
         }
@@ -259,7 +279,10 @@ impl Copies {
             match key {
                 "cpu:" if zone.lists.len() < 2 * MANY => {
                     let cpu = u32::try_from(value).unwrap_or(u32::MAX);
-                    zone.lists.push(CpuList { cpu, ..CpuList::default() });
+                    zone.lists.push(CpuList {
+                        cpu,
+                        ..CpuList::default()
+                    });
                 }
                 "count:" | "high:" | "batch:" => {
                     if let Some(list) = zone.lists.last_mut() {
@@ -296,7 +319,10 @@ impl Copies {
     /// Ends the state.
     pub(crate) fn close(&mut self) {
         let mut state = std::mem::take(&mut self.state);
-        let (buddyinfo, types) = (std::mem::take(&mut self.buddyinfo), std::mem::take(&mut self.types));
+        let (buddyinfo, types) = (
+            std::mem::take(&mut self.buddyinfo),
+            std::mem::take(&mut self.types),
+        );
         let heading = rows::numbers(&std::mem::take(&mut self.heading));
         merge::merge(&mut state, buddyinfo, types, heading);
         self.section = Section::None;

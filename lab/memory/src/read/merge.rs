@@ -12,9 +12,16 @@ use super::rows::{self, Row};
 use crate::state::{Blocks, Count, FrameSize, Kind, MigrateType, Place, State, Types};
 
 /// Adds the tables to the zones.
-pub(crate) fn merge(state: &mut State, buddyinfo: Vec<Row>, types: Vec<Row>, heading: Option<Vec<Count>>) {
+pub(crate) fn merge(
+    state: &mut State,
+    buddyinfo: Vec<Row>,
+    types: Vec<Row>,
+    heading: Option<Vec<Count>>,
+) {
     let buddyinfo = checked(state, Kind::Buddyinfo, buddyinfo, None);
-    let heading = heading.map(|orders| orders.len()).filter(|orders| *orders > 0);
+    let heading = heading
+        .map(|orders| orders.len())
+        .filter(|orders| *orders > 0);
     let rejected = state.remarks.len();
     let types = checked(state, Kind::Pagetypeinfo, types, heading);
     let are_complete = state.remarks.len() == rejected;
@@ -22,7 +29,10 @@ pub(crate) fn merge(state: &mut State, buddyinfo: Vec<Row>, types: Vec<Row>, hea
     for row in &buddyinfo {
         let place = place(state, Kind::Buddyinfo, row.line);
         let zone = state.zone(Some(row.node), &row.zone, &place);
-        let blocks = row.counts.iter().map(|count| Blocks { count: *count, types: Types::Unknown });
+        let blocks = row.counts.iter().map(|count| Blocks {
+            count: *count,
+            types: Types::Unknown,
+        });
         zone.blocks = Some(blocks.collect());
         zone.place = place;
     }
@@ -36,7 +46,9 @@ pub(crate) fn merge(state: &mut State, buddyinfo: Vec<Row>, types: Vec<Row>, hea
 
 fn place(state: &State, kind: Kind, line: u64) -> Place {
     let part = state.parts.iter().find(|(part, _)| *part == kind);
-    let file = part.map(|(_, place)| place.file.clone()).unwrap_or_default();
+    let file = part
+        .map(|(_, place)| place.file.clone())
+        .unwrap_or_default();
     Place { file, line }
 }
 
@@ -50,7 +62,9 @@ fn checked(state: &mut State, kind: Kind, rows: Vec<Row>, columns: Option<usize>
             None => good.push(row),
             Some(flaw) => {
                 let (line, node, zone) = (row.line, row.node, &row.zone);
-                state.remarks.push(format!("{file}:{line}: the row of node {node}, zone {zone} is ignored: {flaw}"));
+                state.remarks.push(format!(
+                    "{file}:{line}: the row of node {node}, zone {zone} is ignored: {flaw}"
+                ));
             }
         }
     }
@@ -67,14 +81,22 @@ fn by_type(state: &mut State, group: &[Row]) {
     let counts = |order: usize| -> Vec<(MigrateType, Count)> {
         let of_row = |row: &Row| {
             let name = row.class.as_deref().unwrap_or_default();
-            (MigrateType::of_name(name), row.counts.get(order).copied().unwrap_or_default())
+            (
+                MigrateType::of_name(name),
+                row.counts.get(order).copied().unwrap_or_default(),
+            )
         };
         group.iter().map(of_row).collect()
     };
     let table = (0..orders).map(|order| {
         let types = counts(order);
-        let count = types.iter().fold(Count::default(), |sum, (_, count)| sum.plus(*count));
-        Blocks { count, types: Types::Counts(types) }
+        let count = types
+            .iter()
+            .fold(Count::default(), |sum, (_, count)| sum.plus(*count));
+        Blocks {
+            count,
+            types: Types::Counts(types),
+        }
     });
     let mut table: Vec<Blocks> = table.collect();
     let other = zone.blocks.replace(table.clone());
@@ -91,7 +113,10 @@ fn by_type(state: &mut State, group: &[Row]) {
             zone.blocks = Some(table);
         } else {
             zone.blocks = Some(other);
-            let apart = zone.table_frames().zip(frames).map(|(one, other)| one.value.abs_diff(other.value));
+            let apart = zone
+                .table_frames()
+                .zip(frames)
+                .map(|(one, other)| one.value.abs_diff(other.value));
             zone.blocks = Some(table);
             if let Some(apart) = apart.filter(|apart| *apart > 0) {
                 let (title, apart) = (zone.title(), apart.saturating_mul(frame_kib));
@@ -109,9 +134,16 @@ fn frame_size(state: &mut State) {
     if state.frame.is_known {
         return;
     }
-    let managed: u64 = state.zones.iter().filter_map(|zone| zone.managed).fold(0, u64::saturating_add);
+    let managed: u64 = state
+        .zones
+        .iter()
+        .filter_map(|zone| zone.managed)
+        .fold(0, u64::saturating_add);
     let total = state.meminfo.get("MemTotal").copied().unwrap_or(0);
-    let free = state.meminfo.get("MemFree").zip(state.vmstat.get("nr_free_pages"));
+    let free = state
+        .meminfo
+        .get("MemFree")
+        .zip(state.vmstat.get("nr_free_pages"));
     let ratio = match free {
         Some((kib, frames)) if *frames > 0 && managed == 0 => kib.saturating_mul(1000) / frames,
         _ if managed > 0 => total.saturating_mul(1000) / managed,
@@ -120,7 +152,10 @@ fn frame_size(state: &mut State) {
     // Both numbers are of different moments.
     for kib in [4u64, 8, 16, 32, 64] {
         if (kib * 1000).abs_diff(ratio) < kib * 250 {
-            state.frame = FrameSize { bytes: kib * 1024, is_known: true };
+            state.frame = FrameSize {
+                bytes: kib * 1024,
+                is_known: true,
+            };
         }
     }
 }

@@ -48,7 +48,10 @@ impl std::fmt::Debug for Reader<'_> {
 impl<'a> Reader<'a> {
     /// Creates a reader that passes each state on.
     pub fn new(emit: &'a mut dyn FnMut(State)) -> Reader<'a> {
-        Reader { copies: Copies::new(), emit }
+        Reader {
+            copies: Copies::new(),
+            emit,
+        }
     }
 
     /// Reads a file. Reports in logs are emitted as they end. Copies of files in `/proc` wait for further ones.
@@ -75,7 +78,10 @@ impl<'a> Reader<'a> {
         }
         log.finish();
         self.pass_on(&mut log);
-        Ok(Summary { cut_lines: lines.cut_lines, encoding: encoding(&lines.head) })
+        Ok(Summary {
+            cut_lines: lines.cut_lines,
+            encoding: encoding(&lines.head),
+        })
     }
 
     /// Emits the last state.
@@ -114,10 +120,12 @@ fn escaped_lines(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the reason why a file is no text.
+/// Returns the reason why a file is not text.
 fn encoding(head: &[u8]) -> Option<&'static str> {
     match head {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("it is UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Some("it is UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`")
+        }
         [0x1f, 0x8b, ..] => Some("it is compressed: unpack it with `gunzip`"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("it is compressed: unpack it with `unzstd`"),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => Some("it is compressed: unpack it with `unxz`"),

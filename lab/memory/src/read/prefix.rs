@@ -24,7 +24,10 @@ const LONGEST: usize = 160;
 
 /// Removes the prefix of a line.
 pub(crate) fn strip(line: &[u8]) -> Stripped<'_> {
-    let mut stripped = Stripped { rest: line, ..Stripped::default() };
+    let mut stripped = Stripped {
+        rest: line,
+        ..Stripped::default()
+    };
     for _ in 0..12 {
         let before = stripped.rest.len();
         step(&mut stripped);
@@ -74,7 +77,8 @@ fn bracket<'a>(stripped: &mut Stripped<'a>, text: &'a [u8]) {
     };
     let content = text[1..end].trim_ascii();
     let digits = content.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let is_caller = matches!(content.first(), Some(b'T' | b'C')) && digits > 0 && digits + 1 == content.len();
+    let is_caller =
+        matches!(content.first(), Some(b'T' | b'C')) && digits > 0 && digits + 1 == content.len();
     let is_time = digits >= 2 && content.iter().any(|byte| matches!(byte, b'.' | b':'));
     if is_caller {
         stripped.caller = Some(content);
@@ -107,12 +111,16 @@ fn host<'a>(stripped: &mut Stripped<'a>, text: &'a [u8]) {
     let Some(colon) = head[at..].iter().position(|byte| *byte == b':') else {
         return;
     };
-    let is_named = head[at + 6..at + colon].iter().all(|byte| matches!(byte, b'[' | b']' | b'0'..=b'9'));
+    let is_named = head[at + 6..at + colon]
+        .iter()
+        .all(|byte| matches!(byte, b'[' | b']' | b'0'..=b'9'));
     if !is_named || (at > 0 && head[at - 1] != b' ') {
         return;
     }
     if stripped.time.is_none() {
-        let clock = head[..at].windows(8).position(|window| is_like(window, b"00:00:00"));
+        let clock = head[..at]
+            .windows(8)
+            .position(|window| is_like(window, b"00:00:00"));
         stripped.time = clock.map(|clock| &head[..clock + 8]);
     }
     stripped.rest = after_blank(&text[at + colon + 1..]);
@@ -135,16 +143,51 @@ mod tests {
     fn every_kind_of_prefix() {
         let cases: [(&str, Option<&str>, Option<&str>, &str); 12] = [
             ("Mem-Info:", None, None, "Mem-Info:"),
-            ("[   81.429116] Mem-Info:", Some("81.429116"), None, "Mem-Info:"),
-            ("[   81.4][ C1] Mem-Info:", Some("81.4"), Some("C1"), "Mem-Info:"),
-            ("[   81.4][   T59] Mem-Info:", Some("81.4"), Some("T59"), "Mem-Info:"),
-            ("[Mo Apr 17 19:55:54 2026] DMA: 1", Some("Mo Apr 17 19:55:54 2026"), None, "DMA: 1"),
+            (
+                "[   81.429116] Mem-Info:",
+                Some("81.429116"),
+                None,
+                "Mem-Info:",
+            ),
+            (
+                "[   81.4][ C1] Mem-Info:",
+                Some("81.4"),
+                Some("C1"),
+                "Mem-Info:",
+            ),
+            (
+                "[   81.4][   T59] Mem-Info:",
+                Some("81.4"),
+                Some("T59"),
+                "Mem-Info:",
+            ),
+            (
+                "[Mo Apr 17 19:55:54 2026] DMA: 1",
+                Some("Mo Apr 17 19:55:54 2026"),
+                None,
+                "DMA: 1",
+            ),
             (">> [ 1054.0] DMA: 1", Some("1054.0"), None, "DMA: 1"),
             (">     [ 1054.0] DMA: 1", Some("1054.0"), None, "DMA: 1"),
             ("[  +0.002367] DMA: 1", Some("+0.002367"), None, "DMA: 1"),
-            ("Dec  8 01:56:31 h kernel: [106.88] DMA: 1", Some("106.88"), None, "DMA: 1"),
-            ("Dec  8 01:56:31 h kernel: DMA: 1", Some("Dec  8 01:56:31"), None, "DMA: 1"),
-            ("2026-01-02T03:04:05.6Z stdout F <4>DMA: 1", Some("2026-01-02T03:04:05.6Z"), None, "DMA: 1"),
+            (
+                "Dec  8 01:56:31 h kernel: [106.88] DMA: 1",
+                Some("106.88"),
+                None,
+                "DMA: 1",
+            ),
+            (
+                "Dec  8 01:56:31 h kernel: DMA: 1",
+                Some("Dec  8 01:56:31"),
+                None,
+                "DMA: 1",
+            ),
+            (
+                "2026-01-02T03:04:05.6Z stdout F <4>DMA: 1",
+                Some("2026-01-02T03:04:05.6Z"),
+                None,
+                "DMA: 1",
+            ),
             ("[  246]     0   246", None, None, "[  246]     0   246"),
         ];
         for (line, time, caller, rest) in cases {

@@ -18,12 +18,13 @@ use memchr::{memchr, memchr_iter, memrchr};
 const CHUNK: usize = 1 << 20;
 
 /// A line that may describe memory contains one of these.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "kB",
     "Mem-",
     "oom-kill",
     "allocation failure",
-    ", zone",
+    "Node ",
+    "ainted",
     "block order:",
     "igrate type",
     "blocks type",
@@ -78,7 +79,10 @@ impl<R: Read> Lines<R> {
             is_at_end: false,
             in_long_line: false,
             number: 0,
-            finders: WORDS.iter().map(|word| Finder::new(word.as_bytes())).collect(),
+            finders: WORDS
+                .iter()
+                .map(|word| Finder::new(word.as_bytes()))
+                .collect(),
             hits: [None; WORDS.len()],
             cut_lines: 0,
             head: Vec::new(),
@@ -210,7 +214,11 @@ mod tests {
     fn chunks_do_not_change_the_numbers() {
         let mut text = Vec::new();
         for line in 0..200_000 {
-            text.extend_from_slice(if line % 1000 == 999 { b"0*4kB\n" } else { b"nothing here\n" });
+            text.extend_from_slice(if line % 1000 == 999 {
+                b"0*4kB\n"
+            } else {
+                b"nothing here\n"
+            });
         }
         let expected: Vec<(u64, usize)> = (1..=200).map(|hit| (hit * 1000, 5)).collect();
         assert_eq!(numbers(&text, false), expected);

@@ -92,7 +92,8 @@ impl Table {
     fn sum_kib(&self) -> u64 {
         let first = self.first_kib.unwrap_or(0);
         let sizes = self.blocks.iter().enumerate();
-        let size = |(order, blocks): (usize, &Blocks)| blocks.count.value.saturating_mul(first << order);
+        let size =
+            |(order, blocks): (usize, &Blocks)| blocks.count.value.saturating_mul(first << order);
         sizes.map(size).fold(0, u64::saturating_add)
     }
 
@@ -109,7 +110,8 @@ impl Table {
         let mut longer = self.clone();
         let (fed, is_pure) = longer.feed(text);
         let has_grown = longer.blocks.len() > self.blocks.len() || longer.is_right();
-        let is_next = fed > 0 && (has_grown || (is_pure && (!longer.has_sum() || longer.is_right())));
+        let is_next =
+            fed > 0 && (has_grown || (is_pure && (!longer.has_sum() || longer.is_right())));
         // A wrong sum ends the table if nothing else is in the line. Then it is rejected.
         let is_end = is_pure && longer.has_sum() && fed > 0;
         (is_next || is_end).then_some(longer)
@@ -147,7 +149,7 @@ impl Table {
                     true
                 }
                 Part::Cut if is_after_own => {
-                    // A soft break of quoted-printable text is no part of the table.
+                    // A soft break of quoted-printable text does not belong to the table.
                     self.partial = rest.strip_suffix(b"=").unwrap_or(rest).to_vec();
                     break;
                 }
@@ -164,7 +166,8 @@ impl Table {
     }
 
     fn item(&mut self, count: u64, kib: u64) -> bool {
-        let is_first = self.first_kib.is_none() && matches!(kib, 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 256);
+        let is_first =
+            self.first_kib.is_none() && matches!(kib, 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 256);
         if is_first {
             self.first_kib = Some(kib);
         } else if self.expected_kib() != Some(kib) || self.blocks.len() >= MAX_ORDERS {
@@ -172,14 +175,23 @@ impl Table {
         }
         // What looked like the sign before the sum was a soft break.
         self.has_equal = false;
-        let types = if count == 0 { Types::Present(Vec::new()) } else { Types::Unknown };
-        self.blocks.push(Blocks { count: Count::exact(count), types });
+        let types = if count == 0 {
+            Types::Present(Vec::new())
+        } else {
+            Types::Unknown
+        };
+        self.blocks.push(Blocks {
+            count: Count::exact(count),
+            types,
+        });
         true
     }
 
     fn letters(&mut self, types: Vec<MigrateType>) -> bool {
         match self.blocks.last_mut() {
-            Some(last) if last.types == Types::Unknown && last.count.value >= types.len() as u64 => {
+            Some(last)
+                if last.types == Types::Unknown && last.count.value >= types.len() as u64 =>
+            {
                 last.types = Types::Present(types);
                 true
             }
@@ -199,7 +211,9 @@ impl Table {
     pub(crate) fn finish(self) -> Result<Finished, String> {
         let (place, zone) = (&self.place, &self.zone);
         let Some(printed) = self.printed_kib else {
-            return Err(format!("{place}: the table of zone {zone} is cut: it is ignored"));
+            return Err(format!(
+                "{place}: the table of zone {zone} is cut: it is ignored"
+            ));
         };
         let sum = self.sum_kib();
         if sum != printed {
@@ -209,13 +223,18 @@ impl Table {
         }
         // Kernels before 3.8 print no letters.
         let mut blocks = self.blocks;
-        let has_letters = |blocks: &Blocks| matches!(&blocks.types, Types::Present(types) if !types.is_empty());
+        let has_letters =
+            |blocks: &Blocks| matches!(&blocks.types, Types::Present(types) if !types.is_empty());
         if !blocks.iter().any(has_letters) {
             for blocks in &mut blocks {
                 blocks.types = Types::Unknown;
             }
         }
-        Ok(Finished { blocks, frame_kib: self.first_kib, may_be_short: self.has_damage })
+        Ok(Finished {
+            blocks,
+            frame_kib: self.first_kib,
+            may_be_short: self.has_damage,
+        })
     }
 }
 
@@ -224,10 +243,15 @@ fn next_part(text: &[u8]) -> (Part, usize) {
     match text[0] {
         b'0'..=b'9' => number(text),
         b'(' => {
-            let letters = text[1..].iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+            let letters = text[1..]
+                .iter()
+                .take_while(|byte| byte.is_ascii_uppercase())
+                .count();
             match text.get(1 + letters) {
                 Some(b')') if letters > 0 => {
-                    let types = text[1..=letters].iter().filter_map(|letter| MigrateType::of_letter(*letter));
+                    let types = text[1..=letters]
+                        .iter()
+                        .filter_map(|letter| MigrateType::of_letter(*letter));
                     (Part::Letters(types.collect()), letters + 2)
                 }
                 None => (Part::Cut, text.len()),
@@ -238,7 +262,10 @@ fn next_part(text: &[u8]) -> (Part, usize) {
         b'=' if text.starts_with(b"=3D") => (Part::Equal, 3),
         b'=' => (Part::Equal, 1),
         _ => {
-            let word = text.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
+            let word = text
+                .iter()
+                .position(|byte| matches!(byte, b' ' | b'\t'))
+                .unwrap_or(text.len());
             (Part::Foreign, word)
         }
     }
@@ -250,20 +277,38 @@ fn number(text: &[u8]) -> (Part, usize) {
     let is_end = |rest: &[u8]| rest.is_empty() || rest == b"=";
     let first = digits(text);
     let star = text.get(first) == Some(&b'*');
-    let second = if star { first + 1 + digits(&text[first + 1..]) } else { first };
+    let second = if star {
+        first + 1 + digits(&text[first + 1..])
+    } else {
+        first
+    };
     let unit = &text[second..];
     if is_end(unit) || is_end(unit.strip_prefix(b"k").unwrap_or(unit)) {
         return (Part::Cut, text.len());
     }
-    let has_unit = unit.len() >= 2 && unit.starts_with(b"kB") && !unit.get(2).is_some_and(u8::is_ascii_alphanumeric);
+    let has_unit = unit.len() >= 2
+        && unit.starts_with(b"kB")
+        && !unit.get(2).is_some_and(u8::is_ascii_alphanumeric);
     // Without blanks the next part follows directly.
-    let has_unit = has_unit || (unit.starts_with(b"kB") && unit.get(2).is_some_and(u8::is_ascii_digit));
-    let value = |digits: &[u8]| std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+    let has_unit =
+        has_unit || (unit.starts_with(b"kB") && unit.get(2).is_some_and(u8::is_ascii_digit));
+    let value = |digits: &[u8]| {
+        std::str::from_utf8(digits)
+            .ok()
+            .and_then(|digits| digits.parse::<u64>().ok())
+    };
     if !has_unit {
-        let word = text.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
+        let word = text
+            .iter()
+            .position(|byte| matches!(byte, b' ' | b'\t'))
+            .unwrap_or(text.len());
         return (Part::Foreign, word);
     }
-    let size = if star { value(&text[first + 1..second]) } else { value(&text[..first]) };
+    let size = if star {
+        value(&text[first + 1..second])
+    } else {
+        value(&text[..first])
+    };
     match (star, value(&text[..first]), size) {
         (true, Some(count), Some(size)) => (Part::Item(count, size), second + 2),
         (false, _, Some(size)) => (Part::Size(size), second + 2),

@@ -27,7 +27,8 @@ impl AtomicFile {
     ///
     /// Fails if the folder cannot be written.
     pub fn create(path: &Path) -> io::Result<AtomicFile> {
-        let named = |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
+        let named =
+            |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
         let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
         let temporary = (!is_special).then(|| {
             let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -39,7 +40,11 @@ impl AtomicFile {
             None => File::options().write(true).open(path),
         };
         let writer = BufWriter::new(file.map_err(named)?);
-        Ok(AtomicFile { path: path.to_owned(), temporary, writer })
+        Ok(AtomicFile {
+            path: path.to_owned(),
+            temporary,
+            writer,
+        })
     }
 
     /// Puts the file in its place.
@@ -48,7 +53,9 @@ impl AtomicFile {
     ///
     /// Fails if it cannot be written. The former file remains.
     pub fn finish(mut self) -> io::Result<()> {
-        let named = |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", self.path.display()));
+        let named = |cause: io::Error| {
+            io::Error::new(cause.kind(), format!("{}: {cause}", self.path.display()))
+        };
         self.writer.flush().map_err(named)?;
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.path).map_err(named)?;

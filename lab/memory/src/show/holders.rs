@@ -33,7 +33,10 @@ pub struct List {
 
 /// Returns the windows of the blocks whose holders are named, in all zones.
 fn windows(state: &State) -> impl Iterator<Item = &OrderWindows> {
-    let order = state.frames.as_ref().map_or(0, |facts| facts.order as usize);
+    let order = state
+        .frames
+        .as_ref()
+        .map_or(0, |facts| facts.order as usize);
     let zones = state.zones.iter().filter_map(|zone| zone.windows.as_ref());
     zones.filter_map(move |windows| windows.orders.get(order))
 }
@@ -81,10 +84,16 @@ pub fn lists(state: &State) -> Vec<List> {
     let kinds = by_kind(state).into_iter().map(|holder| {
         let numbers = [holder.frames, holder.blocks, holder.alone].map(grouped);
         let [frames, blocks, alone] = numbers;
-        ([holder.kind.name().to_owned(), frames, blocks, alone], remedy(holder.kind))
+        (
+            [holder.kind.name().to_owned(), frames, blocks, alone],
+            remedy(holder.kind),
+        )
     });
     let mut lists = vec![List {
-        title: format!("What holds the {} blocks of {bytes} that cannot be had, the worst first:", grouped(blocked)),
+        title: format!(
+            "What holds the {} blocks of {bytes} that cannot be had, the worst first:",
+            grouped(blocked)
+        ),
         columns: COLUMNS,
         rows: kinds.collect(),
     }];
@@ -96,8 +105,13 @@ pub fn lists(state: &State) -> Vec<List> {
 
 fn functions(holders: &Holders) -> List {
     let rows = holders.functions.iter().take(MOST).map(|function| {
-        let name = if function.name.is_empty() { "without a stack" } else { &function.name };
-        let [frames, blocks, alone] = [function.frames, function.blocks, function.alone].map(grouped);
+        let name = if function.name.is_empty() {
+            "without a stack"
+        } else {
+            &function.name
+        };
+        let [frames, blocks, alone] =
+            [function.frames, function.blocks, function.alone].map(grouped);
         ([name.to_owned(), frames, blocks, alone], "")
     });
     List {
@@ -108,9 +122,14 @@ fn functions(holders: &Holders) -> List {
 }
 
 fn groups(groups: &Groups) -> List {
-    let holders = groups.tally.groups.iter().filter(|group| group.blocks > 0 || group.movable() > 0);
+    let holders = groups
+        .tally
+        .groups
+        .iter()
+        .filter(|group| group.blocks > 0 || group.movable() > 0);
     let rows = holders.take(MOST).map(|group| {
-        let [pinned, blocks, movable] = [group.pinned(), group.blocks, group.movable()].map(grouped);
+        let [pinned, blocks, movable] =
+            [group.pinned(), group.blocks, group.movable()].map(grouped);
         ([groups.name(group.inode), pinned, blocks, movable], "")
     });
     List {
@@ -153,7 +172,11 @@ pub fn assumptions(state: &State) -> Vec<String> {
 /// Describes the frames without flags.
 fn unsure(state: &State, facts: &Facts) -> Option<String> {
     let unsure: u64 = windows(state).map(OrderWindows::unsure_windows).sum();
-    let listed = state.zones.iter().filter_map(crate::Zone::listed_frames).fold(0, u64::saturating_add);
+    let listed = state
+        .zones
+        .iter()
+        .filter_map(crate::Zone::listed_frames)
+        .fold(0, u64::saturating_add);
     (unsure > 0).then(|| {
         format!(
             "In {} blocks of {}, only frames without flags stand in the way: {} free frames on the CPUs' own lists \

@@ -40,7 +40,9 @@ pub fn page(state: &State) -> String {
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
          <title>Memory: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>Blocks of memory</h1>\n<p>{title}</p>\n"
     );
-    let sentences = explain::event(state).into_iter().chain(state.remarks.iter().cloned());
+    let sentences = explain::event(state)
+        .into_iter()
+        .chain(state.remarks.iter().cloned());
     paragraphs(&mut html, sentences);
     for zone in &state.zones {
         zone_table(&mut html, state, zone);
@@ -49,8 +51,15 @@ pub fn page(state: &State) -> String {
         paragraphs(&mut html, terminal::LEGEND.into_iter().map(str::to_owned));
     }
     for list in holders::lists(state) {
-        let _ = writeln!(html, "<h2>{}</h2>", escaped(list.title.trim_end_matches(':')));
-        let rows = list.rows.iter().map(|(cells, note)| (cells.to_vec(), (*note).to_owned()));
+        let _ = writeln!(
+            html,
+            "<h2>{}</h2>",
+            escaped(list.title.trim_end_matches(':'))
+        );
+        let rows = list
+            .rows
+            .iter()
+            .map(|(cells, note)| (cells.to_vec(), (*note).to_owned()));
         table(&mut html, &list.columns, rows);
     }
     paragraphs(&mut html, holders::assumptions(state).into_iter());
@@ -58,7 +67,9 @@ pub fn page(state: &State) -> String {
         Some(facts) => {
             let _ = write!(html, "<h2>Map</h2>\n{}", section(&facts.map));
         }
-        None => html.push_str("<p>A map of memory needs /proc/kpageflags, which root may read.</p>\n"),
+        None => {
+            html.push_str("<p>A map of memory needs /proc/kpageflags, which root may read.</p>\n")
+        }
     }
     html.push_str("</body>\n</html>\n");
     html
@@ -75,17 +86,28 @@ fn zone_table(html: &mut String, state: &State, zone: &Zone) {
     let Some(answer) = answer::of_zone(state, zone, Request::default()) else {
         return;
     };
-    if answer.rows.first().is_some_and(|row| row.free.high == Some(0) && row.total == Some(0)) {
+    if answer
+        .rows
+        .first()
+        .is_some_and(|row| row.free.high == Some(0) && row.total == Some(0))
+    {
         return;
     }
-    let free = zone.free_frames().map_or("unknown".to_owned(), |frames| size::shown(frames.saturating_mul(state.frame.bytes)));
+    let free = zone.free_frames().map_or("unknown".to_owned(), |frames| {
+        size::shown(frames.saturating_mul(state.frame.bytes))
+    });
     let _ = writeln!(html, "<h2>{}: {free} free</h2>", escaped(&zone.title()));
     let mut columns = vec!["size", "order", "free now", "usable"];
     if zone.windows.is_some() {
         columns.extend(terminal::FRAME_COLUMNS);
     }
     let rows = terminal::shown_rows(zone, &answer).into_iter().map(|row| {
-        let mut cells = vec![size::shown(row.bytes), row.order.to_string(), shown(row.free), shown(row.usable)];
+        let mut cells = vec![
+            size::shown(row.bytes),
+            row.order.to_string(),
+            shown(row.free),
+            shown(row.usable),
+        ];
         if zone.windows.is_some() {
             cells.extend(terminal::frame_cells(row));
         }

@@ -19,9 +19,9 @@ use crate::state::{Blocks, State, Types, Zone};
 /// Converts a state.
 #[must_use]
 pub fn state(state: &State) -> Value {
-    let parts = state.parts.iter().map(|(kind, place)| {
-        json!({ "kind": kind.name(), "file": place.file, "line": place.line })
-    });
+    let parts = state.parts.iter().map(
+        |(kind, place)| json!({ "kind": kind.name(), "file": place.file, "line": place.line }),
+    );
     let event = state.event.as_ref().map(|event| {
         json!({
             "cause": event.cause.name(),
@@ -53,10 +53,20 @@ fn zone_value(state: &State, zone: &Zone) -> Value {
     let answer = answer::of_zone(state, zone, Request::default());
     let rows = answer.as_ref().map(|answer| {
         let rows = answer.rows.iter().map(|row| {
-            let listed = zone.blocks.as_ref().and_then(|blocks| blocks.get(row.order as usize));
-            let windows = zone.windows.as_ref().and_then(|windows| windows.orders.get(row.order as usize));
-            let held = windows.map(|windows| windows.holders.iter().map(holder_value).collect::<Vec<_>>());
-            let special = row.special.iter().map(|(name, range)| json!({ "type": name.name(), "blocks": bounds(*range) }));
+            let listed = zone
+                .blocks
+                .as_ref()
+                .and_then(|blocks| blocks.get(row.order as usize));
+            let windows = zone
+                .windows
+                .as_ref()
+                .and_then(|windows| windows.orders.get(row.order as usize));
+            let held =
+                windows.map(|windows| windows.holders.iter().map(holder_value).collect::<Vec<_>>());
+            let special = row
+                .special
+                .iter()
+                .map(|(name, range)| json!({ "type": name.name(), "blocks": bounds(*range) }));
             json!({
                 "order": row.order,
                 "bytes": row.bytes,
@@ -158,7 +168,10 @@ fn listed_value(blocks: &Blocks) -> Value {
     let types = match &blocks.types {
         Types::Unknown => Value::Null,
         Types::Present(types) => types.iter().map(|name| Value::from(name.name())).collect(),
-        Types::Counts(types) => types.iter().map(|(name, count)| (name.name().to_owned(), json!(count.value))).collect(),
+        Types::Counts(types) => types
+            .iter()
+            .map(|(name, count)| (name.name().to_owned(), json!(count.value)))
+            .collect(),
     };
     json!({ "blocks": bounds(blocks.count.into()), "types": types })
 }

@@ -9,8 +9,8 @@
 //! A bound is shown as a bound, never as a number.
 
 pub mod atomic;
-pub mod html;
 pub mod holders;
+pub mod html;
 pub mod json;
 pub mod prometheus;
 pub mod terminal;

@@ -19,26 +19,62 @@ pub fn metrics(state: &State, time_seconds: u64) -> String {
     let mut text = String::new();
     let frame = state.frame.bytes;
     let bytes = |frames: Option<u64>| frames.map(|frames| frames.saturating_mul(frame));
-    blocks(&mut text, state, "free_blocks", "Free blocks of at least this size, parts of larger blocks included.", |row| {
-        row.free.value()
-    });
+    blocks(
+        &mut text,
+        state,
+        "free_blocks",
+        "Free blocks of at least this size, parts of larger blocks included.",
+        |row| row.free.value(),
+    );
     let help = "Free blocks of at least this size that an ordinary request may use, lower bound.";
-    blocks(&mut text, state, "usable_blocks", help, |row| Some(row.usable.low));
-    zones(&mut text, state, "zone_free_bytes", "Free memory.", |zone| bytes(zone.free_frames()));
-    zones(&mut text, state, "zone_managed_bytes", "Memory that the page allocator manages.", |zone| bytes(zone.managed));
-    zones(&mut text, state, "zone_watermark_min_bytes", "Free memory below which only urgent requests succeed.", |zone| {
-        bytes(zone.min)
+    blocks(&mut text, state, "usable_blocks", help, |row| {
+        Some(row.usable.low)
     });
-    zones(&mut text, state, "zone_cpu_lists_bytes", "Free memory on the lists of CPUs.", |zone| {
-        bytes(zone.listed_frames())
-    });
-    head(&mut text, "read_timestamp_seconds", "When the state was read.");
-    let _ = writeln!(text, "everybuddy_memory_read_timestamp_seconds {time_seconds}");
+    zones(
+        &mut text,
+        state,
+        "zone_free_bytes",
+        "Free memory.",
+        |zone| bytes(zone.free_frames()),
+    );
+    zones(
+        &mut text,
+        state,
+        "zone_managed_bytes",
+        "Memory that the page allocator manages.",
+        |zone| bytes(zone.managed),
+    );
+    zones(
+        &mut text,
+        state,
+        "zone_watermark_min_bytes",
+        "Free memory below which only urgent requests succeed.",
+        |zone| bytes(zone.min),
+    );
+    zones(
+        &mut text,
+        state,
+        "zone_cpu_lists_bytes",
+        "Free memory on the lists of CPUs.",
+        |zone| bytes(zone.listed_frames()),
+    );
+    head(
+        &mut text,
+        "read_timestamp_seconds",
+        "When the state was read.",
+    );
+    let _ = writeln!(
+        text,
+        "everybuddy_memory_read_timestamp_seconds {time_seconds}"
+    );
     text
 }
 
 fn head(text: &mut String, name: &str, help: &str) {
-    let _ = writeln!(text, "# HELP everybuddy_memory_{name} {help}\n# TYPE everybuddy_memory_{name} gauge");
+    let _ = writeln!(
+        text,
+        "# HELP everybuddy_memory_{name} {help}\n# TYPE everybuddy_memory_{name} gauge"
+    );
 }
 
 fn labels(zone: &Zone) -> String {
@@ -46,7 +82,13 @@ fn labels(zone: &Zone) -> String {
     format!("node=\"{}\",zone=\"{name}\"", zone.node.unwrap_or(0))
 }
 
-fn blocks(text: &mut String, state: &State, name: &str, help: &str, value: impl Fn(&Row) -> Option<u64>) {
+fn blocks(
+    text: &mut String,
+    state: &State,
+    name: &str,
+    help: &str,
+    value: impl Fn(&Row) -> Option<u64>,
+) {
     head(text, name, help);
     for zone in &state.zones {
         let Some(answer) = answer::of_zone(state, zone, Request::default()) else {
@@ -66,7 +108,13 @@ fn blocks(text: &mut String, state: &State, name: &str, help: &str, value: impl 
     }
 }
 
-fn zones(text: &mut String, state: &State, name: &str, help: &str, value: impl Fn(&Zone) -> Option<u64>) {
+fn zones(
+    text: &mut String,
+    state: &State,
+    name: &str,
+    help: &str,
+    value: impl Fn(&Zone) -> Option<u64>,
+) {
     head(text, name, help);
     for zone in &state.zones {
         if let Some(value) = value(zone) {

@@ -67,7 +67,12 @@ fn holders_text(state: &State) -> String {
     }
     for list in holders::lists(state) {
         text.push_str(&format!("\n{}\n", list.title));
-        let width = list.rows.iter().map(|(cells, _)| cells[0].chars().count()).max().unwrap_or(0);
+        let width = list
+            .rows
+            .iter()
+            .map(|(cells, _)| cells[0].chars().count())
+            .max()
+            .unwrap_or(0);
         let line = |cells: [&str; 4], note: &str| {
             let [name, one, two, three] = cells;
             let line = format!("  {name:<width$}  {one:>12}  {two:>9}  {three:>14}  {note}");
@@ -89,7 +94,11 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
     let mut text = zone.title();
     let free = zone.free_frames().map_or("unknown".to_owned(), bytes);
-    let bound = if zone.table_frames().is_some_and(|count| count.at_least) { "at least " } else { "" };
+    let bound = if zone.table_frames().is_some_and(|count| count.at_least) {
+        "at least "
+    } else {
+        ""
+    };
     text.push_str(&format!(": {bound}{free} free"));
     if let Some(managed) = zone.managed {
         text.push_str(&format!(" of {}", bytes(managed)));
@@ -120,9 +129,16 @@ fn zone_text(state: &State, zone: &Zone) -> String {
 /// Returns the percentage of the free memory that is in blocks of less than 64 KiB.
 fn small_share(zone: &Zone, frame: u64) -> Option<u64> {
     let blocks = zone.blocks.as_ref()?;
-    let frames = zone.table_frames().filter(|count| count.value > 0 && !count.at_least)?;
-    let small = blocks.iter().enumerate().filter(|(order, _)| frame << order < 64 << 10);
-    let small = small.map(|(order, blocks)| blocks.count.value.saturating_mul(1 << order)).fold(0, u64::saturating_add);
+    let frames = zone
+        .table_frames()
+        .filter(|count| count.value > 0 && !count.at_least)?;
+    let small = blocks
+        .iter()
+        .enumerate()
+        .filter(|(order, _)| frame << order < 64 << 10);
+    let small = small
+        .map(|(order, blocks)| blocks.count.value.saturating_mul(1 << order))
+        .fold(0, u64::saturating_add);
     let share = u128::from(small) * 100 / u128::from(frames.value);
     u64::try_from(share).ok()
 }
@@ -131,7 +147,10 @@ fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
     let rows = shown_rows(zone, answer);
     let has_frames = zone.windows.is_some();
     // After the first size without a free block, no larger one has any.
-    let last = rows.iter().position(|row| row.free.high == Some(0) && !has_frames).unwrap_or(rows.len());
+    let last = rows
+        .iter()
+        .position(|row| row.free.high == Some(0) && !has_frames)
+        .unwrap_or(rows.len());
     let mut heads = vec!["size", "order", "free now", "usable"];
     if has_frames {
         heads.extend(FRAME_COLUMNS);
@@ -139,7 +158,12 @@ fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
     let mut table = vec![heads.into_iter().map(str::to_owned).collect()];
     let mut notes = vec!["".to_owned()];
     for row in &rows[..last] {
-        let mut cells = vec![size::shown(row.bytes), row.order.to_string(), shown_short(row.free), shown_short(row.usable)];
+        let mut cells = vec![
+            size::shown(row.bytes),
+            row.order.to_string(),
+            shown_short(row.free),
+            shown_short(row.usable),
+        ];
         if has_frames {
             cells.extend(frame_cells(row));
         }
@@ -204,16 +228,30 @@ pub(super) fn note(zone: &Zone, row: &Row, has_bar: bool) -> String {
         && let Some(free) = row.free.value()
     {
         let length = u128::from(free) * u128::from(BAR) / u128::from(total);
-        let length = usize::try_from(length).unwrap_or(0).min(BAR as usize).max(usize::from(free > 0));
-        parts.push(format!("{:<width$}", "#".repeat(length), width = BAR as usize));
+        let length = usize::try_from(length)
+            .unwrap_or(0)
+            .min(BAR as usize)
+            .max(usize::from(free > 0));
+        parts.push(format!(
+            "{:<width$}",
+            "#".repeat(length),
+            width = BAR as usize
+        ));
     }
     let mut only: Vec<String> = Vec::new();
     for (name, range) in &row.special {
         only.push(format!("{} only {}", shown_short(*range), name.name()));
     }
     if let Some(withheld) = row.withheld.filter(|withheld| *withheld > 0) {
-        let has_reserve = zone.lowmem_reserve.last().is_some_and(|reserve| *reserve > 0);
-        let by = if has_reserve { "reserve and watermark" } else { "the watermark" };
+        let has_reserve = zone
+            .lowmem_reserve
+            .last()
+            .is_some_and(|reserve| *reserve > 0);
+        let by = if has_reserve {
+            "reserve and watermark"
+        } else {
+            "the watermark"
+        };
         only.push(format!("{} below {by}", grouped(withheld)));
     }
     parts.push(only.join(", "));
@@ -223,7 +261,14 @@ pub(super) fn note(zone: &Zone, row: &Row, has_bar: bool) -> String {
 /// Aligns columns to the right, and adds a note to each line.
 fn aligned(table: &[Vec<String>], notes: &[String]) -> String {
     let columns = table.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| table.iter().filter_map(|cells| cells.get(column)).map(String::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        table
+            .iter()
+            .filter_map(|cells| cells.get(column))
+            .map(String::len)
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for (cells, note) in table.iter().zip(notes) {

@@ -5,7 +5,10 @@ use std::process::{Command, Output};
 use crate::common::path;
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_everybuddy-memory")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_everybuddy-memory"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn file(name: &str) -> String {
@@ -22,8 +25,14 @@ fn the_table_lists_all_reports_and_shows_the_last() {
     assert_eq!(output.status.code(), Some(0));
     let table = text(&output.stdout);
     assert!(table.starts_with("2 reports and states"), "{table}");
-    assert!(table.contains("page allocation failure, order 0, kswapd0; Fri Apr 17 19:56:16 2026"), "{table}");
-    assert!(table.contains("  2 MiB      9         1       0  1 only HighAtomic\n"), "{table}");
+    assert!(
+        table.contains("page allocation failure, order 0, kswapd0; Fri Apr 17 19:56:16 2026"),
+        "{table}"
+    );
+    assert!(
+        table.contains("  2 MiB      9         1       0  1 only HighAtomic\n"),
+        "{table}"
+    );
     assert!(table.contains("/proc/kpageflags (root)"), "{table}");
 }
 
@@ -47,17 +56,30 @@ fn json_and_metrics_are_written_completely() {
     let output = run(&["--json", &json_name, "--prometheus", &metrics_name, &name]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let lines = std::fs::read_to_string(json).unwrap();
-    let states: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let states: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(states.len(), 2);
     let row = &states[1]["zones"][2]["orders"][10];
-    assert_eq!((row["free"]["low"].as_u64(), row["bytes"].as_u64()), (Some(810), Some(4 << 20)));
+    assert_eq!(
+        (row["free"]["low"].as_u64(), row["bytes"].as_u64()),
+        (Some(810), Some(4 << 20))
+    );
     let metrics = std::fs::read_to_string(metrics).unwrap();
     let line = "everybuddy_memory_free_blocks{node=\"0\",zone=\"Normal\",order=\"10\",size_bytes=\"4194304\"} 810\n";
     assert!(metrics.contains(line), "{metrics}");
     for line in metrics.lines().filter(|line| !line.starts_with('#')) {
-        assert!(line.rsplit_once(' ').unwrap().1.parse::<u64>().is_ok(), "{line}");
+        assert!(
+            line.rsplit_once(' ').unwrap().1.parse::<u64>().is_ok(),
+            "{line}"
+        );
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "a temporary file remains");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        2,
+        "a temporary file remains"
+    );
 }
 
 #[test]
@@ -75,7 +97,10 @@ fn a_file_without_a_state_is_an_error_that_names_it() {
         let output = run(&["--json", &json.display().to_string(), &name]);
         assert_eq!(output.status.code(), Some(2));
         let message = text(&output.stderr);
-        assert!(message.contains(&name) && message.contains(reason), "{message}");
+        assert!(
+            message.contains(&name) && message.contains(reason),
+            "{message}"
+        );
         // A failure leaves the former file.
         assert_eq!(std::fs::read_to_string(&json).unwrap(), "kept");
     }

@@ -5,7 +5,9 @@ use everybuddy_memory::read::Reader;
 
 /// Returns the path of a text.
 pub(crate) fn path(name: &str) -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }
 
 /// Reads a text of the folder `data`.

@@ -71,18 +71,32 @@ fn parts(frame: u64, zone: &str, table: &Table) -> Vec<String> {
 /// Prints a report and spoils its lines.
 fn report(frame: u64, tables: &[Table], prefix: &str, quote: &str, damage: Damage) -> String {
     let mut lines = vec![vec!["Mem-Info:".to_owned()]];
-    lines.extend(tables.iter().zip(ZONES).map(|(table, zone)| parts(frame, zone, table)));
+    lines.extend(
+        tables
+            .iter()
+            .zip(ZONES)
+            .map(|(table, zone)| parts(frame, zone, table)),
+    );
     lines.push(vec!["35000 pages RAM".to_owned()]);
-    let noise = ["[  246]     0   246    16404       66   159744", "RIP: 0033:0x7f5ba27c6d6f", "CPU: 1 PID: 12 Comm: x"];
+    let noise = [
+        "[  246]     0   246    16404       66   159744",
+        "RIP: 0033:0x7f5ba27c6d6f",
+        "CPU: 1 PID: 12 Comm: x",
+    ];
     let mut text = String::new();
     for (number, parts) in lines.iter().enumerate() {
         let whole = format!("{prefix}{}", parts.concat());
         match damage {
             Damage::Nothing => text.push_str(&format!("{quote}{whole}\n")),
-            Damage::Split => parts.iter().for_each(|part| text.push_str(&format!("{quote}{prefix}{part}\n"))),
+            Damage::Split => parts
+                .iter()
+                .for_each(|part| text.push_str(&format!("{quote}{prefix}{part}\n"))),
             Damage::Interleaved => {
                 for (at, part) in parts.iter().enumerate() {
-                    text.push_str(&format!("{quote}{prefix}{part}\n{quote}{prefix}{}\n", noise[(number + at) % 3]));
+                    text.push_str(&format!(
+                        "{quote}{prefix}{part}\n{quote}{prefix}{}\n",
+                        noise[(number + at) % 3]
+                    ));
                 }
             }
             Damage::Hard(width) => {
@@ -118,12 +132,50 @@ fn read(text: &[u8]) -> Vec<(String, Vec<u64>)> {
     let counts = |state: &State| {
         let zones = state.zones.iter().filter_map(|zone| {
             let blocks = zone.blocks.as_ref()?;
-            Some((zone.name.clone(), blocks.iter().map(|blocks| blocks.count.value).collect()))
+            Some((
+                zone.name.clone(),
+                blocks.iter().map(|blocks| blocks.count.value).collect(),
+            ))
         });
         zones.collect::<Vec<_>>()
     };
     states(text).iter().flat_map(counts).collect()
 }
+
+/// Pieces of which texts for the readers are made.
+const PIECES: &[&str] = &[
+    "\n",
+    "Mem-Info:\n",
+    "Node 0 DMA: ",
+    "Node 0, zone   Normal ",
+    "1*4kB ",
+    "0*8kB ",
+    "(U",
+    ") ",
+    "= 4kB\n",
+    "18446744073709551615*18446744073709551615kB ",
+    " free:99999999999999999999kB",
+    "Normal free:1kB min:",
+    "lowmem_reserve[]: 1 2",
+    ", type Movable >100000 1 2 3 4 5 6 7 8",
+    "  pages free ",
+    "MemTotal: ",
+    "kB\n",
+    "x invoked oom-killer: order=",
+    "-1",
+    "[  1.0][ C1] ",
+    "Free pages count per migrate type at order ",
+    "18446744073709551615 ",
+    "pagesets\n cpu: 0\n count: ",
+    "\\n",
+    "protection: (1, 2",
+    "=\n",
+    "=3D",
+    "nr_free_pages 1\n",
+    "Page block order: 99\n",
+    "vmalloc error",
+    ": page allocation failure",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
@@ -201,14 +253,7 @@ proptest! {
         pieces in prop::collection::vec(
             prop_oneof![
                 any::<Vec<u8>>(),
-                prop::sample::select(vec![
-                    "\n", "Mem-Info:\n", "Node 0 DMA: ", "Node 0, zone   Normal ", "1*4kB ", "0*8kB ", "(U", ") ", "= 4kB\n",
-                    "18446744073709551615*18446744073709551615kB ", " free:99999999999999999999kB", "Normal free:1kB min:",
-                    "lowmem_reserve[]: 1 2", ", type Movable >100000 1 2 3 4 5 6 7 8", "  pages free ", "MemTotal: ", "kB\n",
-                    "x invoked oom-killer: order=", "-1", "[  1.0][ C1] ", "Free pages count per migrate type at order ",
-                    "18446744073709551615 ", "pagesets\n cpu: 0\n count: ", "\\n", "protection: (1, 2", "=\n", "=3D",
-                    "nr_free_pages 1\n", "Page block order: 99\n", "vmalloc error", ": page allocation failure",
-                ]).prop_map(|text| text.as_bytes().to_vec()),
+                prop::sample::select(PIECES.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
             ],
             0..60,
         )

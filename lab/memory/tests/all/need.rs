@@ -14,8 +14,21 @@ fn decide(name: &str, need: &str) -> (Outcome, String) {
 fn a_need_is_read() {
     let need: Need = "200x32MiB,zone=Normal,node=1,movable".parse().unwrap();
     assert_eq!((need.count, need.bytes), (200, 32 << 20));
-    assert_eq!((need.zone.as_deref(), need.node, need.is_movable), (Some("Normal"), Some(1), true));
-    for wrong in ["", "200", "0x4KiB", "200x", "200x0", "2x2GiB", "2x4KiB,zone=", "2x4KiB,node=x", "2x4KiB,other"] {
+    assert_eq!(
+        (need.zone.as_deref(), need.node, need.is_movable),
+        (Some("Normal"), Some(1), true)
+    );
+    for wrong in [
+        "",
+        "200",
+        "0x4KiB",
+        "200x",
+        "200x0",
+        "2x2GiB",
+        "2x4KiB,zone=",
+        "2x4KiB,node=x",
+        "2x4KiB,other",
+    ] {
         assert!(wrong.parse::<Need>().is_err(), "{wrong}");
     }
 }
@@ -26,7 +39,10 @@ fn what_is_there_now() {
     assert_eq!(outcome, Outcome::Now, "{line}");
     assert!(line.contains("1,474 free now"), "{line}");
     // Only the watermark stands between this number and the next one.
-    assert_eq!(decide("s13-paf-4.4-two.txt", "1475x4MiB").0, Outcome::Unknown);
+    assert_eq!(
+        decide("s13-paf-4.4-two.txt", "1475x4MiB").0,
+        Outcome::Unknown
+    );
 }
 
 #[test]
@@ -40,7 +56,10 @@ fn without_watermarks_the_answer_says_so() {
 fn the_table_cannot_tell_which_blocks_are_neighbours() {
     let (outcome, line) = decide("s10-buddyinfo-numa2.txt", "200x32MiB");
     assert_eq!(outcome, Outcome::Unknown);
-    assert!(line.contains("neighbours") && line.contains("kpageflags"), "{line}");
+    assert!(
+        line.contains("neighbours") && line.contains("kpageflags"),
+        "{line}"
+    );
     let (outcome, line) = decide("s24-oom-5.8-ubuntu-syslog.txt", "1x64KiB");
     assert_eq!(outcome, Outcome::Unknown);
     assert!(line.contains("moving"), "{line}");
