@@ -106,6 +106,18 @@ pub struct Request {
     pub is_for_zone: bool,
 }
 
+impl Request {
+    /// Returns the request whose answers are shown for a zone: an ordinary one, if its frames are unknown or if it
+    /// serves such requests.
+    #[must_use]
+    pub fn shown(zone: &Zone) -> Request {
+        Request {
+            is_movable: zone.windows.is_some() && is_restricted(zone),
+            is_for_zone: false,
+        }
+    }
+}
+
 /// The blocks of one order. All numbers are blocks of this order, parts of larger blocks included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -143,6 +155,19 @@ pub struct ZoneAnswer {
     pub is_restricted: bool,
     /// The frames that an ordinary request may take before the watermark stops it.
     pub above_watermark: Option<u64>,
+}
+
+impl ZoneAnswer {
+    /// Returns `true` if blocks can be had, now or by any means.
+    #[must_use]
+    pub fn is_obtainable(&self) -> bool {
+        let most = |row: &Row| {
+            row.usable
+                .high
+                .max(row.dropping.and_then(|range| range.high))
+        };
+        self.rows.iter().any(|row| most(row) != Some(0))
+    }
 }
 
 /// Returns `true` if a zone serves only some requests.

@@ -69,8 +69,8 @@ pub fn settle_frame_size(state: &mut State, iomem: &str) {
     }
     // Some of the map is not managed in frames.
     let ratio = bytes / present;
-    let near = |size: &u64| ratio.abs_diff(*size) < size / 4;
-    if let Some(bytes) = [4096, 8192, 16384, 32768, 65536].into_iter().find(near) {
+    let near = |size: &u64| ratio.abs_diff(*size) < size / 8;
+    if let Some(bytes) = [4096, 16384, 65536].into_iter().find(near) {
         state.frame = FrameSize {
             bytes,
             is_known: true,

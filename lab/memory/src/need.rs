@@ -166,8 +166,8 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     });
     let count = grouped(need.count);
     let mut by_zone = sums.by_zone.join(", ");
-    if by_zone.is_empty() {
-        by_zone = "no zone".to_owned();
+    if !by_zone.is_empty() {
+        by_zone = format!(" ({by_zone})");
     }
     let mut notes = Vec::new();
     if !sums.knows_types {
@@ -185,7 +185,7 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     let (outcome, line) = if sums.usable.low >= need.count {
         (
             Outcome::Now,
-            format!("yes: {need}: {free} free now ({by_zone}){notes}"),
+            format!("yes: {need}: {free} free now{by_zone}{notes}"),
         )
     } else if sums.total.is_some_and(|total| total < need.count) && sums.missing.is_empty() {
         let total = grouped(sums.total.unwrap_or(0));
@@ -196,7 +196,7 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     } else if let Some((moving, dropping)) = sums.moving.zip(sums.dropping) {
         let assumed = match &state.frames {
             Some(facts) if facts.settled.is_some() => "",
-            _ => "; no page is assumed to be pinned",
+            _ => "; assuming that no page is pinned",
         };
         let steps = sums.steps(moving, dropping);
         let rest = |low: u64| grouped(need.count.saturating_sub(low));
@@ -205,13 +205,13 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             (
                 Outcome::ByMoving,
                 format!(
-                    "by moving: {need}: {free} free now ({by_zone}), {rest} by moving pages{notes}{assumed}"
+                    "by moving: {need}: {free} free now{by_zone}, {rest} by moving pages{notes}{assumed}"
                 ),
             )
         } else if dropping.low >= need.count {
             let rest = rest(moving.low);
             let line = format!(
-                "by moving: {need}: {free} free now ({by_zone}), {} after moving pages, {rest} by dropping page \
+                "by moving: {need}: {free} free now{by_zone}, {} after moving pages, {rest} by dropping page \
                  cache{notes}{assumed}",
                 grouped(moving.low)
             );
@@ -219,13 +219,16 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         } else if dropping.high.is_some_and(|high| high < need.count) {
             (
                 Outcome::Impossible,
-                format!("no: {need}: {free} free now ({by_zone}), {steps}{notes}"),
+                format!("no: {need}: {free} free now{by_zone}, {steps}{notes}"),
             )
         } else {
-            let tells = "a request drains these lists; /proc/kcore (as root) or iomem would tell";
+            let tells = match &state.frames {
+                Some(facts) if facts.settled.is_some() => "a request would tell",
+                _ => "/proc/kcore (as root) or a request would tell",
+            };
             (
                 Outcome::Unknown,
-                format!("perhaps: {need}: {free} free now ({by_zone}), {steps}{notes}; {tells}"),
+                format!("perhaps: {need}: {free} free now{by_zone}, {steps}{notes}; {tells}"),
             )
         }
     } else {
@@ -233,8 +236,8 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         let reason = reason(&sums, is_short);
         let start = match sums.usable.value() {
             _ if !sums.missing.is_empty() => String::new(),
-            Some(_) if is_short => format!(", only {free} free now ({by_zone})"),
-            _ => format!(", {free} free now ({by_zone})"),
+            Some(_) if is_short => format!(", only {free} free now{by_zone}"),
+            _ => format!(", {free} free now{by_zone}"),
         };
         (
             Outcome::Unknown,

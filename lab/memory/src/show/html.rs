@@ -83,20 +83,21 @@ fn paragraphs(html: &mut String, lines: impl Iterator<Item = String>) {
 }
 
 fn zone_table(html: &mut String, state: &State, zone: &Zone) {
-    let Some(answer) = answer::of_zone(state, zone, Request::default()) else {
+    let Some(answer) = answer::of_zone(state, zone, Request::shown(zone)) else {
         return;
     };
-    if answer
-        .rows
-        .first()
-        .is_some_and(|row| row.free.high == Some(0) && row.total == Some(0))
-    {
+    let is_empty = |row: &answer::Row| row.free.high == Some(0) && row.total == Some(0);
+    if answer.rows.first().is_some_and(is_empty) {
         return;
     }
     let free = zone.free_frames().map_or("unknown".to_owned(), |frames| {
         size::shown(frames.saturating_mul(state.frame.bytes))
     });
     let _ = writeln!(html, "<h2>{}: {free} free</h2>", escaped(&zone.title()));
+    if zone.windows.is_some() && !answer.is_obtainable() {
+        html.push_str("<p>Watermark and reserve keep all of it from ordinary requests.</p>\n");
+        return;
+    }
     let mut columns = vec!["size", "order", "free now", "usable"];
     if zone.windows.is_some() {
         columns.extend(terminal::FRAME_COLUMNS);

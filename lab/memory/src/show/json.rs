@@ -50,7 +50,7 @@ pub fn state(state: &State) -> Value {
 }
 
 fn zone_value(state: &State, zone: &Zone) -> Value {
-    let answer = answer::of_zone(state, zone, Request::default());
+    let answer = answer::of_zone(state, zone, Request::shown(zone));
     let rows = answer.as_ref().map(|answer| {
         let rows = answer.rows.iter().map(|row| {
             let listed = zone

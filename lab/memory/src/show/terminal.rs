@@ -67,15 +67,19 @@ fn holders_text(state: &State) -> String {
     }
     for list in holders::lists(state) {
         text.push_str(&format!("\n{}\n", list.title));
-        let width = list
-            .rows
-            .iter()
-            .map(|(cells, _)| cells[0].chars().count())
-            .max()
-            .unwrap_or(0);
+        let widths: [usize; 4] = std::array::from_fn(|column| {
+            let cells = list
+                .rows
+                .iter()
+                .map(|(cells, _)| cells[column].chars().count());
+            cells.fold(list.columns[column].len(), usize::max)
+        });
         let line = |cells: [&str; 4], note: &str| {
             let [name, one, two, three] = cells;
-            let line = format!("  {name:<width$}  {one:>12}  {two:>9}  {three:>14}  {note}");
+            let [first, second, third, fourth] = widths;
+            let line = format!(
+                "  {name:<first$}  {one:>second$}  {two:>third$}  {three:>fourth$}  {note}"
+            );
             format!("{}\n", line.trim_end())
         };
         text.push_str(&line(list.columns, ""));
@@ -119,7 +123,7 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     if answer::is_restricted(zone) {
         text.push_str("  Only for memory of processes and devices.\n");
     }
-    match answer::of_zone(state, zone, Request::default()) {
+    match answer::of_zone(state, zone, Request::shown(zone)) {
         Some(answer) => text.push_str(&rows(zone, &answer)),
         None => text.push_str("  The sizes of its free blocks are not in this input.\n"),
     }
@@ -146,6 +150,9 @@ fn small_share(zone: &Zone, frame: u64) -> Option<u64> {
 fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
     let rows = shown_rows(zone, answer);
     let has_frames = zone.windows.is_some();
+    if has_frames && !answer.is_obtainable() {
+        return "  Watermark and reserve keep all of it from ordinary requests.\n".to_owned();
+    }
     // After the first size without a free block, no larger one has any.
     let last = rows
         .iter()
@@ -184,9 +191,9 @@ pub(super) const FRAME_COLUMNS: [&str; 5] = ["by moving", "by dropping", "perhap
 pub(super) const LEGEND: [&str; 5] = [
     "by moving: pages move to other free frames",
     "by dropping: clean page cache is dropped as well",
-    "perhaps: if frames on the CPUs' own lists are drained, and unknown frames are among them",
-    "never: pages that neither move nor drop are in the block",
-    "The rest of a row is memory in use that finds no room elsewhere.",
+    "perhaps: frames without flags stand in the way: free ones on CPUs' lists, which a request drains, or kernel pages",
+    "never: the block contains a page that cannot be moved or dropped",
+    "The rest of a row is in use, and no free frames are left to move it to.",
 ];
 
 /// Returns the sizes to show: those of the kernel's own table, and those above that people ask for.

@@ -4,18 +4,18 @@ use std::process::{Command, Output};
 
 use crate::common::path;
 
-fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_everybuddy-memory"))
         .args(arguments)
         .output()
         .unwrap()
 }
 
-fn file(name: &str) -> String {
+pub(crate) fn file(name: &str) -> String {
     path(name).display().to_string()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
@@ -89,7 +89,7 @@ fn a_file_without_a_state_is_an_error_that_names_it() {
     for (bytes, reason) in [
         (&b"nothing\n"[..], "no state of memory found"),
         (b"\xff\xfeM\0", "UTF-16"),
-        (b"\x1f\x8b\x08", "gunzip"),
+        (b"\x1f\x8b\x08", "cannot be unpacked"),
     ] {
         std::fs::write(&name, bytes).unwrap();
         let json = folder.path().join("kept.json");

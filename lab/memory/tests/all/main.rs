@@ -3,5 +3,6 @@
 mod answers;
 mod command;
 mod common;
+mod frames;
 mod mangled;
 mod need;
