@@ -3,5 +3,6 @@
 mod answers;
 mod command;
 mod common;
+mod corpus;
 mod mangled;
 mod need;
