@@ -3,6 +3,7 @@
 mod answers;
 mod command;
 mod common;
+mod corpus;
 mod frames;
 mod mangled;
 mod need;
