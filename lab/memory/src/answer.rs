@@ -158,7 +158,7 @@ pub struct ZoneAnswer {
 }
 
 impl ZoneAnswer {
-    /// Returns `true` if blocks can be had, now or by any means.
+    /// Returns `true` if any block is available, now or by any means.
     #[must_use]
     pub fn is_obtainable(&self) -> bool {
         let most = |row: &Row| {
@@ -264,7 +264,7 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
             .without(special);
             Some(match () {
                 () if restricted => Range::exact(0),
-                // Nobody knows which blocks are those of CMA, and kernel memory cannot use them.
+                // The input does not show which blocks are those of CMA, and kernel memory cannot use them.
                 () if cma > 0 => Range {
                     low: usable.low,
                     ..range.at_least(usable)

@@ -158,7 +158,8 @@ pub fn unknown(state: &State) -> Vec<String> {
 #[must_use]
 pub fn as_root(state: &State) -> Option<&'static str> {
     (state.lacks_root && state.frames.is_none()).then_some(
-        "As root (sudo), this command also shows what moving pages and dropping the page cache give, and what holds the rest.",
+        "As root (sudo), this command also shows what moving pages and dropping page cache give, and what \
+         holds the rest.",
     )
 }
 

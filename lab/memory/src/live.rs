@@ -32,7 +32,7 @@ pub enum Depth {
     Tables,
     /// The tables and the flags of all frames, where the user may read them.
     Frames,
-    /// The same, and who holds the frames.
+    /// The same, and the holders of the frames.
     Holders,
 }
 

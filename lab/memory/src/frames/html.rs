@@ -74,27 +74,12 @@ pub fn section(map: &Map) -> String {
     // Writing to a string cannot fail.
     let _ = write!(
         html,
-        "<style>\n{STYLE}</style>\n<section class=\"memory-map\" data-cell=\"{}\">\n<div class=\"sides\">\n<div>\n",
+        "<style>\n{STYLE}</style>\n<section class=\"memory-map\" data-cell=\"{}\">\n<div class=\"sides\">\n",
         map.cell_bytes
     );
-    for zone in &map.zones {
-        let cells: String = zone.cells.iter().map(|cell| letter(*cell)).collect();
-        let _ = writeln!(
-            html,
-            "<figure>\n<figcaption>Node {} {}, from {:#x}, {} per cell</figcaption>\n\
-             <canvas role=\"img\" aria-label=\"Each cell has the colour of what decides about its block; the table \
-             has the counts\" \
-             data-start=\"{}\" data-cells=\"{cells}\"></canvas>\n</figure>",
-            zone.node,
-            escaped(&zone.name),
-            zone.address,
-            bytes(map.cell_bytes),
-            zone.address,
-        );
-    }
     let _ = write!(
         html,
-        "<output></output>\n</div>\n<table>\n<thead><tr><th>Blocks of {}</th>",
+        "<table>\n<thead><tr><th>Blocks of {}</th>",
         bytes(map.block_bytes)
     );
     for zone in &map.zones {
@@ -129,9 +114,25 @@ pub fn section(map: &Map) -> String {
         }
         html.push_str("</tr>\n");
     }
+    html.push_str("</tbody>\n</table>\n<div>\n");
+    for zone in &map.zones {
+        let cells: String = zone.cells.iter().map(|cell| letter(*cell)).collect();
+        let _ = writeln!(
+            html,
+            "<figure>\n<figcaption>Node {} {}, from {:#x}, {} per cell</figcaption>\n\
+             <canvas role=\"img\" aria-label=\"Each cell has the colour of what decides about its block; the table \
+             has the counts\" \
+             data-start=\"{}\" data-cells=\"{cells}\"></canvas>\n</figure>",
+            zone.node,
+            escaped(&zone.name),
+            zone.address,
+            bytes(map.cell_bytes),
+            zone.address,
+        );
+    }
     let _ = write!(
         html,
-        "</tbody>\n</table>\n</div>\n</section>\n<script>\n{SCRIPT}</script>\n"
+        "<output></output>\n</div>\n</div>\n</section>\n<script>\n{SCRIPT}</script>\n"
     );
     html
 }

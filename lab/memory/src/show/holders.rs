@@ -1,8 +1,8 @@
-//! What holds the blocks that cannot be had, in words.
+//! What makes blocks unavailable, in words.
 //!
 //! # Purpose
 //!
-//! A number of lost blocks helps nobody. The holder, and what frees it, does.
+//! A number of lost blocks is of no help. The holder, and what frees it, is.
 //!
 //! # Invariants
 //!
@@ -90,7 +90,7 @@ pub fn lists(state: &State) -> Vec<List> {
     });
     let mut lists = vec![List {
         title: format!(
-            "What holds the {} blocks of {bytes} that cannot be had, the worst first:",
+            "What holds the {} blocks of {bytes} that are never free, the worst first:",
             grouped(blocked)
         ),
         columns: COLUMNS,
@@ -147,22 +147,25 @@ pub fn assumptions(state: &State) -> Vec<String> {
     let mut lines = Vec::new();
     match &facts.settled {
         Some(settled) => lines.push(format!(
-            "Counts of references decided: {} frames are on the CPUs' own lists, {} are pinned; {} could not be decided.",
+            "By counts of references, {} frames are on the CPUs' own lists, {} are pinned, and {} are unknown.",
             grouped(settled.on_lists),
             grouped(settled.pinned),
             grouped(settled.undecided)
         )),
         None => {
             lines.push(
-                "Pinned pages (direct I/O, RDMA, VFIO) are unknown without /proc/kcore: each movable page is assumed to \
-                 move."
+                "Pinned pages (direct I/O, RDMA, VFIO) are unknown without /proc/kcore: all movable pages count as \
+                 free to move."
                     .to_owned(),
             );
             lines.extend(unsure(state, facts));
         }
     }
     if facts.functions.is_none() {
-        lines.push("The functions that hold pages are unknown without page_owner (boot with `page_owner=on`).".to_owned());
+        lines.push(
+            "The functions that hold pages are unknown without page_owner (boot with `page_owner=on`)."
+                .to_owned(),
+        );
     }
     lines.extend(facts.notes.iter().cloned());
     lines

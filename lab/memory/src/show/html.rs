@@ -2,12 +2,12 @@
 //!
 //! # Purpose
 //!
-//! A picture shows at once where memory is broken up.
+//! A picture shows where memory is broken up.
 //!
 //! # Invariants
 //!
-//! The page is one file without external parts. Names from the input are escaped, and each number of the terminal's table
-//! is in a table of the page.
+//! The page is one file without external parts. Names from the input are escaped, and each number of the terminal's
+//! table is in a table of the page.
 
 use std::fmt::Write;
 
@@ -38,7 +38,8 @@ pub fn page(state: &State) -> String {
         html,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>Memory: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>Blocks of memory</h1>\n<p>{title}</p>\n"
+         <title>Memory: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <h1>Blocks of memory</h1>\n<p>{title}</p>\n"
     );
     let sentences = explain::event(state)
         .into_iter()

@@ -224,22 +224,31 @@ fn groups_and_functions_are_named() {
     write("kpagecgroup", &bytes(&groups));
     write(
         "zoneinfo",
-        b"Node 0, zone   Normal\n  pages free     4092\n        min      0\n        low      0\n        high     0\n        \
-          spanned  4096\n        present  4096\n        managed  4095\n        protection: (0, 0)\n  start_pfn:           0\n",
+        b"Node 0, zone   Normal
+  pages free     4092
+        min      0
+        low      0
+        high     0
+        spanned  4096
+        present  4096
+        managed  4095
+        protection: (0, 0)
+  start_pfn:           0
+",
     );
     write(
         "page_owner",
         b"Page allocated via order 0, mask 0xcc0(GFP_KERNEL), pid 1\nPFN 700 type Unmovable Block 1 type Unmovable\n \
           alloc_pages+0x10/0x20\n my_driver_probe+0x30/0x40\n\n",
     );
-    write("buddyinfo", b"Node 0, zone   Normal      0      0      0      0      0      0      0      0      0      0      1\n");
+    write("buddyinfo", b"Node 0, zone Normal 0 0 0 0 0 0 0 0 0 0 1 \n");
     let output = run(&[&folder.path().display().to_string()]);
     let table = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     for words in [
         "my_driver_probe",
         "inode 77",
-        "What holds the 3 blocks of 2 MiB",
+        "What holds the 3 blocks of 2 MiB that are never free",
     ] {
         assert!(table.contains(words), "{words}: {table}");
     }
