@@ -20,6 +20,9 @@ use crate::state::{self, FrameSize, Place, State};
 /// Flags and zones of one machine differ by less than one part in this number.
 const LARGEST_DRIFT: u64 = 4;
 
+/// Fewer frames hide no block that matters: two files round differently.
+const NOTABLE_HOLES: u64 = 512;
+
 /// Returns the geometry of a state's memory, with the same zones in the same order.
 ///
 /// # Errors
@@ -81,16 +84,17 @@ pub fn settle_frame_size(state: &mut State, iomem: &str) {
 /// Reads the numbers of a state again into a snapshot that was prepared with an earlier one.
 pub fn refresh(snapshot: &mut Snapshot, state: &State) {
     for frames in &mut snapshot.zones {
-        let is_same = |zone: &&state::Zone| {
-            zone.node.unwrap_or(0) == frames.zone.node && zone.name == frames.zone.name
-        };
-        if let Some(newer) = state.zones.iter().find(is_same) {
+        if let Some(newer) = state.zones.iter().find(|zone| is_same(zone, &frames.zone)) {
             let newer = zone(newer);
             frames.zone.present = newer.present;
             frames.zone.managed = newer.managed;
             frames.zone.on_lists = newer.on_lists;
         }
     }
+}
+
+fn is_same(zone: &state::Zone, other: &frames::Zone) -> bool {
+    zone.node.unwrap_or(0) == other.node && zone.name == other.name
 }
 
 /// Checks that a snapshot is one of the state's machine.
@@ -100,8 +104,10 @@ pub fn refresh(snapshot: &mut Snapshot, state: &State) {
 /// A message that names the zone and both amounts of free memory.
 pub fn check(state: &State, snapshot: &Snapshot) -> Result<(), String> {
     let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
-    for (zone, frames) in pairs(state, snapshot) {
-        let (Some(free), Some(managed)) = (zone.free, zone.managed) else {
+    for frames in &snapshot.zones {
+        let zone = state.zones.iter().find(|zone| is_same(zone, &frames.zone));
+        let numbers = zone.and_then(|zone| Some((zone, zone.free?, zone.managed?)));
+        let Some((zone, free, managed)) = numbers else {
             continue;
         };
         let flagged = frames.count(Kind::Free);
@@ -118,18 +124,6 @@ pub fn check(state: &State, snapshot: &Snapshot) -> Result<(), String> {
     Ok(())
 }
 
-fn pairs<'a>(
-    state: &'a State,
-    snapshot: &'a Snapshot,
-) -> impl Iterator<Item = (&'a state::Zone, &'a frames::snapshot::ZoneFrames)> {
-    snapshot.zones.iter().filter_map(|frames| {
-        let is_same = |zone: &&state::Zone| {
-            zone.node.unwrap_or(0) == frames.zone.node && zone.name == frames.zone.name
-        };
-        Some((state.zones.iter().find(is_same)?, frames))
-    })
-}
-
 /// Adds the windows of all zones, and `facts`.
 pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Option<Facts>, place: Place) {
     for frames in snapshot
@@ -137,14 +131,15 @@ pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Option<Facts>, plac
         .iter()
         .filter(|frames| !frames.kinds.is_empty())
     {
-        let zone = state.zones.iter_mut().find(|zone| {
-            zone.node.unwrap_or(0) == frames.zone.node && zone.name == frames.zone.name
-        });
+        let zone = state
+            .zones
+            .iter_mut()
+            .find(|zone| is_same(zone, &frames.zone));
         let Some(zone) = zone else {
             continue;
         };
         zone.windows = Some(ZoneWindows::of(frames, snapshot.largest_order()));
-        if frames.holes_elsewhere > 0 {
+        if frames.holes_elsewhere >= NOTABLE_HOLES {
             let (title, holes) = (zone.title(), size::grouped(frames.holes_elsewhere));
             state.remarks.push(format!(
                 "{title}: the places of {holes} frames that do not exist are unknown, and count as perhaps free; \

@@ -9,6 +9,7 @@
 //! |------|------|--------|
 //! | read the machine | [`live::read`] | one [`State`] |
 //! | read files | [`read::Reader`] | every [`State`] that they contain, as a stream |
+//! | add frames | [`attach`], with the flags that [`frames`] reads | windows per zone, and what holds blocks |
 //! | answer | [`answer::of_zone`] | free blocks by order, and which requests may use them |
 //! | decide | [`need::decide`] | whether a number of blocks is there, with an exit code |
 //! | fuzz | [`fuzz_checks`] | rules for every text |

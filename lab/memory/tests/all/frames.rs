@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 
+use everybuddy_memory::show::terminal;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use crate::command::{file, run, text};
-use crate::common::path;
+use crate::common::{path, states, text as bytes_of};
 
 /// The files of the recorded machine.
 fn machine() -> [String; 5] {
@@ -269,4 +270,14 @@ fn groups_and_functions_are_named() {
     // The tables alone, if that is asked for.
     let output = run(&["--tables", &folder.path().display().to_string()]);
     assert!(!text(&output.stdout).contains("my_driver_probe"));
+}
+
+#[test]
+fn users_other_than_root_read_what_root_would_see() {
+    let mut state = states(&bytes_of("k1-buddyinfo.txt")).pop().unwrap();
+    let line = "As root (sudo), this command also shows";
+    assert!(!terminal::state(&state).contains(line));
+    state.lacks_root = true;
+    let table = terminal::state(&state);
+    assert!(table.contains(line) && !table.contains("(root)"), "{table}");
 }
