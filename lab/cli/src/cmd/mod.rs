@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 if the command succeeded, 1
-//! if a claim or comparison failed, and 2 for errors in usage, input or files.
+//! if a claim or comparison failed, and 2 for errors in usage, input or files. `memory --need` documents its own codes.
 
 mod bench;
 mod compare;
@@ -17,6 +17,7 @@ mod experiments;
 mod files;
 mod machines;
 mod man;
+mod memory;
 mod metrics;
 mod numbers;
 #[cfg(target_os = "linux")]
@@ -60,6 +61,7 @@ Examples:
   everybuddy simulate --cpus 1,8,64             simulate a machine with many CPUs
   everybuddy sweep grid.toml                    run a grid of simulations, here or on a cluster
   everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
+  everybuddy memory                             show which large blocks this Linux machine has
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy traces                             list the bundled traces
@@ -94,14 +96,17 @@ enum Command {
     Reproduce(reproduce::Arguments),
     Experiments(experiments::Arguments),
     Machines(machines::Arguments),
+    Memory(memory::Arguments),
     Metrics(metrics::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
 
 impl Cli {
-    fn run(self) -> Result<(), Error> {
-        match self.command {
+    /// Runs the subcommand and returns its exit code.
+    fn run(self) -> Result<u8, Error> {
+        let done = match self.command {
+            Command::Memory(arguments) => return memory::run(&arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Bench(arguments) => bench::run(arguments),
             #[cfg(target_os = "linux")]
@@ -118,7 +123,8 @@ impl Cli {
             Command::Metrics(arguments) => metrics::run(arguments),
             Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
             Command::Man(arguments) => man::run(&arguments, Cli::command()),
-        }
+        };
+        done.map(|()| 0)
     }
 }
 
@@ -133,7 +139,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::try_parse() {
         Ok(cli) => cli.run(),
         // A help text or the version is a result: clap itself would ignore that it could not be written.
-        Err(text) if !text.use_stderr() => help(&text),
+        Err(text) if !text.use_stderr() => help(&text).map(|()| 0),
         Err(mistake) => {
             // The message shows an argument, which may contain anything.
             let is_plain = |text: std::ffi::OsString| shown(&text) == text.to_string_lossy();
@@ -144,8 +150,9 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let Err(error) = result else {
-        return ExitCode::SUCCESS;
+    let error = match result {
+        Ok(code) => return ExitCode::from(code),
+        Err(error) => error,
     };
     if !matches!(error, Error::ReaderGone) {
         output::error(&error.to_string());

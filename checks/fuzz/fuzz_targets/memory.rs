@@ -1,0 +1,15 @@
+//! Fuzzes the readers of a machine's state.
+//!
+//! # Purpose
+//!
+//! Logs and copies of files are cut, mixed and damaged. Every text has answers or none, but causes no panic.
+//!
+//! # Invariants
+//!
+//! All rules are in [`everybuddy_memory::fuzz_checks::text`].
+#![no_main]
+
+use everybuddy_memory::fuzz_checks;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| fuzz_checks::text(bytes));

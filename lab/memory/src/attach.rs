@@ -1,0 +1,202 @@
+//! Adds what frames tell to the zones of a state.
+//!
+//! # Purpose
+//!
+//! The tables of a machine and the flags of its frames are different files. Answers need one [`State`].
+//!
+//! # Invariants
+//!
+//! Flags that do not belong to the zones are refused: a zone that ends after them, or that has another amount of free
+//! memory, is one of another machine. A state is changed only if all its frames were read.
+
+use std::ops::Range;
+
+use crate::frames::facts::{Beside, Source};
+use crate::frames::snapshot::system_ram;
+use crate::frames::{self, Facts, Kind, Layout, Snapshot, ZoneWindows};
+use crate::size;
+use crate::state::{self, FrameSize, Place, State};
+
+/// Flags and zones of one machine differ by less than one part in this number.
+const LARGEST_DRIFT: u64 = 4;
+
+/// Fewer frames hide no block that matters: two files round differently.
+const NOTABLE_HOLES: u64 = 512;
+
+/// Returns the geometry of a state's memory, with the same zones in the same order.
+///
+/// # Errors
+///
+/// A message if the state does not contain the places of its zones.
+pub fn layout(state: &State, ram: Vec<Range<u64>>) -> Result<Layout, String> {
+    let zones: Vec<frames::Zone> = state.zones.iter().map(zone).collect();
+    if zones.iter().all(|zone| zone.spanned == 0) {
+        return Err(
+            "the flags of frames need the zones of the same machine and moment: pass a copy of \
+                    /proc/zoneinfo as well"
+                .to_owned(),
+        );
+    }
+    Ok(Layout {
+        frame_bytes: state.frame.bytes,
+        zones,
+        ram,
+    })
+}
+
+fn zone(zone: &state::Zone) -> frames::Zone {
+    frames::Zone {
+        node: zone.node.unwrap_or(0),
+        name: zone.name.clone(),
+        start: zone.start.unwrap_or(0),
+        spanned: zone.spanned.filter(|_| zone.start.is_some()).unwrap_or(0),
+        present: zone.present.unwrap_or(0),
+        managed: zone.managed.unwrap_or(0),
+        on_lists: zone.listed_frames().unwrap_or(0),
+    }
+}
+
+/// Takes the size of a frame from the memory map, if the state does not reveal it.
+pub fn settle_frame_size(state: &mut State, iomem: &str) {
+    let bytes: u64 = system_ram(iomem, 1)
+        .iter()
+        .map(|range| range.end - range.start)
+        .fold(0, u64::saturating_add);
+    let present = state
+        .zones
+        .iter()
+        .filter_map(|zone| zone.present)
+        .fold(0, u64::saturating_add);
+    if state.frame.is_known || present == 0 {
+        return;
+    }
+    // Some of the map is not managed in frames.
+    let ratio = bytes / present;
+    let near = |size: &u64| ratio.abs_diff(*size) < size / 8;
+    if let Some(bytes) = [4096, 16384, 65536].into_iter().find(near) {
+        state.frame = FrameSize {
+            bytes,
+            is_known: true,
+        };
+    }
+}
+
+/// Reads the numbers of a state again into a snapshot that was prepared with an earlier one.
+pub fn refresh(snapshot: &mut Snapshot, state: &State) {
+    for frames in &mut snapshot.zones {
+        if let Some(newer) = state.zones.iter().find(|zone| is_same(zone, &frames.zone)) {
+            let newer = zone(newer);
+            frames.zone.present = newer.present;
+            frames.zone.managed = newer.managed;
+            frames.zone.on_lists = newer.on_lists;
+        }
+    }
+}
+
+fn is_same(zone: &state::Zone, other: &frames::Zone) -> bool {
+    zone.node.unwrap_or(0) == other.node && zone.name == other.name
+}
+
+/// Checks that a snapshot is one of the state's machine.
+///
+/// # Errors
+///
+/// A message that names the zone and both amounts of free memory.
+pub fn check(state: &State, snapshot: &Snapshot) -> Result<(), String> {
+    let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
+    for frames in &snapshot.zones {
+        let zone = state.zones.iter().find(|zone| is_same(zone, &frames.zone));
+        let numbers = zone.and_then(|zone| Some((zone, zone.free?, zone.managed?)));
+        let Some((zone, free, managed)) = numbers else {
+            continue;
+        };
+        let flagged = frames.count(Kind::Free);
+        if flagged.abs_diff(free) > managed / LARGEST_DRIFT {
+            return Err(format!(
+                "{}: the flags show {} free, and the zone's own counter {}: the files are of different machines or \
+                 moments",
+                zone.title(),
+                bytes(flagged),
+                bytes(free)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the windows of all zones, and `facts`.
+pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Option<Facts>, place: Place) {
+    for frames in snapshot
+        .zones
+        .iter()
+        .filter(|frames| !frames.kinds.is_empty())
+    {
+        let zone = state
+            .zones
+            .iter_mut()
+            .find(|zone| is_same(zone, &frames.zone));
+        let Some(zone) = zone else {
+            continue;
+        };
+        zone.windows = Some(ZoneWindows::of(frames, snapshot.largest_order()));
+        if frames.holes_elsewhere >= NOTABLE_HOLES {
+            let (title, holes) = (zone.title(), size::grouped(frames.holes_elsewhere));
+            state.remarks.push(format!(
+                "{title}: the places of {holes} frames that do not exist are unknown, and count as perhaps free; \
+                 /proc/iomem (as root) would tell"
+            ));
+        }
+    }
+    state.frames = facts;
+    state.parts.push((state::Kind::Kpageflags, place));
+}
+
+/// The files of a copy, besides its tables.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// A name for messages, and the words of `kpageflags`.
+    pub flags: Option<(String, Source)>,
+    /// The text of `iomem`.
+    pub iomem: String,
+    /// What names holders.
+    pub beside: Beside,
+    /// The name of the last file that says nothing without `kpageflags`.
+    pub other: Option<String>,
+}
+
+impl Copies {
+    /// Adds the frames to a state, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// A message that names the file, if the flags cannot be read or do not belong to the state.
+    pub fn add_to(self, state: &mut State) -> Result<(), String> {
+        let Some((name, mut flags)) = self.flags else {
+            return match self.other {
+                Some(other) => Err(format!(
+                    "{other}: it says nothing without the flags of frames: pass a copy of /proc/kpageflags as well"
+                )),
+                None => Ok(()),
+            };
+        };
+        let named = |cause: String| format!("{name}: {cause}");
+        settle_frame_size(state, &self.iomem);
+        let layout = layout(state, system_ram(&self.iomem, state.frame.bytes)).map_err(named)?;
+        let mut snapshot = Snapshot::prepare(&layout).map_err(|cause| named(cause.to_string()))?;
+        snapshot
+            .read(&mut flags)
+            .map_err(|cause| named(cause.to_string()))?;
+        check(state, &snapshot).map_err(named)?;
+        let facts = Facts::of(&snapshot, None, self.beside);
+        attach(
+            state,
+            &snapshot,
+            Some(facts),
+            Place {
+                file: name.clone(),
+                line: 1,
+            },
+        );
+        Ok(())
+    }
+}

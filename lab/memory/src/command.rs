@@ -1,0 +1,401 @@
+//! The command line of `everybuddy memory` and of the program `everybuddy-memory`.
+//!
+//! # Purpose
+//!
+//! Both programs have the same options, the same output and the same exit codes.
+//!
+//! # Invariants
+//!
+//! Results go to standard output, everything else to standard error. Exit codes other than 2 come from `--need` alone.
+
+use std::ffi::OsStr;
+use std::io::{self, BufReader, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+
+use crate::attach::Copies;
+use crate::inputs::{Content, Input};
+use crate::live::Depth;
+use crate::need::{self, Need};
+use crate::read::Reader;
+use crate::show::atomic::AtomicFile;
+use crate::show::{html, json, prometheus, terminal};
+use crate::state::{FrameSize, Kind, State};
+use crate::{explain, live, size};
+
+/// The maximum number of reports that are listed before the last one.
+const LISTED: usize = 1000;
+
+/// The maximum number of bytes of a memory map.
+const LARGEST_MAP: u64 = 16 << 20;
+
+/// Show which large blocks a machine has, from /proc, or from copies and logs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  everybuddy memory                               this machine (as root: frame by frame)
+  everybuddy memory dmesg.txt                     the reports in a log: out of memory, page allocation failure
+  everybuddy memory buddyinfo zoneinfo            copies of files in /proc
+  everybuddy memory zoneinfo iomem kpageflags.gz  the same, with the frames that root copied
+  everybuddy memory /host/proc                    another folder with these files
+  everybuddy memory --need 200x32MiB,zone=Normal  one line and an exit code
+
+Exit codes: 0 success, or the blocks of --need are free; 1 they need pages to be moved, or page cache to be
+dropped; 2 error in usage, input or files; 3 they are not available; 4 the input cannot tell.")]
+pub struct Arguments {
+    /// Read these files: logs, copies of files in /proc, a folder that has them, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Decide whether these blocks are there: COUNTxSIZE[,zone=NAME][,node=N][,movable]
+    #[arg(long, value_name = "BLOCKS")]
+    need: Vec<Need>,
+
+    /// Show every report of a log in full, not only the last one
+    #[arg(long)]
+    all: bool,
+
+    /// Read the tables alone, not all frames: it takes no time
+    #[arg(long)]
+    tables: bool,
+
+    /// Set the size of a frame where the input does not reveal it
+    #[arg(long, value_name = "SIZE", value_parser = frame_size)]
+    frame_size: Option<u64>,
+
+    /// Write JSON lines, one object per state, to a file or to standard output (`-`)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with the answers and a map of memory
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Write metrics for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+
+    /// Repeat at this interval
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    watch: Option<u32>,
+}
+
+impl Arguments {
+    /// Returns what the outputs need. Holders are named in the table, in JSON and on the page.
+    fn depth(&self) -> Depth {
+        if self.tables {
+            return Depth::Tables;
+        }
+        let names_holders = self.need.is_empty() || self.json.is_some() || self.html.is_some();
+        if names_holders {
+            Depth::Holders
+        } else {
+            Depth::Frames
+        }
+    }
+}
+
+fn frame_size(text: &str) -> Result<u64, String> {
+    let bytes = size::parse(text)
+        .filter(|bytes| bytes.is_power_of_two() && (1024..=1 << 20).contains(bytes));
+    bytes
+        .ok_or_else(|| format!("`{text}` is not the size of a frame, such as 4KiB, 16KiB or 64KiB"))
+}
+
+/// What the states of one run leave behind.
+#[derive(Default)]
+struct Seen {
+    listed: Vec<String>,
+    count: u64,
+    last: Option<State>,
+    /// A report without zones.
+    empty: Option<State>,
+}
+
+/// Runs the command and returns its exit code.
+///
+/// # Errors
+///
+/// Fails with a message if a file cannot be read or written, or contains nothing.
+pub fn run(arguments: &Arguments) -> Result<u8, String> {
+    loop {
+        let code = match once(arguments) {
+            Err(message) if message == CLOSED => return Ok(0),
+            result => result?,
+        };
+        let Some(seconds) = arguments.watch else {
+            return Ok(code);
+        };
+        std::thread::sleep(Duration::from_secs(u64::from(seconds)));
+    }
+}
+
+fn once(arguments: &Arguments) -> Result<u8, String> {
+    let is_on_output = |path: &PathBuf| path.as_os_str() == OsStr::new("-");
+    let to_output = arguments.json.as_ref().is_some_and(is_on_output);
+    let mut json_file = match &arguments.json {
+        Some(path) if !to_output => {
+            Some(AtomicFile::create(path).map_err(|cause| cause.to_string())?)
+        }
+        _ => None,
+    };
+    let has_table = !to_output && arguments.need.is_empty();
+    if arguments.watch.is_some() && has_table && io::stdout().is_terminal() {
+        output("\x1b[H\x1b[2J")?;
+    }
+    let (mut seen, mut failure) = (Seen::default(), None);
+    let mut emit = |mut state: State| {
+        if let Some(bytes) = arguments.frame_size.filter(|_| !state.frame.is_known) {
+            resize(&mut state, bytes);
+        }
+        let result = (|| {
+            if arguments.json.is_some() {
+                let line = format!("{}\n", json::state(&state));
+                match &mut json_file {
+                    Some(file) => file
+                        .write_all(line.as_bytes())
+                        .map_err(|cause| cause.to_string())?,
+                    None => output(&line)?,
+                }
+            }
+            if arguments.all && has_table {
+                output(&format!("{}\n", terminal::state(&state)))?;
+            }
+            Ok(())
+        })();
+        failure = failure.take().or(result.err());
+        seen.add(state);
+    };
+    let is_live = read(arguments, &mut emit)?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if let Some(file) = json_file {
+        file.finish().map_err(|cause| cause.to_string())?;
+    }
+    if has_table && !arguments.all {
+        output(&seen.text())?;
+    }
+    if let Some(path) = &arguments.prometheus {
+        let state = seen
+            .last
+            .as_ref()
+            .ok_or("--prometheus: the input contains no state")?;
+        let now = if is_live {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs())
+        } else {
+            0
+        };
+        write(path, &prometheus::metrics(state, now))?;
+    }
+    if let Some(path) = &arguments.html {
+        let state = seen
+            .last
+            .as_ref()
+            .ok_or("--html: the input contains no state")?;
+        write(path, &html::page(state))?;
+    }
+    let nothing = State::default();
+    let state = seen
+        .last
+        .as_ref()
+        .or(seen.empty.as_ref())
+        .unwrap_or(&nothing);
+    let mut code = 0;
+    for need in &arguments.need {
+        let verdict = need::decide(state, need);
+        if !to_output {
+            match output(&format!("{}\n", verdict.line)) {
+                // The exit code is the answer.
+                Err(message) if message == CLOSED => {}
+                result => result?,
+            }
+        }
+        code = code.max(verdict.outcome.code());
+    }
+    Ok(code)
+}
+
+impl Seen {
+    fn add(&mut self, state: State) {
+        self.count += 1;
+        if self.listed.len() < LISTED {
+            let largest = explain::largest(&state).map_or("no table".to_owned(), |bytes| {
+                format!("largest free block {}", size::shown(bytes))
+            });
+            self.listed
+                .push(format!("{}; {largest}\n", explain::title(&state)));
+        }
+        if state.zones.is_empty() {
+            self.empty = Some(state);
+        } else {
+            self.last = Some(state);
+        }
+    }
+
+    /// Writes a list of all states, and the last one in full.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if self.count > 1 {
+            text.push_str(&format!(
+                "{} reports and states; the last one is shown in full (--all shows every one):\n",
+                self.count
+            ));
+            for line in &self.listed {
+                text.push_str("  ");
+                text.push_str(line);
+            }
+            let rest = self.count - self.listed.len() as u64;
+            if rest > 0 {
+                text.push_str(&format!("  and {rest} more\n"));
+            }
+            text.push('\n');
+        }
+        if let Some(state) = self.last.as_ref().or(self.empty.as_ref()) {
+            text.push_str(&terminal::state(state));
+        }
+        text
+    }
+}
+
+/// Reads all inputs. Returns `true` if the state is that of this machine.
+fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, String> {
+    let depth = arguments.depth();
+    if arguments.files.is_empty() {
+        emit(live::read(Path::new("/proc"), depth).map_err(|cause| cause.to_string())?);
+        return Ok(true);
+    }
+    // Frames belong to the last copy of tables, wherever it is among the files.
+    let (mut count, mut tables) = (0u64, None);
+    let mut counted = |state: State| {
+        count += 1;
+        let former = if state.has(Kind::Log) {
+            Some(state)
+        } else {
+            tables.replace(state)
+        };
+        if let Some(state) = former {
+            emit(state);
+        }
+    };
+    let (mut reader, mut refused) = (Reader::new(&mut counted), Vec::new());
+    let (mut folders, mut copies) = (Vec::new(), Copies::default());
+    for path in &arguments.files {
+        let name = path.display().to_string();
+        if path.is_dir() {
+            folders.push(live::read(path, depth).map_err(|cause| cause.to_string())?);
+            continue;
+        }
+        let input = Input::open(path).map_err(|cause| format!("{name}: {cause}"))?;
+        if input.content != Content::Text {
+            add_copy(&mut copies, name, input)?;
+            continue;
+        }
+        let summary = reader
+            .read(&name, input.reader)
+            .map_err(|cause| format!("{name}: {cause}"))?;
+        if let Some(reason) = summary.encoding {
+            refused.push(format!("{name}: {reason}"));
+        }
+        if summary.cut_lines > 0 {
+            refused.push(format!(
+                "{name}: {} lines were longer than 1 MiB: their rest was skipped",
+                summary.cut_lines
+            ));
+        }
+    }
+    reader.finish();
+    let has_copies = copies.flags.is_some() || copies.other.is_some();
+    if count == 0 && folders.is_empty() && !has_copies {
+        let first = arguments.files[0].display();
+        return Err(refused.into_iter().next().unwrap_or_else(|| {
+            format!(
+                "{first}: no state of memory found. Pass a copy of /proc/buddyinfo or zoneinfo, or a log with a \
+                 report of the kernel (\"Mem-Info:\")"
+            )
+        }));
+    }
+    if has_copies {
+        let state = tables.get_or_insert_default();
+        if let Some(bytes) = arguments.frame_size.filter(|_| !state.frame.is_known) {
+            resize(state, bytes);
+        }
+        copies.add_to(state)?;
+    }
+    for state in tables.into_iter().chain(folders) {
+        emit(state);
+    }
+    for line in refused {
+        let _ = writeln!(io::stderr(), "note: {line}");
+    }
+    Ok(false)
+}
+
+/// Keeps a file that describes frames until the zones are known.
+fn add_copy(copies: &mut Copies, name: String, input: Input) -> Result<(), String> {
+    let failed = |cause: io::Error| format!("{name}: {cause}");
+    match input.content {
+        Content::Text => return Ok(()),
+        Content::Flags => {
+            copies.flags = Some((name, input.words()));
+            return Ok(());
+        }
+        Content::Groups => copies.beside.groups = Some(input.words()),
+        Content::Owner => copies.beside.owner = Some(Box::new(BufReader::new(input.reader))),
+        Content::Map => {
+            let mut bytes = Vec::new();
+            input
+                .reader
+                .take(LARGEST_MAP)
+                .read_to_end(&mut bytes)
+                .map_err(failed)?;
+            copies.iomem = String::from_utf8_lossy(&bytes).into_owned();
+        }
+    }
+    copies.other = Some(name);
+    Ok(())
+}
+
+/// Sets the size of a frame. A log states sizes in KiB, which were converted with another one.
+fn resize(state: &mut State, bytes: u64) {
+    if state.has(Kind::Log) {
+        let former = state.frame.bytes;
+        for zone in &mut state.zones {
+            for frames in zone.logged_sizes() {
+                *frames = frames.map(|frames| frames.saturating_mul(former) / bytes);
+            }
+        }
+    }
+    state.frame = FrameSize {
+        bytes,
+        is_known: true,
+    };
+}
+
+/// Writes a complete file, or leaves the former one.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let mut file = AtomicFile::create(path).map_err(|cause| cause.to_string())?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.finish())
+        .map_err(|cause| cause.to_string())
+}
+
+/// The reader of standard output has closed the pipe. This error is not a failure.
+const CLOSED: &str = "";
+
+/// Writes to standard output.
+fn output(text: &str) -> Result<(), String> {
+    let mut stream = io::stdout().lock();
+    match stream
+        .write_all(text.as_bytes())
+        .and_then(|()| stream.flush())
+    {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Err(CLOSED.to_owned()),
+        Err(cause) => Err(format!("standard output: {cause}")),
+        Ok(()) => Ok(()),
+    }
+}

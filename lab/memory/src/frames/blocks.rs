@@ -1,0 +1,143 @@
+//! The blocks of one order, one by one: what can become of each, and what it holds.
+//!
+//! # Invariants
+//!
+//! A block that crosses the end of its zone, or a hole, is [`Verdict::Absent`]: the allocator never has it. Counts of
+//! verdicts equal those of [`OrderWindows`](super::OrderWindows) of the same order.
+
+use super::flags::{KINDS, Kind};
+use super::snapshot::{Snapshot, ZoneFrames};
+
+/// What can become of a block.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(u8)]
+pub enum Verdict {
+    /// All its frames are free.
+    Free,
+    /// All its frames are free or page cache that can be dropped.
+    Dropping,
+    /// All its frames are free or movable.
+    Moving,
+    /// All its frames are free, movable, or free on the CPUs' lists.
+    Draining,
+    /// Only frames without flags stand in the way.
+    Perhaps,
+    /// It contains a pinned page.
+    Never,
+    /// It is not wholly memory of its zone.
+    Absent,
+}
+
+/// A block.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Block {
+    /// What can become of it.
+    pub verdict: Verdict,
+    /// Of a block that is never free, the pinned class with the most frames; of any other, the class with the most
+    /// frames.
+    pub holder: Kind,
+}
+
+/// The blocks of a zone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ZoneBlocks {
+    /// The first frame of the first block: a multiple of the block's size, at or below the zone's first frame.
+    pub first: u64,
+    /// All blocks that the zone touches.
+    pub blocks: Vec<Block>,
+}
+
+/// The blocks of all zones.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Blocks {
+    /// The order of the blocks.
+    pub order: u32,
+    /// The zones of the snapshot, in its order.
+    pub zones: Vec<ZoneBlocks>,
+}
+
+impl Blocks {
+    /// Judges all blocks of an order.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot, order: u32) -> Self {
+        let zones = snapshot.zones.iter().map(|zone| of_zone(zone, order));
+        Self {
+            order,
+            zones: zones.collect(),
+        }
+    }
+
+    /// Returns the position of a frame's block in its zone.
+    #[must_use]
+    pub fn position(&self, zone: usize, frame: u64) -> Option<usize> {
+        let blocks = self.zones.get(zone)?;
+        let at = usize::try_from(frame.checked_sub(blocks.first)? >> self.order).ok()?;
+        (at < blocks.blocks.len()).then_some(at)
+    }
+}
+
+fn of_zone(zone: &ZoneFrames, order: u32) -> ZoneBlocks {
+    let size = 1u64 << order;
+    let first = zone.zone.start & !(size - 1);
+    let mut rest = zone.kinds.as_slice();
+    let mut skipped = (zone.zone.start - first) as usize;
+    let mut blocks = Vec::with_capacity((skipped + rest.len()).div_ceil(size as usize));
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at((size as usize - skipped).min(rest.len()));
+        let mut counts = [0u32; KINDS];
+        for kind in now {
+            counts[*kind as usize] += 1;
+        }
+        blocks.push(judge(&counts, now.len() == size as usize));
+        skipped = 0;
+        rest = later;
+    }
+    ZoneBlocks { first, blocks }
+}
+
+/// Judges a block by the number of its frames of each class.
+fn judge(counts: &[u32; KINDS], is_whole: bool) -> Block {
+    let count = |kind: Kind| counts[kind as usize];
+    let most = |kinds: &dyn Fn(Kind) -> bool| {
+        let kinds = Kind::ALL
+            .into_iter()
+            .rev()
+            .filter(|kind| kinds(*kind) && count(*kind) > 0);
+        kinds.max_by_key(|kind| count(*kind))
+    };
+    let holder = most(&|_| true).unwrap_or(Kind::Hole);
+    let absent = !is_whole
+        || Kind::ALL
+            .into_iter()
+            .any(|kind| kind.is_absent() && count(kind) > 0);
+    if let Some(pinned) = most(&Kind::is_pinned) {
+        let verdict = if absent {
+            Verdict::Absent
+        } else {
+            Verdict::Never
+        };
+        return Block {
+            verdict,
+            holder: if absent { holder } else { pinned },
+        };
+    }
+    let others = |kinds: &[Kind]| {
+        !Kind::ALL
+            .into_iter()
+            .any(|kind| count(kind) > 0 && !kinds.contains(&kind))
+    };
+    let verdict = if absent {
+        Verdict::Absent
+    } else if count(Kind::Unknown) > 0 {
+        Verdict::Perhaps
+    } else if count(Kind::OnList) > 0 {
+        Verdict::Draining
+    } else if others(&[Kind::Free]) {
+        Verdict::Free
+    } else if others(&[Kind::Free, Kind::Cache]) {
+        Verdict::Dropping
+    } else {
+        Verdict::Moving
+    };
+    Block { verdict, holder }
+}

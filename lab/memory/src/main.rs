@@ -1,0 +1,30 @@
+//! The program `everybuddy-memory`: `everybuddy memory` alone, as one small file.
+//!
+//! # Purpose
+//!
+//! A machine in trouble has no compiler. This program needs nothing else on it.
+//!
+//! # Invariants
+//!
+//! It does what [`everybuddy_memory::command`] does.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Args, Command, FromArgMatches};
+use everybuddy_memory::command::{self, Arguments};
+
+fn main() -> ExitCode {
+    let program = Arguments::augment_args(
+        Command::new("everybuddy-memory").version(env!("CARGO_PKG_VERSION")),
+    );
+    let matches = program.get_matches();
+    let result = Arguments::from_arg_matches(&matches).map_err(|mistake| mistake.to_string());
+    match result.and_then(|arguments| command::run(&arguments)) {
+        Ok(code) => ExitCode::from(code),
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}

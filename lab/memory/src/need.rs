@@ -1,0 +1,405 @@
+//! Decides whether a machine has a number of blocks: `--need 200x32MiB,zone=Normal,node=0`.
+//!
+//! # Purpose
+//!
+//! Launchers and tests need one line and an exit code.
+//!
+//! # Invariants
+//!
+//! The answer is certain, or it is [`Outcome::Unknown`] and names the file that would decide.
+
+use crate::answer::{self, Range, Request, Row};
+use crate::frames::Kind;
+use crate::size::{self, grouped};
+use crate::state::{State, Zone};
+
+/// A number of blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The number of blocks.
+    pub count: u64,
+    /// The size of a block in bytes.
+    pub bytes: u64,
+    /// Only this zone.
+    pub zone: Option<String>,
+    /// Only this node.
+    pub node: Option<u32>,
+    /// The memory can be moved later.
+    pub is_movable: bool,
+}
+
+impl std::str::FromStr for Need {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Need, String> {
+        let wrong = |part: &str| {
+            format!(
+                "`{part}` is not of the form COUNTxSIZE[,zone=NAME][,node=N][,movable], such as 200x32MiB,zone=Normal"
+            )
+        };
+        let mut parts = text.split(',');
+        let first = parts.next().unwrap_or_default();
+        let (count, bytes) = first.split_once(['x', '*']).ok_or_else(|| wrong(first))?;
+        let count = count
+            .trim()
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| wrong(first))?;
+        let bytes = size::parse(bytes)
+            .filter(|bytes| *bytes > 0)
+            .ok_or_else(|| wrong(first))?;
+        if bytes > answer::LARGEST {
+            return Err(format!(
+                "`{first}`: blocks of more than 1 GiB are not supported"
+            ));
+        }
+        let mut need = Need {
+            count,
+            bytes,
+            zone: None,
+            node: None,
+            is_movable: false,
+        };
+        for part in parts {
+            match part.split_once('=') {
+                Some(("zone", name)) if !name.is_empty() => need.zone = Some(name.to_owned()),
+                Some(("node", node)) => need.node = Some(node.parse().map_err(|_| wrong(part))?),
+                None if part == "movable" => need.is_movable = true,
+                _ => return Err(wrong(part)),
+            }
+        }
+        Ok(need)
+    }
+}
+
+impl std::fmt::Display for Need {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{} x {}",
+            grouped(self.count),
+            size::shown(self.bytes)
+        )?;
+        if let Some(zone) = &self.zone {
+            write!(formatter, ", zone {zone}")?;
+        }
+        if let Some(node) = self.node {
+            write!(formatter, ", node {node}")?;
+        }
+        formatter.write_str(if self.is_movable { ", movable" } else { "" })
+    }
+}
+
+impl Need {
+    fn selects(&self, zone: &Zone) -> bool {
+        // A kernel without nodes has node 0.
+        let is_node = self.node.is_none_or(|node| zone.node.unwrap_or(0) == node);
+        is_node && self.zone.as_ref().is_none_or(|name| *name == zone.name)
+    }
+
+    fn request(&self) -> Request {
+        Request {
+            is_movable: self.is_movable,
+            is_for_zone: self.zone.is_some(),
+        }
+    }
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The blocks are free now.
+    Now,
+    /// The blocks are available, but pages must be moved.
+    ByMoving,
+    /// The blocks are not available.
+    Impossible,
+    /// The input cannot tell.
+    Unknown,
+}
+
+impl Outcome {
+    /// Returns the exit code.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Outcome::Now => 0,
+            Outcome::ByMoving => 1,
+            Outcome::Impossible => 3,
+            Outcome::Unknown => 4,
+        }
+    }
+}
+
+/// An answer with its reason, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The answer.
+    pub outcome: Outcome,
+    /// The line.
+    pub line: String,
+}
+
+/// The sums over all zones that may serve the request.
+struct Sums {
+    usable: Range,
+    moving: Option<Range>,
+    dropping: Option<Range>,
+    never: u64,
+    /// The kinds of pages that hold blocks.
+    held: Vec<(Kind, u64)>,
+    total: Option<u64>,
+    by_zone: Vec<String>,
+    knows_types: bool,
+    knows_watermarks: bool,
+    has_mixed_types: bool,
+    is_above_table: bool,
+    missing: Vec<String>,
+}
+
+/// Decides.
+#[must_use]
+pub fn decide(state: &State, need: &Need) -> Verdict {
+    let sums = sums(state, need, |zone| {
+        answer::of_zone(state, zone, need.request())
+    });
+    let count = grouped(need.count);
+    let mut by_zone = sums.by_zone.join(", ");
+    if !by_zone.is_empty() {
+        by_zone = format!(" ({by_zone})");
+    }
+    let mut notes = Vec::new();
+    if !sums.knows_types {
+        notes.push("classes of blocks are not in this input");
+    }
+    if !sums.knows_watermarks {
+        notes.push("watermarks are not in this input");
+    }
+    let notes = if notes.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", notes.join("; "))
+    };
+    let free = shown(sums.usable);
+    let (outcome, line) = if sums.usable.low >= need.count {
+        (
+            Outcome::Now,
+            format!("yes: {need}: {free} free now{by_zone}{notes}"),
+        )
+    } else if sums.total.is_some_and(|total| total < need.count) && sums.missing.is_empty() {
+        let total = grouped(sums.total.unwrap_or(0));
+        (
+            Outcome::Impossible,
+            format!("no: {need}: the memory has only {total} such blocks, used ones included"),
+        )
+    } else if let Some((moving, dropping)) = sums.moving.zip(sums.dropping) {
+        let assumed = match &state.frames {
+            Some(facts) if facts.settled.is_some() => "",
+            _ => "; assuming that no page is pinned",
+        };
+        let steps = sums.steps(moving, dropping);
+        let rest = |low: u64| grouped(need.count.saturating_sub(low));
+        if moving.low >= need.count {
+            let rest = rest(sums.usable.low);
+            (
+                Outcome::ByMoving,
+                format!(
+                    "by moving: {need}: {free} free now{by_zone}, {rest} by moving pages{notes}{assumed}"
+                ),
+            )
+        } else if dropping.low >= need.count {
+            let rest = rest(moving.low);
+            let line = format!(
+                "by moving: {need}: {free} free now{by_zone}, {} after moving pages, {rest} by dropping page \
+                 cache{notes}{assumed}",
+                grouped(moving.low)
+            );
+            (Outcome::ByMoving, line)
+        } else if dropping.high.is_some_and(|high| high < need.count) {
+            (
+                Outcome::Impossible,
+                format!("no: {need}: {free} free now{by_zone}, {steps}{notes}"),
+            )
+        } else {
+            let tells = match &state.frames {
+                Some(facts) if facts.settled.is_some() => "a request would tell",
+                _ => "/proc/kcore (as root) or a request would tell",
+            };
+            (
+                Outcome::Unknown,
+                format!("perhaps: {need}: {free} free now{by_zone}, {steps}{notes}; {tells}"),
+            )
+        }
+    } else {
+        let is_short = sums.usable.high.is_some_and(|high| high < need.count);
+        let reason = reason(&sums, is_short);
+        let start = match sums.usable.value() {
+            _ if !sums.missing.is_empty() => String::new(),
+            Some(_) if is_short => format!(", only {free} free now{by_zone}"),
+            _ => format!(", {free} free now{by_zone}"),
+        };
+        (
+            Outcome::Unknown,
+            format!(
+                "unknown: {count} of {} needed{start}{notes}; {reason}",
+                size::shown(need.bytes)
+            ),
+        )
+    };
+    Verdict { outcome, line }
+}
+
+fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::ZoneAnswer>) -> Sums {
+    let mut sums = Sums {
+        usable: Range::exact(0),
+        moving: None,
+        dropping: None,
+        never: 0,
+        held: Vec::new(),
+        total: Some(0),
+        by_zone: Vec::new(),
+        knows_types: true,
+        knows_watermarks: true,
+        has_mixed_types: false,
+        is_above_table: false,
+        missing: Vec::new(),
+    };
+    let mut is_first = true;
+    let zones: Vec<&Zone> = state
+        .zones
+        .iter()
+        .filter(|zone| need.selects(zone))
+        .collect();
+    for zone in &zones {
+        let serves = need.is_movable || need.zone.is_some() || !answer::is_restricted(zone);
+        // A zone without memory has nothing to tell.
+        if !serves || zone.managed == Some(0) {
+            continue;
+        }
+        let Some(zone_answer) = answers(zone) else {
+            sums.missing.push(zone.title());
+            continue;
+        };
+        let Some(row) = zone_answer.rows.iter().find(|row| row.bytes >= need.bytes) else {
+            continue;
+        };
+        sums.add(zone, row, &zone_answer, is_first);
+        is_first = false;
+    }
+    if zones.is_empty() {
+        let (zone, node) = (need.zone.as_deref(), need.node);
+        let node = node.map(|node| format!("node {node}"));
+        let names: Vec<&str> = node.as_deref().into_iter().chain(zone).collect();
+        sums.missing.push(if names.is_empty() {
+            "any zone".to_owned()
+        } else {
+            names.join(" ")
+        });
+    }
+    if is_first {
+        sums.total = None;
+    }
+    sums
+}
+
+impl Sums {
+    fn add(&mut self, zone: &Zone, row: &Row, zone_answer: &answer::ZoneAnswer, is_first: bool) {
+        self.usable = self.usable.plus(row.usable);
+        let joined = |sum: Option<Range>, part: Option<Range>| match (sum, part) {
+            (None, part) if is_first => part,
+            (Some(sum), Some(part)) => Some(sum.plus(part)),
+            _ => None,
+        };
+        self.moving = joined(self.moving, row.moving);
+        self.dropping = joined(self.dropping, row.dropping);
+        self.never = self.never.saturating_add(row.never.unwrap_or(0));
+        let windows = zone
+            .windows
+            .as_ref()
+            .and_then(|windows| windows.orders.get(row.order as usize));
+        for holder in windows.into_iter().flat_map(|windows| &windows.holders) {
+            match self.held.iter_mut().find(|(kind, _)| *kind == holder.kind) {
+                Some((_, blocks)) => *blocks += holder.blocks,
+                None => self.held.push((holder.kind, holder.blocks)),
+            }
+        }
+        self.total = self
+            .total
+            .zip(row.total)
+            .map(|(sum, total)| sum.saturating_add(total));
+        if row.usable.high != Some(0) {
+            self.by_zone
+                .push(format!("{} {}", zone.title(), shown(row.usable)));
+        }
+        self.knows_types &= zone_answer.knows_types;
+        self.knows_watermarks &= zone_answer.above_watermark.is_some();
+        let top = zone.blocks.as_ref().map_or(0, Vec::len);
+        let is_above = row.order as usize >= top;
+        self.is_above_table |= is_above && row.usable.value().is_none();
+        self.has_mixed_types |= !is_above && row.usable.value().is_none();
+    }
+}
+
+impl Sums {
+    /// Describes what moving and dropping give, and what holds the rest.
+    fn steps(&self, moving: Range, dropping: Range) -> String {
+        let most = match dropping.high {
+            Some(high) if high > dropping.low => {
+                format!(", at most {} with the CPUs' lists drained", grouped(high))
+            }
+            _ => String::new(),
+        };
+        let mut held = self.held.clone();
+        held.sort_by_key(|(_, blocks)| std::cmp::Reverse(*blocks));
+        let names: Vec<String> = held
+            .iter()
+            .take(3)
+            .map(|(kind, blocks)| format!("{} in {}", kind.name(), grouped(*blocks)))
+            .collect();
+        let held = if names.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", names.join(", "))
+        };
+        format!(
+            "{} after moving pages, {} with page cache dropped{most}; never {}{held}",
+            grouped(moving.low),
+            grouped(dropping.low),
+            grouped(self.never)
+        )
+    }
+}
+
+/// Names what would decide.
+fn reason(sums: &Sums, is_short: bool) -> String {
+    if !sums.missing.is_empty() {
+        return format!(
+            "this input has no table of {}: buddyinfo would tell",
+            sums.missing.join(", ")
+        );
+    }
+    if is_short {
+        return "what moving pages gives is not in this input: kpageflags (as root) would tell"
+            .to_owned();
+    }
+    if sums.is_above_table {
+        return "which blocks are neighbours is not in this input: kpageflags (as root) would tell"
+            .to_owned();
+    }
+    if sums.has_mixed_types {
+        return "the classes of blocks are not all in this input: pagetypeinfo (as root) would tell"
+            .to_owned();
+    }
+    "kpageflags (as root) would tell".to_owned()
+}
+
+/// Writes a range.
+#[must_use]
+pub fn shown(range: Range) -> String {
+    match (range.value(), range.high) {
+        (Some(value), _) => grouped(value),
+        (None, Some(high)) => format!("{} to {}", grouped(range.low), grouped(high)),
+        (None, None) => format!("{} or more", grouped(range.low)),
+    }
+}

@@ -1,0 +1,334 @@
+//! Copies of files in `/proc`, recognised by their contents.
+//!
+//! # Purpose
+//!
+//! Users have these files one by one, all in one text, or quoted in mail.
+//!
+//! # Invariants
+//!
+//! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were
+//! read at different moments.
+
+use super::rows::{self, Row};
+use super::{merge, prefix};
+use crate::state::{CpuList, Kind, Place, State};
+
+/// The maximum number of rows of a table, and of counters.
+const MANY: usize = 4096;
+
+/// The file that a line belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    None,
+    Buddyinfo,
+    FreeByType,
+    BlocksByType,
+    Zone(usize),
+    Vmstat,
+    Meminfo,
+}
+
+/// The copies in the files so far.
+pub(crate) struct Copies {
+    file: String,
+    state: State,
+    section: Section,
+    buddyinfo: Vec<Row>,
+    types: Vec<Row>,
+    /// The orders in the heading of `pagetypeinfo`.
+    heading: Vec<u8>,
+    /// The line of the last row, which the next one may continue.
+    row_line: u64,
+    in_lists: bool,
+    last_line: u64,
+    done: Vec<State>,
+}
+
+impl Copies {
+    pub(crate) fn new() -> Copies {
+        Copies {
+            file: String::new(),
+            state: State::default(),
+            section: Section::None,
+            buddyinfo: Vec::new(),
+            types: Vec::new(),
+            heading: Vec::new(),
+            row_line: 0,
+            in_lists: false,
+            last_line: 0,
+            done: Vec::new(),
+        }
+    }
+
+    /// Begins a file.
+    pub(crate) fn begin(&mut self, file: &str) {
+        self.file = file.to_owned();
+        self.section = Section::None;
+        self.row_line = 0;
+    }
+
+    /// Returns the next state that is complete.
+    pub(crate) fn pop(&mut self) -> Option<State> {
+        (!self.done.is_empty()).then(|| self.done.remove(0))
+    }
+
+    /// Returns `true` if the next line matters, whatever it contains.
+    pub(crate) fn is_active(&self, line: u64) -> bool {
+        self.section != Section::None && line <= self.last_line + 20
+    }
+
+    /// Reads a line. Returns `false` if it is not that of such a file.
+    pub(crate) fn line(&mut self, number: u64, line: &[u8], has_end: bool) -> bool {
+        let text = prefix::strip(line).rest;
+        let is_read = self.read(number, text, has_end);
+        if is_read {
+            self.last_line = number;
+        }
+        is_read
+    }
+
+    fn read(&mut self, number: u64, text: &[u8], has_end: bool) -> bool {
+        if let Some(row) = rows::row(text, number, has_end) {
+            self.row(row);
+            return true;
+        }
+        if self.row_line + 1 == number && self.join(number, text, has_end) {
+            return true;
+        }
+        if let Some(at) = memchr::memmem::find(text, b"igrate type at order") {
+            self.heading = text[at + 20..].to_vec();
+            self.section = Section::FreeByType;
+            self.row_line = 0;
+            return true;
+        }
+        if memchr::memmem::find(text, b"umber of blocks type").is_some() {
+            self.section = Section::BlocksByType;
+            return true;
+        }
+        if let Some(at) = memchr::memmem::find(text, b"age block order:") {
+            let order = std::str::from_utf8(text[at + 16..].trim_ascii()).unwrap_or_default();
+            if self.state.has(Kind::Pagetypeinfo) {
+                self.close();
+            }
+            self.state.page_block_order = order.parse().ok();
+            self.section = Section::FreeByType;
+            return true;
+        }
+        self.counter(number, text, has_end)
+    }
+
+    fn place(&self, line: u64) -> Place {
+        Place {
+            file: self.file.clone(),
+            line,
+        }
+    }
+
+    /// Names a text as part of the state. Ends the state if it has one of this kind from another file or place.
+    fn begin_part(&mut self, kind: Kind, line: u64, is_repeated: bool) {
+        if is_repeated {
+            self.close();
+        }
+        if !self.state.has(kind) {
+            let place = self.place(line);
+            self.state.parts.push((kind, place));
+        }
+    }
+
+    fn row(&mut self, row: Row) {
+        let line = row.line;
+        let is_same = |other: &Row| {
+            other.node == row.node && other.zone == row.zone && other.class == row.class
+        };
+        if row.class.is_some() {
+            self.begin_part(Kind::Pagetypeinfo, line, self.types.iter().any(is_same));
+            self.section = Section::FreeByType;
+            if self.types.len() < MANY {
+                self.types.push(row);
+            }
+            self.row_line = line;
+        } else if row.counts.is_empty() && !row.is_doubtful {
+            let is_known =
+                |zone: &crate::Zone| zone.node == Some(row.node) && zone.name == row.zone;
+            self.begin_part(Kind::Zoneinfo, line, self.state.zones.iter().any(is_known));
+            let place = self.place(line);
+            if self.state.zones.len() < MANY {
+                self.state.zone(Some(row.node), &row.zone, &place);
+            }
+            self.section = Section::Zone(self.state.zones.len().saturating_sub(1));
+            self.in_lists = false;
+        } else if self.section != Section::BlocksByType {
+            self.begin_part(Kind::Buddyinfo, line, self.buddyinfo.iter().any(is_same));
+            self.section = Section::Buddyinfo;
+            if self.buddyinfo.len() < MANY {
+                self.buddyinfo.push(row);
+            }
+            self.row_line = line;
+        }
+    }
+
+    /// Joins a line of numbers to the row before it.
+    fn join(&mut self, number: u64, text: &[u8], has_end: bool) -> bool {
+        let is_number =
+            |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_whitespace() || *byte == b'>';
+        if text.trim_ascii().is_empty() || !text.iter().all(is_number) {
+            return false;
+        }
+        let rows = match self.section {
+            Section::Buddyinfo => &mut self.buddyinfo,
+            Section::FreeByType => &mut self.types,
+            _ => return false,
+        };
+        let Some(row) = rows.last_mut().filter(|row| row.text.len() < MANY) else {
+            return false;
+        };
+        row.join(text, has_end);
+        self.row_line = number;
+        true
+    }
+
+    /// Reads a line of `zoneinfo`, `vmstat` or `meminfo`.
+    fn counter(&mut self, number: u64, text: &[u8], has_end: bool) -> bool {
+        let Ok(text) = std::str::from_utf8(text) else {
+            return false;
+        };
+        let trimmed = text.trim();
+        if trimmed.starts_with("MemTotal:") {
+            self.begin_part(Kind::Meminfo, number, self.state.has(Kind::Meminfo));
+            self.section = Section::Meminfo;
+        } else if text.starts_with("nr_free_pages ") {
+            self.begin_part(Kind::Vmstat, number, self.state.has(Kind::Vmstat));
+            self.section = Section::Vmstat;
+        }
+        match self.section {
+            Section::Zone(zone) => self.zone_line(zone, trimmed, has_end),
+            Section::Vmstat => {
+                let Some((key, value)) = trimmed.split_once(' ') else {
+                    return false;
+                };
+                let is_key = key
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+                match value.parse() {
+                    Ok(value) if is_key && has_end && self.state.vmstat.len() < MANY => {
+                        self.state.vmstat.insert(key.to_owned(), value);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            Section::Meminfo => {
+                let Some((key, value)) = trimmed.split_once(':') else {
+                    return false;
+                };
+                let value = value.trim();
+                let size = value.strip_suffix("kB").map(str::trim_end);
+                match size.unwrap_or(value).parse() {
+                    Ok(number)
+                        if (size.is_some() || has_end) && self.state.meminfo.len() < MANY =>
+                    {
+                        self.state.meminfo.insert(key.to_owned(), number);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads a line of a zone in `zoneinfo`.
+    fn zone_line(&mut self, zone: usize, text: &str, has_end: bool) -> bool {
+        let Some(zone) = self.state.zones.get_mut(zone) else {
+            return false;
+        };
+        if let Some(values) = text.strip_prefix("protection:") {
+            let values = values
+                .trim()
+                .strip_prefix('(')
+                .and_then(|values| values.strip_suffix(')'));
+            let values = values.map(|values| {
+                values
+                    .split(',')
+                    .map(|value| value.trim().parse::<u64>().ok())
+            });
+            zone.lowmem_reserve = values
+                .and_then(Iterator::collect::<Option<Vec<u64>>>)
+                .unwrap_or_default();
+            zone.lowmem_reserve.truncate(16);
+            return true;
+        }
+        let mut words = text.split_whitespace();
+        let (Some(mut key), Some(mut value)) = (words.next(), words.next()) else {
+            self.in_lists |= text == "pagesets";
+            return text == "pagesets" || text == "per-node stats";
+        };
+        if key == "pages" {
+            let Some(number) = words.next() else {
+                return false;
+            };
+            (key, value) = (value, number);
+            if key != "free" {
+                return false;
+            }
+        }
+        let Some(value) = value.parse::<u64>().ok().filter(|_| has_end) else {
+            return false;
+        };
+        if self.in_lists {
+            match key {
+                "cpu:" if zone.lists.len() < 2 * MANY => {
+                    let cpu = u32::try_from(value).unwrap_or(u32::MAX);
+                    zone.lists.push(CpuList {
+                        cpu,
+                        ..CpuList::default()
+                    });
+                }
+                "count:" | "high:" | "batch:" => {
+                    if let Some(list) = zone.lists.last_mut() {
+                        match key {
+                            "count:" => list.count = Some(value),
+                            "high:" => list.high = Some(value),
+                            _ => list.batch = Some(value),
+                        }
+                    }
+                }
+                "start_pfn:" => zone.start = Some(value),
+                _ => {}
+            }
+            return true;
+        }
+        let field = match key {
+            "free" => &mut zone.free,
+            "boost" => &mut zone.boost,
+            "min" => &mut zone.min,
+            "low" => &mut zone.low,
+            "high" => &mut zone.high,
+            "spanned" => &mut zone.spanned,
+            "present" => &mut zone.present,
+            "managed" => &mut zone.managed,
+            "nr_free_cma" => &mut zone.free_cma,
+            "nr_free_highatomic" => &mut zone.free_high_atomic,
+            "start_pfn:" => &mut zone.start,
+            _ => return true,
+        };
+        *field = Some(value);
+        true
+    }
+
+    /// Ends the state.
+    pub(crate) fn close(&mut self) {
+        let mut state = std::mem::take(&mut self.state);
+        let (buddyinfo, types) = (
+            std::mem::take(&mut self.buddyinfo),
+            std::mem::take(&mut self.types),
+        );
+        let heading = rows::numbers(&std::mem::take(&mut self.heading));
+        merge::merge(&mut state, buddyinfo, types, heading);
+        self.section = Section::None;
+        self.row_line = 0;
+        if !state.parts.is_empty() {
+            self.done.push(state);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Metrics for the textfile collector of node_exporter.
+//!
+//! # Purpose
+//!
+//! Dashboards show how many blocks of each size a machine still has.
+//!
+//! # Invariants
+//!
+//! Sizes are in bytes. A value that is known only within bounds is not exported, except as the name of a metric says.
+
+use std::fmt::Write;
+
+use crate::answer::{self, Request, Row};
+use crate::state::{State, Zone};
+
+/// Writes all metrics of a state.
+#[must_use]
+pub fn metrics(state: &State, time_seconds: u64) -> String {
+    let mut text = String::new();
+    let frame = state.frame.bytes;
+    let bytes = |frames: Option<u64>| frames.map(|frames| frames.saturating_mul(frame));
+    blocks(
+        &mut text,
+        state,
+        "free_blocks",
+        "Free blocks of at least this size, parts of larger blocks included.",
+        |row| row.free.value(),
+    );
+    let help = "Free blocks of at least this size that an ordinary request may use, lower bound.";
+    blocks(&mut text, state, "usable_blocks", help, |row| {
+        Some(row.usable.low)
+    });
+    zones(
+        &mut text,
+        state,
+        "zone_free_bytes",
+        "Free memory.",
+        |zone| bytes(zone.free_frames()),
+    );
+    zones(
+        &mut text,
+        state,
+        "zone_managed_bytes",
+        "Memory that the page allocator manages.",
+        |zone| bytes(zone.managed),
+    );
+    zones(
+        &mut text,
+        state,
+        "zone_watermark_min_bytes",
+        "Free memory below which only urgent requests succeed.",
+        |zone| bytes(zone.min),
+    );
+    zones(
+        &mut text,
+        state,
+        "zone_cpu_lists_bytes",
+        "Free memory on the lists of CPUs.",
+        |zone| bytes(zone.listed_frames()),
+    );
+    head(
+        &mut text,
+        "read_timestamp_seconds",
+        "When the state was read.",
+    );
+    let _ = writeln!(
+        text,
+        "everybuddy_memory_read_timestamp_seconds {time_seconds}"
+    );
+    text
+}
+
+fn head(text: &mut String, name: &str, help: &str) {
+    let _ = writeln!(
+        text,
+        "# HELP everybuddy_memory_{name} {help}\n# TYPE everybuddy_memory_{name} gauge"
+    );
+}
+
+fn labels(zone: &Zone) -> String {
+    let name = zone.name.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("node=\"{}\",zone=\"{name}\"", zone.node.unwrap_or(0))
+}
+
+fn blocks(
+    text: &mut String,
+    state: &State,
+    name: &str,
+    help: &str,
+    value: impl Fn(&Row) -> Option<u64>,
+) {
+    head(text, name, help);
+    for zone in &state.zones {
+        let Some(answer) = answer::of_zone(state, zone, Request::default()) else {
+            continue;
+        };
+        // Above the table only bounds are known.
+        let top = zone.blocks.as_ref().map_or(0, Vec::len);
+        for row in answer.rows.iter().filter(|row| (row.order as usize) < top) {
+            if let Some(value) = value(row) {
+                let (labels, order, bytes) = (labels(zone), row.order, row.bytes);
+                let _ = writeln!(
+                    text,
+                    "everybuddy_memory_{name}{{{labels},order=\"{order}\",size_bytes=\"{bytes}\"}} {value}"
+                );
+            }
+        }
+    }
+}
+
+fn zones(
+    text: &mut String,
+    state: &State,
+    name: &str,
+    help: &str,
+    value: impl Fn(&Zone) -> Option<u64>,
+) {
+    head(text, name, help);
+    for zone in &state.zones {
+        if let Some(value) = value(zone) {
+            let _ = writeln!(text, "everybuddy_memory_{name}{{{}}} {value}", labels(zone));
+        }
+    }
+}

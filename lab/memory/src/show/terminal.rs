@@ -1,0 +1,293 @@
+//! The table for people.
+//!
+//! # Purpose
+//!
+//! For each zone and each size: how many blocks are free now, and how many an ordinary request may use.
+//!
+//! # Invariants
+//!
+//! Columns are aligned, and a line has at most 100 characters unless a name is long.
+
+use crate::answer::{self, Range, Request, Row, ZoneAnswer};
+use crate::explain;
+use crate::need::shown;
+use crate::show::holders;
+use crate::size::{self, grouped};
+use crate::state::{State, Zone};
+
+/// The width of a bar.
+const BAR: u64 = 12;
+
+/// Sizes above the kernel's largest block that people ask for.
+const LARGE: [u64; 2] = [32 << 20, 1 << 30];
+
+/// The number of orders of most kernels.
+const USUAL_ORDERS: usize = 11;
+
+/// Writes a state.
+#[must_use]
+pub fn state(state: &State) -> String {
+    let mut text = format!("{}\n", explain::title(state));
+    if let Some(sentence) = explain::event(state) {
+        text.push_str(&format!("{sentence}\n"));
+    }
+    for remark in &state.remarks {
+        text.push_str(&format!("note: {remark}\n"));
+    }
+    // Kernels list zones that have no memory, without a table or with an empty one.
+    let has_memory = |zone: &&Zone| {
+        let is_empty = zone.managed == Some(0) || (zone.managed.is_none() && zone.blocks.is_none());
+        !is_empty || zone.free_frames() != Some(0)
+    };
+    for zone in state.zones.iter().filter(has_memory) {
+        text.push('\n');
+        text.push_str(&zone_text(state, zone));
+    }
+    if state.frames.is_some() {
+        text.push_str(&holders_text(state));
+    }
+    if let Some(line) = explain::as_root(state) {
+        text.push_str(&format!("\n{line}\n"));
+    }
+    let unknown = explain::unknown(state);
+    if !unknown.is_empty() {
+        text.push_str("\nThis input does not contain, but another file does:\n");
+        for line in unknown {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    text
+}
+
+/// Writes what the columns mean, who holds blocks, and what is assumed.
+fn holders_text(state: &State) -> String {
+    let mut text = "\n".to_owned();
+    for line in LEGEND {
+        text.push_str(&format!("  {line}\n"));
+    }
+    for list in holders::lists(state) {
+        text.push_str(&format!("\n{}\n", list.title));
+        let widths: [usize; 4] = std::array::from_fn(|column| {
+            let cells = list
+                .rows
+                .iter()
+                .map(|(cells, _)| cells[column].chars().count());
+            cells.fold(list.columns[column].len(), usize::max)
+        });
+        let line = |cells: [&str; 4], note: &str| {
+            let [name, one, two, three] = cells;
+            let [first, second, third, fourth] = widths;
+            let line = format!(
+                "  {name:<first$}  {one:>second$}  {two:>third$}  {three:>fourth$}  {note}"
+            );
+            format!("{}\n", line.trim_end())
+        };
+        text.push_str(&line(list.columns, ""));
+        for (cells, note) in &list.rows {
+            text.push_str(&line(cells.each_ref().map(String::as_str), note));
+        }
+    }
+    text.push('\n');
+    for line in holders::assumptions(state) {
+        text.push_str(&format!("{line}\n"));
+    }
+    text
+}
+
+fn zone_text(state: &State, zone: &Zone) -> String {
+    let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
+    let mut text = zone.title();
+    let free = zone.free_frames().map_or("unknown".to_owned(), bytes);
+    let bound = if zone.table_frames().is_some_and(|count| count.at_least) {
+        "at least "
+    } else {
+        ""
+    };
+    text.push_str(&format!(": {bound}{free} free"));
+    if let Some(managed) = zone.managed {
+        text.push_str(&format!(" of {}", bytes(managed)));
+    }
+    if let Some(share) = small_share(zone, state.frame.bytes).filter(|share| *share > 0) {
+        text.push_str(&format!(", {share} % of it in blocks < 64 KiB"));
+    }
+    if let Some(min) = zone.min {
+        text.push_str(&format!("; watermark {}", bytes(min)));
+    }
+    if let Some(reserve) = zone.lowmem_reserve.last().filter(|reserve| **reserve > 0) {
+        text.push_str(&format!(", reserve {}", bytes(*reserve)));
+    }
+    if let Some(lists) = zone.listed_frames() {
+        text.push_str(&format!("; CPU lists {}", bytes(lists)));
+    }
+    text.push('\n');
+    if answer::is_restricted(zone) {
+        text.push_str("  Only for memory of processes and devices.\n");
+    }
+    match answer::of_zone(state, zone, Request::shown(zone)) {
+        Some(answer) => text.push_str(&rows(zone, &answer)),
+        None => text.push_str("  The sizes of its free blocks are not in this input.\n"),
+    }
+    text
+}
+
+/// Returns the percentage of the free memory that is in blocks of less than 64 KiB.
+fn small_share(zone: &Zone, frame: u64) -> Option<u64> {
+    let blocks = zone.blocks.as_ref()?;
+    let frames = zone
+        .table_frames()
+        .filter(|count| count.value > 0 && !count.at_least)?;
+    let small = blocks
+        .iter()
+        .enumerate()
+        .filter(|(order, _)| frame << order < 64 << 10);
+    let small = small
+        .map(|(order, blocks)| blocks.count.value.saturating_mul(1 << order))
+        .fold(0, u64::saturating_add);
+    let share = u128::from(small) * 100 / u128::from(frames.value);
+    u64::try_from(share).ok()
+}
+
+fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
+    let rows = shown_rows(zone, answer);
+    let has_frames = zone.windows.is_some();
+    if has_frames && !answer.is_obtainable() {
+        return "  Watermark and reserve keep all of it from ordinary requests.\n".to_owned();
+    }
+    // After the first size without a free block, no larger one has any.
+    let last = rows
+        .iter()
+        .position(|row| row.free.high == Some(0) && !has_frames)
+        .unwrap_or(rows.len());
+    let mut heads = vec!["size", "order", "free now", "usable"];
+    if has_frames {
+        heads.extend(FRAME_COLUMNS);
+    }
+    let mut table = vec![heads.into_iter().map(str::to_owned).collect()];
+    let mut notes = vec!["".to_owned()];
+    for row in &rows[..last] {
+        let mut cells = vec![
+            size::shown(row.bytes),
+            row.order.to_string(),
+            shown_short(row.free),
+            shown_short(row.usable),
+        ];
+        if has_frames {
+            cells.extend(frame_cells(row));
+        }
+        table.push(cells);
+        notes.push(note(zone, row, !has_frames));
+    }
+    let mut text = aligned(&table, &notes);
+    if let Some(row) = rows.get(last) {
+        text.push_str(&format!("  {} and larger: none\n", size::shown(row.bytes)));
+    }
+    text
+}
+
+/// The columns that only frames give.
+pub(super) const FRAME_COLUMNS: [&str; 5] = ["by moving", "by dropping", "perhaps", "never", "of"];
+
+/// What the columns mean.
+pub(super) const LEGEND: [&str; 5] = [
+    "by moving: pages move to other free frames",
+    "by dropping: clean page cache is dropped as well",
+    "perhaps: frames without flags stand in the way: free ones on CPUs' lists, which a request drains, or kernel pages",
+    "never: the block contains a page that cannot be moved or dropped",
+    "The rest of a row is in use, and no free frames are left to move it to.",
+];
+
+/// Returns the sizes to show: those of the kernel's own table, and those above that people ask for.
+pub(super) fn shown_rows<'a>(zone: &Zone, answer: &'a ZoneAnswer) -> Vec<&'a Row> {
+    let top = zone.blocks.as_ref().map_or(USUAL_ORDERS, Vec::len);
+    let wanted = |row: &&Row| (row.order as usize) < top || LARGE.contains(&row.bytes);
+    answer.rows.iter().filter(wanted).collect()
+}
+
+/// Writes what each step adds to the usable blocks.
+pub(super) fn frame_cells(row: &Row) -> [String; 5] {
+    let (Some(moving), Some(dropping)) = (row.moving, row.dropping) else {
+        return std::array::from_fn(|_| String::new());
+    };
+    let added = |more: u64, less: u64| format!("+{}", grouped(more.saturating_sub(less)));
+    let known = |value: Option<u64>| value.map_or(String::new(), grouped);
+    [
+        added(moving.low, row.usable.low),
+        added(dropping.low, moving.low),
+        added(dropping.high.unwrap_or(dropping.low), dropping.low),
+        known(row.never),
+        known(row.total),
+    ]
+}
+
+/// Writes a range for a narrow column.
+fn shown_short(range: Range) -> String {
+    match (range.value(), range.high) {
+        (None, Some(high)) => format!("{}..{}", grouped(range.low), grouped(high)),
+        _ => shown(range),
+    }
+}
+
+/// Writes a bar if there is room, and the blocks that serve only some requests.
+pub(super) fn note(zone: &Zone, row: &Row, has_bar: bool) -> String {
+    let mut parts = Vec::new();
+    if has_bar
+        && let Some(total) = row.total.filter(|total| *total > 0)
+        && let Some(free) = row.free.value()
+    {
+        let length = u128::from(free) * u128::from(BAR) / u128::from(total);
+        let length = usize::try_from(length)
+            .unwrap_or(0)
+            .min(BAR as usize)
+            .max(usize::from(free > 0));
+        parts.push(format!(
+            "{:<width$}",
+            "#".repeat(length),
+            width = BAR as usize
+        ));
+    }
+    let mut only: Vec<String> = Vec::new();
+    for (name, range) in &row.special {
+        only.push(format!("{} only {}", shown_short(*range), name.name()));
+    }
+    if let Some(withheld) = row.withheld.filter(|withheld| *withheld > 0) {
+        let has_reserve = zone
+            .lowmem_reserve
+            .last()
+            .is_some_and(|reserve| *reserve > 0);
+        let by = if has_reserve {
+            "reserve and watermark"
+        } else {
+            "the watermark"
+        };
+        only.push(format!("{} below {by}", grouped(withheld)));
+    }
+    parts.push(only.join(", "));
+    parts.join("  ").trim_end().to_owned()
+}
+
+/// Aligns columns to the right, and adds a note to each line.
+fn aligned(table: &[Vec<String>], notes: &[String]) -> String {
+    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        table
+            .iter()
+            .filter_map(|cells| cells.get(column))
+            .map(String::len)
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (cells, note) in table.iter().zip(notes) {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(&widths) {
+            line.push_str(&format!("  {cell:>width$}"));
+        }
+        if !note.is_empty() {
+            line.push_str(&format!("  {note}"));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

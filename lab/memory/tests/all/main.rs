@@ -1,0 +1,9 @@
+//! Tests of the crate from outside.
+
+mod answers;
+mod command;
+mod common;
+mod corpus;
+mod frames;
+mod mangled;
+mod need;
