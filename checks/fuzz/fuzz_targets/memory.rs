@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Logs and copies of files are cut, mixed and damaged. Every text has answers or none, but causes no panic.
+//! Logs and copies of files are cut, mixed and damaged. No text may cause a panic.
 //!
 //! # Invariants
 //!

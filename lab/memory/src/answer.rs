@@ -102,7 +102,7 @@ pub struct Request {
     /// The memory can be moved later, as that of processes and huge pages. CMA and the zones HighMem and Movable serve
     /// such requests.
     pub is_movable: bool,
-    /// The request may use no higher zone than this one, so lower zones need no reserve against it.
+    /// The request may use no zone above this one, so the reserve of this zone does not apply to it.
     pub is_for_zone: bool,
 }
 
@@ -131,14 +131,14 @@ pub struct Row {
     pub usable: Range,
     /// Of those: blocks of classes that serve only some requests.
     pub special: Vec<(MigrateType, Range)>,
-    /// Of those: blocks that the watermark and the reserve for lower zones withhold. `None` if they are unknown.
+    /// Of those: blocks that the zone's watermark and its reserve withhold. `None` if they are unknown.
     pub withheld: Option<u64>,
     /// Usable after pages have been moved, the usable ones included. `None` if the input cannot tell. The upper end
     /// needs the lists of the CPUs to be drained.
     pub moving: Option<Range>,
     /// The same after the page cache has been dropped as well.
     pub dropping: Option<Range>,
-    /// Blocks that contain a page which neither can be moved nor dropped.
+    /// Blocks that contain a page that can be neither moved nor dropped.
     pub never: Option<u64>,
     /// Blocks of this order in the zone. `None` if the input cannot tell.
     pub total: Option<u64>,

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Results go to standard output, everything else to standard error. Exit codes other than 2 come from `--need` alone.
+//! Results go to standard output, messages to standard error. Exit codes other than 0 and 2 come from `--need` alone.
 
 use std::ffi::OsStr;
 use std::io::{self, BufReader, IsTerminal, Read, Write};
@@ -57,7 +57,7 @@ pub struct Arguments {
     #[arg(long)]
     all: bool,
 
-    /// Read the tables alone, not all frames: it takes no time
+    /// Read only the tables, not the flags of all frames, which take longer
     #[arg(long)]
     tables: bool,
 

@@ -20,7 +20,7 @@ pub fn event(state: &State) -> Option<String> {
     match event.cause {
         Cause::GroupLimit => {
             return Some(
-                "A control group reached its own limit, not the machine. The report has no table."
+                "A control group reached its own limit: the machine's memory did not matter. The report has no table."
                     .to_owned(),
             );
         }
@@ -72,7 +72,7 @@ pub fn event(state: &State) -> Option<String> {
     } else if !has_watermarks {
         let free = shown(free);
         format!(
-            "{free} blocks of {bytes} (order {order}) were free. The report lacks their watermarks."
+            "{free} blocks of {bytes} (order {order}) were free. The report lacks the watermarks of the zones."
         )
     } else {
         format!(

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A rule that one place states is a rule that both check.
+//! Fuzzing and tests check the same rules, which are stated here only.
 //!
 //! # Invariants
 //!

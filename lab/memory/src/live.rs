@@ -217,7 +217,7 @@ fn kernel(root: &Path) -> Option<String> {
     (!text.is_empty() && text.len() <= 100 && !text.contains(char::is_control)).then_some(text)
 }
 
-/// Returns the size of a page that the kernel told this process when it started.
+/// Returns the page size from the auxiliary vector of this process.
 fn page_size(root: &Path) -> Option<u64> {
     const PAGE_SIZE: usize = 6;
     let text = std::fs::read(root.join("self/auxv")).ok()?;

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A machine in trouble has no compiler. This program needs nothing else on it.
+//! A machine in trouble often has no compiler. This program needs no other file of the machine.
 //!
 //! # Invariants
 //!

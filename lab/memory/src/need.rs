@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! The answer is certain, or it is [`Outcome::Unknown`] and names the file that would decide.
+//! The line states the assumptions. If the input does not suffice, the answer is [`Outcome::Unknown`] and says so.
 
 use crate::answer::{self, Range, Request, Row};
 use crate::frames::Kind;
@@ -380,11 +380,11 @@ fn reason(sums: &Sums, is_short: bool) -> String {
         );
     }
     if is_short {
-        return "what moving pages gives is not in this input: kpageflags (as root) would tell"
+        return "this input does not show what moving pages gives: kpageflags (as root) would"
             .to_owned();
     }
     if sums.is_above_table {
-        return "which blocks are neighbours is not in this input: kpageflags (as root) would tell"
+        return "this input does not show which blocks are neighbours: kpageflags (as root) would"
             .to_owned();
     }
     if sums.has_mixed_types {

@@ -8,7 +8,7 @@
 
 /// What a page frame holds.
 ///
-/// The value `Free` is not zero, and neither is any other: memory that is filled with a class has been touched.
+/// No value is zero, so filling memory with a class makes the kernel provide it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Kind {

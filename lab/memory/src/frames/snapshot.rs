@@ -8,8 +8,8 @@
 //!
 //! # Assumptions
 //!
-//! Memory that the kernel initialises late lies at the end of its zone. The number of these frames is what `present`
-//! exceeds `managed`, without the frames that are reserved or returned to a host.
+//! Memory that the kernel initialises late is at the end of its zone. The number of these frames is `present` minus
+//! `managed`, without the frames that are reserved or returned to a host.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -221,7 +221,7 @@ impl fmt::Display for SnapshotError {
             ),
             Self::TooLarge { frames } => write!(
                 f,
-                "the zones contain {frames} frames, and there is no memory for one byte per frame: is `spanned` right?"
+                "the zones span {frames} frames: cannot allocate a byte per frame; check `spanned` in zoneinfo"
             ),
         }
     }

@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //!
-//! Each window belongs to exactly one of three groups: open (all frames free or movable), unsure (frames without
-//! flags stand in the way, and nothing else), and blocked. A window that is free now is open.
+//! Each window belongs to exactly one of four groups: open (all frames free or movable), drainable (some are on
+//! CPUs' lists), unsure (some have no flags), and blocked (a frame is pinned). A window that is free now is open.
 //!
 //! # Design decisions
 //!

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A log may have a gigabyte, of which a few lines describe memory. [`Lines`] searches whole chunks for the words that
+//! In a log of a gigabyte, only a few lines describe memory. [`Lines`] searches whole chunks for the words that
 //! such lines contain, and counts the lines in between without looking at them.
 //!
 //! # Invariants

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A number of lost blocks is of no help. The holder, and what frees it, is.
+//! The number of lost blocks does not help a user. The name of their holder, and what frees it, does.
 //!
 //! # Invariants
 //!
@@ -64,7 +64,7 @@ fn remedy(kind: Kind) -> &'static str {
         Kind::Slab => "see /proc/slabinfo; `echo 2 > /proc/sys/vm/drop_caches` frees a part",
         Kind::PageTable => "free when their process ends",
         Kind::HugePool => "vm.nr_hugepages sets it",
-        Kind::Offline => "the host has it, or an administrator",
+        Kind::Offline => "returned to the host, or set offline by an administrator",
         Kind::Compound => "buffers of drivers and of the network",
         Kind::Kernel => "stacks, pipes, modules",
         Kind::Pinned => "direct I/O, RDMA, VFIO, io_uring, pipes",

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Sizes are in bytes. A value that is known only within bounds is not exported, except as the name of a metric says.
+//! Sizes are in bytes. Of values that are known only within bounds, only the lower bound `usable_blocks` is exported.
 
 use std::fmt::Write;
 
@@ -61,7 +61,7 @@ pub fn metrics(state: &State, time_seconds: u64) -> String {
     head(
         &mut text,
         "read_timestamp_seconds",
-        "When the state was read.",
+        "Unix time at which the state was read, 0 for a copy or a log.",
     );
     let _ = writeln!(
         text,

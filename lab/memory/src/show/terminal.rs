@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! Columns are aligned, and a line has at most 100 characters unless a name is long.
+//! The columns of a table are aligned.
 
 use crate::answer::{self, Range, Request, Row, ZoneAnswer};
 use crate::explain;
@@ -51,7 +51,7 @@ pub fn state(state: &State) -> String {
     }
     let unknown = explain::unknown(state);
     if !unknown.is_empty() {
-        text.push_str("\nThis input does not contain, but another file does:\n");
+        text.push_str("\nMissing from this input, with the file or option that provides it:\n");
         for line in unknown {
             text.push_str(&format!("  {line}\n"));
         }
@@ -121,7 +121,7 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     }
     text.push('\n');
     if answer::is_restricted(zone) {
-        text.push_str("  Only for memory of processes and devices.\n");
+        text.push_str("  Only for movable memory, as of processes, and for devices.\n");
     }
     match answer::of_zone(state, zone, Request::shown(zone)) {
         Some(answer) => text.push_str(&rows(zone, &answer)),

@@ -74,8 +74,8 @@ impl Core {
         under_way.any(|own| own.line == line)
     }
 
-    /// Returns when the line arrives, if a store to it takes effect together with buffered ones: they are the last ones,
-    /// and the line has not arrived at the time `now`. Otherwise another core may have taken it since.
+    /// Returns when the line arrives, if a store to it takes effect together with buffered ones: they are the last
+    /// ones, and the line has not arrived at the time `now`. Otherwise another core may have taken it since.
     pub(super) fn merge(&self, line: u32, now: u64) -> Option<u64> {
         let last = self.last_done().filter(|last| *last > now)?;
         let mut together = self.stores.iter().rev().take_while(|own| own.done == last);
