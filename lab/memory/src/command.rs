@@ -36,7 +36,7 @@ const LARGEST_MAP: u64 = 16 << 20;
 #[command(after_help = "\
 Examples:
   everybuddy memory                               this machine (as root: frame by frame)
-  everybuddy memory dmesg.txt                     the reports in a log: out of memory, page allocation failure
+  everybuddy memory dmesg.txt                     the reports of a log, such as one of the OOM killer
   everybuddy memory buddyinfo zoneinfo            copies of files in /proc
   everybuddy memory zoneinfo iomem kpageflags.gz  the same, with the frames that root copied
   everybuddy memory /host/proc                    another folder with these files

@@ -86,7 +86,7 @@ metrics! {
     /// there is not a list, and does not move.
     Inside, "service_ratio", "kept local", SHARE, Higher, VALUE, "1 - crossed / order-0 calls, at least 0";
     /// Frames that a refill or a drain of a CPU's list moves, if that is fixed. It follows from the options and the
-    /// machine's memory. Linux 2.6.32 has min(memory / 4 MiB - 1, 31), so the batch of `lbs-31` is smaller
+    /// machine's memory. \[iBuddy\] states min(memory / 4 MiB - 1, 31), so the batch of `lbs-31` is smaller
     /// than 31 below 128 MiB.
     Inside, "batch", "list batch", "frames", Neither, VALUE;
     /// Memory of the machine from which the parameters of the CPUs' lists follow: what `--machine` says, or what the

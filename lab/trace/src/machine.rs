@@ -140,7 +140,7 @@ impl Machine {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the largest zone, which serves most requests.
+    /// Returns the largest zone. Linux allocates from zone `Normal` first, even where it is smaller.
     pub fn largest_zone(&self) -> Option<&MachineZone> {
         self.zones.iter().max_by_key(|zone| zone.managed)
     }

@@ -52,7 +52,8 @@ pub struct Watermarks {
 }
 
 impl Watermarks {
-    /// Returns the batch of Linux 2.6.32: min(memory / 4 MiB - 1, 31), at least 1. `frames` counts frames of 4 KiB.
+    /// Returns the batch of the paper: min(memory / 4 MiB - 1, 31), at least 1. `frames` counts frames of 4 KiB. Linux
+    /// 2.6.32 itself has a smaller one below 352 MiB.
     pub fn linux_batch(frames: u64) -> u32 {
         (frames / 1024).saturating_sub(1).clamp(1, 31) as u32
     }

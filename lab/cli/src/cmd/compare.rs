@@ -75,8 +75,8 @@ Room: the memory that the systems manage. It is what was free when the recording
 state what was free, or with --machine. The room is at least 8 MiB, rounded up to whole blocks
 of order 10 (4 MiB). Frames are 4 KiB.
 
-Linux: `linux-6+percpu=locked` is Linux, whose lists have locks; `linux-6` has the same lists without
-locks.
+Linux: `linux-6+percpu=locked` is Linux, whose lists have locks. `linux-6` has the same lists
+without locks.
 
 Threads: without --cpus, one thread replays the trace in its order and acts as each of the trace's
 CPUs in turn. With --cpus N, each CPU is a thread. If the trace has another number of CPUs, the
@@ -98,7 +98,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = threads)]
     cpus: Option<u16>,
 
-    /// Set the memory of the machine, from which the lengths of lists follow [default: the trace's, or 16GiB]
+    /// Set the machine's memory, from which the lengths of lists follow [default: the trace's, or 16GiB]
     #[arg(long, value_name = "SIZE")]
     machine: Option<Size>,
 

@@ -34,6 +34,7 @@ fn help_shows_examples() {
         &["sweep"],
         &["reproduce"],
         &["metrics"],
+        &["memory"],
         &["trace"],
         &["trace", "info"],
         &["trace", "check"],

@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_machine_that_is_only_a_size_is_like_one_that_was_recorded() {
         // A machine of 24 GiB with two CPUs, whose kernel shows 63, 10,081 and 337,141.
-        let machine = Machine::sized(Some(6 << 20), 2);
+        let machine = Machine::x86(6 << 20, 2, Source::Given);
         let own = Tuning::linux(&machine.zone, u64::MAX);
         assert_eq!(own.batch, 63);
         for (own, shown) in [(own.high_min, 10_081), (own.high_max, 337_141)] {
@@ -252,7 +252,11 @@ mod tests {
         assert_eq!(machine.to_string(), "machine 24 GiB");
         let common = Machine::new(&trace::Trace::default(), None, 4);
         assert_eq!(common.to_string(), "machine 16 GiB, assumed");
-        assert_eq!((common.zone.cpus, common.room), (4, None));
+        assert_eq!(
+            (common.zone.cpus, common.room),
+            (Machine::COMMON_CPUS, None)
+        );
+        assert_eq!(Machine::sized(None, 64).zone.cpus, 64);
         // Small machines have fewer zones.
         for frames in [1, 4096, 1 << 15, 3 << 18] {
             assert!(Machine::sized(Some(frames), 1).zone.frames <= frames);
