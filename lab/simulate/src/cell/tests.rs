@@ -367,14 +367,17 @@ fn cells_are_the_same_in_any_order_and_number_of_threads() {
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "debug assertions access memory, too")]
 fn a_fixed_run_has_these_cycles_on_every_host() {
-    for (system, calls, cycles) in [
-        ("is", 8192, 550_928),
-        ("spring", 8192, 501_424),
-        ("everybuddy", 8192, 739_724),
-    ] {
+    let systems = ["is", "spring", "everybuddy"];
+    let seen = systems.map(|system| {
         let cell = on(8, system, "burst:in-order", 1000, Phases::Together);
-        assert_eq!((cell.calls(), cell.cycles), (calls, cycles), "{system}");
-    }
+        (system, cell.calls(), cell.cycles)
+    });
+    let expected = [
+        ("is", 8192, 550_928),
+        ("spring", 8192, 508_296),
+        ("everybuddy", 8192, 635_268),
+    ];
+    assert_eq!(seen, expected);
 }
 
 #[test]
