@@ -49,7 +49,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Decide whether these blocks are there: COUNTxSIZE[,zone=NAME][,node=N][,movable]
+    /// Decide whether these blocks are there: COUNTxSIZE, then `,zone=NAME`, `,node=N` or `,movable`
     #[arg(long, value_name = "BLOCKS")]
     need: Vec<Need>,
 
