@@ -95,7 +95,7 @@ unsafe impl<C: CpuToken + 'static, W: Waiting> Platform for Bare<C, W> {
     }
 }
 
-/// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`].
+/// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`](super::NativeCpus).
 ///
 /// `W` says how to wait, `B` what counts events. Programs under an operating system, whose threads can
 /// be preempted while they hold a lock, use a `W` that yields; see [`Hosted`].
