@@ -36,20 +36,21 @@ const LARGEST_MAP: u64 = 16 << 20;
 #[command(after_help = "\
 Examples:
   everybuddy memory                               this machine (as root: frame by frame)
-  everybuddy memory dmesg.txt                     the reports of a log, such as one of the OOM killer
+  everybuddy memory dmesg.txt                     the reports of a log, such as the OOM killer's
   everybuddy memory buddyinfo zoneinfo            copies of files in /proc
   everybuddy memory zoneinfo iomem kpageflags.gz  the same, with the frames that root copied
   everybuddy memory /host/proc                    another folder with these files
   everybuddy memory --need 200x32MiB,zone=Normal  one line and an exit code
 
-Exit codes: 0 success, or the blocks of --need are free; 1 they need pages to be moved, or page cache to be
-dropped; 2 error in usage, input or files; 3 they are not available; 4 the input cannot tell.")]
+Exit codes: 0 success, or the blocks of --need are free; 1 they need pages to be moved, or page
+cache to be dropped; 2 error in usage, input or files; 3 they are not available; 4 the input
+cannot tell.")]
 pub struct Arguments {
-    /// Read these files: logs, copies of files in /proc, a folder that has them, or `-` for standard input
+    /// Read these files: logs, copies of /proc, a folder of them, or `-` for standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Decide whether these blocks are there: COUNTxSIZE, then `,zone=NAME`, `,node=N` or `,movable`
+    /// Decide whether blocks are there: `200x32MiB,zone=Normal,node=0`
     #[arg(long, value_name = "BLOCKS")]
     need: Vec<Need>,
 
@@ -65,7 +66,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = frame_size)]
     frame_size: Option<u64>,
 
-    /// Write JSON lines, one object per state, to a file or to standard output (`-`)
+    /// Write JSON lines, an object per state; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 

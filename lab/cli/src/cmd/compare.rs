@@ -98,7 +98,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = threads)]
     cpus: Option<u16>,
 
-    /// Set the machine's memory, from which the lengths of lists follow [default: the trace's, or 16GiB]
+    /// Set the machine's memory, which lists follow [default: the trace's, or 16GiB]
     #[arg(long, value_name = "SIZE")]
     machine: Option<Size>,
 
