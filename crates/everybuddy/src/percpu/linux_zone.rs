@@ -35,8 +35,8 @@ impl LinuxZone {
     /// Returns one of the zones of a machine that has `all` frames and keeps `reserve` of them: the zone keeps its
     /// share.
     pub fn of(frames: u64, all: u64, reserve: u64, cpus: u16) -> LinuxZone {
-        let share = u128::from(reserve) * u128::from(frames) / u128::from(all.max(1));
-        let min = u64::try_from(share).unwrap_or(u64::MAX);
+        // A reserve has at most 2^18 frames, and a machine fewer than 2^46. A kernel cannot divide 128 bits.
+        let min = reserve.saturating_mul(frames) / all.max(1);
         // Linux's distance between two watermarks: a quarter of the lowest, or a thousandth of the zone.
         let low = min.saturating_add((min / 4).max(frames / 1000));
         LinuxZone {
