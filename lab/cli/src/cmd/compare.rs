@@ -71,9 +71,9 @@ was recorded. A trace that does not name one is assumed to come from a machine o
 `everybuddy trace info` shows what a trace says.
 
 Room: the memory that the systems manage. It is what was free when the recording began, at most
-4 GiB. It is 1.25 times the maximum number of frames in use if that is more, if the trace does not
-state what was free, or with --machine. The room is at least 8 MiB, rounded up to whole blocks
-of order 10 (4 MiB). Frames are 4 KiB.
+4 GiB, if the trace states it. Otherwise, and at least, it is 1.25 times the maximum number of
+frames in use, and what the CPUs' lists of that machine keep. It is at least 8 MiB, rounded up to
+whole blocks of order 10 (4 MiB). Frames are 4 KiB.
 
 Linux: `linux-6+percpu=locked` is Linux, whose lists have locks. `linux-6` has the same lists
 without locks.
@@ -220,7 +220,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         progress.says(&script.name);
         arena.divide(division);
         arena.place(Some(*machine));
-        let plan = plan(room(&arguments, script, machine));
+        let plan = plan(Some(room(&arguments, script, machine)));
         let comparison = replay::compare(script, &plan, &timer, &mut arena, || progress.step())?;
         let rows = rows::of(&comparison, &timer, plan.seed, given);
         progress.hidden(|| print(&show::comparison::text(&comparison, &rows, which, &style)))?;
@@ -268,15 +268,16 @@ fn page(
     }
 }
 
-/// Returns the size of the room: what was given, or what the trace says.
-fn room(arguments: &Arguments, script: &Script, machine: &Machine) -> Option<u64> {
+/// Returns the size of the room: what was given, or what the trace needs on its machine.
+fn room(arguments: &Arguments, script: &Script, machine: &Machine) -> u64 {
     let given = arguments.memory.map(|size| size.frames);
-    given.or_else(|| Memory::room(machine, script.peak_frames))
+    given.unwrap_or_else(|| Memory::room(machine, script.peak_frames, script.cpus))
 }
 
 /// Returns the memory of a replay.
 fn memory(arguments: &Arguments, script: &Script, machine: &Machine) -> Result<Memory, Error> {
-    Memory::new(script, room(arguments, script, machine), arguments.aged)
+    let room = room(arguments, script, machine);
+    Memory::new(script, Some(room), arguments.aged)
 }
 
 /// Returns the columns to show.

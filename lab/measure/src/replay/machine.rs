@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use everybuddy::systems::LinuxZone;
+use everybuddy::systems::{LinuxZone, Tuning};
 use everybuddy::{FrameRange, Setup};
 use everybuddy_trace as trace;
 
@@ -74,6 +74,11 @@ impl Machine {
         let source = given.map_or(Source::Nobody, |_| Source::Given);
         let cpus = cpus.max(Machine::COMMON_CPUS);
         Machine::x86(given.unwrap_or(Machine::COMMON), cpus, source)
+    }
+
+    /// Returns the frames that the lists of some CPUs keep before they grow: the low end of Linux's high watermark.
+    pub fn kept(&self, cpus: u16) -> u64 {
+        u64::from(cpus) * u64::from(Tuning::linux(&self.zone, u64::MAX).high_min)
     }
 
     /// Returns `true` if the command line says which machine it is.
@@ -141,7 +146,6 @@ impl fmt::Display for Machine {
 #[cfg(test)]
 mod tests {
     use everybuddy::SystemSpec;
-    use everybuddy::systems::Tuning;
 
     use super::*;
 

@@ -60,12 +60,14 @@ impl Memory {
         (peak_frames + peak_frames.div_ceil(4)).max(LEAST)
     }
 
-    /// Returns the room that a trace states with its machine, if it is at least the usual memory of a program with
-    /// this peak.
-    pub fn room(machine: &Machine, peak_frames: u64) -> Option<u64> {
-        machine
-            .room
-            .filter(|room| *room >= Memory::usual(peak_frames))
+    /// Returns the room of a replay on a machine: what the trace states, but at least what suffices.
+    ///
+    /// That is the usual memory of a program with this peak, and the frames that the lists of its CPUs may keep: lists
+    /// that are as long as on a large machine would otherwise hold most of the free frames of a small room, where they
+    /// take no refill and leave no whole block.
+    pub fn room(machine: &Machine, peak_frames: u64, cpus: u16) -> u64 {
+        let enough = Memory::usual(peak_frames) + machine.kept(cpus);
+        machine.room.unwrap_or(0).max(enough)
     }
 
     /// Chooses the memory for a trace: the given size, or 1.25 times the peak; enlarged if it is aged.
@@ -215,12 +217,19 @@ mod tests {
                 metadata: vec![machine.entry()],
                 ..everybuddy_trace::Trace::default()
             };
-            Memory::room(&Machine::new(&trace, None, 1), peak)
+            let machine = Machine::new(&trace, None, 2);
+            let enough = Memory::usual(peak) + machine.kept(2);
+            (Memory::room(&machine, peak, 2), enough)
         };
-        assert_eq!(room(Some(400 << 10), 15_000), Some(102_400));
-        assert_eq!(room(Some(400 << 10), 100_000), None);
-        assert_eq!(room(Some(9 << 20), 15_000), Some(1 << 20));
-        assert_eq!(room(None, 15_000), None);
+        assert_eq!(room(Some(400 << 10), 15_000).0, 102_400);
+        assert_eq!(room(Some(9 << 20), 15_000).0, 1 << 20);
+        for (own, enough) in [room(Some(400 << 10), 100_000), room(None, 15_000)] {
+            assert_eq!(own, enough);
+        }
+        // A machine of 16 GiB with two CPUs, whose lists keep about 8,600 frames each.
+        let usual = Memory::usual(15_000);
+        let lists = room(None, 15_000).0 - usual;
+        assert!((16_000..19_000).contains(&lists), "{lists}");
     }
 
     #[test]

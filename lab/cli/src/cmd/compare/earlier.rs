@@ -205,8 +205,8 @@ impl Earlier<'_> {
             Some(frames) => Machine::sized(Some(frames), script.cpus),
             None => machine,
         });
-        let room = || Memory::room(machine.as_ref()?, script.peak_frames);
-        let memory = self.memory.or_else(room);
+        let room = |machine| Memory::room(machine, script.peak_frames, script.cpus);
+        let memory = self.memory.or_else(|| machine.as_ref().map(room));
         Ok(Comparison {
             trace: name.clone(),
             events: script.events,
