@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use everybuddy::{NoProbe, SystemSpec};
 use everybuddy_peers::{FLOOR, FLOOR_TABLE, PEERS, PeerRow};
 
-use super::contender::{Contender, OfSystem};
+use super::contender::{Contender, OfSystem, Visitor};
 use crate::Error;
 use crate::choice;
 use crate::replay::host::Arena;
@@ -150,32 +150,42 @@ impl ContenderSpec {
         visitor: impl FnOnce(&dyn Contender) -> T,
     ) -> Result<T, Error> {
         let (mut visitor, mut came) = (Some(visitor), None);
-        let visit = &mut |contender: &dyn Contender| {
+        self.visit(frames, threads, arena, &mut |contender| {
             came = visitor.take().map(|visitor| visitor(contender));
-        };
-        match self {
-            ContenderSpec::System(spec) => {
-                let memory = Memory::fresh(u64::from(frames));
-                let visitor = visit;
-                let visitor = OfSystem { threads, visitor };
-                arena.build::<NoProbe, _>(spec, &memory, threads, visitor)?;
-            }
-            ContenderSpec::Peer(row) => {
-                super::peer::with(row, frames, threads, visit).ok_or_else(|| {
-                    let name = self.name();
-                    Error::usage(format!(
-                        "{name} cannot manage {frames} frames for {threads} threads\nhelp: choose another --memory or \
-                         --threads; the time of a start is measured with {} frames",
-                        START_FRAMES
-                    ))
-                })?;
-            }
-        }
+        })?;
         came.ok_or_else(|| {
             Error::Broken(format!(
                 "{} was built, but the visitor was not called",
                 self.name()
             ))
         })
+    }
+
+    /// Like [`with`](Self::with), but not generic: the loops of all systems are compiled into this crate only.
+    fn visit(
+        &self,
+        frames: u32,
+        threads: u16,
+        arena: &mut Arena,
+        visitor: Visitor<'_>,
+    ) -> Result<(), Error> {
+        match self {
+            ContenderSpec::System(spec) => {
+                let memory = Memory::fresh(u64::from(frames));
+                let visitor = OfSystem { threads, visitor };
+                arena.build::<NoProbe, _>(spec, &memory, threads, visitor)
+            }
+            ContenderSpec::Peer(row) => {
+                let visited = super::peer::with(row, frames, threads, visitor);
+                visited.ok_or_else(|| {
+                    let name = self.name();
+                    Error::usage(format!(
+                        "{name} cannot manage {frames} frames for {threads} threads\nhelp: choose another --memory or \
+                         --threads; the time of a start is measured with {} frames",
+                        START_FRAMES
+                    ))
+                })
+            }
+        }
     }
 }

@@ -30,8 +30,10 @@ const SYMBOLS = [
   "star-open",
   "pentagon",
 ];
-// Selected by default if present: one system of each kind.
-const FIRST = ["everybuddy", "bs", "lbs-31", "lis-31", "spring", "linux-6", "llfree"];
+// Linux 6.12 as it is: its lists have locks.
+const LINUX = "linux-6+percpu=locked";
+// Selected by default if present: one system of each kind, and the lists without locks where Linux is missing.
+const FIRST = ["everybuddy", "bs", "lbs-31", "lis-31", "spring", LINUX, "linux-6", "llfree"];
 
 const looks = new Map();
 
@@ -49,7 +51,8 @@ function dress(names) {
 }
 
 function firstShown(names) {
-  const known = FIRST.filter((name) => names.includes(name));
+  const isFirst = (name) => names.includes(name) && (name !== "linux-6" || !names.includes(LINUX));
+  const known = FIRST.filter(isFirst);
   for (const name of names)
     if (known.length < Math.min(4, names.length) && !known.includes(name)) known.push(name);
   return known;
