@@ -20,6 +20,7 @@ use crate::show::output;
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::Script;
+use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::size::{Size, count, frames};
 
@@ -31,8 +32,8 @@ Examples:
   everybuddy trace sizes day1.parquet day2.parquet -o days.sizes.json
   everybuddy trace sizes gcc_build --memory 1GiB -o - | jq .first
 
-The statistics apply to one memory size: --memory, or 1.25 times the maximum number of frames in
-use, which is the default of `compare`. Several traces are combined by the larger need.
+The statistics apply to one memory size: --memory, or the room that `compare` gives the trace by
+default. Several traces are combined by the larger need.
 `compare --sizes FILE` divides memory by these statistics.")]
 pub(super) struct Arguments {
     /// Read these traces: files, or names of bundled traces
@@ -43,7 +44,7 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Set the memory to divide, such as 512MiB [default: 1.25 x the largest peak]
+    /// Set the memory to divide, such as 512MiB [default: as `compare`]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
@@ -59,7 +60,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let trace = read(name, arguments.lenient)?;
         let resolved = resolve(&trace)?;
         let script = Script::new(&trace.name, &resolved, None)?;
-        let memory = Memory::new(&script, arguments.memory.map(|size| size.frames), None)?;
+        let room = match arguments.memory {
+            Some(size) => size.frames,
+            None => {
+                let machine = Machine::new(&trace, None, script.cpus);
+                Memory::room(&machine, script.peak_frames, script.cpus)
+            }
+        };
+        let memory = Memory::new(&script, Some(room), None)?;
         let own = Sizes::of(&trace.name, &resolved, memory.frames);
         match &mut joined {
             Some(joined) => joined.join(&own),
