@@ -23,6 +23,10 @@ metrics! {
     Machine, "scaling_limit", "scales to", "CPUs", Higher, VALUE;
     /// Share of the CPUs' time in which they wait for other CPUs outside of calls, or have no calls left.
     Machine, "idle_share", "idle", SHARE, Neither, VALUE, "idle cycles / (cycles * CPUs)";
+    /// Calls per second that the simulation of a machine predicts for it. `min` and `max` are the smallest and the
+    /// largest number of three machines: the one of the file, and those whose transfers and memory take half of the
+    /// time and twice the time.
+    Machine, "predicted_throughput", "predicted", "1/s", Higher, &["rate", "min", "max"];
     /// How often a virtual CPU lost its CPU of the machine to another one, in calls and between them, warm-up
     /// included. Only with more virtual CPUs than the machine has.
     Machine, "preemptions", "preemptions", "1", Neither, VALUE;

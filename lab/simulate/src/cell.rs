@@ -11,12 +11,12 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
-use everybuddy::systems::LinuxZone;
 use everybuddy::{
     BuildError, FrameAllocator, FrameRange, LINE, Memory, MetadataPart, Nodes, Setup, SystemSpec,
     Zone, metadata_layout,
 };
 use everybuddy_measure::Error;
+use everybuddy_measure::replay::machine;
 use everybuddy_measure::size::cpus;
 use everybuddy_sim::{
     Caches, Cores, Hardware, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError, Traffic, Waiters,
@@ -231,9 +231,14 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             plan.hardware.cpus()
         )));
     }
-    // Linux divides the marks of a zone's lists by the CPUs of its socket.
-    let of_socket = u64::from(all).div_ceil(zones);
-    let zone = LinuxZone::alone(each, u16::try_from(of_socket).unwrap_or(all));
+    // Lists follow the machine and not what is managed here: Linux divides the marks of a zone's lists by the CPUs of its
+    // socket, whether or not they call.
+    let installed = (u64::from(plan.hardware.installed) << 8) / zones;
+    let of_socket = u64::from(plan.hardware.cpus())
+        .max(all.into())
+        .div_ceil(zones);
+    let of_socket = u16::try_from(of_socket).unwrap_or(all);
+    let zone = machine::Machine::sized(Some(installed.max(each)), of_socket).zone;
     let setup = |own| Setup::new(own, all).with_zone(zone);
     let setups: Vec<Setup<'_>> = ranges.iter().map(|own| setup(own)).collect();
     // The memory of each zone begins at the same place of a line.

@@ -23,6 +23,7 @@ mod numbers;
 #[cfg(target_os = "linux")]
 mod record;
 mod reproduce;
+mod scaling;
 mod simulate;
 mod sweep;
 mod systems;
@@ -66,6 +67,7 @@ Examples:
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy traces                             list the bundled traces
   everybuddy systems                            list the systems
+  everybuddy scaling                            check the simulation on a host with many CPUs
   everybuddy machines                           list the machines of the simulator
   everybuddy metrics miss_rate                  show the definition of a metric
 
@@ -94,6 +96,7 @@ enum Command {
     Simulate(simulate::Arguments),
     Sweep(Box<sweep::Arguments>),
     Reproduce(reproduce::Arguments),
+    Scaling(scaling::Arguments),
     Experiments(experiments::Arguments),
     Machines(machines::Arguments),
     Memory(memory::Arguments),
@@ -118,6 +121,7 @@ impl Cli {
             Command::Simulate(arguments) => simulate::run(arguments),
             Command::Sweep(arguments) => sweep::run(*arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),
+            Command::Scaling(arguments) => scaling::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
             Command::Machines(arguments) => machines::run(arguments),
             Command::Metrics(arguments) => metrics::run(arguments),

@@ -358,3 +358,33 @@ fn a_sensitivity_run_mentions_every_number_of_the_machine() {
     assert!(rows.contains("\"sim:x5570 with memory = "));
     assert!(rows.contains("\"sim:x5570\""));
 }
+
+#[test]
+fn a_prediction_is_the_same_with_a_measurement_beside_it() {
+    let scaling = |more: &[&str]| {
+        let command = "scaling --machine x5570 --systems bs,everybuddy --workloads batch --shrink 64 --json -";
+        let command: Vec<&str> = command.split(' ').collect();
+        let run = everybuddy(&[&command[..], more].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        run
+    };
+    let predicted = scaling(&["--predict", "--cpus", "1,4"]);
+    let rows: Vec<&str> = predicted.out.lines().collect();
+    // A number and its band for each of two systems on two numbers of CPUs.
+    assert_eq!(rows.len(), 3 * 2 * 2, "{}", predicted.out);
+    assert!(rows.iter().all(|row| row.contains("sim:x5570")));
+    assert!(!predicted.err.contains("Measured on"), "{}", predicted.err);
+    // Four CPUs are predicted wherever the test runs, and measured only where they exist.
+    let both = scaling(&["--rounds", "1", "--cpus", "1,4"]);
+    assert!(both.out.starts_with(&predicted.out), "{}", both.out);
+    assert!(both.out.contains("native") && both.err.contains("inside the band"));
+    for (more, words) in [
+        (&["--cpus", "64"][..], ["--cpus 64", "16 CPUs"]),
+        (&["--machine", "x557"], ["x557", "x5570"]),
+        (&["--workloads", "bath"], ["bath", "batch"]),
+    ] {
+        let command = ["scaling", "--predict", "--machine", "x5570"];
+        let kept = if more[0] == "--machine" { 2 } else { 4 };
+        everybuddy(&[&command[..kept], more].concat()).refused(&words);
+    }
+}

@@ -100,6 +100,8 @@ pub struct Hardware {
     pub adjacent_line: bool,
     /// The clock rate, in MHz: cycles become times with it.
     pub mhz: u32,
+    /// The memory of the machine, in MiB. The model of caches does not use it; the lengths of Linux's lists follow it.
+    pub installed: u32,
 }
 
 /// Where a CPU is.
@@ -227,6 +229,9 @@ impl Hardware {
                 "{most} cycles are too many: at most {} are simulated",
                 Self::MOST_CYCLES
             ));
+        }
+        if self.installed == 0 {
+            return wrong("`installed` must be at least 1".to_string());
         }
         if self.mhz > Self::MOST_MHZ {
             return wrong(format!("`mhz` must be at most {}", Self::MOST_MHZ));

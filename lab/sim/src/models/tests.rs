@@ -100,6 +100,7 @@ fn every_copy_is_known() {
         work_shared: 700,
         adjacent_line: true,
         mhz: 2000,
+        installed: 1024,
     };
     for hardware in [
         hardware,

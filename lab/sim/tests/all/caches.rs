@@ -46,6 +46,7 @@ pub(crate) const SMALL: Hardware = Hardware {
     work_shared: 1500,
     adjacent_line: false,
     mhz: 1000,
+    installed: 1024,
 };
 
 const NEAR: Transfer = Transfer {

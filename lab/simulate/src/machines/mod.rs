@@ -29,4 +29,4 @@ mod variation;
 pub use list::{all_machines, by_name_or_path, names};
 pub use machine::{Machine, Source};
 pub use number::{NUMBERS, Number};
-pub use variation::{Variation, variations};
+pub use variation::{Variation, extremes, variations};

@@ -60,6 +60,7 @@ pub(crate) const BLANK: Hardware = Hardware {
     work_shared: 0,
     adjacent_line: false,
     mhz: 0,
+    installed: 0,
 };
 
 /// What precedes the cycles of waiters that back off.
@@ -131,6 +132,7 @@ pub const NUMBERS: &[Number] = &[
     number!("far.clean", "cycles", "clean line, other socket", u32, far.clean),
     number!("far.modified", "cycles", "modified line, other socket", u32, far.modified),
     number!("far.upgrade", "cycles", "store to a shared line, other socket", u32, far.upgrade),
+    number!("installed", "MiB", "memory of the machine, which lengths of Linux's lists follow", u32, installed),
     number!("memory", "cycles", "load from memory", u32, memory),
     number!("read_interval", "cycles", "between two reads of a shared line", u32, read_interval),
     number!("locked", "cycles", "atomic read-modify-write, minus a store", u32, locked),

@@ -28,8 +28,16 @@ pub struct Variation {
 }
 
 /// Numbers that say which cores there are, and sizes of sets. The clock rate only translates cycles into times.
-const FIXED: [&str; 8] = [
-    "sockets", "groups", "cores", "threads", "mhz", "l1.ways", "l2.ways", "llc.ways",
+const FIXED: [&str; 9] = [
+    "installed",
+    "sockets",
+    "groups",
+    "cores",
+    "threads",
+    "mhz",
+    "l1.ways",
+    "l2.ways",
+    "llc.ways",
 ];
 /// The latency of a wake-up that replaces spinning, in cycles.
 const WAKE_UP: i64 = 2000;
@@ -67,6 +75,25 @@ pub fn variations(hardware: &Hardware) -> Vec<Variation> {
     all
 }
 
+/// Returns the machine with all times of transfers and memory halved, and with all of them doubled: between them lies
+/// what the model says if it knows these times within a factor of two. The caches of a core stay as they are.
+pub fn extremes(hardware: &Hardware) -> [Hardware; 2] {
+    let changed = |scale: fn(u32) -> u32| {
+        let mut own = *hardware;
+        for to in [&mut own.near, &mut own.socket, &mut own.far] {
+            to.clean = scale(to.clean);
+            to.modified = scale(to.modified);
+            to.upgrade = scale(to.upgrade);
+        }
+        // Memory is never faster than the last cache.
+        own.memory = scale(own.memory).max(own.llc.cycles + 1);
+        own.locked = scale(own.locked);
+        own.read_interval = scale(own.read_interval);
+        own
+    };
+    [changed(|cycles| cycles / 2), changed(|cycles| cycles * 2)]
+}
+
 fn others(value: &Value) -> Vec<Value> {
     match value {
         Value::Integer(number) => vec![Value::Integer(number / 2), Value::Integer(number * 2)],
@@ -99,6 +126,20 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn extremes_are_machines_with_other_times() {
+        for machine in crate::machines::all_machines().unwrap() {
+            let [fast, slow] = extremes(&machine.hardware);
+            for (own, far) in [
+                (fast, machine.hardware.far.modified / 2),
+                (slow, machine.hardware.far.modified * 2),
+            ] {
+                assert_eq!(own.check(), Ok(()), "{}", machine.name);
+                assert_eq!((own.far.modified, own.l1), (far, machine.hardware.l1));
+            }
+        }
+    }
+
     use everybuddy_sim::Waiters;
 
     use super::*;

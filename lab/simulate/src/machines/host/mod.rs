@@ -38,8 +38,9 @@ struct Notes(Vec<(&'static str, String)>);
 
 /// What is known without a measurement, or assumed.
 #[rustfmt::skip]
-const UNMEASURED: [(&str, &str); 5] = [
+const UNMEASURED: [(&str, &str); 6] = [
     ("read_interval", "assumed: a quarter of llc.cycles; two CPUs cannot measure it"),
+    ("installed", "MemTotal of /proc/meminfo; 16 GiB are assumed where it cannot be read"),
     ("store_buffer", "assumed: 64; it cannot be measured without knowing the processor"),
     ("waiters", "threads that wait for the locks of this program spin"),
     ("work", "assumed: 6.2 instructions per cycle, as in a hit of `lbs-31` on a Zen 5 (docs/benchmarks.md)"),
@@ -188,6 +189,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         work_shared,
         adjacent_line: topology.is_intel(),
         mhz,
+        installed: topology.installed(),
     };
     hardware.check().map_err(|error| {
         Error::usage(format!(

@@ -235,17 +235,23 @@ impl Topology {
 
     /// Returns how much memory a buffer may take: a quarter of what is available.
     pub(super) fn spare_bytes(&self) -> usize {
-        let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let mut lines = info
-            .lines()
-            .filter_map(|line| line.strip_prefix("MemAvailable:"));
-        let kibibytes = lines
-            .next()
-            .and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<usize>().ok());
-        kibibytes
+        meminfo("MemAvailable:")
             .map_or(256 << 20, |kibibytes| (kibibytes << 10) / 4)
             .max(16 << 20)
     }
+
+    /// Returns the memory of the host in MiB; where it cannot be read, 16 GiB.
+    pub(super) fn installed(&self) -> u32 {
+        let mebibytes = meminfo("MemTotal:").map_or(16 << 10, |kibibytes| kibibytes >> 10);
+        u32::try_from(mebibytes).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// Returns a number of `/proc/meminfo` in KiB.
+fn meminfo(key: &str) -> Option<usize> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let rest = info.lines().find_map(|line| line.strip_prefix(key))?;
+    rest.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// Returns a CPU's place; unknown parts are the same for all CPUs, except cores.

@@ -1,0 +1,273 @@
+//! `everybuddy scaling`: what the simulation predicts for a machine, and what the machine does.
+//!
+//! # Purpose
+//!
+//! The model of caches was compared with machines of two CPUs only. Whoever has a larger one can check it: the command
+//! measures calls per second on more and more CPUs, and prints what the simulation predicted beside them.
+//!
+//! # Invariants
+//!
+//! Measurement and prediction have the same loads, systems, memory, lists and seed. The prediction depends on the
+//! machine's file alone, so it can be written down before anybody measures.
+
+use std::num::NonZero;
+use std::thread;
+
+use clap::{Args, value_parser};
+use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, rows};
+use everybuddy_measure::replay::background_load::HostInfo;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::replay::machine;
+use everybuddy_measure::rows::{Platform, Row};
+use everybuddy_measure::{Error, choice};
+use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Services};
+
+use crate::export::Outputs;
+use crate::show::output;
+use crate::show::progress::Progress;
+use crate::show::scaling;
+
+use super::files::Files;
+
+/// The loads: bursts that exceed most lists, batches that fit into most, and frames that another CPU frees.
+const LOADS: [&str; 3] = ["burst:random", "batch", "handover"];
+/// One lock without lists and with them, Linux's lists, and three designs for many CPUs.
+const SYSTEMS: [&str; 6] = [
+    "bs",
+    "lbs-31",
+    "linux-6+percpu=locked",
+    "spring",
+    "llfree",
+    "everybuddy",
+];
+/// Frames that are managed: 8 GiB.
+const FRAMES: u32 = 1 << 21;
+/// How much shorter the loads are where they are simulated; a simulated call always takes the same time.
+const SHRINK: u32 = 64;
+/// The seed of loads.
+const SEED: u64 = 1;
+/// Cycles after which the calls of a CPU in a section end: where a lock has collapsed, they would take hours.
+const CUT_OFF: u64 = 500_000_000;
+
+/// Measure this host on more and more CPUs, next to what the simulation predicts for it.
+///
+/// The prediction is that of a machine file, and a band: what it would be if transfers between
+/// caches and loads from memory took half of the time, or twice the time.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  everybuddy scaling
+        measure the caches of this host (ten seconds), simulate it, and run the loads on it
+  everybuddy scaling --machine epyc-7763
+        the same, next to the prediction for a published machine
+  everybuddy scaling --machine xeon-8480 --predict
+        only the prediction, which is the same on every host
+  everybuddy scaling --json scaling.jsonl
+        also write every number: please send it, see WANTED.md
+
+It takes about ten minutes. The host must be quiet, and all of its CPUs must be available.
+docs/predictions.md has the predictions for three machines."
+)]
+pub(super) struct Arguments {
+    /// Predict for this machine: a name of `everybuddy machines`, or a file [default: this host]
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
+
+    /// Select systems [default: bs, lbs-31, linux-6+percpu=locked, spring, llfree, everybuddy]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    systems: Option<Vec<String>>,
+
+    /// Select workloads [default: burst:random, batch, handover]
+    #[arg(long, value_name = "W,X", value_delimiter = ',')]
+    workloads: Option<Vec<String>>,
+
+    /// Set the numbers of CPUs [default: 1,4,16,64 and so on, and all CPUs of the machine]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = value_parser!(u16).range(1..))]
+    cpus: Option<Vec<u16>>,
+
+    /// Measure nothing: predict only
+    #[arg(long, conflicts_with = "rounds")]
+    predict: bool,
+
+    /// Measure N rounds, in each of which all systems take turns
+    #[arg(long, value_name = "N", default_value_t = BenchPlan::ROUNDS, value_parser = value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Shorten everything N times more (smoke test; do not use the results)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
+    shrink: u32,
+
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let machine = match &arguments.machine {
+        Some(name) => by_name_or_path(name)?,
+        None => host::measure(&mut |what| output::note(&format!("measuring {what}")))?,
+    };
+    let plan = plan(&arguments, &machine)?;
+    let bench = if arguments.predict {
+        None
+    } else {
+        Some(measured(&arguments, &plan)?)
+    };
+    let mut outputs = Outputs::default();
+    let sinks = arguments.files.open(&mut outputs)?;
+    let mut rows = predict(&plan)?;
+    if let Some(bench) = bench {
+        rows.extend(measure(&bench, &machine)?);
+    }
+    let host = (!arguments.predict).then(HostInfo::look);
+    sinks.print(&scaling::text(&plan, &rows, host.as_ref(), &sinks.style()))?;
+    sinks.write(&rows)
+}
+
+/// Returns what is simulated.
+fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
+    let all = u16::try_from(machine.hardware.cpus()).unwrap_or(u16::MAX);
+    let mut cpus = arguments.cpus.clone().unwrap_or_else(|| {
+        let fours = (0..).map_while(|power| 4_u16.checked_pow(power));
+        fours
+            .take_while(|count| *count < all)
+            .chain([all])
+            .collect()
+    });
+    cpus.sort_unstable();
+    cpus.dedup();
+    if let Some(most) = cpus.last().filter(|most| **most > all) {
+        return Err(Error::usage(format!(
+            "--cpus {most}: machine `{}` has {all} CPUs\nhelp: choose fewer, or another --machine",
+            machine.name
+        )));
+    }
+    let systems = arguments.systems.clone();
+    let systems = systems.unwrap_or_else(|| SYSTEMS.map(str::to_string).to_vec());
+    let workloads = arguments.workloads.clone();
+    let workloads = workloads.unwrap_or_else(|| LOADS.map(str::to_string).to_vec());
+    Ok(Plan {
+        machine: machine.name.clone(),
+        hardware: machine.hardware,
+        loads: choice::workloads(&workloads)?
+            .into_iter()
+            .map(Load::Workload)
+            .collect(),
+        specs: choice::parse(&systems)?,
+        cpus,
+        frames: FRAMES,
+        // The threads of a measurement do nothing between two calls.
+        think: 0,
+        shrink: SHRINK * arguments.shrink,
+        phases: Phases::Together,
+        frees: Frees::Own,
+        slice: 0,
+        whole_calls: false,
+        services: Services::Callers,
+        cut_off: Some(CUT_OFF),
+        stops: false,
+        seeds: vec![SEED],
+    })
+}
+
+/// Returns what is measured on this host: as much of the plan as it has CPUs for.
+fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
+    let host = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads: Vec<u16> = plan
+        .cpus
+        .iter()
+        .copied()
+        .filter(|own| usize::from(*own) <= host)
+        .collect();
+    let variants = plan.loads.iter().filter_map(|load| match load {
+        Load::Workload(variant) => Some(*variant),
+        Load::Trace(_) => None,
+    });
+    let bench = BenchPlan {
+        contenders: plan
+            .specs
+            .iter()
+            .map(|spec| ContenderSpec::System(spec.clone()))
+            .collect(),
+        variants: variants.collect(),
+        threads,
+        frames: plan.frames,
+        rounds: arguments.rounds,
+        seed: SEED,
+        shrink: arguments.shrink,
+    };
+    if bench.cells().is_empty() {
+        return Err(Error::usage(format!(
+            "this host has {host} CPUs, too few for the numbers of --cpus\nhelp: choose fewer, or add --predict"
+        )));
+    }
+    bench::vet(&bench, &Timer::calibrated(), &mut Arena::default())?;
+    Ok(bench)
+}
+
+/// Simulates the plan on its machine and on the two extremes, and returns the predictions.
+fn predict(plan: &Plan) -> Result<Vec<Row>, Error> {
+    let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let cells = plan.cells().len();
+    let progress = Progress::new(3 * cells as u64);
+    let mut rows: Vec<Row> = Vec::new();
+    let [fast, slow] = extremes(&plan.hardware);
+    for hardware in [plan.hardware, fast, slow] {
+        let own = Plan {
+            hardware,
+            ..plan.clone()
+        };
+        let (found, _) = own.run(jobs, vec![None; cells], &mut |id, _| {
+            progress.says(&format!("predicting {}", plan.name(id)));
+            progress.step();
+            Ok(())
+        })?;
+        let rates = found.into_iter().filter(|row| row.metric == "throughput");
+        rows.extend(rates.map(|row| Row {
+            experiment: "scaling".to_string(),
+            platform: Platform::Sim(plan.machine.clone()),
+            metric: "predicted_throughput",
+            ..row
+        }));
+    }
+    progress.done();
+    let each = rows.len() / 3;
+    let mut joined = Vec::new();
+    for at in 0..each {
+        let values = [at, at + each, at + 2 * each].map(|own| rows[own].value);
+        let least = values.into_iter().fold(f64::INFINITY, f64::min);
+        let most = values.into_iter().fold(0.0, f64::max);
+        for (statistic, value) in [("rate", values[0]), ("min", least), ("max", most)] {
+            joined.push(Row {
+                statistic,
+                value,
+                ..rows[at].clone()
+            });
+        }
+    }
+    Ok(joined)
+}
+
+/// Measures this host, with the lists of the machine.
+fn measure(plan: &BenchPlan, machine: &Machine) -> Result<Vec<Row>, Error> {
+    let cpus = u16::try_from(machine.hardware.cpus()).unwrap_or(u16::MAX);
+    let installed = u64::from(machine.hardware.installed) << 8;
+    let mut arena = Arena::default();
+    arena.place(Some(machine::Machine::sized(Some(installed), cpus)));
+    let progress = Progress::new(plan.visits());
+    let results = bench::measure(plan, &Timer::calibrated(), &mut arena, |what| {
+        progress.says(what);
+        progress.step();
+    })?;
+    progress.done();
+    let mut rows = rows::of(&results);
+    rows.retain(|row| row.metric == "throughput");
+    for row in &mut rows {
+        row.experiment = "scaling".to_string();
+    }
+    Ok(rows)
+}

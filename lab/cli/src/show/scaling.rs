@@ -1,0 +1,150 @@
+//! Measured next to predicted calls per second.
+//!
+//! # Purpose
+//!
+//! Readers see at a glance where the simulation is right about a machine and where it is not.
+//!
+//! # Invariants
+//!
+//! A number that was not measured is missing, and no verdict says anything about it.
+
+use everybuddy_measure::replay::background_load::HostInfo;
+use everybuddy_measure::rows::Row;
+use everybuddy_measure::size::{self, count, frames};
+use everybuddy_metrics::short;
+use everybuddy_simulate::Plan;
+
+use super::output::Style;
+use super::table;
+use super::values::{mean, value_at};
+
+/// A number of calls per second, and how it compares with the prediction.
+struct Number {
+    measured: Option<f64>,
+    /// The prediction, and its band.
+    predicted: [f64; 3],
+}
+
+impl Number {
+    fn is_inside(&self) -> Option<bool> {
+        let [_, least, most] = self.predicted;
+        self.measured.map(|own| (least..=most).contains(&own))
+    }
+
+    fn text(&self) -> String {
+        let [rate, least, most] = self.predicted.map(millions);
+        let predicted = format!("{rate} ({least} to {most})");
+        match (self.measured, self.is_inside()) {
+            (Some(own), Some(is_inside)) => {
+                let mark = if is_inside { "" } else { "!" };
+                format!("{mark}{}: {predicted}", millions(own))
+            }
+            _ => predicted,
+        }
+    }
+}
+
+/// Renders a table for each load: for each system and number of CPUs, the measured number, the predicted one and its
+/// band.
+pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -> String {
+    let names: Vec<String> = plan.specs.iter().map(ToString::to_string).collect();
+    let (mut out, mut inside, mut measured) = (String::new(), 0_u64, 0_u64);
+    for load in &plan.loads {
+        let mut columns = Vec::new();
+        for cpus in plan.cpus.iter().filter(|own| **own >= load.least_cpus()) {
+            let own = names
+                .iter()
+                .map(|name| number(load.name(), name, *cpus, rows));
+            let own: Vec<Option<Number>> = own.collect();
+            for is_inside in own.iter().flatten().filter_map(Number::is_inside) {
+                measured += 1;
+                inside += u64::from(is_inside);
+            }
+            let texts = own
+                .iter()
+                .map(|own| own.as_ref().map_or_else(String::new, Number::text));
+            let head = [size::cpus(u64::from(*cpus)), "Mcalls/s".to_string()];
+            columns.push(table::plain("predicted_throughput", head, texts.collect()));
+        }
+        out += &format!("{}\n\n", style.bold(load.name()));
+        out += &table::text(&names, &columns, 0..0, style);
+        out += "\n";
+    }
+    let what = match host {
+        None => "predicted, with the band".to_string(),
+        Some(_) => "measured: predicted, with the band; ! is outside of it".to_string(),
+    };
+    let mut note = format!(
+        "Million calls per second, {what}. The prediction is simulated, for the machine {}, with {} of managed memory; \
+         the band is what it would be with transfers and memory that take half of the time, or twice the time.",
+        plan.machine,
+        frames(u64::from(plan.frames)),
+    );
+    if let Some(host) = host {
+        let processor = host.processor.as_deref().unwrap_or("unknown processor");
+        note += &format!(
+            " Measured on {processor}: {} of {} numbers are inside the band.",
+            count(inside),
+            count(measured)
+        );
+    }
+    out + &style.paragraph(&note)
+}
+
+/// Returns what is known about a system under a load, or `None` if nothing is predicted.
+fn number(load: &str, name: &str, cpus: u16, rows: &[Row]) -> Option<Number> {
+    let of = |metric, statistic, operation| {
+        let key = (metric, statistic, operation);
+        value_at(load, name, cpus, rows, key, mean)
+    };
+    let predicted = |statistic| of("predicted_throughput", statistic, "all");
+    let rate = |operation| of("throughput", "rate", operation);
+    // Where allocations and frees are timed apart, as many of both take the time of both.
+    let both = |allocate: f64, free: f64| 2.0 / (allocate.recip() + free.recip());
+    let apart = rate("allocate")
+        .zip(rate("free"))
+        .map(|(own, free)| both(own, free));
+    Some(Number {
+        measured: rate("all").or(rate("pair")).or(apart),
+        predicted: [predicted("rate")?, predicted("min")?, predicted("max")?],
+    })
+}
+
+/// Returns a rate in millions with three digits.
+fn millions(rate: f64) -> String {
+    short(rate / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_outside_of_the_band_is_marked() {
+        let row = |metric, statistic, operation, value| Row {
+            source: "burst:random".to_string(),
+            system: "bs".into(),
+            cpus: 4,
+            metric,
+            statistic,
+            operation,
+            value,
+            ..Row::default()
+        };
+        let mut rows = vec![
+            row("predicted_throughput", "rate", "all", 8e6),
+            row("predicted_throughput", "min", "all", 4e6),
+            row("predicted_throughput", "max", "all", 12e6),
+        ];
+        let text = |rows: &[Row]| number("burst:random", "bs", 4, rows).unwrap().text();
+        assert_eq!(text(&rows), "8.00 (4.00 to 12.0)");
+        // 20 million allocations and 5 million frees per second: 8 million calls.
+        rows.push(row("throughput", "rate", "allocate", 20e6));
+        rows.push(row("throughput", "rate", "free", 5e6));
+        assert_eq!(text(&rows), "8.00: 8.00 (4.00 to 12.0)");
+        rows[3].value = 5e6;
+        rows[4].value = 2e6;
+        assert_eq!(text(&rows), "!2.86: 8.00 (4.00 to 12.0)");
+        assert!(number("burst:random", "bs", 2, &rows).is_none());
+    }
+}
