@@ -20,7 +20,7 @@ use everybuddy_measure::rows::Platform;
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
 
-use super::printed::{Printed, source_of};
+use super::printed::{Printed, SAVING, source_of};
 use crate::shared::prelude::*;
 
 /// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
@@ -354,7 +354,7 @@ fn savings(rows: &[Row], saver: &str) -> Vec<Row> {
         let others = rows.iter().filter(is_time).filter(is_same);
         let others = others.filter(|row| row.name() != saver && row.value > 0.0);
         all.extend(others.map(|other| Row {
-            metric: "saving",
+            metric: SAVING,
             value: rounded(1.0 - own.value / other.value),
             ..other.clone()
         }));
