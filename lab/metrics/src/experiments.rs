@@ -22,9 +22,9 @@ const ROUNDS: &[&str] = &["p50", "min", "max", "value"];
 metrics! {
     /// Mean time of an allocation, a free, or both (`all`), in cycles, as papers print it.
     Experiment, "cycles", "cycles", "cycles", Lower, &["mean"], "latency * clock of the simulated machine";
-    /// Part of this system's time that the examined system of the experiment saves; negative if it takes longer.
-    Experiment, "saving", "saving", "1", Neither, &["mean"],
-        "1 - mean latency of the examined system / mean latency of this one";
+    /// Time of the experiment's examined system in units of this system's time; below 1 if the examined one is faster.
+    Experiment, "time_ratio", "time ratio", "1", Neither, &["mean"],
+        "mean latency of the examined system / mean latency of this one";
     /// Of all pairs of systems that a paper's table puts into an order, at the same load and number of CPUs, the
     /// share that is in the same order here. Pairs whose numbers in the paper differ by at most 5% do not count. `A
     /// against B` counts that pair of systems only. `one fixed order` is a trivial predictor, the order of the systems'
@@ -32,7 +32,7 @@ metrics! {
     Experiment, "orders_kept", "orders kept", SHARE, Higher, &["rate", "count"], "pairs in the same order / pairs";
     /// Error over all cells of a paper's table; 0.1 is about 10%, and 1.6 a factor of 5. `scaled`: after the one
     /// factor that makes it smallest, so that only the shape is judged. A subject `A as B` is a trivial predictor: it
-    /// takes what is simulated for B as the prediction for A. Of a saving, the cost that remains is judged.
+    /// takes what is simulated for B as the prediction for A.
     Experiment, "log_error", "log error", "1", Lower, &["value", "scaled"], "sqrt(mean (ln(here / paper))^2)";
     /// Refills (`allocate`) and drains (`free`) of per-CPU lists: their number, and the frames that each moves. Bulk
     /// calls during one call of a program count once, with their mean.

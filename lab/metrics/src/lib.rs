@@ -351,6 +351,6 @@ mod tests {
         }
         let of = |name: &str, statistic| find(name).expect(name).is_share(statistic);
         assert!(of("service_ratio", "value") && of("blocking_probability", "rate"));
-        assert!(!of("blocking_probability", "count") && !of("saving", "mean"));
+        assert!(!of("blocking_probability", "count") && !of("time_ratio", "mean"));
     }
 }

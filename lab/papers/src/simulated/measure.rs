@@ -20,7 +20,7 @@ use everybuddy_measure::rows::Platform;
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
 
-use super::printed::{Printed, SAVING, source_of};
+use super::printed::{Printed, source_of};
 use crate::shared::prelude::*;
 
 /// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
@@ -53,8 +53,8 @@ pub(crate) struct Parameters {
     /// What the source leaves open; one reading by default.
     #[serde(default)]
     readings: Vec<Reading>,
-    /// The system whose savings over the others are calculated.
-    saver: Option<String>,
+    /// The system whose times are divided by those of the others.
+    examined: Option<String>,
     /// Tables of the source.
     #[serde(default)]
     pub(super) printed: Vec<Printed>,
@@ -146,6 +146,9 @@ impl Parameters {
                 )));
             }
         }
+        let systems: Vec<&str> = experiment.systems.iter().map(String::as_str).collect();
+        choice::all_known("system", self.examined.as_slice(), &systems)
+            .map_err(|what| refuse(format!("[parameters]: examined: {what}")))?;
         let check = |own: &Printed| own.check(experiment, &self.cpus);
         self.printed.iter().try_for_each(check).map_err(refuse)?;
         let frames = experiment.frames().map_err(refuse)?;
@@ -212,6 +215,10 @@ impl Measure for Parameters {
             for workload in &experiment.workloads {
                 let own = self.cpus.iter();
                 all.extend(own.map(|cpus| source_of(workload, *cpus, &end)));
+            }
+            if self.examined.is_some() {
+                let own = self.cpus.iter();
+                all.extend(own.map(|cpus| source_of(MEAN, *cpus, &end)));
             }
             all.push(format!("{MEAN}{end}"));
         }
@@ -292,8 +299,8 @@ impl Parameters {
         if !self.printed.is_empty() {
             rows.extend(cycles(&rows, plan.hardware.mhz));
         }
-        if let Some(saver) = &self.saver {
-            rows.extend(savings(&rows, saver));
+        if let Some(examined) = &self.examined {
+            rows.extend(time_ratios(&rows, examined));
         }
         for printed in &self.printed {
             let operation = printed.operation.as_str();
@@ -303,6 +310,9 @@ impl Parameters {
             let judged = printed.judge(&base, &rows, end);
             printed.mark(&mut rows, end);
             rows.extend(judged);
+        }
+        if self.examined.is_some() {
+            rows.extend(over_loads(&rows, plan.loads.len(), end));
         }
         Ok(rows)
     }
@@ -341,25 +351,54 @@ fn cycles(rows: &[Row], mhz: u32) -> Vec<Row> {
     all
 }
 
-/// Returns the share of the time of each other system's calls that a system saves.
-fn savings(rows: &[Row], saver: &str) -> Vec<Row> {
+/// Returns the time of a system's calls in units of the time of each other system's.
+fn time_ratios(rows: &[Row], examined: &str) -> Vec<Row> {
     let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
-    let own = rows
-        .iter()
-        .filter(is_time)
-        .filter(|row| row.name() == saver);
+    let times = || rows.iter().filter(is_time);
     let mut all = Vec::new();
-    for own in own {
+    for own in times().filter(|row| row.name() == examined) {
         let is_same = |row: &&Row| row.source == own.source && row.operation == own.operation;
-        let others = rows.iter().filter(is_time).filter(is_same);
-        let others = others.filter(|row| row.name() != saver && row.value > 0.0);
+        let others = times().filter(is_same);
+        let others = others.filter(|row| row.name() != examined && row.value > 0.0);
         all.extend(others.map(|other| Row {
-            metric: SAVING,
-            value: rounded(1.0 - own.value / other.value),
+            metric: "time_ratio",
+            value: rounded(own.value / other.value),
             ..other.clone()
         }));
     }
     all
+}
+
+/// Returns the means over all loads of what papers print such means of, and of what they print. `end` is that of the
+/// reading.
+fn over_loads(rows: &[Row], loads: usize, end: &str) -> Vec<Row> {
+    let metrics = ["cycles", "time_ratio", "contention_rate"];
+    let own = rows.iter().filter(|row| metrics.contains(&row.metric));
+    let mut means: Vec<(Row, Vec<&Row>)> = Vec::new();
+    for row in own {
+        let mean = Row {
+            source: source_of(MEAN, row.cpus, end),
+            value: 0.0,
+            expected: None,
+            ..row.clone()
+        };
+        match means.iter_mut().find(|(known, _)| *known == mean) {
+            Some((_, all)) => all.push(row),
+            None => means.push((mean, vec![row])),
+        }
+    }
+    let whole = means.into_iter().filter(|(_, all)| all.len() == loads);
+    let count = loads as f64;
+    whole
+        .map(|(mean, all)| {
+            let expected: Option<f64> = all.iter().map(|row| row.expected).sum();
+            Row {
+                value: rounded(all.iter().map(|row| row.value).sum::<f64>() / count),
+                expected: expected.map(|sum| rounded(sum / count)),
+                ..mean
+            }
+        })
+        .collect()
 }
 
 /// Replaces the rows of all seeds by their means.
@@ -406,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_and_savings_are_computed_by_hand() {
+    fn cycles_and_ratios_of_times_are_computed_by_hand() {
         let row = |system: &str, operation, statistic, value| Row {
             source: "w/8".to_string(),
             system: system.to_string(),
@@ -435,9 +474,32 @@ mod tests {
         assert_eq!(find(&own, "bs", "free"), Some(600.0));
         // 30 allocations of 300 cycles, and 10 frees of 600.
         assert_eq!(find(&own, "bs", "all"), Some(375.0));
-        let own = savings(&rows, "is");
+        let own = time_ratios(&rows, "is");
         assert_eq!(own.len(), 2);
-        assert_eq!(find(&own, "bs", "allocate"), Some(0.75));
+        assert_eq!(find(&own, "bs", "allocate"), Some(0.25));
         assert_eq!(find(&own, "bs", "free"), Some(0.5));
+    }
+
+    #[test]
+    fn means_over_loads_are_of_what_all_loads_have() {
+        let row = |load: &str, cpus, value, expected| Row {
+            source: source_of(load, cpus, "+own"),
+            cpus,
+            metric: "time_ratio",
+            statistic: "mean",
+            value,
+            expected,
+            ..Row::default()
+        };
+        let rows = [
+            row("v", 8, 0.5, None),
+            row("v", 24, 0.1, Some(0.25)),
+            row("w", 24, 0.3, Some(0.75)),
+        ];
+        assert_eq!(
+            over_loads(&rows, 2, "+own"),
+            [row(MEAN, 24, 0.2, Some(0.5))]
+        );
+        assert_eq!(over_loads(&rows, 3, "+own"), []);
     }
 }

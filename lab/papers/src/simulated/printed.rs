@@ -11,8 +11,7 @@
 //!
 //! Nothing is fitted to the paper's numbers, so every cell is a prediction. Two numbers of a paper that differ by
 //! at most [`EQUAL`] have no order. An order is kept if the numbers here have the same one, however small their
-//! difference is. All numbers are judged as costs: a saving of 99.8% instead of 71% is a cost that is 145 times too low,
-//! although it is a saving that is only 1.4 times too high.
+//! difference is. All numbers are costs: what is saved is stated as the ratio of two costs.
 
 use everybuddy_measure::choice::all_known;
 
@@ -20,9 +19,6 @@ use crate::shared::prelude::*;
 
 /// The relative difference up to which two numbers of a paper are equal.
 const EQUAL: f64 = 0.05;
-
-/// The metric that is the share of a cost that a system saves.
-pub(super) const SAVING: &str = "saving";
 
 /// Returns the source of rows: a workload with a number of CPUs, and the end that a reading gives it.
 pub(super) fn source_of(workload: &str, cpus: u16, reading: &str) -> String {
@@ -160,15 +156,6 @@ impl Printed {
         all
     }
 
-    /// Returns what remains to be paid, if the metric is the share that is saved, and the number itself otherwise.
-    fn cost(&self, value: f64) -> f64 {
-        if self.metric == SAVING {
-            1.0 - value
-        } else {
-            value
-        }
-    }
-
     /// Returns all numbers of the paper for which there is one here, as costs. `stands_for` names the system whose number is
     /// taken for a system.
     fn pairs<'p>(
@@ -187,8 +174,8 @@ impl Printed {
                 all.extend(found.map(|row| Pair {
                     place: (workload, *cpus),
                     system,
-                    printed: self.cost(*printed),
-                    own: self.cost(row.value),
+                    printed: *printed,
+                    own: row.value,
                 }));
             }
         }
@@ -440,37 +427,5 @@ mod tests {
             [(pairs[0], 1.0), (pairs[1], 1.0), (pairs[2], 0.0)]
         );
         assert_eq!(of("count"), pairs.map(|pair| (pair, 1.0)));
-    }
-
-    #[test]
-    fn a_saving_is_judged_as_a_cost() {
-        let printed: Printed = toml::from_str(
-            r#"
-            metric = "saving"
-            operation = "free"
-            cpus = [1]
-            cells = [["w", "x", [0.6]], ["w", "y", [0.5]]]
-            "#,
-        )
-        .unwrap();
-        let row = |system: &str, value| Row {
-            source: source_of("w", 1, ""),
-            system: system.to_string(),
-            operation: "free",
-            metric: "saving",
-            statistic: "mean",
-            value,
-            ..Row::default()
-        };
-        // A tenth of the paper's cost, and twice as much.
-        let judged = printed.judge(&Row::default(), &[row("x", 0.96), row("y", 0.0)], "");
-        let find = |metric, statistic| {
-            let mut own = judged.iter().filter(|row| row.system == "all systems");
-            let own = own.find(|row| row.metric == metric && row.statistic == statistic);
-            own.unwrap().value
-        };
-        let by_hand = ((10f64.ln().powi(2) + 2f64.ln().powi(2)) / 2.0).sqrt();
-        assert!((find("log_error", "value") - by_hand).abs() < 1e-6);
-        assert_eq!(find("orders_kept", "rate"), 1.0);
     }
 }

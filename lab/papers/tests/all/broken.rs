@@ -10,8 +10,8 @@ use serde::Deserialize;
 struct Printed {
     #[serde(default)]
     printed: Vec<Table>,
-    /// The system whose savings are printed.
-    saver: Option<String>,
+    /// The system whose times are printed in units of those of others.
+    examined: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -39,18 +39,18 @@ fn row(own: &Experiment, source: String, system: &str, operation: &str, value: f
     }
 }
 
-/// Returns the costs that the source prints. Of a saving it prints what remains, in units of the saver's cost.
+/// Returns the costs that the source prints. Of a ratio they are in units of the examined system's cost.
 fn printed(own: &Experiment) -> Vec<Row> {
-    let Printed { printed, saver } = own.parameters.clone().try_into().unwrap();
+    let Printed { printed, examined } = own.parameters.clone().try_into().unwrap();
     let mut rows = Vec::new();
     for table in &printed {
         for (workload, system, values) in &table.cells {
             for (cpus, value) in table.cpus.iter().zip(values) {
                 let source = format!("{workload}/{cpus}");
-                let cost = saver.as_ref().map_or(*value, |_| 1.0 / (1.0 - value));
+                let cost = examined.as_ref().map_or(*value, |_| 1.0 / value);
                 rows.push(row(own, source.clone(), system, &table.operation, cost));
-                if let Some(saver) = &saver {
-                    rows.push(row(own, source, saver, &table.operation, 1.0));
+                if let Some(examined) = &examined {
+                    rows.push(row(own, source, examined, &table.operation, 1.0));
                 }
             }
         }
