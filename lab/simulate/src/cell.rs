@@ -37,14 +37,14 @@ use crate::workload::{self, Frees, Phases};
 /// The cycles of a switch from one virtual CPU to another. Assumed, not measured.
 pub const SWITCH: u64 = 3000;
 
-/// Which CPUs of the machine run the threads, and how many zones there are.
+/// How many zones there are, and which CPUs of the machine run the threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sockets {
-    /// The first CPUs of the machine, and one zone.
+pub enum Zones {
+    /// One zone, and the first CPUs of the machine.
     #[default]
-    Filled,
-    /// CPUs of all sockets in turn, and a zone for each socket, which serves the CPUs of its socket first.
-    Zones,
+    One,
+    /// A zone for each socket, which serves the CPUs of its socket first, and CPUs of all sockets in turn.
+    Socket,
 }
 
 /// What is simulated.
@@ -76,8 +76,8 @@ pub struct CellPlan<'p> {
     pub whole_calls: bool,
     /// Where the services of systems run.
     pub services: Services,
-    /// Which CPUs of the machine run the threads, and how many zones there are.
-    pub sockets: Sockets,
+    /// How many zones there are, and which CPUs of the machine run the threads.
+    pub zones: Zones,
     /// The cycles in calls after which a CPU makes no more of them in a section of the load; `None` if it makes all.
     pub cut_off: Option<u64>,
     /// Whether everything that happens is recorded.
@@ -196,9 +196,9 @@ impl Cell {
 /// [`Error`] if the system cannot be built, or if the simulation ends with an error.
 pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     let CellPlan { spec, cpus, .. } = *plan;
-    let zones = match plan.sockets {
-        Sockets::Filled => 1,
-        Sockets::Zones => u64::from(plan.hardware.sockets),
+    let zones = match plan.zones {
+        Zones::One => 1,
+        Zones::Socket => u64::from(plan.hardware.sockets),
     };
     let each = u64::from(plan.frames) / zones;
     let ranges: Vec<FrameRange> = (0..zones)
@@ -416,11 +416,7 @@ fn run(
     let cpus = plan.cpus;
     let caches = Caches::new(*plan.hardware);
     let mut machine = Machine::new(all)
-        .cost(
-            caches
-                .seed(plan.seed)
-                .spread(plan.sockets == Sockets::Zones),
-        )
+        .cost(caches.seed(plan.seed).spread(plan.zones == Zones::Socket))
         .limit(LARGEST_LIMIT)
         .patience(patience(plan, all));
     let work = Work::of(plan.spec);

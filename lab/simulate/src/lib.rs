@@ -52,7 +52,7 @@ pub mod trace;
 pub mod work;
 mod workload;
 
-pub use cell::{Cell, Latency, PartTraffic, Sockets};
+pub use cell::{Cell, Latency, PartTraffic, Zones};
 pub use load::Load;
 pub use plan::{CellId, Plan};
 pub use rows::Scaling;

@@ -20,7 +20,7 @@ use everybuddy_measure::{Error, choice};
 use everybuddy_sim::Hardware;
 
 use crate::Load;
-use crate::cell::{Cell, CellPlan, Sockets, simulate};
+use crate::cell::{Cell, CellPlan, Zones, simulate};
 use crate::jobs;
 use crate::rows::{self, Scaling};
 use crate::services::Services;
@@ -50,6 +50,8 @@ pub struct Plan {
     pub phases: Phases,
     /// Which CPU frees what a CPU has allocated.
     pub frees: Frees,
+    /// How many zones there are, and which CPUs of the machine run the threads.
+    pub zones: Zones,
     /// The cycles after which virtual CPUs take turns, where there are more than the machine has.
     pub slice: u64,
     /// Whether they take turns between calls only, as in a kernel that disables preemption during calls.
@@ -148,6 +150,7 @@ impl Plan {
             shrink,
             phases,
             frees,
+            zones,
             slice,
             whole_calls,
             services,
@@ -156,7 +159,7 @@ impl Plan {
         } = self;
         format!(
             "{}{contents}; machine {machine}: {hardware:?}; {} frames; think {think}; shrink {shrink}; {phases:?}; \
-             {frees:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}",
+             {frees:?}; {zones:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}",
             self.name(id),
             self.memory(load, id.cpus),
         )
@@ -317,7 +320,7 @@ impl Plan {
             slice: self.slice,
             whole_calls: self.whole_calls,
             services: self.services,
-            sockets: Sockets::Filled,
+            zones: self.zones,
             cut_off: self.cut_off,
             is_recorded,
         })
@@ -331,6 +334,8 @@ impl Plan {
             Frees::Other => Some(["+frees=other", "other CPUs free"]),
             Frees::One => Some(["+frees=one", "one CPU frees"]),
         };
+        let zones = self.zones == Zones::Socket;
+        let zones = zones.then_some(["+zones=socket", "each socket has a zone"]);
         let services = match self.services {
             Services::Callers => None,
             Services::Own => Some(["+services=own", "services have CPUs of their own"]),
@@ -340,7 +345,7 @@ impl Plan {
         let turns = turns.then_some(["+turns=calls", "CPUs take turns between calls"]);
         let cut = self.cut_off.is_some();
         let cut = cut.then_some(["+cut-off=on", "calls that take too long are cut off"]);
-        let all = apart.into_iter().chain(frees).chain(turns);
+        let all = apart.into_iter().chain(frees).chain(zones).chain(turns);
         all.chain(cut).chain(services)
     }
 

@@ -155,6 +155,10 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Freeing::Own)]
     frees: Freeing,
 
+    /// Give the machine one zone, or each socket its own, with CPUs of all sockets in turn
+    #[arg(long, value_enum, default_value_t = Zoning::One)]
+    zones: Zoning,
+
     /// Allow more CPUs than the machine has: they take turns on its CPUs, N cycles each
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
     slice: Option<u64>,
@@ -178,7 +182,7 @@ pub(super) struct Arguments {
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
         "cpus", "machine", "memory", "think", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
-        "frees", "slice", "whole_calls", "cut_off", "services",
+        "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
 
@@ -211,6 +215,13 @@ enum Freeing {
     Own,
     Other,
     One,
+}
+
+/// How many zones the machine has.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Zoning {
+    One,
+    Socket,
 }
 
 /// Where the services of systems run.
@@ -475,6 +486,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("factor of shortening", plan.shrink.to_string()),
         ("phases", format!("{:?}", plan.phases)),
         ("frees", format!("{:?}", plan.frees)),
+        ("zones", format!("{:?}", plan.zones)),
         ("slice", plan.slice.to_string()),
         ("whole calls", plan.whole_calls.to_string()),
         ("cut off", format!("{:?}", plan.cut_off)),

@@ -34,8 +34,8 @@ impl Command {
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Command::Simulate => &[
-                "memory", "think", "shrink", "lenient", "phases", "frees", "slice", "whole-calls",
-                "cut-off", "services",
+                "memory", "think", "shrink", "lenient", "phases", "frees", "zones", "slice",
+                "whole-calls", "cut-off", "services",
             ],
             Command::Compare => &["memory", "aged", "sizes", "sizes-first", "lenient"],
         }

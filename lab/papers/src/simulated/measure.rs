@@ -18,7 +18,7 @@ use std::thread;
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::Platform;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services};
+use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services, Zones};
 
 use super::printed::{Printed, source_of};
 use crate::shared::prelude::*;
@@ -72,6 +72,9 @@ struct Reading {
     /// Whether CPUs do the same at the same time: `together` or `apart`.
     #[serde(default, with = "Meeting")]
     phases: Phases,
+    /// How many zones there are: `one`, or one for each `socket`, with CPUs of all sockets in turn.
+    #[serde(default, with = "Zoning")]
+    zones: Zones,
     /// Where services run: with the `callers`, or on CPUs of their `own`.
     #[serde(default, with = "Serving")]
     services: Services,
@@ -92,6 +95,13 @@ enum Freeing {
 enum Meeting {
     Together,
     Apart,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Zones", rename_all = "lowercase")]
+enum Zoning {
+    One,
+    Socket,
 }
 
 #[derive(Deserialize)]
@@ -179,6 +189,7 @@ impl Parameters {
             shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
             phases: Phases::Together,
             frees: Frees::Own,
+            zones: Zones::One,
             slice: match self.slice {
                 0 => u64::from(u32::MAX),
                 given => given,
@@ -244,6 +255,7 @@ impl Measure for Parameters {
             let plan = Plan {
                 phases: reading.phases,
                 frees: reading.frees,
+                zones: reading.zones,
                 services: reading.services,
                 think: reading.think.unwrap_or(plan.think),
                 ..plan.clone()

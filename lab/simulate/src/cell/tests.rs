@@ -68,7 +68,7 @@ fn changed(
         slice: 10_000,
         whole_calls: false,
         services: Services::Callers,
-        sockets: Sockets::Filled,
+        zones: Zones::One,
         cut_off: None,
         is_recorded: false,
     };
@@ -109,21 +109,21 @@ fn a_run_is_the_same_wherever_its_memory_lies() {
 
 #[test]
 fn a_zone_for_each_socket_serves_the_cpus_of_its_socket() {
-    let run = |cpus, sockets| {
+    let run = |cpus, zones| {
         let what = (cpus, "bs+lock=ticket", "burst:in-order", 100);
-        let cell = changed(what, |plan| plan.sockets = sockets);
+        let cell = changed(what, |plan| plan.zones = zones);
         assert_eq!((cell.outside, cell.refused), (0, 0));
         assert!(cell.parts.iter().all(|part| part.what != "unknown"));
         cell
     };
-    let [one, two] = [Sockets::Filled, Sockets::Zones].map(|sockets| run(2, sockets));
+    let [one, two] = [Zones::One, Zones::Socket].map(|zones| run(2, zones));
     assert!(one.contended[0] > 0);
     assert_eq!(two.contended, [0, 0], "each CPU has a zone");
     let far = |cell: &Cell| cell.parts.iter().map(|part| part.traffic.far).sum::<u64>();
     // No line of a zone leaves its socket, which has four of the eight CPUs.
-    let four = run(8, Sockets::Zones);
+    let four = run(8, Zones::Socket);
     assert!(four.contended[0] > 0 && far(&four) == 0);
-    assert!(far(&run(8, Sockets::Filled)) > 0);
+    assert!(far(&run(8, Zones::One)) > 0);
     assert_eq!(four.layout.len(), 2 * one.layout.len());
 }
 
@@ -281,7 +281,7 @@ fn services_need_cpus_that_the_machine_has() {
         slice,
         whole_calls: false,
         services: Services::Own,
-        sockets: Sockets::Filled,
+        zones: Zones::One,
         cut_off: None,
         is_recorded: false,
     };
@@ -514,7 +514,7 @@ fn error_of(does: fn(&Locks, &mut SimCpu)) -> Error {
         slice: 10_000,
         whole_calls: false,
         services: Services::Callers,
-        sockets: Sockets::Filled,
+        zones: Zones::One,
         cut_off: None,
         is_recorded: false,
     };

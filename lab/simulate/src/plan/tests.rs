@@ -22,6 +22,7 @@ fn plan() -> Plan {
         shrink: 64,
         phases: Phases::Together,
         frees: Frees::Own,
+        zones: Zones::One,
         slice: 10_000,
         whole_calls: false,
         services: Services::Callers,
@@ -205,7 +206,7 @@ fn the_time_between_calls_is_given_in_cycles() {
 fn what_changes_rows_changes_the_description_of_a_cell() {
     let plan = plan();
     let id = plan.cells()[0];
-    let changes: [fn(&mut Plan); 10] = [
+    let changes: [fn(&mut Plan); 11] = [
         |plan| plan.machine.push('2'),
         |plan| plan.hardware.mhz += 1,
         |plan| plan.frames *= 2,
@@ -213,6 +214,7 @@ fn what_changes_rows_changes_the_description_of_a_cell() {
         |plan| plan.shrink += 1,
         |plan| plan.phases = Phases::Apart,
         |plan| plan.frees = Frees::Other,
+        |plan| plan.zones = Zones::Socket,
         |plan| plan.slice += 1,
         |plan| plan.services = Services::Own,
         |plan| plan.services = Services::Idle,

@@ -8,7 +8,7 @@ use everybuddy_trace::{Event, Op, Resolved, Trace, resolve};
 
 use super::*;
 use crate::Load;
-use crate::cell::{Cell, CellPlan, Sockets, simulate};
+use crate::cell::{Cell, CellPlan, Zones, simulate};
 use crate::clerk::{Asked, Clerk, Kind};
 use crate::trace::Traced;
 use crate::work::Work;
@@ -292,7 +292,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         slice: 10_000,
         whole_calls: false,
         services: crate::Services::Callers,
-        sockets: Sockets::Filled,
+        zones: Zones::One,
         cut_off: None,
         is_recorded: false,
     })

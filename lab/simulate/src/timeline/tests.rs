@@ -10,7 +10,7 @@ use everybuddy_measure::rows::Row;
 use super::*;
 use crate::Services;
 use crate::workload::{Frees, Phases};
-use crate::{Load, Plan};
+use crate::{Load, Plan, Zones};
 
 /// What a timeline contains.
 struct Seen {
@@ -285,6 +285,7 @@ fn a_timeline_agrees_with_the_rows_of_its_run() {
             shrink: 64,
             phases: Phases::Together,
             frees: Frees::Own,
+            zones: Zones::One,
             slice: 10_000,
             whole_calls: false,
             services,

@@ -18,10 +18,10 @@ use everybuddy_measure::replay::merge::cut;
 use everybuddy_measure::size;
 use everybuddy_simulate::machines::Machine;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced, Zones};
 use everybuddy_trace::{LockWaits, resolve};
 
-use super::{Arguments, Freeing, Hosts, Meeting};
+use super::{Arguments, Freeing, Hosts, Meeting, Zoning};
 use crate::cmd::trace_file::read;
 
 /// Returns the machine.
@@ -157,6 +157,10 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
             Freeing::Own => Frees::Own,
             Freeing::Other => Frees::Other,
             Freeing::One => Frees::One,
+        },
+        zones: match arguments.zones {
+            Zoning::One => Zones::One,
+            Zoning::Socket => Zones::Socket,
         },
         slice: arguments.slice.unwrap_or(0),
         whole_calls: arguments.whole_calls,

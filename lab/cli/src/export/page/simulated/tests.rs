@@ -44,6 +44,7 @@ fn plan(cpus: &[u16]) -> Plan {
         shrink: 1,
         phases: Phases::Together,
         frees: Frees::Own,
+        zones: simulate::Zones::One,
         slice: 0,
         whole_calls: false,
         services: Services::Callers,
