@@ -89,7 +89,12 @@ pub fn specs() -> Vec<SystemSpec> {
                 "{}+order=3+zone=spaces+space=32KiB+exchange=single",
                 row.name
             ));
-            for more in ["exchange=never", "shards=3"] {
+            for more in [
+                "exchange=never",
+                "shards=3",
+                "pool=orders",
+                "pool=orders+shards=3",
+            ] {
                 let small = "order=3+zone=spaces+space=32KiB";
                 texts.push(format!("{}+{small}+{more}", row.name));
             }

@@ -10,7 +10,8 @@ use std::sync::mpsc::channel;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Pfn, Release, Request, Setup,
+    AllocateError, Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Pfn, Release,
+    Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
@@ -205,6 +206,60 @@ fn a_partly_used_space_is_taken_before_one_that_is_whole() {
         let next = take(system, &mut cpu, 0);
         assert_eq!(space(next.start), space(first[0].start));
     });
+}
+
+/// \[iBuddy\] 5: an unassigned space has three states, so it changes them twice while all of it is freed.
+#[test]
+fn the_pools_lock_is_acquired_twice_while_a_space_is_freed_and_by_orders_more_often() {
+    for (option, expected) in [("", 2), ("+pool=orders", 11)] {
+        for system in ["is", "bs+zone=spaces"] {
+            let spec = format!("{system}{option}");
+            // Two spaces for one CPU.
+            let ranges = [FrameRange::new(0, 2048)];
+            on(&spec, &Setup::new(&ranges, 1), |system| {
+                let mut cpu = claim(&NativeCpus::new(1), 0);
+                let all: Vec<Block> = (0..1024).map(|_| take(system, &mut cpu, 0)).collect();
+                // This exchanges the space.
+                take(system, &mut cpu, 0);
+                let before = counts(&mut cpu);
+                for block in all {
+                    system.free(&mut cpu, Release::block(block)).unwrap();
+                }
+                let locks = counts(&mut cpu).since(&before).locks;
+                assert_eq!(locks - 1024, expected, "{spec}");
+                system.check(&mut cpu).unwrap();
+            });
+        }
+    }
+}
+
+/// None of the partly used spaces is refused because others, that have no such block, are before it in the list.
+#[test]
+fn a_large_block_is_found_in_the_last_of_many_partly_used_spaces() {
+    for option in ["", "+pool=orders", "+shards=4", "+exchange=single"] {
+        for system in ["is+order=3", "bs+order=3+zone=spaces"] {
+            let spec = format!("{system}+space=32KiB{option}");
+            let ranges = [FrameRange::new(0, 8 * 32)];
+            on(&spec, &Setup::new(&ranges, 1), |system| {
+                let mut cpu = claim(&NativeCpus::new(1), 0);
+                let all: Vec<Block> = (0..8 * 32).map(|_| take(system, &mut cpu, 0)).collect();
+                let mut free = |wanted: &dyn Fn(u32) -> bool| {
+                    for block in all.iter().filter(|block| wanted(block.start.0)) {
+                        system.free(&mut cpu, Release::block(*block)).unwrap();
+                    }
+                };
+                // Four frames of one space, then one frame of each other space.
+                let last = space(all[20].start);
+                free(&|frame| frame / 8 == last && frame % 8 < 4);
+                free(&|frame| frame / 8 != last && frame % 8 == 1);
+                let block = take(system, &mut cpu, 2);
+                assert_eq!(space(block.start), last, "{spec}");
+                let refused = system.allocate(&mut cpu, Request::order(order(1)));
+                assert_eq!(refused, Err(AllocateError::Exhausted), "{spec}");
+                system.check(&mut cpu).unwrap();
+            });
+        }
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ use crate::region::Span;
 use crate::serewa::Serewa;
 use crate::structure::{Bits, Placed, StructureKind};
 use crate::zone::memory::ZoneGeometry;
-use crate::zone::pool::Pool;
+use crate::zone::pool::{Pool, PoolOptions};
 use crate::zone::{DomainGeometry, Domains, OneZone, Spaces, ZoneLayer};
 
 /// What building a system works with.
@@ -323,6 +323,7 @@ where
             space,
             select,
             exchange,
+            pool,
             shards,
             lock,
             bulk,
@@ -332,8 +333,13 @@ where
         let cpus = builder.setup.cpus;
         let arena = &mut builder.arena;
         let part = shape.make(arena, table)?;
-        let choice = (select, exchange, shards);
-        let pool = Pool::new(arena, shape.parts(), cpus, lock, choice)?;
+        let options = PoolOptions {
+            kind: pool,
+            select,
+            exchange,
+            shards,
+        };
+        let pool = Pool::new(arena, shape.parts(), cpus, lock, options)?;
         let geometry = (table, space.trailing_zeros(), max_order);
         let policy = C::of(&builder.parameters);
         let spaces = Spaces::new(arena, geometry, lock, part, pool, policy, bulk)?;

@@ -16,7 +16,7 @@ use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{BLOCKS_PER_LOOK, Exchange, Select, SpringKind};
+use crate::zone::{BLOCKS_PER_LOOK, Exchange, PoolKind, Select, SpringKind};
 
 /// The parameters that differ from the plainest system's, for people.
 impl fmt::Display for Parameters {
@@ -93,6 +93,9 @@ impl fmt::Display for Parameters {
                     Exchange::Single => ", exchanged for single frames only",
                     Exchange::Never => ", never exchanged",
                 })?;
+                if self.pool == PoolKind::Orders {
+                    f.write_str(", a pool by largest block")?;
+                }
                 if self.shards > 1 {
                     write!(f, ", a pool of {} shards", self.shards)?;
                 }

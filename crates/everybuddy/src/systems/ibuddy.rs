@@ -32,10 +32,10 @@ const FAITHFUL: &str = "Every free frame linked on its own, one bitmap whose bit
     its representative, next_allocation_level; spaces of 4 MiB, one assigned to each CPU, partly used ones \
     before free ones.";
 const DEVIATES: &str = "A block is the one that holds its group's representative. A space is tried \
-    under its lock and exchanged in the same critical section. Unassigned spaces are kept by the largest \
-    block that they can serve; the smallest that suffices and is worth an exchange comes first. When none \
-    is left, the spaces of other CPUs are tried in turn. The pool of unassigned spaces has one lock. The \
-    paper specifies none of this.";
+    under its lock and exchanged in the same critical section. The lists of unassigned spaces, one of the \
+    partly used and one of the free, are last in, first out, under one lock. A request for several frames \
+    looks at eight partly used spaces before it takes a free one, and at all if none is free. When no \
+    unassigned space suffices, the spaces of other CPUs are tried in turn. The paper specifies none of this.";
 
 /// The preset of iBuddy behind a list.
 const fn preset(list: ListKind) -> Options {

@@ -75,7 +75,7 @@ pub use crate::serewa::{
     Linking, Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
 };
 pub use crate::structure::StructureKind;
-pub use crate::zone::{Bulk, Exchange, Select};
+pub use crate::zone::{Bulk, Exchange, PoolKind, Select};
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

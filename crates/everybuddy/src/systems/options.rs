@@ -21,7 +21,7 @@ use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{Exchange, Select, SpringKind};
+use crate::zone::{Exchange, PoolKind, Select, SpringKind};
 
 /// The layers that a preset and a rule stand for, unless an option chooses others.
 #[derive(Clone, Copy)]
@@ -204,6 +204,10 @@ options! {
         "Which requests exchange a buddy space that cannot serve them: any, those for single frames and nested \
          ones, or none.",
         for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
+    pool = "pool": PoolKind, "`states`",
+        "Which lists unassigned buddy spaces are in: one of partly used and one of free spaces, or one for each order \
+         of the largest free block.",
+        for takes_zone, sets |parameters, pool, _| parameters.pool = pool;
     shards = "shards": Count, "1",
         "The number of parts of the pool of unassigned buddy spaces, each with a lock of its own. A CPU prefers the \
          spaces of one part. Sizes are powers of two, so there may be fewer parts.",
@@ -496,6 +500,7 @@ mod tests {
             ("is", "exchange=single", |p| p.exchange = Exchange::Single),
             ("is", "exchange=never", |p| p.exchange = Exchange::Never),
             ("zones-4", "space=64MiB", |p| p.space = 1 << 14),
+            ("is", "pool=orders", |p| p.pool = PoolKind::Orders),
             ("is", "shards=4", |p| p.shards = 4),
             ("spring-core", "idle=8", |p| p.idle = 8),
             ("spring-core", "spring=locked", |p| {

@@ -9,7 +9,7 @@ use crate::frame::Order;
 use crate::lock::{Line, LockKind};
 use crate::serewa::ServiceOptions;
 use crate::structure::StructureKind;
-use crate::zone::{Bulk, Exchange, Select, SpringKind};
+use crate::zone::{Bulk, Exchange, PoolKind, Select, SpringKind};
 
 /// What decides the code of a system: one value for each choice of a layer.
 ///
@@ -49,6 +49,8 @@ pub struct Parameters {
     pub select: Select,
     /// Which requests exchange a CPU's buddy space.
     pub exchange: Exchange,
+    /// Which lists unassigned buddy spaces are in.
+    pub pool: PoolKind,
     /// The parts of the pool of unassigned buddy spaces.
     pub shards: u32,
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.

@@ -22,7 +22,7 @@ use crate::percpu::page_blocks::page_block;
 use crate::percpu::predictive::INITIAL_REFILL;
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
-use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, Select, SpringKind};
+use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, PoolKind, Select, SpringKind};
 
 impl Composition {
     /// Returns the key of the option that makes two compositions differ, the one first that says most.
@@ -105,6 +105,7 @@ impl SystemSpec {
             space,
             select: Select::default(),
             exchange: Exchange::default(),
+            pool: PoolKind::default(),
             shards: 1,
             idle: BLOCKS_PER_LOOK,
             spring: SpringKind::default(),
@@ -328,6 +329,9 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if zone != ZoneKind::Spaces && options.exchange.is_some() {
         return contradiction("exchange", "a value only with zone=spaces");
     }
+    if zone != ZoneKind::Spaces && options.pool.is_some() {
+        return contradiction("pool", "a value only with zone=spaces");
+    }
     if zone != ZoneKind::Spaces && options.shards.is_some() {
         return contradiction("shards", "a value only with zone=spaces");
     }
@@ -442,6 +446,7 @@ mod tests {
             ("is+zone=one+space=4MiB", "space"),
             ("bs+select=fresh", "select"),
             ("bs+exchange=single", "exchange"),
+            ("bs+pool=orders", "pool"),
             ("bs+shards=2", "shards"),
             ("fixlazy-744+batch=1000", "batch"),
             ("lbs-31+idle=8", "idle"),

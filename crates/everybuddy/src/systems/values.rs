@@ -10,7 +10,7 @@ use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{Exchange, Select, SpringKind};
+use crate::zone::{Exchange, PoolKind, Select, SpringKind};
 
 /// A value that an option can have: how it is read and written.
 pub trait OptionValue: Copy + Sized {
@@ -220,6 +220,12 @@ named_values!(
     "`used` or `fresh`",
     "used" = Self::Used,
     "fresh" = Self::Fresh
+);
+named_values!(
+    PoolKind,
+    "`states` or `orders`",
+    "states" = Self::States,
+    "orders" = Self::Orders
 );
 named_values!(
     SpringKind,

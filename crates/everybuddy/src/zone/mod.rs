@@ -40,7 +40,7 @@ mod uninterrupted;
 pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
 pub(crate) use one::OneZone;
-pub use pool::{Exchange, Select};
+pub use pool::{Exchange, PoolKind, Select};
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::BLOCKS_PER_LOOK;
 pub use spring_records::SpringKind;

@@ -3,10 +3,14 @@
 //! # Purpose
 //!
 //! A CPU whose space has run out needs another one immediately, without a search through 8,192 spaces. Unassigned
-//! spaces are therefore kept in lists by the largest block that they can provide, with one bit per list that is not
-//! empty. A free that changes the largest block of an unassigned space moves the space to another list. On many CPUs
-//! the lock of these lists is contended, so the pool can have *shards*: runs of consecutive spaces with lists and a
-//! lock of their own.
+//! spaces are therefore kept in two lists: one of the partly used spaces and one of the free ones. While the 1,024
+//! frames of an unassigned space are freed one by one, the space changes its list twice, so the lock of the lists is
+//! acquired twice. On many CPUs that lock is contended all the same, so the pool can have *shards*: runs of consecutive
+//! spaces with lists and a lock of their own.
+//!
+//! With `pool=orders`, partly used spaces are in one list for each order of their largest block. A request for a large
+//! block then finds the space whose largest block is the smallest that suffices, in O(1). But a space changes its list
+//! whenever its largest block grows or shrinks: eleven times in the example.
 //!
 //! # Source
 //!
@@ -14,10 +18,12 @@
 //!
 //! # Invariants
 //!
-//! Everything about a space is written under the lock of its shard. A space's state leaves `ASSIGNED`, and changes
-//! between the unassigned states, only while the space's own lock is held too. A CPU that holds a space's lock and
-//! reads `ASSIGNED` can therefore rely on it. A space is in at most one list, and in none while it is assigned or has
-//! no free block. `users` counts the CPUs to which a space is assigned.
+//! A space's state leaves `Assigned`, and changes between the unassigned states, only while the space's own lock is
+//! held. A CPU that holds a space's lock and reads `Assigned` can therefore rely on it. Everything about a space is
+//! written under the lock of its shard, except for the order of the largest block in the state of a partly used space
+//! that stays in its list: that takes an exchange of the state, which fails if the space was assigned meanwhile. A
+//! space is in at most one list, and in none while it is assigned or all used. `users` counts the CPUs to which a space
+//! is assigned.
 //!
 //! Lock order: a space's lock, then those of shards, in the order of their numbers. A CPU never holds the locks of two
 //! spaces. An exchange holds the locks of both spaces' shards, so a CPU that searches one shard after the other
@@ -27,10 +33,20 @@
 //!
 //! The paper says only that partly used spaces come first. It does not say how the pool is protected: one shard, and so
 //! one lock, is the default. With several, a CPU prefers the spaces of its home shard, and takes a free one there even
-//! if another shard has a partly used one. Lists are last in, first out. Among the partly used spaces, the pool selects
-//! one whose largest block is the smallest that suffices, so that larger blocks stay whole. It prefers a largest block
-//! of at least eight frames: where frames are freed at random, a space that gained one frame would be exchanged after
-//! one request. If all largest blocks are smaller, it selects the space with the largest one.
+//! if another shard has a partly used one. Lists are last in, first out.
+//!
+//! Nor does the paper say what a request for a larger block does: a partly used space may lack such a block. Here a
+//! state remembers the order of the largest block, and a request looks at the first eight partly used spaces before it
+//! takes a free one. Only if no space is free, it looks at all partly used ones, so that none is refused in vain.
+//!
+//! With `pool=orders`, the pool selects the partly used space whose largest block is the smallest that suffices, so
+//! that larger blocks stay whole. It prefers a largest block of at least eight frames: where frames are freed at
+//! random, a space that gained one frame would be exchanged after one request. If all largest blocks are smaller, it
+//! selects the space with the largest one.
+//!
+//! # Complexity
+//!
+//! Everything is O(1), except that a request for more than one frame is O(spaces) while no space is free.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
@@ -63,18 +79,71 @@ pub enum Exchange {
     Never,
 }
 
+/// Which lists the unassigned spaces with free frames are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoolKind {
+    /// `pool=states`: partly used spaces in one list and free ones in another, as in \[iBuddy\] §5.
+    #[default]
+    States,
+    /// `pool=orders`: partly used spaces in one list for each order of their largest block.
+    Orders,
+}
+
+/// What the options say about a pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PoolOptions {
+    pub(crate) kind: PoolKind,
+    pub(crate) select: Select,
+    pub(crate) exchange: Exchange,
+    pub(crate) shards: u32,
+}
+
 /// No space.
 pub(crate) const NO_SPACE: u32 = u32::MAX;
 
-/// A space's state: the number of a list, or one of the two constants below.
-pub(crate) type State = u32;
-/// Assigned to at least one CPU; in no list.
-pub(crate) const ASSIGNED: State = u32::MAX;
-/// No free block; in no list.
-pub(crate) const FULL: State = u32::MAX - 1;
-/// All frames are free, and the space can provide a largest block: the last list. The others are numbered by the
-/// order of the largest free block.
-pub(crate) const ALL_FREE: State = 31;
+/// A space's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Assigned to at least one CPU.
+    Assigned,
+    /// Unassigned, without a free block.
+    Used,
+    /// Unassigned, with free blocks: the largest one has this order.
+    Partly(Order),
+    /// Unassigned: all frames are free, and the space can provide a largest block.
+    Free,
+}
+
+impl State {
+    /// Returns the state as it is stored.
+    const fn word(self) -> u32 {
+        match self {
+            State::Partly(order) => order.index() as u32,
+            State::Free => 31,
+            State::Used => 32,
+            State::Assigned => 33,
+        }
+    }
+
+    /// Returns the state that is stored as `word`.
+    fn of(word: u32) -> Self {
+        match word {
+            31 => State::Free,
+            32 => State::Used,
+            33 => State::Assigned,
+            order => State::Partly(Order::saturating(order)),
+        }
+    }
+
+    /// Returns `true` if an unassigned space in this state can provide a block of `order`.
+    fn provides(self, order: Order) -> bool {
+        match self {
+            State::Partly(largest) => largest >= order,
+            State::Free => true,
+            State::Used | State::Assigned => false,
+        }
+    }
+}
 
 /// The pool's record of a space.
 #[repr(C)]
@@ -83,6 +152,18 @@ struct SpaceRecord<P: Platform> {
     users: P::Cell<u32>,
     previous: P::Cell<u32>,
     next: P::Cell<u32>,
+}
+
+impl<P: Platform> SpaceRecord<P> {
+    fn state(&self) -> State {
+        // Relaxed: written under the shard's lock or the space's; readers without one treat the value as a hint.
+        State::of(self.state.load(Ordering::Relaxed))
+    }
+
+    fn set_state(&self, state: State) {
+        // Relaxed: as in `state`.
+        self.state.store(state.word(), Ordering::Relaxed);
+    }
 }
 
 /// The head of a shard: its lock and bits are on a cache line of its own.
@@ -111,12 +192,20 @@ pub(crate) struct Pool<'a, P: Platform> {
     assigned: &'a [CachePadded<Own<P>>],
     /// Spaces of a shard, as a power of two.
     shift: u32,
+    kind: PoolKind,
     select: Select,
-    /// The least order whose requests leave a CPU its space.
-    kept_from: u32,
+    exchange: Exchange,
 }
 
 const SPACE_LISTS: usize = 32;
+/// The list of free spaces: the last one. With `pool=orders`, the others are numbered by the order of the largest
+/// block.
+const FREE: usize = 31;
+/// The list of partly used spaces, with `pool=states`.
+const PARTLY: usize = 0;
+
+/// How many partly used spaces a request looks at for a large block before it takes a free space.
+const LOOKS: usize = 8;
 
 /// Returns how many of the CPUs have a number that is `space` modulo `spaces`.
 #[inline]
@@ -163,8 +252,14 @@ impl<'a, P: Platform> Pool<'a, P> {
         spaces: u32,
         cpus: u16,
         lock: LockKind,
-        (select, exchange, shards): (Select, Exchange, u32),
+        options: PoolOptions,
     ) -> Result<Self, BuildError> {
+        let PoolOptions {
+            kind,
+            select,
+            exchange,
+            shards,
+        } = options;
         let Shards { count, shift } = Shards::new(spaces, shards);
         let count = count as usize;
         Ok(Self {
@@ -176,11 +271,11 @@ impl<'a, P: Platform> Pool<'a, P> {
             entries: arena.slice("entry of a space", spaces as usize, |space| {
                 // Fixed spaces are assigned from the start, also where no CPU prefers them.
                 let (state, users) = match exchange {
-                    Exchange::Never => (ASSIGNED, share(cpus, space, spaces)),
-                    _ => (FULL, 0),
+                    Exchange::Never => (State::Assigned, share(cpus, space, spaces)),
+                    _ => (State::Used, 0),
                 };
                 SpaceRecord {
-                    state: P::AtomicU32::new(state),
+                    state: P::AtomicU32::new(state.word()),
                     users: P::Cell::new(users),
                     previous: P::Cell::new(NO_SPACE),
                     next: P::Cell::new(NO_SPACE),
@@ -196,25 +291,26 @@ impl<'a, P: Platform> Pool<'a, P> {
                 })
             })?,
             shift,
+            kind,
             select,
-            kept_from: match exchange {
-                Exchange::Any => u32::MAX,
-                Exchange::Single => 1,
-                Exchange::Never => 0,
-            },
+            exchange,
         })
     }
 
     /// Returns `true` if every CPU keeps the space that it had from the start. No space is unassigned then.
     #[inline(always)]
     pub(crate) fn is_fixed(&self) -> bool {
-        self.kept_from == 0
+        self.exchange == Exchange::Never
     }
 
     /// Returns `true` if a CPU keeps its space although the space cannot serve a request of this order.
     #[inline(always)]
     pub(crate) fn keeps_space(&self, order: Order) -> bool {
-        u32::from(order.get()) >= self.kept_from
+        match self.exchange {
+            Exchange::Any => false,
+            Exchange::Single => order > Order::ZERO,
+            Exchange::Never => true,
+        }
     }
 
     /// Returns the shard of a space.
@@ -260,12 +356,18 @@ impl<'a, P: Platform> Pool<'a, P> {
         self.assigned.len()
     }
 
-    /// Returns a space's state. Exact if it is [`ASSIGNED`] and the caller holds the space's lock.
+    /// Returns a space's state. Exact if the caller holds the space's lock, and that is [`State::Assigned`].
     #[inline]
     pub(crate) fn state(&self, space: u32) -> State {
-        self.entries
-            .get(space as usize)
-            .map_or(FULL, |entry| entry.state.load(Ordering::Relaxed))
+        let entry = self.entries.get(space as usize);
+        entry.map_or(State::Used, SpaceRecord::state)
+    }
+
+    /// Returns `true` if a space is assigned. Exact if the caller holds the space's lock.
+    #[inline(always)]
+    pub(crate) fn is_assigned(&self, space: u32) -> bool {
+        let entry = self.entries.get(space as usize);
+        entry.is_some_and(|entry| entry.state.load(Ordering::Relaxed) == State::Assigned.word())
     }
 
     /// Returns how often spaces were assigned or withdrawn so far, modulo 2^32. If it is the same in two reads, no
@@ -283,29 +385,53 @@ impl<'a, P: Platform> Pool<'a, P> {
     }
 
     /// Returns `true` if a shard seems to have an unassigned space that can provide a block of `order`. A hint, for
-    /// callers without the shard's lock.
+    /// callers without the shard's lock. With `pool=states`, the block of a partly used space may be smaller.
     pub(crate) fn may_serve(&self, shard: usize, order: Order) -> bool {
         let filled = self.heads.get(shard).map_or(0, |head| head.filled.peek());
-        filled & (u32::MAX << order.get()) != 0
+        let lists = match self.kind {
+            PoolKind::States => u32::MAX,
+            PoolKind::Orders => u32::MAX << order.get(),
+        };
+        filled & lists != 0
     }
 
-    /// Finds an unassigned space of a shard that can provide a block of `order`. O(1), under the shard's lock.
+    /// Finds an unassigned space of a shard that can provide a block of `order`. Under the shard's lock. O(1); O(spaces)
+    /// for a large block with `pool=states` while no space is free.
     pub(crate) fn candidate(&self, shard: usize, order: Order) -> Option<u32> {
         let head = self.heads.get(shard)?;
         let filled = head.filled.get();
-        let used = filled & !(1 << ALL_FREE) & (u32::MAX << order.get());
-        let free = filled & 1 << ALL_FREE;
-        let list = match (used, free, self.select) {
-            (0, 0, _) => return None,
-            (0, ..) => ALL_FREE,
-            (_, 1.., Select::Fresh) => ALL_FREE,
-            _ => match used & WORTHWHILE {
-                0 => used.ilog2(),
-                worthwhile => worthwhile.trailing_zeros(),
-            },
+        let has_free = filled & 1 << FREE != 0;
+        let used = match (self.kind, self.select) {
+            (_, Select::Fresh) if has_free => None,
+            (PoolKind::States, _) => {
+                let looks = if has_free { LOOKS } else { self.entries.len() };
+                self.search(head.lists.get(PARTLY)?.get(), order, looks)
+            }
+            (PoolKind::Orders, _) => {
+                let lists = filled & !(1 << FREE) & (u32::MAX << order.get());
+                let worthwhile = lists & WORTHWHILE;
+                let list = match worthwhile {
+                    0 => lists.checked_ilog2(),
+                    _ => Some(worthwhile.trailing_zeros()),
+                };
+                list.and_then(|list| Some(head.lists.get(list as usize)?.get()))
+            }
         };
-        let space = head.lists.get(list as usize)?.get();
+        let space = used.unwrap_or(head.lists.get(FREE)?.get());
         (space != NO_SPACE).then_some(space)
+    }
+
+    /// Returns the first space that can provide a block of `order`, among the first ones of a list.
+    fn search(&self, first: u32, order: Order, most: usize) -> Option<u32> {
+        let mut at = first;
+        for _ in 0..most {
+            let entry = self.entries.get(at as usize)?;
+            if entry.state().provides(order) {
+                return Some(at);
+            }
+            at = entry.next.get();
+        }
+        None
     }
 
     /// Assigns a space that is unassigned, or that other CPUs share, to a CPU that has none. Under the lock of the
@@ -315,8 +441,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             return;
         };
         self.unlist(space);
-        // Relaxed: written under the shard's lock; readers without it treat the value as a hint.
-        entry.state.store(ASSIGNED, Ordering::Relaxed);
+        entry.set_state(State::Assigned);
         entry.users.set(entry.users.get() + 1);
         if let Some(own) = self.assigned.get(cpu) {
             own.space.store(space, Ordering::Relaxed);
@@ -341,14 +466,33 @@ impl<'a, P: Platform> Pool<'a, P> {
         if entry.users.get() > 0 {
             return false;
         }
-        entry.state.store(FULL, Ordering::Relaxed);
+        entry.set_state(State::Used);
         true
     }
 
-    /// Returns a space's shard, and the list of a state in it.
-    fn list(&self, space: u32, state: State) -> Option<(&ShardHead<P>, &P::Cell<u32>)> {
-        let head = self.heads.get(self.shard_of(space))?;
-        Some((head, head.lists.get(state as usize)?))
+    /// Returns the number of the list of the spaces in a state.
+    fn list_of(&self, state: State) -> Option<usize> {
+        match (state, self.kind) {
+            (State::Assigned | State::Used, _) => None,
+            (State::Free, _) => Some(FREE),
+            (State::Partly(_), PoolKind::States) => Some(PARTLY),
+            (State::Partly(order), PoolKind::Orders) => Some(order.index()),
+        }
+    }
+
+    /// Records that the state of an unassigned space was `known` and is now `state`, if the space stays in its list.
+    /// Returns `false`, and does nothing, if it moves to another one. Under the space's lock.
+    pub(crate) fn stays(&self, space: u32, known: State, state: State) -> bool {
+        if self.list_of(known) != self.list_of(state) {
+            return false;
+        }
+        if let Some(entry) = self.entries.get(space as usize) {
+            let (old, new) = (known.word(), state.word());
+            // Relaxed: as in `SpaceRecord::state`. It fails if the space was assigned meanwhile.
+            let order = Ordering::Relaxed;
+            let _ = entry.state.compare_exchange(old, new, order, order);
+        }
+        true
     }
 
     /// Adds an unassigned space to the list of its state. Under the space's lock and its shard's.
@@ -356,31 +500,41 @@ impl<'a, P: Platform> Pool<'a, P> {
         let Some(entry) = self.entries.get(space as usize) else {
             return;
         };
-        if entry.state.load(Ordering::Relaxed) == ASSIGNED {
+        let known = entry.state();
+        if known == State::Assigned || self.stays(space, known, state) {
             return;
         }
         self.unlist(space);
-        entry.state.store(state, Ordering::Relaxed);
-        let Some((head, list)) = self.list(space, state) else {
+        entry.set_state(state);
+        let (Some(list), Some(head)) = (self.list_of(state), self.heads.get(self.shard_of(space)))
+        else {
             return;
         };
-        let old = list.get();
+        let Some(first) = head.lists.get(list) else {
+            return;
+        };
+        let old = first.get();
         entry.previous.set(NO_SPACE);
         entry.next.set(old);
         if let Some(old) = self.entries.get(old as usize) {
             old.previous.set(space);
         }
-        list.set(space);
-        head.filled.set(head.filled.get() | 1 << state);
+        first.set(space);
+        head.filled.set(head.filled.get() | 1 << list);
     }
 
-    /// Removes a space from its list, if it is in one.
+    /// Removes a space from its list, if it is in one. The caller sets its state. Under the lock of the space's shard.
     fn unlist(&self, space: u32) {
-        let Some(entry) = self.entries.get(space as usize) else {
+        let (Some(entry), Some(head)) = (
+            self.entries.get(space as usize),
+            self.heads.get(self.shard_of(space)),
+        ) else {
             return;
         };
-        let state = entry.state.load(Ordering::Relaxed);
-        let Some((head, list)) = self.list(space, state) else {
+        let Some(list) = self.list_of(entry.state()) else {
+            return;
+        };
+        let Some(first) = head.lists.get(list) else {
             return;
         };
         let (previous, next) = (entry.previous.get(), entry.next.get());
@@ -389,12 +543,11 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         match self.entries.get(previous as usize) {
             Some(previous) => previous.next.set(next),
-            None => list.set(next),
+            None => first.set(next),
         }
-        if list.get() == NO_SPACE {
-            head.filled.set(head.filled.get() & !(1 << state));
+        if first.get() == NO_SPACE {
+            head.filled.set(head.filled.get() & !(1 << list));
         }
-        entry.state.store(FULL, Ordering::Relaxed);
     }
 
     /// Checks lists, bits and users while no CPU works. `expected` returns the state that an unassigned space should
@@ -402,16 +555,16 @@ impl<'a, P: Platform> Pool<'a, P> {
     pub(crate) fn check(&self, expected: impl Fn(u32) -> State) -> Result<(), (u32, &'static str)> {
         let mut listed = 0;
         let lists = self.heads.iter().enumerate().flat_map(|(shard, head)| {
-            let lists = (0..).zip(&head.lists);
-            lists.map(move |(state, list)| (shard, head, state, list))
+            let lists = head.lists.iter().enumerate();
+            lists.map(move |(number, list)| (shard, head, number, list))
         });
-        for (shard, head, state, list) in lists {
-            if (head.filled.get() >> state & 1 == 1) != (list.get() != NO_SPACE) {
+        for (shard, head, number, list) in lists {
+            if (head.filled.get() >> number & 1 == 1) != (list.get() != NO_SPACE) {
                 return Err((list.get(), "a list of spaces and its bit disagree"));
             }
             let (mut previous, mut at) = (NO_SPACE, list.get());
             while let Some(entry) = self.entries.get(at as usize) {
-                if entry.state.load(Ordering::Relaxed) != state
+                if self.list_of(entry.state()) != Some(number)
                     || entry.previous.get() != previous
                     || self.shard_of(at) != shard
                 {
@@ -426,20 +579,20 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         let mut to_list = 0;
         for (index, entry) in self.entries.iter().enumerate() {
-            let (space, state) = (index as u32, entry.state.load(Ordering::Relaxed));
+            let (space, state) = (index as u32, entry.state());
             let users = self
                 .assigned
                 .iter()
                 .filter(|own| own.space.load(Ordering::Relaxed) == space);
             if users.count() != entry.users.get() as usize
-                || (entry.users.get() > 0 || self.is_fixed()) != (state == ASSIGNED)
+                || (entry.users.get() > 0 || self.is_fixed()) != (state == State::Assigned)
             {
                 return Err((space, "a space's users are miscounted"));
             }
-            if state != ASSIGNED && state != expected(space) {
+            if state != State::Assigned && state != expected(space) {
                 return Err((space, "a space is not in the list of what it can give"));
             }
-            to_list += usize::from((state as usize) < SPACE_LISTS);
+            to_list += usize::from(self.list_of(state).is_some());
         }
         if to_list == listed {
             Ok(())

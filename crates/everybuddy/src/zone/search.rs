@@ -16,7 +16,7 @@
 //! The pool is informed about a space while that space's lock is held. A CPU never holds the locks of two spaces.
 
 use super::Caller;
-use super::pool::{ASSIGNED, NO_SPACE};
+use super::pool::NO_SPACE;
 use super::space::Space;
 use super::spaces::Spaces;
 use crate::coalesce::Coalesce;
@@ -55,7 +55,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 .ok_or(AllocateError::Busy)?;
             // A nested request may have exchanged the space since it was looked up. A request that is nested itself
             // cannot wait for the pool.
-            if caller.nested && self.pool.state(own) != ASSIGNED {
+            if caller.nested && !self.pool.is_assigned(own) {
                 return Err(AllocateError::Busy);
             }
             if let Some((result, frames)) = work(space, &mut guard) {
@@ -210,7 +210,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     was_busy = true;
                     continue;
                 };
-                if caller.nested && self.pool.state(index) != ASSIGNED {
+                if caller.nested && !self.pool.is_assigned(index) {
                     was_busy = true;
                     continue;
                 }
@@ -321,7 +321,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         let Some(pool) = self.pool.enter(shard, caller.probe, false) else {
             return;
         };
-        if self.pool.of(cpu) == NO_SPACE && self.pool.state(index) == ASSIGNED {
+        if self.pool.of(cpu) == NO_SPACE && self.pool.is_assigned(index) {
             self.pool.assign(cpu, index);
             if old != NO_SPACE {
                 pool.probe.record(Event::Exchange);

@@ -14,7 +14,7 @@
 //! of date while a batch moves.
 
 use super::memory::LockedPart;
-use super::pool::{ALL_FREE, FULL, State};
+use super::pool::State;
 use crate::lock::ZoneLock;
 use crate::platform::{Platform, SharedCell};
 use crate::structure::Placed;
@@ -49,10 +49,10 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
             Some(order)
                 if order == self.structure.max_order() && self.free.get() == self.managed.get() =>
             {
-                ALL_FREE
+                State::Free
             }
-            Some(order) => u32::from(order.get()),
-            None => FULL,
+            Some(order) => State::Partly(order),
+            None => State::Used,
         }
     }
 

@@ -30,25 +30,25 @@
 //! # Complexity
 //!
 //! Allocating and freeing is O(orders) with one lock, and a lock of the pool when a space is exchanged or an unassigned
-//! one changes its list. A request tries the spaces of all CPUs before it fails.
+//! one changes its list: twice while all of it is freed. A request tries the spaces of all CPUs before it fails.
 //!
 //! # A walk: `lis-1`
 //!
 //! 1. `Spaces` looks up the CPU's space and acquires its lock. The policy asks `Inverse`, which takes the first frame
 //!    of the list of the highest level and clears its bit. It splits nothing.
-//! 2. If the space has no such frame, it is exchanged while its lock is held. The pool knows what each unassigned space
-//!    can serve, and has one bit per list of spaces. If no space is unassigned, the spaces of other CPUs are tried, and
+//! 2. If the space has no such frame, it is exchanged while its lock is held: for the first partly used space of the pool,
+//!    or a free one if there is none. If no space is unassigned, the spaces of other CPUs are tried, and
 //!    the one that serves is shared.
 //! 3. A frame that is freed goes into the space that contains it, whichever CPU owns that space. Its level rises while
-//!    the neighbouring group is free; then it is inserted. If the space is unassigned and can now serve more, the pool
-//!    is updated.
+//!    the neighbouring group is free; then it is inserted. If the space is unassigned, and was all used before or is
+//!    all free now, it changes its list in the pool.
 
 use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::bulk::Bulk;
 use super::memory::LockedPart;
-use super::pool::{ASSIGNED, FULL, Pool, State};
+use super::pool::{Pool, State};
 use super::space::Space;
 use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
@@ -173,23 +173,17 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     /// Updates what the pool records of an unassigned space. Under the space's lock; not for a nested caller.
     #[inline(always)]
     pub(super) fn update_pool(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
-        let known = self.pool.state(index);
-        if known != ASSIGNED {
-            self.update_known(index, space, known, probe);
+        if !self.pool.is_assigned(index) {
+            self.update_unassigned(index, space, probe);
         }
     }
 
-    /// Updates it if the pool records another state.
+    /// Updates it if the pool records another state; with the pool's lock only if the space changes its list.
     #[inline(never)]
-    fn update_known(
-        &self,
-        index: u32,
-        space: &Space<'a, P, S>,
-        known: State,
-        probe: &mut P::Probe,
-    ) {
-        let state = space.state();
+    fn update_unassigned(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
+        let (known, state) = (self.pool.state(index), space.state());
         if state != known
+            && !self.pool.stays(index, known, state)
             && let Some(_pool) = self.pool.enter(self.pool.shard_of(index), probe, false)
         {
             self.pool.settle(index, state);
@@ -285,7 +279,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         let guard = self
             .enter(space, caller.probe, caller.nested)
             .ok_or(FreeError::Busy)?;
-        if caller.nested && self.pool.state(index) != ASSIGNED {
+        if caller.nested && !self.pool.is_assigned(index) {
             // A nested caller cannot wait for the pool later, so it acquires the pool's lock first.
             let shard = self.pool.shard_of(index);
             let pool = self.pool.enter(shard, guard.probe, true);
@@ -559,7 +553,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             }
             census.add(&own);
         }
-        let state = |index: u32| self.spaces.get(index as usize).map_or(FULL, Space::state);
+        let state = |index: u32| {
+            let space = self.spaces.get(index as usize);
+            space.map_or(State::Used, Space::state)
+        };
         self.pool.check(state).map_err(|(index, what)| Violation {
             pfn: Pfn(index.checked_shl(self.shift).unwrap_or(0)),
             what,

@@ -18,24 +18,43 @@ fn order(order: u8) -> Order {
     Order::new(order).unwrap()
 }
 
-/// Calls `test` with a pool in which the spaces 0, 1, 2, ... have these states.
-fn with_pool(select: Select, states: &[State], test: impl FnOnce(&Pool<'_, Native>)) {
-    with_shards(select, (2, 1), states, test);
+fn partly(largest: u8) -> State {
+    State::Partly(order(largest))
 }
 
-/// The same, with a number of CPUs and one of shards.
-fn with_shards(
-    select: Select,
-    (cpus, shards): (u16, u32),
+/// The paper's pool.
+const USED: PoolOptions = PoolOptions {
+    kind: PoolKind::States,
+    select: Select::Used,
+    exchange: Exchange::Any,
+    shards: 1,
+};
+const FRESH: PoolOptions = PoolOptions {
+    select: Select::Fresh,
+    ..USED
+};
+const ORDERS: PoolOptions = PoolOptions {
+    kind: PoolKind::Orders,
+    ..USED
+};
+
+/// Calls `test` with a pool in which the spaces 0, 1, 2, ... have these states.
+fn with_pool(options: PoolOptions, states: &[State], test: impl FnOnce(&Pool<'_, Native>)) {
+    with_cpus(2, options, states, test);
+}
+
+/// The same, with a number of CPUs.
+fn with_cpus(
+    cpus: u16,
+    options: PoolOptions,
     states: &[State],
     test: impl FnOnce(&Pool<'_, Native>),
 ) {
     let spaces = states.len() as u32;
-    let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, cpus, shards);
+    let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, cpus, options.shards);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(Memory::new(&mut memory));
-    let choice = (select, Exchange::Any, shards);
-    let pool = Pool::new(&mut arena, spaces, cpus, LockKind::Spin, choice).unwrap();
+    let pool = Pool::new(&mut arena, spaces, cpus, LockKind::Spin, options).unwrap();
     for (space, state) in (0..).zip(states) {
         pool.settle(space, *state);
     }
@@ -44,9 +63,9 @@ fn with_shards(
 }
 
 /// Returns the space that is selected for an order.
-fn selected(select: Select, states: &[State], wanted: u8) -> Option<u32> {
+fn selected(options: PoolOptions, states: &[State], wanted: u8) -> Option<u32> {
     let mut found = None;
-    with_pool(select, states, |pool| {
+    with_pool(options, states, |pool| {
         found = pool.candidate(0, order(wanted))
     });
     found
@@ -54,47 +73,102 @@ fn selected(select: Select, states: &[State], wanted: u8) -> Option<u32> {
 
 #[test]
 fn partly_used_spaces_come_first_and_free_ones_with_select_fresh() {
-    let states = [ALL_FREE, 4, FULL, ALL_FREE];
-    assert_eq!(selected(Select::Used, &states, 0), Some(1));
-    assert_eq!(selected(Select::Used, &states, 4), Some(1));
+    let states = [State::Free, partly(4), State::Used, State::Free];
+    for options in [USED, ORDERS] {
+        assert_eq!(selected(options, &states, 0), Some(1));
+        assert_eq!(selected(options, &states, 4), Some(1));
+    }
     // The last free space that was listed.
-    assert_eq!(selected(Select::Fresh, &states, 0), Some(3));
-    for select in [Select::Used, Select::Fresh] {
+    assert_eq!(selected(FRESH, &states, 0), Some(3));
+    for options in [USED, FRESH, ORDERS] {
         // Only a free space has a block that is large enough; then only a used one is left; then none.
-        assert_eq!(selected(select, &states, 5), Some(3));
-        assert_eq!(selected(select, &[4, FULL], 4), Some(0));
-        assert_eq!(selected(select, &[4, FULL], 5), None);
-        assert_eq!(selected(select, &[FULL], 0), None);
-        assert_eq!(selected(select, &[ALL_FREE], 18), Some(0));
+        assert_eq!(selected(options, &states, 5), Some(3));
+        assert_eq!(selected(options, &[partly(4), State::Used], 4), Some(0));
+        assert_eq!(selected(options, &[partly(4), State::Used], 5), None);
+        assert_eq!(selected(options, &[State::Used], 0), None);
+        assert_eq!(selected(options, &[State::Free], 18), Some(0));
     }
 }
 
 #[test]
-fn among_partly_used_spaces_the_smallest_block_of_eight_frames_or_more_is_used_up_first() {
-    let used = |states: &[State], wanted| selected(Select::Used, states, wanted);
+fn the_last_of_the_partly_used_spaces_that_suffices_is_selected() {
+    let states = [9, 5, 3, 2, 0].map(partly);
+    for (wanted, space) in [
+        (0, Some(4)),
+        (1, Some(3)),
+        (3, Some(2)),
+        (6, Some(0)),
+        (10, None),
+    ] {
+        assert_eq!(selected(USED, &states, wanted), space, "{wanted}");
+    }
+}
+
+#[test]
+fn a_large_block_comes_from_a_free_space_after_a_few_looks_and_without_one_from_any() {
+    // The last in the list has the block.
+    let mut states = vec![partly(0); LOOKS + 1];
+    states[0] = partly(3);
+    assert_eq!(selected(USED, &states, 3), Some(0), "no free space");
+    states.push(State::Free);
+    assert_eq!(selected(USED, &states, 3), Some(LOOKS as u32 + 1));
+    states.swap(0, 1);
+    assert_eq!(selected(USED, &states, 3), Some(1), "the last look");
+}
+
+#[test]
+fn a_partly_used_space_whose_largest_block_changes_stays_in_its_list() {
+    with_pool(USED, &[partly(0), partly(0)], |pool| {
+        assert!(pool.stays(0, partly(0), partly(4)));
+        assert_eq!(pool.candidate(0, order(4)), Some(0));
+        assert_eq!(
+            pool.candidate(0, order(0)),
+            Some(1),
+            "their order is the same"
+        );
+        for (known, state) in [(partly(4), State::Free), (partly(4), State::Used)] {
+            assert!(!pool.stays(0, known, state));
+        }
+        // It was assigned in the meantime.
+        pool.assign(0, 0);
+        assert!(pool.stays(0, partly(4), partly(5)));
+        assert_eq!(pool.state(0), State::Assigned);
+    });
+    with_pool(ORDERS, &[partly(0)], |pool| {
+        assert!(!pool.stays(0, partly(0), partly(4)));
+    });
+}
+
+#[test]
+fn by_orders_the_smallest_block_of_eight_frames_or_more_is_used_up_first() {
+    let used = |orders: &[u8], wanted| {
+        let states: vec::Vec<State> = orders.iter().copied().map(partly).collect();
+        selected(ORDERS, &states, wanted)
+    };
     assert_eq!(used(&[9, 5, 3, 2, 0], 0), Some(2));
     assert_eq!(used(&[9, 5, 3, 2, 0], 4), Some(1));
     assert_eq!(used(&[9, 5, 3, 2, 0], 6), Some(0));
     // Below eight frames, the largest.
     assert_eq!(used(&[0, 2, 1], 0), Some(1));
-    assert_eq!(used(&[0, 1, ALL_FREE], 0), Some(1));
-    assert_eq!(used(&[0, 1, ALL_FREE], 2), Some(2));
+    let states = [partly(0), partly(1), State::Free];
+    assert_eq!(selected(ORDERS, &states, 0), Some(1));
+    assert_eq!(selected(ORDERS, &states, 2), Some(2));
     // Last in, first out.
     assert_eq!(used(&[3, 3, 3], 0), Some(2));
 }
 
 #[test]
 fn an_assigned_space_is_not_selected_until_its_last_user_releases_it() {
-    with_pool(Select::Used, &[3, ALL_FREE], |pool| {
+    with_pool(USED, &[partly(3), State::Free], |pool| {
         pool.assign(0, 0);
-        assert_eq!((pool.of(0), pool.state(0)), (0, ASSIGNED));
+        assert_eq!((pool.of(0), pool.state(0)), (0, State::Assigned));
         assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
         pool.assign(1, 0);
         assert!(!pool.release(0, 0), "the other CPU has it");
-        pool.settle(0, 3);
+        pool.settle(0, partly(3));
         assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
         assert!(pool.release(1, 0));
-        pool.settle(0, 3);
+        pool.settle(0, partly(3));
         assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
     });
 }
@@ -123,12 +197,25 @@ fn spaces_are_divided_among_shards() {
 
 #[test]
 fn a_space_is_in_the_lists_of_its_shard() {
-    let states = [ALL_FREE, FULL, 3, FULL];
-    with_shards(Select::Used, (2, 2), &states, |pool| {
+    let states = [State::Free, State::Used, partly(3), State::Used];
+    for kind in [PoolKind::States, PoolKind::Orders] {
+        in_shards(kind, &states);
+    }
+}
+
+fn in_shards(kind: PoolKind, states: &[State]) {
+    let options = PoolOptions {
+        kind,
+        shards: 2,
+        ..USED
+    };
+    with_pool(options, states, |pool| {
         assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
         assert_eq!(pool.candidate(1, Order::ZERO), Some(2));
         assert_eq!(pool.candidate(1, order(4)), None);
-        assert!(pool.may_serve(1, order(3)) && !pool.may_serve(1, order(4)));
+        assert!(pool.may_serve(1, order(3)));
+        let is_by_order = kind == PoolKind::Orders;
+        assert_ne!(pool.may_serve(1, order(4)), is_by_order, "a hint");
         assert!(pool.may_serve(0, order(4)), "by the free space");
         assert_eq!(pool.shards_from(1).collect::<vec::Vec<_>>(), [1, 0]);
         let before = pool.moves();
@@ -139,7 +226,7 @@ fn a_space_is_in_the_lists_of_its_shard() {
         let before = pool.moves();
         assert!(pool.release(1, 2));
         assert_ne!(pool.moves(), before);
-        pool.settle(2, 7);
+        pool.settle(2, partly(7));
         assert_eq!(pool.candidate(1, order(7)), Some(2));
     });
 }
@@ -148,7 +235,8 @@ fn a_space_is_in_the_lists_of_its_shard() {
 fn neighbours_have_the_same_home_and_search_every_shard() {
     let homes = |cpus: u16, shards| {
         let mut homes = vec![];
-        with_shards(Select::Used, (cpus, shards), &[ALL_FREE; 4], |pool| {
+        let options = PoolOptions { shards, ..USED };
+        with_cpus(cpus, options, &[State::Free; 4], |pool| {
             for cpu in 0..usize::from(cpus) {
                 let mut all: vec::Vec<usize> = pool.shards_from(cpu).collect();
                 homes.push(all[0]);
