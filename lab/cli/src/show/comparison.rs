@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A result to show to others: a headline with the conditions, a self-explanatory table, and notes.
+//! A result to show to others: a headline with the conditions, the answer, a self-explanatory table, and notes.
 //!
 //! # Invariants
 //!
@@ -14,15 +14,25 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::script::Assignment;
 use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::answer::Answer;
 use everybuddy_measure::rows::table::{self, OVERHEAD, Table, Which};
 use everybuddy_measure::size;
 
 use super::output::{self, Style};
 use super::table as show;
 
-/// Renders the headline and the table of a trace.
-pub fn text(comparison: &Comparison, rows: &[Row], which: Which, style: &Style) -> String {
+/// Renders the headline, the answer and the table of a trace.
+pub fn text(
+    comparison: &Comparison,
+    rows: &[Row],
+    answer: Option<&Answer>,
+    which: Which,
+    style: &Style,
+) -> String {
     let mut out = headline(comparison, style);
+    if let Some(answer) = answer {
+        out += &self::answer(answer, style);
+    }
     let Table {
         names,
         competing,
@@ -125,6 +135,17 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     let text = style.paragraph(&what);
     let rest = text.strip_prefix(&comparison.trace).unwrap_or(&text);
     style.bold(&comparison.trace) + rest
+}
+
+/// Renders the answer: the systems that no other one beats.
+fn answer(answer: &Answer, style: &Style) -> String {
+    let names = answer.systems.iter().map(|(name, _)| name.chars().count());
+    let indent = names.max().unwrap_or(0).max("answer".len()) + 2;
+    let mut out = style.entry("answer", indent, &answer.rule);
+    for (name, text) in &answer.systems {
+        out += &style.entry(name, indent, text);
+    }
+    out + &style.entry("unknown", indent, &answer.limits) + "\n"
 }
 
 /// Renders the line below the table: the effective parameters of the systems on this machine.
