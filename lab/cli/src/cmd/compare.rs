@@ -70,10 +70,9 @@ Machine: the batch and the watermarks of the CPUs' lists are those of the machin
 was recorded. A trace that does not name one is assumed to come from a machine of 16 GiB.
 `everybuddy trace info` shows what a trace says.
 
-Answer: above each table are the systems that no other one beats, what each is best in, its price,
-and its time next to Linux's. If they are more than five, the best in time, in whole blocks, in idle
-memory and in metadata are shown, and the best in the sum of these places. A time within the spread
-of the rounds is not a difference; for --rows, it is 5%.
+Answer: above each table are the systems that no other one beats by time, unusable memory, idle
+memory in lists and metadata: what each is best in, its price, and its time next to Linux's. A time
+is better if it is shorter in each round; with --rows, if it is more than 5% shorter.
 
 Room: the memory that the systems manage. It is what was free when the recording began, at most
 4 GiB, if the trace states it. Otherwise, and at least, it is 1.25 times the maximum number of
@@ -240,6 +239,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&show::comparison::closing(
         &comparisons,
         &results,
+        &answers,
         which,
         &host,
         &timer,

@@ -47,10 +47,11 @@ pub fn text(
     out
 }
 
-/// Renders the legend of all columns that the tables have, each once.
+/// Renders the legend of all columns that the tables have, and the rules of the answers, each once.
 pub fn legend(
     comparisons: &[Comparison],
     rows: &[Vec<Row>],
+    answers: &[Option<Answer>],
     which: Which,
     style: &Style,
 ) -> String {
@@ -69,7 +70,15 @@ pub fn legend(
         }
     }
     let meaning = "the same replay with nothing behind it; its time is contained in all others";
-    out + &style.wrapped(OVERHEAD, 22, meaning)
+    out += &style.wrapped(OVERHEAD, 22, meaning);
+    let mut rules: Vec<&str> = Vec::new();
+    for Answer { rule, .. } in answers.iter().flatten() {
+        if !rules.contains(&rule.as_str()) {
+            out += &style.wrapped("answer", 22, rule);
+            rules.push(rule);
+        }
+    }
+    out
 }
 
 /// Describes the threads and the memory of a replay in a sentence.
@@ -141,7 +150,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
 fn answer(answer: &Answer, style: &Style) -> String {
     let names = answer.systems.iter().map(|(name, _)| name.chars().count());
     let indent = names.max().unwrap_or(0).max("answer".len()) + 2;
-    let mut out = style.entry("answer", indent, &answer.rule);
+    let mut out = style.entry("answer", indent, &answer.summary);
     for (name, text) in &answer.systems {
         out += &style.entry(name, indent, text);
     }
@@ -169,6 +178,7 @@ fn parameters(comparison: &Comparison, style: &Style) -> String {
 pub fn closing(
     comparisons: &[Comparison],
     rows: &[Vec<Row>],
+    answers: &[Option<Answer>],
     which: Which,
     machine: &HostInfo,
     timer: &Timer,
@@ -182,7 +192,7 @@ pub fn closing(
         .iter()
         .map(|comparison| comparison.switches)
         .sum();
-    let mut out = legend(comparisons, rows, which, style);
+    let mut out = legend(comparisons, rows, answers, which, style);
     let is_linux = |row: &Row| row.name() == choice::LINUX;
     if rows.iter().flatten().any(is_linux) {
         let meaning = "today's Linux; linux-6 is the same without the locks of its lists";

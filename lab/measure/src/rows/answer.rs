@@ -33,12 +33,14 @@ const IDLE: &str = "idle memory in lists";
 /// The answer, in sentences.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What the systems were chosen by.
-    pub rule: String,
-    /// The systems, each with its reason and its price. The best compromise is first.
+    /// How many systems were not beaten.
+    pub summary: String,
+    /// These, or the best of them, each with its reason and its price. The best compromise is first.
     pub systems: Vec<(String, String)>,
     /// What the run cannot say.
     pub limits: String,
+    /// What the systems were judged by.
+    pub rule: String,
 }
 
 /// Returns the answer of one trace's comparison. `was_busy` states whether other programs ran meanwhile. `None` if the
@@ -72,17 +74,22 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
         (names[at].clone(), text)
     });
     let systems = systems.collect();
-    let has_rounds = rounds.iter().all(|own| !own.is_empty());
+    let mut summary = choice.summary(names.len());
+    match names.len() - competing.len() {
+        0 => (),
+        refusing => {
+            summary +=
+                &format!(" {refusing} do not count: they refused requests that others served.");
+        }
+    }
+    if linux.is_some() {
+        summary += &format!(" Linux is `{}`.", choice::LINUX);
+    }
     Some(Answer {
+        summary,
         systems,
-        rule: rule(
-            &criteria,
-            &choice,
-            names.len() - competing.len(),
-            has_rounds,
-            linux.is_some(),
-        ),
         limits: limits(comparison, was_busy),
+        rule: rule(&criteria),
     })
 }
 
@@ -279,6 +286,18 @@ impl Choice {
         }
     }
 
+    /// States how many systems were not beaten, of all.
+    fn summary(&self, all: usize) -> String {
+        match (self.front.len(), self.chosen.len()) {
+            (1, _) => format!("Of {all} systems, one is not beaten by another one."),
+            (front, chosen) if chosen < front => format!(
+                "Of {all} systems, {front} are not beaten by another one. These are the best of them by each criterion, \
+                 and by the sum of the places."
+            ),
+            (front, _) => format!("Of {all} systems, these {front} are not beaten by another one."),
+        }
+    }
+
     /// Describes what a system is best in, and what it costs against the best.
     fn praise(&self, criteria: &[Criterion], own: usize) -> String {
         let (mut best, mut price, mut order) = (Vec::new(), Vec::new(), Vec::new());
@@ -336,14 +355,8 @@ fn beside(own: usize, linux: usize, times: &[Option<f64>], rounds: &[Vec<f64>]) 
     }
 }
 
-/// States what the systems were chosen by.
-fn rule(
-    criteria: &[Criterion],
-    choice: &Choice,
-    refusing: usize,
-    has_rounds: bool,
-    has_linux: bool,
-) -> String {
+/// States what the systems were judged by.
+fn rule(criteria: &[Criterion]) -> String {
     let meaning = |criterion: &Criterion| {
         let more = match criterion.name {
             TIME => " (mean allocation and mean free together)",
@@ -353,35 +366,21 @@ fn rule(
         };
         criterion.name.to_string() + more
     };
-    let decides = |criterion: &Criterion| match criterion.noise {
-        Noise::Rounds(_) => format!("{} in each round", criterion.name),
-        Noise::Points(1.0) => format!("{} by more than a point", criterion.name),
-        Noise::Points(points) => format!("{} by more than {points} points", criterion.name),
-        Noise::Share(share) => format!("{} by more than {:.0}%", criterion.name, share * 100.0),
+    let better = |Criterion { name, noise, .. }: &Criterion| match noise {
+        Noise::Rounds(_) => format!("a shorter {name} in each round"),
+        Noise::Points(1.0) => format!("more than a point less {name}"),
+        Noise::Points(points) => format!("more than {points} points less {name}"),
+        Noise::Share(share) => format!("more than {:.0}% less {name}", share * 100.0),
     };
-    let join = |texts: Vec<String>| texts.join(", ");
-    let mut text = format!(
-        "No other system beats these: better in one of the following, and not worse in the others: {}. Less is better, \
-         beyond noise: {}.",
-        join(criteria.iter().map(meaning).collect()),
-        join(criteria.iter().map(decides).collect())
-    );
-    if !has_rounds {
-        text += " These rows do not have the times of the rounds.";
-    }
-    let front = choice.front.len();
-    if choice.chosen.len() < front {
-        text += &format!(
-            " No other system beats {front}: these are the best of them in each, and in the sum of their places."
-        );
-    }
-    if refusing > 0 {
-        text += &format!(" Left out: {refusing} that refused requests which others served.");
-    }
-    if has_linux {
-        text += &format!(" Linux is `{}`.", choice::LINUX);
-    }
-    text
+    let meanings: Vec<String> = criteria.iter().map(meaning).collect();
+    let betters: Vec<String> = criteria.iter().map(better).collect();
+    format!(
+        "A system beats another one if it is better by a criterion, and not worse by the others. The criteria are {}. \
+         Better is {}: smaller differences are noise. `Best` includes what is within noise of the best. If more than \
+         {MOST} are not beaten, those are shown that are the best of them by a criterion, or by the sum of their places.",
+        meanings.join(", "),
+        betters.join(", ")
+    )
 }
 
 /// States what the run cannot say.
@@ -479,6 +478,9 @@ mod tests {
         let steps = criteria(&Noise::Points(1.0), &[&[1.0, 2.0, 3.0]]);
         assert_eq!(steps[0].places(), [1, 1, 3]);
         assert_eq!(Choice::of(&steps).chosen, [0, 1]);
+        // A later place is not enough: the last is within noise of the second, which beats the first.
+        let values: &[&[f64]] = &[&[1.0, 1.9, 2.5], &[9.0, 1.0, 1.0]];
+        assert_eq!(of(&Noise::Points(1.0), values), [1, 2]);
         // Numbers that are written alike are equal.
         assert_eq!(of(&Noise::Share(0.0), &[&[0.001, 0.0]]), [0, 1]);
     }
@@ -507,6 +509,44 @@ mod tests {
         assert_eq!(
             Choice::of(&alone).praise(&alone, 0),
             "Best: a number (1.00)."
+        );
+    }
+
+    #[test]
+    fn the_rule_says_what_decides() {
+        let mut both = criteria(&Noise::Share(0.05), &[&[1.0], &[1.0]]);
+        (both[0].name, both[0].noise) = (TIME, Noise::Rounds(vec![vec![1.0]]));
+        let text = rule(&both);
+        assert!(
+            text.contains("time (mean allocation and mean free together), a number."),
+            "{text}"
+        );
+        assert!(
+            text.contains("a shorter time in each round, more than 5% less a number:"),
+            "{text}"
+        );
+        both[0].noise = Noise::Points(points(2));
+        assert!(rule(&both).contains("more than 5 points less time"));
+        let summary = |front: usize, chosen: usize| {
+            let (front, chosen) = ((0..front).collect(), (0..chosen).collect());
+            let places = Vec::new();
+            Choice {
+                places,
+                front,
+                chosen,
+            }
+            .summary(26)
+        };
+        assert_eq!(
+            summary(1, 1),
+            "Of 26 systems, one is not beaten by another one."
+        );
+        assert_eq!(
+            summary(4, 4),
+            "Of 26 systems, these 4 are not beaten by another one."
+        );
+        assert!(
+            summary(9, 5).starts_with("Of 26 systems, 9 are not beaten by another one. These are")
         );
     }
 

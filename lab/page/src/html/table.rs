@@ -22,11 +22,12 @@ pub(crate) fn answer(answer: &Answer, anchor: &str) -> Markup {
     html! {
         section.answer aria-labelledby={ (anchor) "-answer" } {
             h3 id={ (anchor) "-answer" } { "Answer" }
-            p.note { (definitions::words(&answer.rule)) }
+            p { (definitions::words(&answer.summary)) }
             dl {
                 @for (name, text) in &answer.systems { div { dt { (name) } dd { (text) } } }
             }
             p.note { "Unknown: " (definitions::words(&answer.limits)) }
+            p.note { (definitions::words(&answer.rule)) }
         }
     }
 }

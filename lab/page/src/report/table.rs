@@ -44,10 +44,12 @@ pub struct Column {
 /// The systems that no other one beats, in the sentences of the terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// What they were chosen by. Text in back quotes is code.
-    pub rule: String,
+    /// How many they are. Text in back quotes is code.
+    pub summary: String,
     /// The systems, each with its reason and its price.
     pub systems: Vec<(String, String)>,
     /// What the run cannot say. Text in back quotes is code.
     pub limits: String,
+    /// What they were judged by. Text in back quotes is code.
+    pub rule: String,
 }

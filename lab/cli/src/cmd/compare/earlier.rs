@@ -67,6 +67,7 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
     sinks.print(&show::comparison::legend(
         &comparisons,
         &rows,
+        &answers,
         which,
         &style,
     ))?;

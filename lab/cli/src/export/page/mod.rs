@@ -308,9 +308,10 @@ pub fn compared(
         systems,
         table: table(comparison, rows),
         answer: answer.map(|answer| page::Answer {
-            rule: answer.rule,
+            summary: answer.summary,
             systems: answer.systems,
             limits: answer.limits,
+            rule: answer.rule,
         }),
         ..trace(&comparison.trace, subject)
     }
