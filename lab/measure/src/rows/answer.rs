@@ -304,14 +304,14 @@ impl Choice {
         for (criterion, places) in criteria.iter().zip(&self.places) {
             let (name, text) = (criterion.name, criterion.text(own));
             order.push((places[own], name));
-            if places[own] == 1 {
-                best.push(format!("{name} ({text})"));
-                continue;
-            }
-            let values = 0..criterion.values.len();
-            let least = values.min_by(|a, b| criterion.values[*a].total_cmp(&criterion.values[*b]));
+            let all = 0..criterion.values.len();
+            let least = all.min_by(|a, b| criterion.values[*a].total_cmp(&criterion.values[*b]));
             let least = least.map(|at| criterion.text(at)).unwrap_or_default();
-            price.push(format!("{name} {text} (best: {least})"));
+            match places[own] {
+                1 if text == least => best.push(format!("{name} ({text})")),
+                1 => best.push(format!("{name} ({text}, within noise of {least})")),
+                _ => price.push(format!("{name} {text} (best: {least})")),
+            }
         }
         order.sort();
         let reason = match &order[..] {
@@ -335,22 +335,19 @@ fn beside(own: usize, linux: usize, times: &[Option<f64>], rounds: &[Vec<f64>]) 
     if own == linux {
         return String::new();
     }
-    let noise = |is_noise: bool, sign: &str| match is_noise {
-        true => format!("{sign}within noise"),
-        false => String::new(),
-    };
+    let noise = |is_noise: bool| if is_noise { ", within noise" } else { "" };
     match Ratio::of(&rounds[own], &rounds[linux]) {
         Some(ratio) => format!(
             " Time: {:.2} of Linux's ({:.2} to {:.2}{}).",
             ratio.median,
             ratio.least,
             ratio.most,
-            noise(ratio.is_undecided(), ", ")
+            noise(ratio.is_undecided())
         ),
         None => {
             let is_noise = (time - of_linux).abs() <= SHARE * time.max(of_linux);
             let ratio = time / of_linux.max(f64::MIN_POSITIVE);
-            format!(" Time: {ratio:.2} of Linux's{}.", noise(is_noise, ", "))
+            format!(" Time: {ratio:.2} of Linux's{}.", noise(is_noise))
         }
     }
 }
@@ -376,7 +373,7 @@ fn rule(criteria: &[Criterion]) -> String {
     let betters: Vec<String> = criteria.iter().map(better).collect();
     format!(
         "A system beats another one if it is better by a criterion, and not worse by the others. The criteria are {}. \
-         Better is {}: smaller differences are noise. `Best` includes what is within noise of the best. If more than \
+         Better is {}: smaller differences are noise. If more than \
          {MOST} are not beaten, those are shown that are the best of them by a criterion, or by the sum of their places.",
         meanings.join(", "),
         betters.join(", ")
