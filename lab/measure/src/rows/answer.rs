@@ -373,8 +373,8 @@ fn rule(criteria: &[Criterion]) -> String {
     let betters: Vec<String> = criteria.iter().map(better).collect();
     format!(
         "A system beats another one if it is better by a criterion, and not worse by the others. The criteria are {}. \
-         Better is {}: smaller differences are noise. If more than \
-         {MOST} are not beaten, those are shown that are the best of them by a criterion, or by the sum of their places.",
+         Better is {}: smaller differences are noise. If more than {MOST} are not beaten, those are shown that are \
+         the best of them by a criterion, or by the sum of their places.",
         meanings.join(", "),
         betters.join(", ")
     )
@@ -502,6 +502,10 @@ mod tests {
         assert!(
             praise(2).starts_with("A trade: place 2 in a number, 2 in time. Price: time 15.0 ns")
         );
+        // What is within noise of the best is in the first place, too.
+        let near = criteria(&Noise::Points(1.0), &[&[1.0, 2.0]]);
+        let praised = Choice::of(&near).praise(&near, 1);
+        assert_eq!(praised, "Best: a number (2.00, within noise of 1.00).");
         let alone = criteria(&Noise::Share(0.05), &[&[1.0, 2.0]]);
         assert_eq!(
             Choice::of(&alone).praise(&alone, 0),
