@@ -20,7 +20,7 @@ use serde::Serialize;
 pub use map::{FREE, LISTED, Map, MapRun, OWNERS};
 pub use statistics::{Bin, LiveSample, OrderShare, Quantiles, RunLengths, Share, Statistics};
 pub use system::{Latency, OverTrace, Samples, System, Window};
-pub use table::{Column, Table};
+pub use table::{Answer, Column, Table};
 
 /// The contents of the page.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -85,4 +85,7 @@ pub struct Trace {
     pub systems: Vec<System>,
     /// The table of the systems.
     pub table: Table,
+    /// Which of the systems no other one beats; `None` if there is nothing to choose.
+    #[serde(skip)]
+    pub answer: Option<Answer>,
 }

@@ -153,6 +153,18 @@ fn the_table_can_be_read_without_scripts() {
 }
 
 #[test]
+fn the_answer_is_above_the_table() {
+    let mut report = small();
+    let page = markup(&html(&report));
+    let place = |text: &str| page.find(text).expect(text);
+    assert!(place("made up. Linux is <code>linux-6</code>") < place("<dt>bs</dt>"));
+    assert!(place("<dt>bs</dt>") < place("Unknown: Frames were never touched"));
+    assert!(place("A system beats another one") < place("table class=\"systems\""));
+    report.traces[0].answer = None;
+    assert!(!markup(&html(&report)).contains("class=\"answer\""));
+}
+
+#[test]
 fn what_is_below_the_timer_says_so() {
     let mut report = small();
     report.traces[0].systems[0].latency[0].p99 = None;
@@ -175,6 +187,10 @@ fn names_are_text_and_never_markup() {
     trace.statistics.contexts[0].name = evil.into();
     trace.systems[0].name = evil.into();
     trace.systems[0].parameters = evil.into();
+    let answer = trace.answer.as_mut().unwrap();
+    (answer.summary, answer.rule) = (evil.into(), evil.into());
+    answer.limits = evil.into();
+    answer.systems[0] = (evil.into(), evil.into());
     let twin = trace.clone();
     report.traces.push(twin);
     let html = html(&report);

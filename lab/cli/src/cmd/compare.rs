@@ -29,7 +29,7 @@ use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::table::Which;
-use everybuddy_measure::rows::{Row, comparison as rows};
+use everybuddy_measure::rows::{Row, answer, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
 
@@ -69,6 +69,10 @@ Examples:
 Machine: the batch and the watermarks of the CPUs' lists are those of the machine on which the trace
 was recorded. A trace that does not name one is assumed to come from a machine of 16 GiB.
 `everybuddy trace info` shows what a trace says.
+
+Answer: above each table are the systems that no other one beats by time, unusable memory, idle
+memory in lists and metadata: what each is best in, its price, and its time next to Linux's. A time
+is better if it is shorter in each round; with --rows, if it is more than 5% shorter.
 
 Room: the memory that the systems manage. It is what was free when the recording began, at most
 4 GiB, if the trace states it. Otherwise, and at least, it is 1.25 times the maximum number of
@@ -216,6 +220,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let which = which(&arguments);
     let mut comparisons = Vec::with_capacity(scripts.len());
     let mut results: Vec<Vec<Row>> = Vec::with_capacity(scripts.len());
+    let mut answers = Vec::with_capacity(scripts.len());
     for ((script, machine), division) in scripts.iter().zip(divisions) {
         progress.says(&script.name);
         arena.divide(division);
@@ -223,7 +228,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let plan = plan(Some(room(&arguments, script, machine)));
         let comparison = replay::compare(script, &plan, &timer, &mut arena, || progress.step())?;
         let rows = rows::of(&comparison, &timer, plan.seed, given);
-        progress.hidden(|| print(&show::comparison::text(&comparison, &rows, which, &style)))?;
+        let answer = answer::of(&comparison, &rows, host.was_busy());
+        let text = show::comparison::text(&comparison, &rows, answer.as_ref(), which, &style);
+        progress.hidden(|| print(&text))?;
+        answers.push(answer);
         comparisons.push(comparison);
         results.push(rows);
     }
@@ -231,6 +239,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&show::comparison::closing(
         &comparisons,
         &results,
+        &answers,
         which,
         &host,
         &timer,
@@ -245,9 +254,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             rounds: ComparePlan::ROUNDS,
         };
         let mut report = export::page::report(&occasion);
-        let traces = comparisons.iter().zip(&results).zip(&subjects);
+        let traces = comparisons.iter().zip(&results).zip(answers).zip(&subjects);
         report.traces = traces
-            .map(|((c, rows), subject)| export::page::compared(c, rows, subject))
+            .map(|(((c, rows), answer), subject)| export::page::compared(c, rows, answer, subject))
             .collect();
         page.write(&report)?;
     }

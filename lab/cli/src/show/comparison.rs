@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A result to show to others: a headline with the conditions, a self-explanatory table, and notes.
+//! A result to show to others: a headline with the conditions, the answer, a self-explanatory table, and notes.
 //!
 //! # Invariants
 //!
@@ -14,15 +14,25 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::script::Assignment;
 use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::answer::Answer;
 use everybuddy_measure::rows::table::{self, OVERHEAD, Table, Which};
 use everybuddy_measure::size;
 
 use super::output::{self, Style};
 use super::table as show;
 
-/// Renders the headline and the table of a trace.
-pub fn text(comparison: &Comparison, rows: &[Row], which: Which, style: &Style) -> String {
+/// Renders the headline, the answer and the table of a trace.
+pub fn text(
+    comparison: &Comparison,
+    rows: &[Row],
+    answer: Option<&Answer>,
+    which: Which,
+    style: &Style,
+) -> String {
     let mut out = headline(comparison, style);
+    if let Some(answer) = answer {
+        out += &self::answer(answer, style);
+    }
     let Table {
         names,
         competing,
@@ -37,10 +47,11 @@ pub fn text(comparison: &Comparison, rows: &[Row], which: Which, style: &Style) 
     out
 }
 
-/// Renders the legend of all columns that the tables have, each once.
+/// Renders the legend of all columns that the tables have, and the rules of the answers, each once.
 pub fn legend(
     comparisons: &[Comparison],
     rows: &[Vec<Row>],
+    answers: &[Option<Answer>],
     which: Which,
     style: &Style,
 ) -> String {
@@ -59,7 +70,15 @@ pub fn legend(
         }
     }
     let meaning = "the same replay with nothing behind it; its time is contained in all others";
-    out + &style.wrapped(OVERHEAD, 22, meaning)
+    out += &style.wrapped(OVERHEAD, 22, meaning);
+    let mut rules: Vec<&str> = Vec::new();
+    for Answer { rule, .. } in answers.iter().flatten() {
+        if !rules.contains(&rule.as_str()) {
+            out += &style.wrapped("answer", 22, rule);
+            rules.push(rule);
+        }
+    }
+    out
 }
 
 /// Describes the threads and the memory of a replay in a sentence.
@@ -127,6 +146,17 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     style.bold(&comparison.trace) + rest
 }
 
+/// Renders the answer: the systems that no other one beats.
+fn answer(answer: &Answer, style: &Style) -> String {
+    let names = answer.systems.iter().map(|(name, _)| name.chars().count());
+    let indent = names.max().unwrap_or(0).max("answer".len()) + 2;
+    let mut out = style.entry("answer", indent, &answer.summary);
+    for (name, text) in &answer.systems {
+        out += &style.entry(name, indent, text);
+    }
+    out + &style.entry("unknown", indent, &answer.limits) + "\n"
+}
+
 /// Renders the line below the table: the effective parameters of the systems on this machine.
 fn parameters(comparison: &Comparison, style: &Style) -> String {
     let systems = comparison.systems.iter();
@@ -148,6 +178,7 @@ fn parameters(comparison: &Comparison, style: &Style) -> String {
 pub fn closing(
     comparisons: &[Comparison],
     rows: &[Vec<Row>],
+    answers: &[Option<Answer>],
     which: Which,
     machine: &HostInfo,
     timer: &Timer,
@@ -161,7 +192,7 @@ pub fn closing(
         .iter()
         .map(|comparison| comparison.switches)
         .sum();
-    let mut out = legend(comparisons, rows, which, style);
+    let mut out = legend(comparisons, rows, answers, which, style);
     let is_linux = |row: &Row| row.name() == choice::LINUX;
     if rows.iter().flatten().any(is_linux) {
         let meaning = "today's Linux; linux-6 is the same without the locks of its lists";

@@ -279,7 +279,9 @@ fn the_rows_of_a_run_make_its_tables_again() {
         let second = everybuddy(&[&["compare", &trace], &files[..], cpus].concat());
         assert_eq!(second.code, 0, "{}", second.err);
         let table = |text: &str| -> Vec<String> {
-            let lines = text.lines().skip_while(|line| !line.starts_with("tiny "));
+            let lines = text
+                .lines()
+                .skip_while(|line| !line.starts_with(" system "));
             let lines = lines.take_while(|line| !line.starts_with(" bs no per-CPU list"));
             lines.map(String::from).collect()
         };
@@ -287,6 +289,11 @@ fn the_rows_of_a_run_make_its_tables_again() {
         assert!(table(&first).len() > 5, "{first}");
         let rows = table(&first).len();
         assert_eq!(table_of_second[..rows], table(&first)[..]);
+        let headline = |text: &str| text.lines().next().map(String::from);
+        assert_eq!(headline(&first), headline(&second.out));
+        // Rows have no rounds, so that a fixed difference is noise.
+        assert!(words(&first).contains("a shorter time in each round,"));
+        assert!(words(&second.out).contains("more than 5% less time,"));
         let read = |file: &str| std::fs::read_to_string(file).unwrap();
         assert_eq!(read(&json), read(&again));
         let page = read(&page);
@@ -311,6 +318,83 @@ fn the_rows_of_a_run_make_its_tables_again() {
     ];
     everybuddy(&rows).refused(&["are of 2 CPUs, and this replay has 3"]);
     everybuddy(&["compare", &trace, "--rows", &trace]).refused(&["--rows"]);
+}
+
+/// Joins lines that were broken where they were too long.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_answer_is_above_the_table_and_on_the_page() {
+    let folder = Folder::new("answer");
+    let (trace, page) = (folder.trace(), folder.file("page.html"));
+    let compare = |systems: &str, more: &[&str]| {
+        let command = ["compare", &trace, "--systems", systems, "--html", &page];
+        let text = words(&everybuddy(&[&command, more].concat()).noted());
+        let page = std::fs::read_to_string(&page).unwrap();
+        (text, page)
+    };
+    let systems = "bs,is,lbs-31,linux-6+percpu=locked,spring,never,everybuddy";
+    let (text, html) = compare(systems, &["--memory", "64MiB"]);
+    let (answer, table) = text.split_once(" system alloc ").unwrap();
+    let [rule, rest] =
+        ["answer Of 7 systems, ", "unknown Frames were"].map(|part| answer.find(part));
+    assert!(rule.unwrap() < rest.unwrap(), "{answer}");
+    let chosen = |name: &str| {
+        let reasons = ["Best: ", "A trade: "].map(|reason| format!(" {name} {reason}"));
+        reasons.iter().any(|line| answer.contains(line))
+    };
+    let count = systems.split(',').filter(|name| chosen(name)).count();
+    assert!((1..=5).contains(&count), "{answer}");
+    assert!(table.contains("is "), "the others are in the table");
+    for part in [
+        "of Linux's (",
+        "so nothing waited (`everybuddy simulate`",
+        "Memory was fresh (`--aged SEED`",
+        "Linux is `linux-6+percpu=locked`.",
+    ] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+    // The page has the same sentences, and the columns that they are about first.
+    let [begin, end] =
+        ["class=\"answer\"", "class=\"systems\""].map(|part| html.find(part).unwrap());
+    assert_eq!(html[begin..end].matches("<dt>").count(), count);
+    assert!(html[begin..end].contains("so nothing waited (<code>everybuddy simulate</code>"));
+    let heads: Vec<&str> = html[end..]
+        .split("<th colspan=\"")
+        .skip(1)
+        .take(5)
+        .collect();
+    let group = |head: &&str| {
+        head.split(['>', '<'])
+            .nth(1)
+            .unwrap_or_default()
+            .to_string()
+    };
+    let heads: Vec<String> = heads.iter().map(group).collect();
+    assert_eq!(
+        heads,
+        ["alloc", "free", "idle after", "unusable", "metadata"]
+    );
+    // Two threads wait, and old memory is not fresh. Without Linux, there is no ratio.
+    let (text, _) = compare(
+        "bs,lbs-31",
+        &["--cpus", "2", "--aged", "3", "--all-columns"],
+    );
+    assert!(
+        text.contains("answer Of 2 systems, ") && text.contains("depend on which thread"),
+        "{text}"
+    );
+    for part in ["nothing waited", "Memory was fresh", "Linux"] {
+        assert!(!text.contains(part), "{part}: {text}");
+    }
+    // One system is no choice.
+    let (text, html) = compare("bs", &[]);
+    assert!(
+        !text.contains("answer") && !html.contains("class=\"answer\""),
+        "{text}"
+    );
 }
 
 #[test]
@@ -339,8 +423,7 @@ fn lists_are_those_of_the_machine_that_was_recorded() {
         let systems = ["--systems", "linux-6+percpu=locked,lbs-31", "--no-html"];
         let run = everybuddy(&[&["compare", &file], &systems[..], more].concat());
         // Lines are broken where they are too long.
-        let words = run.noted();
-        words.split_whitespace().collect::<Vec<_>>().join(" ")
+        words(&run.noted())
     };
     let table = compare(&[]);
     for text in [

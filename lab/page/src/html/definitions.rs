@@ -67,7 +67,7 @@ pub(crate) fn name(metric: &str) -> String {
 }
 
 /// Renders a sentence; what stands in back quotes is code.
-fn words(text: &str) -> Markup {
+pub(crate) fn words(text: &str) -> Markup {
     html! {
         @for (at, part) in text.split('`').enumerate() {
             @if at % 2 == 1 { code { (part) } } @else { (part) }

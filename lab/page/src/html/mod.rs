@@ -118,6 +118,7 @@ fn section(report: &Report, trace: &Trace, anchor: &str, parcel: &Parcel) -> Mar
                     }
                 }
             }
+            @if let Some(answer) = &trace.answer { (table::answer(answer, anchor)) }
             @if !trace.systems.is_empty() { (table::table(report, trace)) }
             div.figures { (figures::figures(report, trace, anchor, &maps)) }
         }

@@ -1,8 +1,8 @@
-//! The table of systems on a trace.
+//! The table of systems on a trace, and the answer above it.
 //!
 //! # Purpose
 //!
-//! This is the first thing that readers see. It is plain HTML, so it works without JavaScript; with JavaScript, the
+//! These are the first things that readers see. The table is plain HTML, so it works without JavaScript; with JavaScript, the
 //! columns can be sorted.
 //!
 //! # Invariants
@@ -15,7 +15,22 @@ use maud::{Markup, html};
 
 use super::definitions;
 use super::words::groups;
-use crate::report::{Column, Report, Trace};
+use crate::report::{Answer, Column, Report, Trace};
+
+/// Renders the answer.
+pub(crate) fn answer(answer: &Answer, anchor: &str) -> Markup {
+    html! {
+        section.answer aria-labelledby={ (anchor) "-answer" } {
+            h3 id={ (anchor) "-answer" } { "Answer" }
+            p { (definitions::words(&answer.summary)) }
+            dl {
+                @for (name, text) in &answer.systems { div { dt { (name) } dd { (text) } } }
+            }
+            p.note { "Unknown: " (definitions::words(&answer.limits)) }
+            p.note { (definitions::words(&answer.rule)) }
+        }
+    }
+}
 
 /// Renders the table.
 pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {

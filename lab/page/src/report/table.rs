@@ -1,4 +1,4 @@
-//! The table of systems on a trace.
+//! The table of systems on a trace, and the answer above it.
 //!
 //! # Purpose
 //!
@@ -39,4 +39,17 @@ pub struct Column {
     pub best: Vec<bool>,
     /// The number of the replay with nothing behind it, as text.
     pub overhead: String,
+}
+
+/// The systems that no other one beats, in the sentences of the terminal.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// How many they are. Text in back quotes is code.
+    pub summary: String,
+    /// The systems, each with its reason and its price.
+    pub systems: Vec<(String, String)>,
+    /// What the run cannot say. Text in back quotes is code.
+    pub limits: String,
+    /// What they were judged by. Text in back quotes is code.
+    pub rule: String,
 }

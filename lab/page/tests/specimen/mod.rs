@@ -13,7 +13,8 @@ mod memory;
 mod numbers;
 
 use everybuddy_page::report::{
-    Bin, LiveSample, Machine, OrderShare, Quantiles, Report, RunLengths, Share, Statistics, Trace,
+    Answer, Bin, LiveSample, Machine, OrderShare, Quantiles, Report, RunLengths, Share, Statistics,
+    Trace,
 };
 
 pub(crate) use numbers::Random;
@@ -174,6 +175,19 @@ fn trace(plan: &Plan, random: &mut Random) -> Trace {
         statistics: statistics(plan, &live, random),
         owners: plan.owners.iter().map(|name| name.to_string()).collect(),
         table: numbers::table(&systems),
+        answer: Some(Answer {
+            summary: "Of 16 systems, these 2 are made up. Linux is `linux-6`.".into(),
+            rule: "A system beats another one if it is better by a criterion.".into(),
+            systems: ["linux-6+percpu=locked", "bs"]
+                .map(|name| {
+                    (
+                        name.into(),
+                        "Best: time (9.00 ns). Price: metadata.".repeat(5),
+                    )
+                })
+                .into(),
+            limits: "Frames were never touched (`everybuddy simulate`).".into(),
+        }),
         systems,
     }
 }

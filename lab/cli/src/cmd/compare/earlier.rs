@@ -20,6 +20,7 @@ use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::pace::Pace;
 use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::answer::{self, Answer};
 use everybuddy_measure::rows::comparison::TIMER;
 use everybuddy_measure::size::Size;
 
@@ -55,12 +56,18 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
         .iter()
         .map(|(script, _)| earlier.of(&script.name))
         .collect();
+    let mut answers: Vec<Option<Answer>> = Vec::with_capacity(rows.len());
     for (comparison, rows) in comparisons.iter().zip(&rows) {
-        sinks.print(&show::comparison::text(comparison, rows, which, &style))?;
+        // Rows do not say whether the machine was busy.
+        let answer = answer::of(comparison, rows, false);
+        let text = show::comparison::text(comparison, rows, answer.as_ref(), which, &style);
+        sinks.print(&text)?;
+        answers.push(answer);
     }
     sinks.print(&show::comparison::legend(
         &comparisons,
         &rows,
+        &answers,
         which,
         &style,
     ))?;
@@ -80,9 +87,9 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
         let mut timer = earlier.rows.iter().filter(|row| row.system == TIMER);
         let floor = timer.find(|row| row.statistic == "value");
         report.timer_floor_ns = floor.map_or(0.0, |row| row.value);
-        let traces = comparisons.iter().zip(&rows).zip(&subjects);
+        let traces = comparisons.iter().zip(&rows).zip(answers).zip(&subjects);
         report.traces = traces
-            .map(|((comparison, rows), subject)| pages::compared(comparison, rows, subject))
+            .map(|(((own, rows), answer), subject)| pages::compared(own, rows, answer, subject))
             .collect();
         page.write(&report)?;
     }

@@ -36,6 +36,7 @@ use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
 use everybuddy_measure::replay::pace::Latency;
 use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::answer::{self, Answer};
 use everybuddy_measure::rows::table::{self, Column, Table, Which};
 use everybuddy_measure::size;
 
@@ -235,7 +236,12 @@ pub fn trace(name: &str, subject: &Subject) -> page::Trace {
 
 /// Converts a trace and the results of all systems on it. A comparison without systems is one whose rows are all that
 /// is left of it.
-pub fn compared(comparison: &Comparison, rows: &[Row], subject: &Subject) -> page::Trace {
+pub fn compared(
+    comparison: &Comparison,
+    rows: &[Row],
+    answer: Option<Answer>,
+    subject: &Subject,
+) -> page::Trace {
     let memory = &comparison.memory;
     let taken = memory.taken_frames();
     let mut owners = subject.owners.names.clone();
@@ -301,17 +307,25 @@ pub fn compared(comparison: &Comparison, rows: &[Row], subject: &Subject) -> pag
         owners,
         systems,
         table: table(comparison, rows),
+        answer: answer.map(|answer| page::Answer {
+            summary: answer.summary,
+            systems: answer.systems,
+            limits: answer.limits,
+            rule: answer.rule,
+        }),
         ..trace(&comparison.trace, subject)
     }
 }
 
-/// The table of all systems, with the columns that the terminal has.
+/// The table of all systems, with the columns that the terminal has. Those that the answer judges by are first, so that
+/// a telephone shows them.
 fn table(comparison: &Comparison, rows: &[Row]) -> page::Table {
     let Table {
         names,
         competing,
-        columns,
+        mut columns,
     } = table::compared(rows, Which::Defined, comparison.threads);
+    columns.sort_by_key(|column| !answer::is_judged(column));
     let overhead = names.len() > competing.len();
     let column = |column: Column| {
         let best = column.best(&competing);
