@@ -22,7 +22,7 @@ use everybuddy_measure::replay::machine;
 use everybuddy_measure::rows::{Platform, Row};
 use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Services};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Zones};
 
 use crate::export::Outputs;
 use crate::show::output;
@@ -165,6 +165,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         shrink: SHRINK * arguments.shrink,
         phases: Phases::Together,
         frees: Frees::Own,
+        zones: Zones::One,
         slice: 0,
         whole_calls: false,
         services: Services::Callers,
