@@ -17,7 +17,7 @@ use crate::api::{Extent, FrameAllocator, Progress, Service, describe, one_by_one
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, Tag};
-use crate::percpu::PerCpu;
+use crate::percpu::{Missed, PerCpu};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::region::{FrameRange, Span};
@@ -66,7 +66,13 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Returns `true` if the system was set up for this CPU. The layers below index by its number.
     #[inline(always)]
     fn has_cpu(&self, cpu: CpuId) -> bool {
-        cpu.0 < self.front.cpus()
+        self.front.has_cpu(cpu)
+    }
+
+    /// Returns `true` if a CPU's list was looked at, so that the system was set up for that CPU.
+    #[inline(always)]
+    fn missed_own(&self, missed: Missed) -> bool {
+        F::CACHES && missed.bypasses
     }
 
     /// Returns the class of a request, if the zone distinguishes classes. Otherwise it is a constant, which costs
@@ -125,18 +131,25 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         order: Order,
-        origin: u64,
-        left: u32,
+        (origin, left): (u64, u32),
         flags: Flags,
+        missed: Missed,
     ) -> Result<Pfn, AllocateError> {
         if order > self.max_order {
             return Err(self.too_large());
         }
         let hint = Hint::of(origin, left);
-        match self
-            .front
-            .allocate_for(cpu, &self.zone, order, hint, Self::class(flags))
+        if !missed.bypasses
+            && let Some(head) = self.front.serve(cpu, &self.zone, order, hint)
         {
+            return Ok(head.pfn());
+        }
+        if !Z::UNKNOWN_CPUS_ARE_BUSY && !self.missed_own(missed) && !self.has_cpu(cpu.id()) {
+            return Err(AllocateError::NoSuchCpu);
+        }
+        cpu.probe().record(Event::Bypass(order));
+        let caller = &mut Caller::asking(cpu, Self::class(flags));
+        match self.zone.allocate(caller, order) {
             Ok(head) => Ok(head.pfn()),
             Err(error) => self.allocate_failed(cpu, order, flags, error),
         }
@@ -214,12 +227,23 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu: &mut P::Cpu,
         start: Pfn,
         order: Order,
-        origin: u64,
-        left: u32,
+        (origin, left): (u64, u32),
+        missed: Missed,
     ) -> Result<(), FreeError> {
-        let head = self.zone.table().frame(start).ok_or(FreeError::Foreign)?;
+        let table = self.zone.table();
+        let head = table.frame(start).ok_or(FreeError::Foreign)?;
         let hint = Hint::of(origin, left);
-        self.front.free(cpu, &self.zone, head, order, hint)
+        if !missed.bypasses && self.front.keep(cpu, &self.zone, head, order, hint) {
+            return Ok(());
+        }
+        if !self.missed_own(missed) && !self.has_cpu(cpu.id()) {
+            return Err(FreeError::NoSuchCpu);
+        }
+        let tag = self.front.claim(table, head, order)?;
+        self.zone.free(&mut Caller::of(cpu), head, order, tag)?;
+        // A refused free bypasses nothing.
+        cpu.probe().record(Event::Bypass(order));
+        Ok(())
     }
 
     /// Frees a run that may be a block, several, or a part of one.
@@ -310,10 +334,12 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         match request.size.extent() {
             Extent::Block(order) => {
                 let hint = request.hint;
-                match self.front.pop(cpu, self.zone.table(), order, hint) {
+                let missed = &mut Missed::default();
+                match self.front.pop(cpu, self.zone.table(), order, hint, missed) {
                     Some(head) => Ok(head.pfn()),
                     None => {
-                        self.allocate_block(cpu, order, hint.origin(), hint.left, request.flags)
+                        let hint = (hint.origin(), hint.left);
+                        self.allocate_block(cpu, order, hint, request.flags, *missed)
                     }
                 }
             }
@@ -327,12 +353,16 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         match release.size {
             Size::Order(order) => {
                 let (table, hint) = (self.zone.table(), release.hint);
-                if let Some(head) = table.frame(release.start)
-                    && self.front.push(cpu, table, head, order, hint)
+                let bypasses = !F::CACHES;
+                let missed = &mut Missed { bypasses };
+                if F::CACHES
+                    && let Some(head) = table.frame(release.start)
+                    && self.front.push(cpu, table, head, order, hint, missed)
                 {
                     return Ok(());
                 }
-                self.free_block(cpu, release.start, order, hint.origin(), hint.left)
+                let hint = (hint.origin(), hint.left);
+                self.free_block(cpu, release.start, order, hint, *missed)
             }
             Size::Frames(frames) => self.free_run(cpu, release.start, frames.0, release),
         }
@@ -353,7 +383,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         }
         let table = self.zone.table();
         while let Some(place) = out.get_mut(given) {
-            let Some(head) = self.front.pop(cpu, table, order, request.hint) else {
+            let missed = &mut Missed::default();
+            let Some(head) = self.front.pop(cpu, table, order, request.hint, missed) else {
                 break;
             };
             *place = head.pfn();

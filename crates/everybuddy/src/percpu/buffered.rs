@@ -32,9 +32,9 @@
 //!
 //! # Complexity
 //!
-//! A hit pays nothing. A miss or a drain pays one exchange on a cache line of this CPU, and two loads of a line that
-//! is written only when a CPU requests a drain. The alternative, in which each CPU reads a shared word after every N
-//! hits, costs a counter on each hit and reacts later.
+//! A hit pays nothing, and neither does a miss that finds the list open and goes past it. Any other miss pays one
+//! exchange on a cache line of this CPU, and two loads of a line that is written only when a CPU requests a drain. The
+//! alternative, in which each CPU reads a shared word after every N hits, costs a counter on each hit and reacts later.
 //!
 //! # With locks
 //!
@@ -52,10 +52,10 @@
 
 use core::marker::PhantomData;
 
-use super::PerCpu;
 use super::access::{Access, CpuState, EPOCHS};
+use super::{Missed, PerCpu};
 use crate::arena::{Arena, ArenaPlan};
-use crate::error::{AllocateError, BuildError, FreeError};
+use crate::error::{BuildError, FreeError};
 use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{RawLock, Section, SpinLock};
@@ -63,14 +63,6 @@ use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, WaitLimit
 use crate::probe::{Event, Probe};
 use crate::request::Hint;
 use crate::zone::{Caller, ZoneLayer};
-
-/// The outcome of a free that missed the list.
-pub(crate) enum FreeOutcome {
-    /// The list caches the block, and may have drained others.
-    Kept,
-    /// The list does not accept the block: it goes to the zone layer, or the free is a misuse.
-    Refused,
-}
 
 /// The list of one CPU: which blocks it caches, how many, and when they move.
 pub(crate) trait CpuList<P: Platform>: Send + Sync {
@@ -94,10 +86,19 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
     /// Returns `true` if the list caches blocks of this order.
     fn caches(&self, order: Order) -> bool;
 
-    /// The hit of a request: removes a block and tags it as allocated.
-    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, hint: Hint) -> Option<Frame>;
+    /// The hit of a request: removes a block and tags it as allocated. It may set `missed` only if the list is open,
+    /// and [`refill`](Self::refill) would do nothing for the request.
+    fn pop(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        order: Order,
+        hint: Hint,
+        missed: &mut Missed,
+    ) -> Option<Frame>;
 
-    /// The hit of a free: caches a block that is tagged as allocated, if there is room.
+    /// The hit of a free: caches a block that is tagged as allocated, if there is room. Returns `true` if it did. It
+    /// may set `missed` only if the list is open, and [`overflow`](Self::overflow) would refuse the block.
     fn push(
         &self,
         table: FrameTable<'_, P>,
@@ -105,6 +106,7 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         head: Frame,
         order: Order,
         hint: Hint,
+        missed: &mut Missed,
     ) -> bool;
 
     /// Serves a request that missed, by a refill. Returns `None` if the request should bypass the list.
@@ -116,7 +118,8 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         hint: Hint,
     ) -> Option<Frame>;
 
-    /// Handles a free that missed.
+    /// Caches a block whose free missed, and may drain others. Returns `false` if the list does not accept the block:
+    /// it goes to the zone layer, or the free is a misuse.
     fn overflow<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
@@ -124,7 +127,7 @@ pub(crate) trait CpuList<P: Platform>: Send + Sync {
         head: Frame,
         order: Order,
         hint: Hint,
-    ) -> FreeOutcome;
+    ) -> bool;
 
     /// Frees all blocks into the zone layer. `owner` is the CPU that owns the list.
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z);
@@ -434,16 +437,22 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
     }
 
     #[inline(always)]
+    fn has_cpu(&self, cpu: CpuId) -> bool {
+        self.slot(cpu).is_some()
+    }
+
+    #[inline(always)]
     fn pop(
         &self,
         cpu: &mut P::Cpu,
         table: FrameTable<'_, P>,
         order: Order,
         hint: Hint,
+        missed: &mut Missed,
     ) -> Option<Frame> {
         let slot = self.slot(cpu.id())?;
         let _held = A::enter(&slot.remote.lock)?;
-        slot.list.pop(table, cpu.id(), order, hint)
+        slot.list.pop(table, cpu.id(), order, hint, missed)
     }
 
     #[inline(always)]
@@ -454,6 +463,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         head: Frame,
         order: Order,
         hint: Hint,
+        missed: &mut Missed,
     ) -> bool {
         let Some(slot) = self.slot(cpu.id()) else {
             return false;
@@ -462,73 +472,70 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         let Some(_held) = A::enter(&slot.remote.lock) else {
             return false;
         };
-        slot.list.push(table, cpu.id(), head, order, hint)
+        slot.list.push(table, cpu.id(), head, order, hint, missed)
     }
 
     #[inline(never)]
-    fn allocate<Z: ZoneLayer<P>>(
+    fn serve<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
         order: Order,
         hint: Hint,
-    ) -> Result<Frame, AllocateError> {
+    ) -> Option<Frame> {
         let caller = &mut Caller::of(cpu);
-        let Some(slot) = self.slot(caller.cpu) else {
-            return Err(AllocateError::NoSuchCpu);
-        };
-        if let Some(_held) = A::enter(&slot.remote.lock) {
-            let open = self.begin(caller, slot, zone);
-            if open && slot.list.caches(order) {
-                // A refill that returned no frame changed no watermark. If a requester closed the list, the close
-                // persists until the next operation.
-                if let Some(head) = slot.list.refill(caller, zone, order, hint) {
-                    self.service_drain_request(caller, slot, zone);
-                    return Ok(head);
-                }
-            }
+        let slot = self.slot(caller.cpu)?;
+        let _held = A::enter(&slot.remote.lock)?;
+        if !self.begin(caller, slot, zone) || !slot.list.caches(order) {
+            return None;
         }
-        caller.probe.record(Event::Bypass(order));
-        zone.allocate(caller, order)
+        // A refill that returned no frame changed no watermark. If a requester closed the list, the close persists
+        // until the next operation.
+        let head = slot.list.refill(caller, zone, order, hint)?;
+        self.service_drain_request(caller, slot, zone);
+        Some(head)
     }
 
     #[inline(never)]
-    fn free<Z: ZoneLayer<P>>(
+    fn keep<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
         head: Frame,
         order: Order,
         hint: Hint,
-    ) -> Result<(), FreeError> {
+    ) -> bool {
         let caller = &mut Caller::of(cpu);
         let Some(slot) = self.slot(caller.cpu) else {
-            return Err(FreeError::NoSuchCpu);
+            return false;
         };
         let slot = self.home(slot, head);
-        if let Some(_held) = A::enter(&slot.remote.lock) {
-            let open = self.begin(caller, slot, zone);
-            if open
-                && slot.list.caches(order)
-                && let FreeOutcome::Kept = slot.list.overflow(caller, zone, head, order, hint)
-            {
-                self.service_drain_request(caller, slot, zone);
-                return Ok(());
-            }
+        let Some(_held) = A::enter(&slot.remote.lock) else {
+            return false;
+        };
+        let is_kept = self.begin(caller, slot, zone)
+            && slot.list.caches(order)
+            && slot.list.overflow(caller, zone, head, order, hint);
+        if is_kept {
+            self.service_drain_request(caller, slot, zone);
         }
-        let mut tag = Tag::allocated(order);
-        if L::ROUTES {
-            // Another CPU may free the same block into a list at this moment. Only one of the two CPUs claims it. The
-            // tag names no list, so no merge treats the block as part of a list.
-            let claimed = Tag::claimed(order);
-            if !zone.table().exchange(head, tag, claimed) {
-                return Err(zone.table().diagnose(head));
-            }
-            tag = claimed;
+        is_kept
+    }
+
+    #[inline(always)]
+    fn claim(&self, table: FrameTable<'_, P>, head: Frame, order: Order) -> Result<Tag, FreeError> {
+        let tag = Tag::allocated(order);
+        if !L::ROUTES {
+            return Ok(tag);
         }
-        zone.free(caller, head, order, tag)?;
-        caller.probe.record(Event::Bypass(order));
-        Ok(())
+        // Another CPU may free the same block into a list at this moment. Only one of the two CPUs claims it. The tag
+        // names no list, so no merge treats the block as part of a list.
+        let claimed = Tag::claimed(order);
+        if table.exchange(head, tag, claimed) {
+            Ok(claimed)
+        } else {
+            Err(table.diagnose(head))
+        }
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z) {

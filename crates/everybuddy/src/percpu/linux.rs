@@ -27,8 +27,9 @@
 //! A hit is O(1) and touches two cache lines of this CPU and the frame's record. A miss is O(batch × orders) with one
 //! lock.
 
+use super::Missed;
 use super::block_ring::BlockRing;
-use super::buffered::{CpuList, FreeOutcome};
+use super::buffered::CpuList;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;
@@ -136,14 +137,24 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
     }
 
     #[inline(always)]
-    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
+    fn pop(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        order: Order,
+        _: Hint,
+        missed: &mut Missed,
+    ) -> Option<Frame> {
         if order != Order::ZERO {
             return None;
         }
         // A hint while the list is closed, and not used then: another CPU may be draining the list.
         let top = self.ring.top();
         // Relaxed: a close may be seen late; the CPU that closed the list waits for that.
-        if top <= self.marks.load(Ordering::Relaxed) as u32 {
+        let low = self.marks.load(Ordering::Relaxed) as u32;
+        if top <= low {
+            // The low mark of a closed list is no top.
+            missed.bypasses = top == low && self.watermarks.bypass;
             return None;
         }
         self.ring.pop(table, top, Order::ZERO, cpu)
@@ -157,10 +168,17 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         head: Frame,
         order: Order,
         _: Hint,
+        missed: &mut Missed,
     ) -> bool {
+        if order != Order::ZERO {
+            return false;
+        }
         let top = self.ring.top();
         // A hint, and relaxed: as in `pop`.
-        if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
+        let high = (self.marks.load(Ordering::Relaxed) >> 32) as u32;
+        if top >= high {
+            // The high mark of an open list is not zero.
+            missed.bypasses = top == high && top != 0 && self.watermarks.bypass;
             return false;
         }
         self.ring.push(table, top, head, Order::ZERO, cpu)
@@ -192,19 +210,19 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         head: Frame,
         order: Order,
         _: Hint,
-    ) -> FreeOutcome {
+    ) -> bool {
         let length = self.ring.length();
         if self.watermarks.bypass && length >= self.watermarks.high
             || !self
                 .ring
                 .push(zone.table(), self.ring.top(), head, order, caller.cpu)
         {
-            return FreeOutcome::Refused;
+            return false;
         }
         if length + 1 >= self.watermarks.high && !self.watermarks.bypass {
             self.drain_oldest(caller, caller.cpu, zone, self.watermarks.batch);
         }
-        FreeOutcome::Kept
+        true
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {

@@ -26,8 +26,9 @@
 //! the high watermark (a measured run has no idle time), and there is no reaction to reclaim. Lists are rings in an
 //! array, which is as long as the maximum of the high watermark, or as the managed memory if that is less.
 
+use super::Missed;
 use super::block_ring::BlockRing;
-use super::buffered::{CpuList, FreeOutcome};
+use super::buffered::CpuList;
 use super::linux_zone::LinuxZone;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
@@ -284,7 +285,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
     }
 
     #[inline(always)]
-    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, _: Hint) -> Option<Frame> {
+    fn pop(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        order: Order,
+        _: Hint,
+        _: &mut Missed,
+    ) -> Option<Frame> {
         let list = self.list(order)?;
         // Relaxed: a close may be seen late; the CPU that closed the list waits for that.
         if self.open.load(Ordering::Relaxed) == 0 {
@@ -308,6 +316,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         head: Frame,
         order: Order,
         _: Hint,
+        _: &mut Missed,
     ) -> bool {
         let Some(list) = self.list(order) else {
             return false;
@@ -354,9 +363,9 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
         head: Frame,
         order: Order,
         _: Hint,
-    ) -> FreeOutcome {
+    ) -> bool {
         let Some(list) = self.list(order) else {
-            return FreeOutcome::Refused;
+            return false;
         };
         let batch = self.tuning.batch;
         // Blocks of orders 1 to 3 in a run of frees would crowd out what the zone coalesces.
@@ -365,14 +374,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
             && self.freed.get() >= batch + self.tuning.high_min / 2
             && self.freed_higher.get() != 0;
         if !list.push(zone.table(), list.top(), head, order, caller.cpu) {
-            return FreeOutcome::Refused;
+            return false;
         }
         self.count_freed(order);
         let (mark, frames) = self.drain_frames(crowding);
         if self.frames.get() >= mark {
             self.drain_oldest(caller, caller.cpu, zone, frames, order);
         }
-        FreeOutcome::Kept
+        true
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {

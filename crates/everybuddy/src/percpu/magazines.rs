@@ -38,8 +38,9 @@
 //!
 //! A hit is O(1). A miss is O(1) with no lock or with one, or O(size × orders) with one more lock.
 
+use super::Missed;
 use super::block_ring::RingEntries;
-use super::buffered::{CpuList, FreeOutcome};
+use super::buffered::CpuList;
 use super::linux::CLOSED_MARKS;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
@@ -340,7 +341,14 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
     }
 
     #[inline(always)]
-    fn pop(&self, table: FrameTable<'_, P>, _: CpuId, order: Order, _: Hint) -> Option<Frame> {
+    fn pop(
+        &self,
+        table: FrameTable<'_, P>,
+        _: CpuId,
+        order: Order,
+        _: Hint,
+        _: &mut Missed,
+    ) -> Option<Frame> {
         if order != Order::ZERO {
             return None;
         }
@@ -361,7 +369,15 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
     }
 
     #[inline(always)]
-    fn push(&self, table: FrameTable<'_, P>, _: CpuId, head: Frame, order: Order, _: Hint) -> bool {
+    fn push(
+        &self,
+        table: FrameTable<'_, P>,
+        _: CpuId,
+        head: Frame,
+        order: Order,
+        _: Hint,
+        _: &mut Missed,
+    ) -> bool {
         let top = self.top.peek();
         // A hint, and relaxed: as in `pop`.
         if order != Order::ZERO || top >= (self.marks.load(Ordering::Relaxed) >> 32) as u32 {
@@ -403,11 +419,11 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
         head: Frame,
         _: Order,
         _: Hint,
-    ) -> FreeOutcome {
+    ) -> bool {
         let table = zone.table();
         // Before anything moves: misuse changes nothing.
         if table.tag(head) != Tag::allocated(Order::ZERO) {
-            return FreeOutcome::Refused;
+            return false;
         }
         if self.top.get() == self.size {
             if self.previous_top.get() > 0 && !self.store(caller) {
@@ -419,7 +435,7 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
         table.set_tag(head, Self::tag(loaded));
         self.entry(loaded, top).set(head.pfn().0);
         self.top.set(top + 1);
-        FreeOutcome::Kept
+        true
     }
 
     /// Drains the depot, too: each full magazine of it becomes the previous one of this CPU.

@@ -43,12 +43,20 @@ pub mod predictive;
 
 pub(crate) use none::NoList;
 
-use crate::error::{AllocateError, FreeError};
+use crate::error::FreeError;
 use crate::frame::Order;
-use crate::frame_table::{Frame, FrameTable};
+use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, Platform};
-use crate::request::{Class, Hint};
+use crate::request::Hint;
 use crate::zone::ZoneLayer;
+
+/// What a list says of a request or a free that misses it. An argument, since a hit would pay for a larger result.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Missed {
+    /// It goes straight to the zone layer, since the list has nothing to do for it: the list is open, and empty or full
+    /// with bypass. Otherwise the slow path of the list is next, which may refill or drain it.
+    pub(crate) bypasses: bool,
+}
 
 /// A per-CPU layer: the blocks that each CPU caches for itself.
 pub(crate) trait PerCpu<P: Platform>: Send + Sync {
@@ -61,6 +69,9 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     /// Returns the number of CPUs that have lists.
     fn cpus(&self) -> u16;
 
+    /// Returns `true` if this is one of the CPUs that have lists.
+    fn has_cpu(&self, cpu: CpuId) -> bool;
+
     /// Serves a request from this CPU's list, and tags the block as allocated. This is the hit path: no lock, and no
     /// atomic read-modify-write unless the layer's access requires one.
     fn pop(
@@ -69,6 +80,7 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         table: FrameTable<'_, P>,
         order: Order,
         hint: Hint,
+        missed: &mut Missed,
     ) -> Option<Frame>;
 
     /// Caches a block if it is tagged as allocated with that order and the list has room. Returns `true` if it did.
@@ -80,39 +92,37 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
         head: Frame,
         order: Order,
         hint: Hint,
+        missed: &mut Missed,
     ) -> bool;
 
-    /// Serves a request that [`pop`](Self::pop) could not serve, by a refill or from the zone layer.
-    fn allocate<Z: ZoneLayer<P>>(
+    /// Serves a request that [`pop`](Self::pop) could not serve, by a refill. Returns `None` if it goes to the zone
+    /// layer.
+    fn serve<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
         order: Order,
         hint: Hint,
-    ) -> Result<Frame, AllocateError>;
+    ) -> Option<Frame>;
 
-    /// Does the same for a request of a class. No list keeps blocks by class, so only a layer without lists uses it.
-    #[inline(always)]
-    fn allocate_for<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        order: Order,
-        hint: Hint,
-        _: Class,
-    ) -> Result<Frame, AllocateError> {
-        self.allocate(cpu, zone, order, hint)
-    }
-
-    /// Frees a block that [`push`](Self::push) did not cache, by a drain or into the zone layer, or returns an error.
-    fn free<Z: ZoneLayer<P>>(
+    /// Caches a block that [`push`](Self::push) did not cache, and may drain others. Returns `false` if the block goes
+    /// to the zone layer, or the free is a misuse.
+    fn keep<Z: ZoneLayer<P>>(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
         head: Frame,
         order: Order,
         hint: Hint,
-    ) -> Result<(), FreeError>;
+    ) -> bool;
+
+    /// Returns the tag of a block that is about to be freed into the zone layer, which checks it. Fails if another CPU
+    /// may free the block, too, and was first.
+    #[inline(always)]
+    fn claim(&self, table: FrameTable<'_, P>, head: Frame, order: Order) -> Result<Tag, FreeError> {
+        let _ = (table, head);
+        Ok(Tag::allocated(order))
+    }
 
     /// Frees all blocks of this CPU's list into the zone layer.
     fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z);

@@ -12,14 +12,12 @@
 //!
 //! No block is ever cached.
 
-use super::PerCpu;
-use crate::error::{AllocateError, FreeError};
+use super::{Missed, PerCpu};
 use crate::frame::Order;
-use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::platform::{CpuId, CpuToken, Platform};
-use crate::probe::{Event, Probe};
-use crate::request::{Class, Hint};
-use crate::zone::{Caller, ZoneLayer};
+use crate::frame_table::{Frame, FrameTable};
+use crate::platform::{CpuId, Platform};
+use crate::request::Hint;
+use crate::zone::ZoneLayer;
 
 /// A layer that caches nothing.
 pub struct NoList {
@@ -35,58 +33,43 @@ impl<P: Platform> PerCpu<P> for NoList {
     }
 
     #[inline(always)]
-    fn pop(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Order, _: Hint) -> Option<Frame> {
+    fn has_cpu(&self, cpu: CpuId) -> bool {
+        cpu.0 < self.cpus
+    }
+
+    #[inline(always)]
+    fn pop(
+        &self,
+        _: &mut P::Cpu,
+        _: FrameTable<'_, P>,
+        _: Order,
+        _: Hint,
+        missed: &mut Missed,
+    ) -> Option<Frame> {
+        missed.bypasses = true;
         None
     }
 
     #[inline(always)]
-    fn push(&self, _: &mut P::Cpu, _: FrameTable<'_, P>, _: Frame, _: Order, _: Hint) -> bool {
+    fn push(
+        &self,
+        _: &mut P::Cpu,
+        _: FrameTable<'_, P>,
+        _: Frame,
+        _: Order,
+        _: Hint,
+        missed: &mut Missed,
+    ) -> bool {
+        missed.bypasses = true;
         false
     }
 
-    #[inline]
-    fn allocate<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        order: Order,
-        hint: Hint,
-    ) -> Result<Frame, AllocateError> {
-        self.allocate_for(cpu, zone, order, hint, Class::Unmovable)
+    fn serve<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z, _: Order, _: Hint) -> Option<Frame> {
+        None
     }
 
-    #[inline]
-    fn allocate_for<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        order: Order,
-        _: Hint,
-        class: Class,
-    ) -> Result<Frame, AllocateError> {
-        if !Z::UNKNOWN_CPUS_ARE_BUSY && cpu.id().0 >= self.cpus {
-            return Err(AllocateError::NoSuchCpu);
-        }
-        cpu.probe().record(Event::Bypass(order));
-        zone.allocate(&mut Caller::asking(cpu, class), order)
-    }
-
-    #[inline]
-    fn free<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        head: Frame,
-        order: Order,
-        _: Hint,
-    ) -> Result<(), FreeError> {
-        if cpu.id().0 >= self.cpus {
-            return Err(FreeError::NoSuchCpu);
-        }
-        zone.free(&mut Caller::of(cpu), head, order, Tag::allocated(order))?;
-        // A refused free bypasses nothing.
-        cpu.probe().record(Event::Bypass(order));
-        Ok(())
+    fn keep<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z, _: Frame, _: Order, _: Hint) -> bool {
+        false
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z) {}

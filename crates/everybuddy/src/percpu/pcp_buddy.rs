@@ -41,7 +41,8 @@
 //! A hit of a request is O(1); a hit of a free takes one atomic read-modify-write besides the lock. A drain visits
 //! every cached block.
 
-use super::buffered::{CpuList, FreeOutcome};
+use super::Missed;
+use super::buffered::CpuList;
 use super::linux::Watermarks;
 use super::linux6::COSTLY_ORDER;
 use super::page_blocks::PageBlockTable;
@@ -350,7 +351,14 @@ impl<P: Platform> CpuList<P> for PcpBuddyList<'_, P> {
     }
 
     #[inline(always)]
-    fn pop(&self, table: FrameTable<'_, P>, _: CpuId, order: Order, _: Hint) -> Option<Frame> {
+    fn pop(
+        &self,
+        table: FrameTable<'_, P>,
+        _: CpuId,
+        order: Order,
+        _: Hint,
+        _: &mut Missed,
+    ) -> Option<Frame> {
         // Relaxed: it is written under the list's lock.
         if !self.caches(order) || self.open.load(Ordering::Relaxed) == 0 {
             return None;
@@ -363,7 +371,15 @@ impl<P: Platform> CpuList<P> for PcpBuddyList<'_, P> {
     }
 
     #[inline(always)]
-    fn push(&self, table: FrameTable<'_, P>, _: CpuId, head: Frame, order: Order, _: Hint) -> bool {
+    fn push(
+        &self,
+        table: FrameTable<'_, P>,
+        _: CpuId,
+        head: Frame,
+        order: Order,
+        _: Hint,
+        _: &mut Missed,
+    ) -> bool {
         // Relaxed: it is written under the list's lock.
         if !self.caches(order)
             || self.open.load(Ordering::Relaxed) == 0
@@ -412,9 +428,9 @@ impl<P: Platform> CpuList<P> for PcpBuddyList<'_, P> {
         head: Frame,
         order: Order,
         _: Hint,
-    ) -> FreeOutcome {
+    ) -> bool {
         if !self.accept(zone.table(), head, order) {
-            return FreeOutcome::Refused;
+            return false;
         }
         let Watermarks { batch, high, .. } = self.watermarks;
         if self.frames.get() >= high {
@@ -423,7 +439,7 @@ impl<P: Platform> CpuList<P> for PcpBuddyList<'_, P> {
             // Half of what may stay, rounded up.
             self.return_largest(caller, zone, (until, until - until / 2));
         }
-        FreeOutcome::Kept
+        true
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, _: CpuId, zone: &Z) {

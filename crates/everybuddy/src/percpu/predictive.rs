@@ -53,8 +53,9 @@
 //! or takes the slow path, about 170 instructions, if the limit changes; it takes no lock unless it returns frames. A
 //! miss is O(frames × orders) with one lock.
 
+use super::Missed;
 use super::block_ring::BlockRing;
-use super::buffered::{CpuList, FreeOutcome};
+use super::buffered::CpuList;
 use super::linux::CLOSED_MARKS;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
@@ -365,7 +366,14 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
     }
 
     #[inline(always)]
-    fn pop(&self, table: FrameTable<'_, P>, cpu: CpuId, order: Order, hint: Hint) -> Option<Frame> {
+    fn pop(
+        &self,
+        table: FrameTable<'_, P>,
+        cpu: CpuId,
+        order: Order,
+        hint: Hint,
+        _: &mut Missed,
+    ) -> Option<Frame> {
         if order != Order::ZERO {
             return None;
         }
@@ -389,6 +397,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         head: Frame,
         order: Order,
         hint: Hint,
+        _: &mut Missed,
     ) -> bool {
         if order != Order::ZERO {
             return false;
@@ -439,13 +448,13 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         head: Frame,
         order: Order,
         hint: Hint,
-    ) -> FreeOutcome {
+    ) -> bool {
         let length = self.ring.length();
         if !self
             .ring
             .push(zone.table(), self.ring.top(), head, order, caller.cpu)
         {
-            return FreeOutcome::Refused;
+            return false;
         }
         let hint = self.bound.predict.known(hint);
         let before = self.run.note(hint, true, length);
@@ -466,7 +475,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK>
         }
         self.run.kept.set(kept);
         self.limit.set(limit);
-        FreeOutcome::Kept
+        true
     }
 
     fn drain<Z: ZoneLayer<P>>(&self, caller: &mut Caller<'_, P>, owner: CpuId, zone: &Z) {

@@ -72,6 +72,32 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         word.get() & mask != 0
     }
 
+    /// Sets the bit of the largest block, up to `last`, to which a frame can ascend: while its buddy's bit is set.
+    /// Calls `look` for each bit that it reads. Returns the block's order. O(orders).
+    #[inline(always)]
+    pub(crate) fn ascend(&self, frame: Frame, last: Order, mut look: impl FnMut()) -> Order {
+        // The number of the buddy. The lower of two blocks has an even number.
+        let mut buddy = u64::from(frame.pfn().0 - self.first) ^ 1;
+        // The smaller number spares the check of an index.
+        let last = last.index().min(LEVELS - 1);
+        let mut level = 0;
+        while level < last {
+            let word = self.starts[level] + (buddy / 64) as u32;
+            look();
+            if self.words[word as usize].get() & 1 << (buddy % 64) == 0 {
+                break;
+            }
+            buddy = buddy / 2 ^ 1;
+            level += 1;
+        }
+        let own = buddy ^ 1;
+        let word = &self.words[(self.starts[level] + (own / 64) as u32) as usize];
+        let mask = 1 << (own % 64);
+        debug_assert!(word.get() & mask == 0, "level {level} at {:?}", frame.pfn());
+        word.set(word.get() | mask);
+        Order::saturating(level as u32)
+    }
+
     /// Sets a block's bit, which is clear.
     #[inline(always)]
     pub(crate) fn set(&self, head: Frame, order: Order) {

@@ -96,16 +96,11 @@ impl<P: Platform> Inverse<'_, P> {
     }
 
     /// Inserts one frame: it ascends while the neighbouring group is free, and is inserted once.
-    #[inline]
+    #[inline(always)]
     fn ascend(&self, frame: Frame, probe: &mut impl Probe) {
-        let mut order = Order::ZERO;
-        while order < self.max_order && {
-            probe.record(Event::Mark);
-            self.bits.get(frame.buddy(order), order)
-        } {
-            order = order.up();
-        }
-        self.bits.set(frame, order);
+        let order = self
+            .bits
+            .ascend(frame, self.max_order, || probe.record(Event::Mark));
         self.lists.push(frame, order);
         record_move(probe);
         debug_assert_eq!(
@@ -115,6 +110,14 @@ impl<P: Platform> Inverse<'_, P> {
         let level = order.index() as u32;
         if self.next_allocation_level.get() <= level {
             self.next_allocation_level.set(level + 1);
+        }
+    }
+
+    /// Inserts the frames of a block, one by one.
+    #[inline(never)]
+    fn ascend_each(&self, head: Frame, order: Order, probe: &mut impl Probe) {
+        for offset in 0..order.frames() {
+            self.ascend(head.offset(offset), probe);
         }
     }
 
@@ -168,11 +171,25 @@ impl<P: Platform> Inverse<'_, P> {
     /// Lowers `next_allocation_level` to the highest level that is not empty.
     #[inline]
     fn adjust(&self) {
-        let mut level = self.next_allocation_level.get();
-        while level > 0 && self.lists.length(Order::saturating(level - 1)) == 0 {
-            level -= 1;
+        if let Some(highest) = self.largest() {
+            let mut orders = Order::up_to(highest).rev();
+            let found = orders.find(|order| self.lists.length(*order) > 0);
+            let level = found.map_or(0, |order| order.index() as u32 + 1);
+            self.next_allocation_level.set(level);
         }
-        self.next_allocation_level.set(level);
+    }
+
+    /// Removes the block of an order that holds the representative of a group of the highest level.
+    #[inline(never)]
+    fn take_block(&self, order: Order, highest: Order, probe: &mut impl Probe) -> Option<Frame> {
+        let head = self.lists.first(highest)?.aligned(order);
+        for offset in 0..order.frames() {
+            let frame = head.offset(offset);
+            self.pick(frame, probe);
+            self.table().set_tag(frame, Tag::INTERIOR);
+        }
+        self.adjust();
+        Some(head)
     }
 }
 
@@ -203,8 +220,10 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
 
     #[inline]
     fn insert_recorded(&self, head: Frame, order: Order, probe: &mut impl Probe) {
-        for offset in 0..order.frames() {
-            self.ascend(head.offset(offset), probe);
+        if order == Order::ZERO {
+            self.ascend(head, probe);
+        } else {
+            self.ascend_each(head, order, probe);
         }
     }
 
@@ -230,24 +249,17 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
             return None;
         }
         let highest = Order::saturating(level - 1);
-        if order == Order::ZERO {
-            let frame = self.lists.pop(highest)?;
-            self.bits.clear(frame, highest);
-            record_move(probe);
-            debug_assert!(!self.contains(frame, Order::ZERO), "{:?}", frame.pfn());
-            if self.lists.length(highest) == 0 {
-                self.adjust();
-            }
-            return Some(frame);
+        if order > Order::ZERO {
+            return self.take_block(order, highest, probe);
         }
-        let head = self.lists.first(highest)?.aligned(order);
-        for offset in 0..order.frames() {
-            let frame = head.offset(offset);
-            self.pick(frame, probe);
-            self.table().set_tag(frame, Tag::INTERIOR);
+        let frame = self.lists.pop(highest)?;
+        self.bits.clear(frame, highest);
+        record_move(probe);
+        debug_assert!(!self.contains(frame, Order::ZERO), "{:?}", frame.pfn());
+        if self.lists.length(highest) == 0 {
+            self.adjust();
         }
-        self.adjust();
-        Some(head)
+        Some(frame)
     }
 
     #[inline]

@@ -116,6 +116,7 @@ pub(crate) enum State {
 
 impl State {
     /// Returns the state as it is stored.
+    #[inline(always)]
     const fn word(self) -> u32 {
         match self {
             State::Partly(order) => order.index() as u32,
@@ -356,18 +357,19 @@ impl<'a, P: Platform> Pool<'a, P> {
         self.assigned.len()
     }
 
-    /// Returns a space's state. Exact if the caller holds the space's lock, and that is [`State::Assigned`].
-    #[inline]
-    pub(crate) fn state(&self, space: u32) -> State {
+    /// Returns `true` if a space is in a state. Exact if the caller holds the space's lock, and asks for
+    /// [`State::Assigned`].
+    #[inline(always)]
+    pub(crate) fn is_in(&self, space: u32, state: State) -> bool {
         let entry = self.entries.get(space as usize);
-        entry.map_or(State::Used, SpaceRecord::state)
+        // Relaxed: as in `SpaceRecord::state`.
+        entry.is_some_and(|entry| entry.state.load(Ordering::Relaxed) == state.word())
     }
 
     /// Returns `true` if a space is assigned. Exact if the caller holds the space's lock.
     #[inline(always)]
     pub(crate) fn is_assigned(&self, space: u32) -> bool {
-        let entry = self.entries.get(space as usize);
-        entry.is_some_and(|entry| entry.state.load(Ordering::Relaxed) == State::Assigned.word())
+        self.is_in(space, State::Assigned)
     }
 
     /// Returns how often spaces were assigned or withdrawn so far, modulo 2^32. If it is the same in two reads, no
@@ -395,8 +397,8 @@ impl<'a, P: Platform> Pool<'a, P> {
         filled & lists != 0
     }
 
-    /// Finds an unassigned space of a shard that can provide a block of `order`. Under the shard's lock. O(1); O(spaces)
-    /// for a large block with `pool=states` while no space is free.
+    /// Finds an unassigned space of a shard that can provide a block of `order`. Under the shard's lock. O(1);
+    /// O(spaces) for a large block with `pool=states` while no space is free.
     pub(crate) fn candidate(&self, shard: usize, order: Order) -> Option<u32> {
         let head = self.heads.get(shard)?;
         let filled = head.filled.get();
@@ -480,18 +482,20 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
     }
 
-    /// Records that the state of an unassigned space was `known` and is now `state`, if the space stays in its list.
-    /// Returns `false`, and does nothing, if it moves to another one. Under the space's lock.
-    pub(crate) fn stays(&self, space: u32, known: State, state: State) -> bool {
-        if self.list_of(known) != self.list_of(state) {
+    /// Records the state of an unassigned space that stays in its list. Returns `false`, and does nothing, if the space
+    /// moves to another list, or is assigned. Under the space's lock.
+    pub(crate) fn stays(&self, space: u32, state: State) -> bool {
+        let Some(entry) = self.entries.get(space as usize) else {
+            return true;
+        };
+        let known = entry.state();
+        if known == State::Assigned || self.list_of(known) != self.list_of(state) {
             return false;
         }
-        if let Some(entry) = self.entries.get(space as usize) {
-            let (old, new) = (known.word(), state.word());
-            // Relaxed: as in `SpaceRecord::state`. It fails if the space was assigned meanwhile.
-            let order = Ordering::Relaxed;
-            let _ = entry.state.compare_exchange(old, new, order, order);
-        }
+        let (old, new) = (known.word(), state.word());
+        // Relaxed: as in `SpaceRecord::state`. It fails if the space was assigned meanwhile.
+        let order = Ordering::Relaxed;
+        let _ = entry.state.compare_exchange(old, new, order, order);
         true
     }
 
@@ -500,8 +504,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         let Some(entry) = self.entries.get(space as usize) else {
             return;
         };
-        let known = entry.state();
-        if known == State::Assigned || self.stays(space, known, state) {
+        if entry.state() == State::Assigned || self.stays(space, state) {
             return;
         }
         self.unlist(space);

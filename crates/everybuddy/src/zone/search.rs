@@ -277,7 +277,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     /// Updates what the pool records of a space that did not serve a request: delayed coalescing may have been
     /// performed, and the space, which was the CPU's or a peer's when it was looked up, may be unassigned now. Under
     /// the space's lock.
-    fn after_failure(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
+    pub(super) fn after_failure(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
         if C::DELAYS {
             self.update_pool(index, space, probe);
         }

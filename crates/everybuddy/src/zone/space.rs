@@ -44,6 +44,7 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
     }
 
     /// Returns the state that the space has while it is unassigned.
+    #[inline]
     pub(crate) fn state(&self) -> State {
         match self.structure.largest() {
             Some(order)

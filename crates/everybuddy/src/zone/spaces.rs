@@ -19,8 +19,9 @@
 //! # Design decisions
 //!
 //! The paper does not decide the following:
-//! - Algorithm 1 looks at a space before it acquires the lock. Here the space is tried under its lock, and exchanged
-//!   in the same critical section if it cannot serve, so no other CPU can intervene.
+//! - Algorithm 1 looks at a space before it acquires the lock. Here the space is tried under its lock. If it cannot
+//!   serve, it is tried again, and exchanged in the same critical section, so no other CPU can intervene. (Tried once,
+//!   each request would have the registers saved that an exchange needs.)
 //! - A CPU keeps a space that cannot serve a request if no other space can either.
 //! - If no unassigned space can serve, the spaces of the other CPUs are tried one by one, and the one that serves is
 //!   shared.
@@ -36,9 +37,9 @@
 //!
 //! 1. `Spaces` looks up the CPU's space and acquires its lock. The policy asks `Inverse`, which takes the first frame
 //!    of the list of the highest level and clears its bit. It splits nothing.
-//! 2. If the space has no such frame, it is exchanged while its lock is held: for the first partly used space of the pool,
-//!    or a free one if there is none. If no space is unassigned, the spaces of other CPUs are tried, and
-//!    the one that serves is shared.
+//! 2. If the space has no such frame, it is exchanged while its lock is held: for the first partly used space of the
+//!    pool, or a free one if there is none. If no space is unassigned, the spaces of other CPUs are tried, and the one
+//!    that serves is shared.
 //! 3. A frame that is freed goes into the space that contains it, whichever CPU owns that space. Its level rises while
 //!    the neighbouring group is free; then it is inserted. If the space is unassigned, and was all used before or is
 //!    all free now, it changes its list in the pool.
@@ -178,16 +179,38 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
     }
 
-    /// Updates it if the pool records another state; with the pool's lock only if the space changes its list.
+    /// Updates it if the pool records another state.
     #[inline(never)]
     fn update_unassigned(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
-        let (known, state) = (self.pool.state(index), space.state());
-        if state != known
-            && !self.pool.stays(index, known, state)
+        let state = space.state();
+        if !self.pool.is_in(index, state) {
+            self.change_state(index, state, probe);
+        }
+    }
+
+    /// Records a state, with the pool's lock if the space changes its list.
+    #[inline(never)]
+    fn change_state(&self, index: u32, state: State, probe: &mut P::Probe) {
+        if !self.pool.stays(index, state)
             && let Some(_pool) = self.pool.enter(self.pool.shard_of(index), probe, false)
         {
             self.pool.settle(index, state);
         }
+    }
+
+    /// Serves a request that the CPU's own space could not serve; it may be able to now.
+    #[cold]
+    #[inline(never)]
+    fn allocate_elsewhere(
+        &self,
+        caller: &mut Caller<'_, P>,
+        order: Order,
+    ) -> Result<Frame, AllocateError> {
+        self.try_spaces(caller, order, |space, guard| {
+            let head = self.policy.allocate(&space.structure, order, guard.probe)?;
+            self.table.set_tag(head, Tag::allocated(order));
+            Some((head, order.frames()))
+        })
     }
 
     /// Adds a range, space by space. The caller holds the range lock, so no space rejects a part that was found valid.
@@ -267,7 +290,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Calls `work`, which returns how many frames it freed, on the space that holds a frame.
-    #[inline]
+    #[inline(always)]
     fn with_space_of(
         &self,
         caller: &mut Caller<'_, P>,
@@ -305,13 +328,22 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         self.max_order
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        self.try_spaces(caller, order, |space, guard| {
-            let head = self.policy.allocate(&space.structure, order, guard.probe)?;
-            self.table.set_tag(head, Tag::allocated(order));
-            Some((head, order.frames()))
-        })
+        let own = self.pool.of(caller.cpu.index());
+        if !caller.nested
+            && let Some(space) = self.spaces.get(own as usize)
+        {
+            let guard = Guard::lock(space.lock, caller.probe);
+            if let Some(head) = self.policy.allocate(&space.structure, order, guard.probe) {
+                self.table.set_tag(head, Tag::allocated(order));
+                space.adjust(order.frames(), 0);
+                self.update_pool(own, space, guard.probe);
+                return Ok(head);
+            }
+            self.after_failure(own, space, guard.probe);
+        }
+        self.allocate_elsewhere(caller, order)
     }
 
     fn allocate_run(
@@ -366,7 +398,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         given
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(
         &self,
         caller: &mut Caller<'_, P>,
