@@ -26,8 +26,9 @@ metrics! {
     Experiment, "saving", "saving", "1", Neither, &["mean"],
         "1 - mean latency of the examined system / mean latency of this one";
     /// Of all pairs of systems that a paper's table puts into an order, at the same load and number of CPUs, the
-    /// share that is in the same order here. Pairs whose numbers in the paper differ by at most 5% do not count. `one
-    /// fixed order` is a trivial predictor, the order of the systems' means.
+    /// share that is in the same order here. Pairs whose numbers in the paper differ by at most 5% do not count. `A
+    /// against B` counts that pair of systems only. `one fixed order` is a trivial predictor, the order of the systems'
+    /// means.
     Experiment, "orders_kept", "orders kept", SHARE, Higher, &["rate", "count"], "pairs in the same order / pairs";
     /// Error over all cells of a paper's table; 0.1 is about 10%, and 1.6 a factor of 5. `scaled`: after the one
     /// factor that makes it smallest, so that only the shape is judged. A subject `A as B` is a trivial predictor: it

@@ -126,6 +126,12 @@ impl Claim {
                     cases.push(self.bounded(format!("{place}: {system} / expected"), ratio));
                 }
             }
+            (Kind::Ratio, Of::Difference) => {
+                let [own, other] = [0, 1].map(|at| &self.systems[at]);
+                let numbers = finder.number(own, cell).zip(finder.number(other, cell));
+                let difference = numbers.map(|(own, other)| own.minus(other));
+                cases.push(self.bounded(format!("{place}: {own} - {other}"), difference));
+            }
             (Kind::Ratio, _) => {
                 let [own, other] = [0, 1].map(|at| &self.systems[at]);
                 let ratio = self.ratio(finder, own, other, cell);
@@ -284,21 +290,27 @@ impl Claim {
         let Some(number) = number.filter(|number| number.value.is_finite()) else {
             return (State::Inconclusive, format!("{what}: no numbers"));
         };
-        let least = self.at_least.unwrap_or(f64::NEG_INFINITY);
-        let most = self.at_most.unwrap_or(f64::INFINITY);
+        let bounds = self.bounds();
+        let least = bounds[0].unwrap_or(f64::NEG_INFINITY);
+        let most = bounds[1].unwrap_or(f64::INFINITY);
+        let sure = self.sure || self.within.is_some();
         let is_within = |value: f64| (least..=most).contains(&value);
         let is_sure = is_within(number.least) && is_within(number.most);
-        let state = if is_within(number.value) && (is_sure || !self.sure) {
+        let state = if is_within(number.value) && (is_sure || !sure) {
             State::Pass
         } else if number.most < least || number.least > most {
             State::Fail
         } else {
             State::Inconclusive
         };
-        let bounds = match (self.at_least, self.at_most) {
-            (Some(least), Some(most)) => format!("{least} to {most}"),
-            (Some(least), None) => format!("at least {least}"),
-            (_, most) => format!("at most {}", most.unwrap_or(f64::INFINITY)),
+        let bounds = match (self.within, bounds) {
+            (Some(factor), _) => {
+                let expected = short(self.expected.unwrap_or(1.0));
+                format!("{expected} within a factor of {factor}")
+            }
+            (None, [Some(least), Some(most)]) => format!("{least} to {most}"),
+            (None, [Some(least), None]) => format!("at least {least}"),
+            (None, [None, _]) => format!("at most {most}"),
         };
         let interval = if number.least == number.most {
             String::new()

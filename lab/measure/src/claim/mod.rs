@@ -9,7 +9,11 @@
 //! if it is false everywhere in the intervals. If it is false for the medians alone, it is inconclusive.
 //!
 //! A claim that is known to fail here records why ([`Claim::differs`]) and how far: a wider bound that it still keeps
-//! ([`Claim::still_at_most`] and the other two). Beyond that bound it fails like any other claim.
+//! ([`Claim::still_at_most`] and the other two). Beyond that bound it fails like any other claim. A bound that is
+//! further than [`SLACK`] times what a run measured hides the next change: [`Claim::loose_bounds`] finds it.
+//!
+//! A claim about a number that its source prints is two-sided ([`Claim::within`]): a system that is ten times too fast
+//! is as wrong as one that is ten times too slow.
 //!
 //! | file | contents |
 //! |---|---|
@@ -39,6 +43,9 @@ pub use complete::Complete;
 pub use judge::{State, Verdict};
 pub use numbers::short;
 
+/// The factor by which the bound of a known deviation may be further off than the result for which it was set.
+pub const SLACK: f64 = 2.0;
+
 /// The kind of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -64,6 +71,8 @@ pub enum Of {
     Spread,
     /// Each number and its expected value.
     Expected,
+    /// The first system minus the second, for each source: not a ratio, but what a paper prints in percentage points.
+    Difference,
 }
 
 /// A claim.
@@ -108,6 +117,11 @@ pub struct Claim {
     /// The operands of a ratio.
     #[serde(default)]
     pub of: Of,
+    /// The ratio or number that the source prints; 1 by default if the operands are numbers and their expected values.
+    pub expected: Option<f64>,
+    /// The factor by which the ratio or number may be larger or smaller than the expected one. It stands for both
+    /// bounds. The claim is inconclusive if a bound is inside the interval.
+    pub within: Option<f64>,
     /// The lower bound of a ratio or number.
     pub at_least: Option<f64>,
     /// The upper bound of a ratio or number.
@@ -224,9 +238,70 @@ impl Claim {
         self.kind == Kind::Bound && ["ns", "cycles", "1/s"].contains(&unit)
     }
 
+    /// Returns the bounds of a ratio or number: those of the claim, or those within its factor.
+    fn bounds(&self) -> [Option<f64>; 2] {
+        match self.within {
+            Some(factor) => {
+                let expected = self.expected.unwrap_or(1.0);
+                [Some(expected / factor), Some(expected * factor)]
+            }
+            None => [self.at_least, self.at_most],
+        }
+    }
+
+    /// Returns the bounds of a known deviation that are further off than [`SLACK`] times what was measured, so that a
+    /// result could become that much worse without a failure. `judge` judges a claim by committed rows. A bound within
+    /// [`SLACK`] of the claim's own is never loose.
+    pub fn loose_bounds(&self, judge: impl Fn(&Claim) -> State) -> Vec<&'static str> {
+        let [least, most] = self.bounds();
+        // Only the one bound decides, and the numbers without their intervals.
+        let alone = Claim {
+            differs: None,
+            sure: false,
+            expected: None,
+            within: None,
+            at_least: None,
+            at_most: None,
+            ..self.clone()
+        };
+        let mut tighter = Vec::new();
+        if let Some(own) = self.still_at_least {
+            let at_least = Some(own * SLACK).filter(|own| *own > 0.0);
+            let is_near = at_least >= least;
+            let claim = Claim {
+                at_least,
+                ..alone.clone()
+            };
+            tighter.push(("still_at_least", is_near, claim));
+        }
+        if let Some(own) = self.still_at_most {
+            let at_most = Some(own / SLACK);
+            let claim = Claim {
+                at_most,
+                ..alone.clone()
+            };
+            tighter.push(("still_at_most", at_most <= most, claim));
+        }
+        if let Some(own) = self.still_within {
+            let tolerance = 1.0 - SLACK * (1.0 - own);
+            let widened = self.widened().unwrap_or_else(|| self.clone());
+            let claim = Claim {
+                tolerance,
+                sure: false,
+                ..widened
+            };
+            tighter.push(("still_within", tolerance <= self.tolerance, claim));
+        }
+        let is_loose =
+            |(_, is_near, claim): &(_, bool, Claim)| !is_near && judge(claim) == State::Pass;
+        let loose = tighter.into_iter().filter(is_loose);
+        loose.map(|(name, ..)| name).collect()
+    }
+
     /// Returns the claim with the wider bounds of its known deviation; `None` if it has none.
     fn widened(&self) -> Option<Claim> {
         self.differs.as_ref()?;
+        let [least, most] = self.bounds();
         let equal = |relation: &String| match relation.as_str() {
             ">" => ">=".to_string(),
             "<" => "<=".to_string(),
@@ -234,8 +309,10 @@ impl Claim {
         };
         Some(Claim {
             differs: None,
-            at_least: self.still_at_least.or(self.at_least),
-            at_most: self.still_at_most.or(self.at_most),
+            expected: None,
+            within: None,
+            at_least: self.still_at_least.or(least),
+            at_most: self.still_at_most.or(most),
             tolerance: self.still_within.unwrap_or(self.tolerance),
             relations: self.relations.iter().map(equal).collect(),
             ..self.clone()
@@ -245,13 +322,10 @@ impl Claim {
     /// Checks that a known deviation has a wider bound, which some result would leave, and that no other claim has.
     fn has_its_bound(&self) -> Result<(), &'static str> {
         let is_relative = matches!(self.kind, Kind::Ordering | Kind::Below);
+        let [least, most] = self.bounds();
         let ends = [
-            self.still_at_least
-                .zip(self.at_least)
-                .map(|(own, of)| own < of),
-            self.still_at_most
-                .zip(self.at_most)
-                .map(|(own, of)| own > of),
+            self.still_at_least.zip(least).map(|(own, of)| own < of),
+            self.still_at_most.zip(most).map(|(own, of)| own > of),
         ];
         let given = [self.still_at_least, self.still_at_most];
         let is_given = given.iter().any(Option::is_some);
@@ -282,10 +356,37 @@ impl Claim {
         }
     }
 
+    /// Checks that a claim about a printed number has the number and a factor, and no other bound.
+    fn is_two_sided(&self) -> Result<(), &'static str> {
+        let Some(factor) = self.within else {
+            return match self.expected {
+                Some(_) => Err("`expected` needs `within`, the factor that is allowed"),
+                None => Ok(()),
+            };
+        };
+        let is_of_rows = self.of == Of::Expected;
+        match self.kind {
+            Kind::Ordering | Kind::Below => Err("a ratio or bound has `within`"),
+            _ if self.at_least.is_some() || self.at_most.is_some() => {
+                Err("`within` stands for both bounds")
+            }
+            _ if !self.rivals.is_empty() => Err("a ratio to `rivals` has one bound"),
+            _ if factor.is_nan() || factor <= 1.0 => Err("`within` is a factor above 1"),
+            _ if self.expected.is_some_and(|own| own.is_nan() || own <= 0.0) => {
+                Err("an expected number is positive")
+            }
+            _ if is_of_rows == self.expected.is_some() => {
+                Err("`within` needs `expected`, unless rows have the expected numbers")
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn is_complete(&self) -> Result<(), &'static str> {
         self.has_its_bound()?;
+        self.is_two_sided()?;
         let known = |text: &String| [">=", ">", "<=", "<"].contains(&text.as_str());
-        let is_bounded = self.at_least.is_some() || self.at_most.is_some();
+        let is_bounded = self.bounds().iter().any(Option::is_some);
         match (self.kind, self.of) {
             (Kind::Ordering, _) if self.relations.len() + 1 != self.systems.len() => {
                 Err("an ordering needs one relation fewer than systems")
@@ -297,7 +398,10 @@ impl Claim {
                 Err("a curve needs `against`, and a system besides the one that is compared")
             }
             (Kind::Ratio | Kind::Bound, _) if !is_bounded => {
-                Err("a ratio or bound needs `at_least` or `at_most`")
+                Err("a ratio or bound needs `at_least`, `at_most` or `within`")
+            }
+            (Kind::Ratio, Of::Difference) if self.systems.len() != 2 => {
+                Err("a difference of systems needs two")
             }
             (Kind::Ratio, Of::Systems) if self.rivals.is_empty() && self.systems.len() != 2 => {
                 Err("a ratio of systems needs two, or one and `rivals`")

@@ -436,3 +436,102 @@ fn a_claim_is_inconclusive_without_any_of_its_rows() {
         }
     }
 }
+
+#[test]
+fn a_printed_number_is_missed_on_both_sides() {
+    // The source prints 0.5.
+    let claim =
+        "kind = 'ratio'\nstatistic = 'p50'\nsystems = ['is', 'bs']\nexpected = 0.5\nwithin = 1.5\n";
+    let of = |value, [least, most]: [f64; 2]| {
+        let own = [
+            ("is", "p50", value),
+            ("is", "min", least),
+            ("is", "max", most),
+        ];
+        let other = ["p50", "min", "max"].map(|statistic| ("bs", statistic, 1.0));
+        judge(claim, &[own, other].concat())
+    };
+    assert_eq!(of(0.5, [0.4, 0.7]), State::Pass);
+    assert_eq!(of(0.74, [0.74, 0.74]), State::Pass);
+    assert_eq!(of(0.34, [0.34, 0.34]), State::Pass);
+    // Ten times too slow and ten times too fast.
+    assert_eq!(of(5.0, [5.0, 5.0]), State::Fail);
+    assert_eq!(of(0.05, [0.05, 0.05]), State::Fail);
+    // A bound inside the interval, whichever side the number is on.
+    assert_eq!(of(0.7, [0.7, 0.8]), State::Inconclusive);
+    assert_eq!(of(0.8, [0.7, 0.8]), State::Inconclusive);
+    assert_eq!(of(0.35, [0.3, 0.35]), State::Inconclusive);
+    // Rows have expected numbers of their own: 2.0.
+    let expected =
+        "kind = 'ratio'\nof = 'expected'\nstatistic = 'mean'\nsystems = ['bs']\nwithin = 2";
+    for (value, state) in [(1.0, State::Pass), (4.0, State::Pass), (0.9, State::Fail)] {
+        assert_eq!(judge(expected, &[("bs", "mean", value)]), state);
+    }
+    let points = "kind = 'ratio'\nof = 'difference'\nstatistic = 'mean'\nsystems = ['bs', 'is']\n\
+                  expected = 0.03\nwithin = 1.5";
+    for (value, state) in [(0.14, State::Pass), (0.2, State::Fail), (0.1, State::Fail)] {
+        let rows = [("bs", "mean", value), ("is", "mean", 0.1)];
+        assert_eq!(judge(points, &rows), state, "{value}");
+    }
+}
+
+#[test]
+fn a_printed_number_has_a_factor_and_no_other_bound() {
+    let ratio = "kind = 'ratio'\nsystems = ['bs', 'is']\n";
+    for (text, message) in [
+        (format!("{ratio}expected = 2"), "needs `within`"),
+        (format!("{ratio}within = 2"), "needs `expected`"),
+        (format!("{ratio}of = 'expected'\nexpected = 2\nwithin = 2"), "unless rows"),
+        (format!("{ratio}expected = 2\nwithin = 2\nat_most = 3"), "both bounds"),
+        (format!("{ratio}expected = 2\nwithin = 1"), "above 1"),
+        (format!("{ratio}expected = 0\nwithin = 2"), "positive"),
+        (
+            "kind = 'ratio'\nsystems = ['bs']\nrivals = ['is']\nexpected = 2\nwithin = 2".to_string(),
+            "one bound",
+        ),
+        (
+            "kind = 'ordering'\nsystems = ['bs', 'is']\nrelations = ['>']\nexpected = 2\nwithin = 2"
+                .to_string(),
+            "a ratio or bound",
+        ),
+        (
+            format!("{ratio}expected = 2\nwithin = 2\ndiffers = 'known'\nstill_at_most = 3"),
+            "not wider",
+        ),
+    ] {
+        let text = format!("text = ''\nmetric = 'latency'\nstatistic = 'mean'\n{text}");
+        let claim: Claim = toml::from_str(&text).unwrap();
+        let error = claim.check(words(&systems())).unwrap_err();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_bound_far_from_the_result_is_loose() {
+    let loose = |text: &str, own: f64| {
+        let text = format!(
+            "text = ''\nmetric = 'latency'\nstatistic = 'mean'\nsystems = ['bs', 'is']\ndiffers = 'known'\n{text}"
+        );
+        let claim: Claim = toml::from_str(&text).unwrap();
+        claim.check(words(&systems())).unwrap();
+        let rows = rows(&[("bs", "mean", own), ("is", "mean", 1.0)]);
+        claim.loose_bounds(|own| own.judge("x", &rows).state)
+    };
+    let most = "kind = 'ratio'\nat_most = 1\nstill_at_most = 10";
+    for (own, is) in [(5.1, false), (4.9, true), (20.0, false), (0.5, true)] {
+        assert_eq!(loose(most, own) == ["still_at_most"], is, "{own}");
+    }
+    // Twice the claim's own bound is near enough, whatever was measured.
+    assert!(loose("kind = 'ratio'\nat_most = 1\nstill_at_most = 2", 0.5).is_empty());
+    let least = "kind = 'ratio'\nexpected = 1\nwithin = 1.25\nstill_at_least = 0.1";
+    for (own, is) in [(0.19, false), (0.21, true)] {
+        assert_eq!(loose(least, own) == ["still_at_least"], is, "{own}");
+    }
+    let zero = "kind = 'ratio'\nat_least = 1\nstill_at_least = 0.0";
+    assert_eq!(loose(zero, 0.5), ["still_at_least"]);
+    // 0.8 is a fifth of the larger value, and 0.6 two fifths.
+    let ordering = "kind = 'ordering'\nrelations = ['>']\nstill_within = 0.8";
+    for (own, is) in [(0.39, false), (0.41, true)] {
+        assert_eq!(loose(ordering, own) == ["still_within"], is, "{own}");
+    }
+}
