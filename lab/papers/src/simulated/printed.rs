@@ -108,16 +108,24 @@ impl Printed {
             ..base.clone()
         };
         let mut all = Vec::new();
-        let (kept, judged) = orders(&pairs);
-        if judged > 0 {
-            let share = kept as f64 / judged as f64;
-            all.push(row("all systems", "orders_kept", "rate", share));
-            all.push(row("all systems", "orders_kept", "count", judged as f64));
-        }
-        let (kept, _) = orders(&fixed(&pairs));
-        if judged > 0 {
-            let share = kept as f64 / judged as f64;
-            all.push(row(FIXED, "orders_kept", "rate", share));
+        let mut count = |name: &str, (kept, judged): (usize, usize)| {
+            if judged > 0 {
+                let share = kept as f64 / judged as f64;
+                all.push(row(name, "orders_kept", "rate", share));
+                all.push(row(name, "orders_kept", "count", judged as f64));
+            }
+        };
+        count("all systems", orders(&pairs));
+        count(FIXED, orders(&fixed(&pairs)));
+        let systems = self.systems();
+        for (at, one) in systems.iter().enumerate() {
+            for other in &systems[at + 1..] {
+                let own = pairs
+                    .iter()
+                    .filter(|pair| [*one, *other].contains(&pair.system));
+                let own: Vec<Pair<'_>> = own.copied().collect();
+                count(&format!("{one} against {other}"), orders(&own));
+            }
         }
         let mut add = |name: &str, pairs: &[Pair<'_>]| {
             if let Some((error, shape)) = errors(pairs) {
@@ -132,6 +140,17 @@ impl Printed {
                 let pairs = self.pairs(rows, reading, |_| stands_for).into_iter();
                 let own = pairs.filter(|pair| pair.system == system);
                 add(&name, &own.collect::<Vec<_>>());
+            }
+        }
+        all
+    }
+
+    /// Returns the systems of the table, in its order.
+    fn systems(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for (_, system, _) in &self.cells {
+            if !all.contains(&system.as_str()) {
+                all.push(system);
             }
         }
         all
@@ -363,5 +382,50 @@ mod tests {
         assert!((guess - by_hand).abs() < 1e-6);
         // In the paper `is` is always faster: that order keeps both.
         assert_eq!(find(FIXED, "orders_kept", "rate"), Some(1.0));
+        assert_eq!(find("bs against is", "orders_kept", "rate"), Some(0.5));
+    }
+
+    #[test]
+    fn each_pair_of_systems_is_counted() {
+        let printed: Printed = toml::from_str(
+            r#"
+            metric = "cycles"
+            operation = "all"
+            cpus = [1]
+            cells = [["w", "x", [1.0]], ["w", "y", [2.0]], ["w", "z", [3.0]], ["v", "x", [1.0]], ["v", "z", [1.02]]]
+            "#,
+        )
+        .unwrap();
+        let row = |workload, system: &str, value| Row {
+            source: source_of(workload, 1, ""),
+            system: system.to_string(),
+            operation: "all",
+            metric: "cycles",
+            statistic: "mean",
+            value,
+            ..Row::default()
+        };
+        // Only y and z change places; in the second workload, x and z have no order in the paper.
+        let rows = [
+            row("w", "x", 1.0),
+            row("w", "y", 9.0),
+            row("w", "z", 5.0),
+            row("v", "x", 7.0),
+            row("v", "z", 1.0),
+        ];
+        let judged = printed.judge(&Row::default(), &rows, "");
+        let own = judged.iter().filter(|row| row.metric == "orders_kept");
+        let of = |statistic| {
+            let own = own.clone().filter(move |row| row.statistic == statistic);
+            own.filter(|row| row.system.contains(" against "))
+                .map(|row| (row.system.as_str(), row.value))
+                .collect::<Vec<_>>()
+        };
+        let pairs = ["x against y", "x against z", "y against z"];
+        assert_eq!(
+            of("rate"),
+            [(pairs[0], 1.0), (pairs[1], 1.0), (pairs[2], 0.0)]
+        );
+        assert_eq!(of("count"), pairs.map(|pair| (pair, 1.0)));
     }
 }
