@@ -9,8 +9,8 @@
 //! if it is false everywhere in the intervals. If it is false for the medians alone, it is inconclusive.
 //!
 //! A claim that is known to fail here records why ([`Claim::differs`]) and how far: a wider bound that it still keeps
-//! ([`Claim::still_at_most`] and the other two). Beyond that bound it fails like any other claim. A bound that is further
-//! than [`SLACK`] times what a run measured hides the next change: [`Claim::loose_bounds`] finds it.
+//! ([`Claim::still_at_most`] and the other two). Beyond that bound it fails like any other claim. A bound that is
+//! further than [`SLACK`] times what a run measured hides the next change: [`Claim::loose_bounds`] finds it.
 //!
 //! A claim about a number that its source prints is two-sided ([`Claim::within`]): a system that is ten times too fast
 //! is as wrong as one that is ten times too slow.

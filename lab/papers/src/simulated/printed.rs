@@ -11,7 +11,7 @@
 //!
 //! Nothing is fitted to the paper's numbers, so every cell is a prediction. Two numbers of a paper that differ by
 //! at most [`EQUAL`] have no order. An order is kept if the numbers here have the same one, however small their
-//! difference is. All numbers are costs: what is saved is stated as the ratio of two costs.
+//! difference is.
 
 use everybuddy_measure::choice::all_known;
 
@@ -42,7 +42,7 @@ pub(crate) struct Printed {
     pub(crate) predictors: Vec<(String, String)>,
 }
 
-/// A cost of a paper and what is simulated for it.
+/// A number of a paper and what is simulated for it.
 #[derive(Clone, Copy)]
 struct Pair<'p> {
     /// Workload and number of CPUs.
@@ -156,7 +156,7 @@ impl Printed {
         all
     }
 
-    /// Returns all numbers of the paper for which there is one here, as costs. `stands_for` names the system whose number is
+    /// Returns all numbers of the paper for which there is one here. `stands_for` names the system whose number is
     /// taken for a system.
     fn pairs<'p>(
         &'p self,
