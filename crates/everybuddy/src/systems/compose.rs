@@ -223,6 +223,7 @@ impl Parameters {
             frames: span.frames(),
             cpus,
             max_order: self.max_order,
+            spring: self.spring,
         }
     }
 }
@@ -385,20 +386,10 @@ impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
         let Parameters {
-            lock,
-            idle,
-            spring,
-            bulk,
-            ..
+            lock, idle, bulk, ..
         } = builder.parameters;
         let extent = builder.parameters.extent(builder.span, builder.setup.cpus);
-        let domains = Domains::new(
-            &mut builder.arena,
-            table,
-            extent,
-            (lock, idle, spring),
-            bulk,
-        )?;
+        let domains = Domains::new(&mut builder.arena, table, extent, (lock, idle), bulk)?;
         builder.seed(|start, frames| domains.seed(start, frames))?;
         Ok(domains)
     }

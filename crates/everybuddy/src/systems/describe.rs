@@ -65,6 +65,7 @@ impl fmt::Display for Parameters {
                 let Bound { max, predict, .. } = self.bound;
                 let by = match predict {
                     Predict::Both => "predicted",
+                    Predict::Widen => "predicted, and widened in large regions",
                     Predict::Run => "predicted by the run alone",
                     Predict::Region => "predicted by the region alone",
                     Predict::None => "not predicted",

@@ -179,7 +179,12 @@ options! {
         for |row| row.list() == ListKind::Magazines,
         sets |parameters, depot, _| parameters.depot = depot.is_on();
     predict = "predict": Predict, "`both`",
-        "What a predictive list predicts from: the run so far and the address region, one of them, or neither.",
+        "What a predictive list predicts from: the run so far and the address region, one of them, or neither. With \
+        `both` the region's end shortens a prediction; with `widen` a large region also lengthens one, after as many \
+        operations as a first refill has frames.",
+        for |row| row.list() == ListKind::Predictive || delays(row);
+    spread = "spread": Count, "4",
+        "The largest refill of a predictive list, in first refills.",
         for |row| row.list() == ListKind::Predictive || delays(row);
     order = "order": Order, "10",
         "The order of the largest block.",
@@ -397,6 +402,7 @@ impl fmt::Display for Options {
 mod tests {
     use super::super::{Bound, Watermarks};
     use super::*;
+    use crate::percpu::predictive::SPREAD;
     use std::string::ToString;
 
     #[test]
@@ -471,11 +477,14 @@ mod tests {
             }),
             ("lbs-31", "high=100", |p| {
                 p.watermarks.high = 100;
-                p.bound = Bound::new(100, p.bound.first(), Predict::Both);
+                p.bound = Bound::new(100, (p.bound.first(), SPREAD), Predict::Both);
             }),
             ("magazines", "depot=off", |p| p.depot = false),
             ("spring", "predict=region", |p| {
                 p.bound.predict = Predict::Region
+            }),
+            ("spring", "spread=16", |p| {
+                p.bound = Bound::new(p.bound.max, (p.bound.first(), 16), Predict::Both);
             }),
             ("spring", "batch=32", |p| {
                 p.watermarks = Watermarks {
@@ -483,7 +492,7 @@ mod tests {
                     high: 192,
                     ..p.watermarks
                 };
-                p.bound = Bound::new(p.bound.max, 32, Predict::Both);
+                p.bound = Bound::new(p.bound.max, (32, SPREAD), Predict::Both);
             }),
             ("bs", "order=3", |p| {
                 p.max_order = Order::ZERO.up().up().up()

@@ -19,7 +19,7 @@ use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::magazines::MagazineOptions;
 use crate::percpu::page_blocks::page_block;
-use crate::percpu::predictive::INITIAL_REFILL;
+use crate::percpu::predictive::{INITIAL_REFILL, SPREAD};
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
 use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, PoolKind, Select, SpringKind};
@@ -233,7 +233,8 @@ fn bound(options: &Options, list: ListKind, setup: &Setup<'_>) -> Bound {
     // In other lists a batch is something else.
     let first = options.batch.filter(|_| list == ListKind::Predictive);
     let first = first.map_or(INITIAL_REFILL, Count::get);
-    Bound::new(max, first, options.predict.unwrap_or_default())
+    let spread = options.spread.map_or(SPREAD, Count::get);
+    Bound::new(max, (first, spread), options.predict.unwrap_or_default())
 }
 
 fn is_on(switch: Option<Switch>) -> bool {

@@ -40,16 +40,17 @@ impl System for Serewa {
             (2.2.4). Each can be switched: separate=, division=, structure=. A caller that requests blocks rounds \
             sizes \
             up.",
-        deviates: "The manager runs in the caller; with manager=thread it runs on a thread, as in the paper. Queues \
-            are bounded rings without locks; with sync=lock each operation takes a spin lock, where the paper mentions \
-            binary semaphores, which block. Linking starts as soon as something waits; with linking=idle it waits \
-            until a CPU is idle or a request would be refused, which is the paper's rule. A caller that finds a queue \
-            full does the work itself; a request that finds no block does what waits before it fails; a piece whose \
-            buddy came back is merged when it is filed. Without statistics memory starts in largest blocks. Trees \
-            allocate the lowest address. Requests that come faster than remnants are divided break one large block \
-            after another; with remnants=first they divide what waits. With manager=thread, a manager that \
-            stops for ever owes its callers blocks, so a request that would be refused is busy. The paper \
-            specifies none of this.",
+        deviates: "The paper's system is serewa+manager=thread+linking=idle. This row has neither, since a host may \
+            have no thread for a manager, and where no CPU is ever idle nothing is linked until a request would be \
+            refused: the manager runs in the caller, and linking starts as soon as something waits. Queues are \
+            bounded rings without locks; with sync=lock each operation takes a spin lock, where the paper mentions \
+            binary semaphores, which block. With linking=idle, linking waits until a CPU is idle or a request would \
+            be refused. A caller that finds a queue full does the work itself; a request that finds no block does what \
+            waits before it fails; a piece whose buddy came back is merged when it is filed. Without statistics \
+            memory starts in largest blocks. Trees allocate the lowest address. Requests that come faster than \
+            remnants are divided break one large block after another; with remnants=first they divide what waits. \
+            With manager=thread, a manager that stops for ever owes its callers blocks, so a request that would be \
+            refused is busy. Of all this, the paper specifies the manager's thread and idle linking only.",
         preset: Options {
             zone: Some(ZoneKind::Separated),
             structure: Some(StructureKind::Trees),

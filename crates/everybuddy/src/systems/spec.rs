@@ -221,6 +221,7 @@ fn fit(options: &Options, row: &Row) -> Result<(), (&'static str, &'static str)>
     fits(options.batch.is_none() || has_batch, "batch", needs)?;
     let needs = "a value only with list=spring";
     fits(options.predict.is_none() || is_spring, "predict", needs)?;
+    fits(options.spread.is_none() || is_spring, "spread", needs)?;
     let needs = "a value only with list=linux, list=bypass or list=spring";
     fits(options.high.is_none() || is_long, "high", needs)?;
     let needs = "a value only with list=linux, linux-6 or spring: without batches, a lock is held for one block";

@@ -235,8 +235,9 @@ named_values!(
 );
 named_values!(
     Predict,
-    "`both`, `run`, `region` or `none`",
+    "`both`, `widen`, `run`, `region` or `none`",
     "both" = Self::Both,
+    "widen" = Self::Widen,
     "run" = Self::Run,
     "region" = Self::Region,
     "none" = Self::None,

@@ -85,7 +85,9 @@ impl<'a, P: Platform> Spring<'a, P> {
         }
         // Otherwise it would return to a domain that cannot serve it, and collect again for each request.
         if let Some(own) = &own {
-            self.returns_to(ghost, own.root());
+            if let Some(home) = self.own.homes.get(cpu as usize) {
+                home.last.set(own.root());
+            }
         }
         own
     }
@@ -120,10 +122,11 @@ impl<'a, P: Platform> Spring<'a, P> {
             }
             found += 1 + all.absorbed(root).count() as u32;
         }
-        if self.is_locked && self.shelved() != head.live.get() {
+        let locked = self.locked.as_ref();
+        if locked.is_some_and(|own| own.shelved() != head.live.get()) {
             return fail("a domain is not on the shelf, or twice");
         }
-        if found + u32::from(self.is_locked) == domains {
+        if found == domains {
             Ok(())
         } else {
             fail("a domain is lost, or is in two places")

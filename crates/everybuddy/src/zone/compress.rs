@@ -39,7 +39,7 @@
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain};
 use super::spring::Spring;
-use super::spring_records::Ghost;
+use super::spring_records::Home;
 use crate::lock::Guard;
 use crate::platform::{Platform, SharedCell};
 
@@ -56,23 +56,16 @@ impl<'a, P: Platform> Spring<'a, P> {
         (self.patience / 2).min(IDLE_LOOKS)
     }
 
-    /// Looks, and releases a domain. For a CPU that the system was set up for.
+    /// Looks, and releases a domain. With `spring=locked` each release is a look.
     #[cold]
     #[inline(never)]
-    pub(super) fn look(
-        &self,
-        caller: &mut Caller<'_, P>,
-        all: &DomainTable<'a, P>,
-        ghost: &Ghost<P>,
-        domain: u32,
-    ) {
-        if self.is_locked {
-            self.put_locked(caller, all, domain);
+    pub(super) fn look(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
+        if let Some(locked) = &self.locked {
+            self.put_locked(locked, caller, all, domain);
             return;
         }
-        let live = self.head.live.peek();
-        ghost.until.set(self.patience.saturating_mul(live));
-        if live > 1 && self.sees_idle(all, ghost, live) {
+        let home = self.own.homes.get(caller.cpu.index());
+        if home.is_some_and(|home| self.sees_idle(all, home)) {
             _ = self.compress(caller, all, domain)
         } else {
             self.put_back(caller, all, domain)
@@ -80,25 +73,30 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Returns `true` if the domain that a CPU watches is idle for long, and no other CPU compares. Chooses the next
-    /// domain to watch if this one is in use. Acquires no lock. O(1).
-    fn sees_idle(&self, all: &DomainTable<'a, P>, ghost: &Ghost<P>, live: u32) -> bool {
-        let at = |place| self.roots.at(place).domain.peek();
-        let mut place = ghost.place.get();
-        let is_same = place < live && at(place) == ghost.watched.get();
-        if is_same && all.records.at(ghost.watched.get()).uses() == ghost.uses.get() {
-            ghost.unchanged.set(ghost.unchanged.get().saturating_add(1));
-        } else {
-            place = if place + 1 < live { place + 1 } else { 0 };
-            ghost.place.set(place);
-            ghost.watched.set(at(place));
-            ghost.uses.set(all.records.at(ghost.watched.get()).uses());
-            ghost.unchanged.set(0);
-        }
-        if ghost.unchanged.get() < self.idle_looks() {
+    /// domain to watch if this one is in use, and when the CPU looks again. Acquires no lock. O(1).
+    fn sees_idle(&self, all: &DomainTable<'a, P>, home: &Home<P>) -> bool {
+        let live = self.head.live.peek();
+        home.until.set(self.patience.saturating_mul(live));
+        if live <= 1 {
             return false;
         }
-        let (clock, seen) = (self.head.clock.peek(), ghost.clock.get());
-        ghost.clock.set(clock);
+        let at = |place| self.roots.at(place).domain.peek();
+        let mut place = home.place.get();
+        let is_same = place < live && at(place) == home.watched.get();
+        if is_same && all.records.at(home.watched.get()).uses() == home.uses.get() {
+            home.unchanged.set(home.unchanged.get().saturating_add(1));
+        } else {
+            place = if place + 1 < live { place + 1 } else { 0 };
+            home.place.set(place);
+            home.watched.set(at(place));
+            home.uses.set(all.records.at(home.watched.get()).uses());
+            home.unchanged.set(0);
+        }
+        if home.unchanged.get() < self.idle_looks() {
+            return false;
+        }
+        let (clock, seen) = (self.head.clock.peek(), home.clock.get());
+        home.clock.set(clock);
         clock == seen
     }
 
@@ -125,17 +123,17 @@ impl<'a, P: Platform> Spring<'a, P> {
         all: &DomainTable<'a, P>,
         domain: u32,
     ) -> bool {
-        if self.is_locked {
-            return self.put_locked(caller, all, domain);
+        if let Some(locked) = &self.locked {
+            return self.put_locked(locked, caller, all, domain);
         }
         let mut held = all.held(domain);
-        let ghost = self.ghosts.get(caller.cpu.index());
+        let home = self.own.homes.get(caller.cpu.index());
         let guard = Guard::lock(&self.head.lock, caller.probe);
         held.take_reusable(|domain| self.vacate(domain));
         let clock = self.head.clock.get().wrapping_add(1);
         self.head.clock.set(clock);
-        if let Some(ghost) = ghost {
-            ghost.clock.set(clock);
+        if let Some(home) = home {
+            home.clock.set(clock);
         }
         let (idle, found) = self.longest_idle(all, clock);
         let hold = |found: Option<(u32, u32)>| {
@@ -157,8 +155,8 @@ impl<'a, P: Platform> Spring<'a, P> {
             }
             [Some((_, one)), None] | [None, Some((_, one))] => {
                 held = self.merge(all, (domain, one), guard);
-                if let Some(ghost) = ghost {
-                    ghost.last.set(held.root());
+                if let Some(home) = home {
+                    home.last.set(held.root());
                 }
             }
             [None, None] => drop(guard),

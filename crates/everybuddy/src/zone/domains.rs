@@ -74,6 +74,8 @@ pub(crate) struct DomainGeometry {
     pub(crate) cpus: u16,
     /// The largest order.
     pub(crate) max_order: Order,
+    /// How CPUs acquire domains.
+    pub(crate) spring: SpringKind,
 }
 
 impl DomainGeometry {
@@ -102,7 +104,7 @@ impl<'a, P: Platform> Domains<'a, P> {
             .slice::<P::Cell<u16>>(geometry.words())
             .slice::<DomainRecord<P>>(domains as usize)
             .slice::<CachePadded<ZoneLock<P>>>(1);
-        Spring::<P>::plan(plan, domains, geometry.cpus)
+        Spring::<P>::plan(plan, domains, geometry.cpus, geometry.spring)
     }
 
     /// Creates one domain without frames. O(frames).
@@ -110,7 +112,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
         geometry: DomainGeometry,
-        (lock, patience, kind): (LockKind, u32, SpringKind),
+        (lock, patience): (LockKind, u32),
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
         let words = arena.slice("tags of domains", geometry.words(), |_| {
@@ -128,7 +130,13 @@ impl<'a, P: Platform> Domains<'a, P> {
                 max_order: geometry.max_order,
             },
             range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(lock)))?,
-            spring: Spring::new(arena, count, geometry.cpus, lock, (patience, kind))?,
+            spring: Spring::new(
+                arena,
+                count,
+                geometry.cpus,
+                lock,
+                (patience, geometry.spring),
+            )?,
             bulk,
         })
     }

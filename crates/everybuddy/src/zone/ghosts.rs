@@ -59,25 +59,19 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Removes a ghost from any place in the queue. Under the lock. O(ghosts).
     fn leave(&self, cpu: u32, ghost: &Ghost<P>) {
-        let mut before = None;
+        let mut before = NO_CPU;
         let mut at = self.head.first_ghost.get();
         while at != cpu {
-            before = self.ghosts.get(at as usize);
-            at = before.map_or(cpu, |before| before.next.get());
+            before = at;
+            let other = self.ghosts.get(at as usize);
+            at = other.map_or(cpu, |other| other.next.get());
         }
-        match before {
+        match self.ghosts.get(before as usize) {
             Some(before) => before.next.set(ghost.next.get()),
             None => self.head.first_ghost.set(ghost.next.get()),
         }
         if self.head.last_ghost.get() == cpu {
-            let place = |before: &Ghost<P>| {
-                let place = self
-                    .ghosts
-                    .iter()
-                    .position(|ghost| core::ptr::eq(ghost, before));
-                place.map_or(NO_CPU, |place| place as u32)
-            };
-            self.head.last_ghost.set(before.map_or(NO_CPU, place));
+            self.head.last_ghost.set(before);
         }
         ghost.queued.set(0);
         self.announce(0, 1);

@@ -21,7 +21,7 @@
 //! # Invariants
 //!
 //! 1. A domain is on the shelf exactly while no CPU holds it. All operations are under the spring's lock.
-//! 2. No CPU has a previous domain. The last record, which is never a domain, represents its absence.
+//! 2. No CPU has a domain of its own: there are no [`Home`](super::spring_records::Home) records.
 //!
 //! # Design decisions
 //!
@@ -33,22 +33,44 @@
 //! Taking a domain and putting it back are O(1), apart from merging.
 
 use super::Caller;
-use super::domain::{DomainTable, HeldDomain};
-use super::spring::Spring;
+use super::domain::DomainTable;
+use super::spring::{Spring, SpringHead};
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::wrapping_slice::WrappingSlice;
 
 /// Maximum number of blocks of an idle domain that are moved when another one is put back.
 const MIGRATE_PER_MERGE: u32 = 256;
 
-impl<'a, P: Platform> Spring<'a, P> {
+/// A place of the shelf.
+#[repr(C)]
+pub(super) struct Shelved<P: Platform> {
+    domain: P::Cell<u32>,
+    /// The acquisition after which the domain was put back.
+    since: P::Cell<u32>,
+}
+
+impl<P: Platform> Shelved<P> {
+    pub(super) fn new() -> Self {
+        let [domain, since] = [0, 0].map(P::Cell::new);
+        Self { domain, since }
+    }
+}
+
+/// The domains that no CPU holds.
+pub(super) struct Locked<'a, P: Platform> {
+    pub(super) head: &'a SpringHead<P>,
+    pub(super) shelf: WrappingSlice<'a, Shelved<P>>,
+}
+
+impl<'a, P: Platform> Locked<'a, P> {
     /// Returns the number of domains on the shelf.
     pub(super) fn shelved(&self) -> u32 {
         self.head.top.get().wrapping_sub(self.head.bottom.get())
     }
 
     /// Takes the domain on top.
-    pub(super) fn take_from_shelf(&self, all: &DomainTable<'a, P>) -> Option<u32> {
+    pub(super) fn take(&self, all: &DomainTable<'a, P>) -> Option<u32> {
         let head = self.head;
         if self.shelved() == 0 {
             return None;
@@ -74,12 +96,13 @@ impl<'a, P: Platform> Spring<'a, P> {
         self.shelf.at(at).since.set(since);
     }
 
-    /// Takes the lowest domain if it is idle. Returns it with the acquisition after which it was put back.
-    fn take_idle(&self, all: &DomainTable<'a, P>) -> Option<(u32, u32)> {
+    /// Takes the lowest domain if it was not taken during more than `patience` acquisitions. Returns it with the
+    /// acquisition after which it was put back.
+    fn take_idle(&self, all: &DomainTable<'a, P>, patience: u32) -> Option<(u32, u32)> {
         let (head, bottom) = (self.head, self.head.bottom.get());
         let lowest = self.shelf.at(bottom);
         let age = head.clock.get().wrapping_sub(lowest.since.get());
-        if self.shelved() == 0 || age <= self.patience.saturating_mul(head.live.get()) {
+        if self.shelved() == 0 || age <= patience {
             return None;
         }
         head.bottom.set(bottom.wrapping_add(1));
@@ -87,10 +110,13 @@ impl<'a, P: Platform> Spring<'a, P> {
         all.records.at(domain).hold();
         Some((domain, lowest.since.get()))
     }
+}
 
+impl<'a, P: Platform> Spring<'a, P> {
     /// Puts a domain back, and merges idle ones. Returns `true` if there may be more to do.
     pub(super) fn put_locked(
         &self,
+        locked: &Locked<'a, P>,
         caller: &mut Caller<'_, P>,
         all: &DomainTable<'a, P>,
         domain: u32,
@@ -102,45 +128,46 @@ impl<'a, P: Platform> Spring<'a, P> {
             self.serve(caller, all, domain);
             return true;
         }
+        let patience = self.patience.saturating_mul(self.head.live.get());
         let held = all.held(domain);
         held.take_reusable(|domain| self.vacate(domain));
-        let Some((first, since)) = self.take_idle(all) else {
-            self.shelve(all, domain);
-            return self.shelved() > 1;
+        let Some((first, since)) = locked.take_idle(all, patience) else {
+            locked.shelve(all, domain);
+            return locked.shelved() > 1;
         };
-        let Some((second, _)) = self.take_idle(all) else {
+        let Some((second, _)) = locked.take_idle(all, patience) else {
             let merged = held.merge(all.held(first), guard.probe);
             self.delist(if merged.root() == domain {
                 first
             } else {
                 domain
             });
-            self.shelve(all, merged.root());
+            locked.shelve(all, merged.root());
             return true;
         };
-        self.shelve(all, domain);
+        locked.shelve(all, domain);
         let merged = self.merge(all, (first, second), guard);
         merged.settle(MIGRATE_PER_MERGE, caller.probe);
-        self.put_lowest(caller, all, &merged, since);
+        self.put_lowest(locked, caller, all, (merged.root(), since));
         true
     }
 
     /// Puts an idle domain back at the bottom, as old as it was.
     fn put_lowest(
         &self,
+        locked: &Locked<'a, P>,
         caller: &mut Caller<'_, P>,
         all: &DomainTable<'a, P>,
-        held: &HeldDomain<'a, P>,
-        since: u32,
+        (domain, since): (u32, u32),
     ) {
         let guard = Guard::lock(&self.head.lock, caller.probe);
         // Relaxed: written under the lock.
         if self.notice.waiting.load(Ordering::Relaxed) != 0 {
             drop(guard);
-            return self.serve(caller, all, held.root());
+            return self.serve(caller, all, domain);
         }
         let bottom = self.head.bottom.get().wrapping_sub(1);
         self.head.bottom.set(bottom);
-        self.place(all, bottom, held.root(), since);
+        locked.place(all, bottom, domain, since);
     }
 }

@@ -27,6 +27,7 @@ mod ghosts;
 mod locked;
 pub(crate) mod memory;
 pub mod one;
+mod own;
 pub(crate) mod pool;
 pub(crate) mod range;
 mod search;

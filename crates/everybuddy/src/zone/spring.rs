@@ -13,31 +13,22 @@
 //!
 //! A domain is in the spring while no CPU holds it. A CPU acquires the domain that it had last, by one exchange on a
 //! cache line that few other CPUs touch, and releases it by a store. Only if another CPU holds that domain does it
-//! search for another, under the spring's lock. While all CPUs find their domains, a visit acquires no lock and writes
-//! no cache line that other CPUs write.
+//! search for another, under the spring's lock; see [`own`](super::own). With `spring=locked` CPUs take domains under
+//! the spring's lock instead; see [`locked`](super::locked). The domains, ghosts and collecting are the same for both.
 //!
 //! **Extension** (figure 5). A CPU that finds every domain held becomes a ghost: it enters a queue and waits. The
 //! next CPU that releases a domain and finds a ghost hands it a part, which is a domain of its own from then on. A
 //! second ghost in the queue receives all the rest. The number of domains therefore doubles with each round until no
 //! CPU waits, and no CPU works for many others. A domain that is too small to be split is handed over whole.
 //!
-//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
-//! but others free, takes one to which no CPU returns. If it took any, the CPU that returns there would be the next to
-//! find its domain held. If there is none, and there are fewer domains than CPUs, it takes one that is large; otherwise
-//! any. As long as there are fewer domains than CPUs, it splits what it took and keeps a part, if both parts contain a
-//! block of the largest order.
-//!
 //! **Compression** (figure 6). From time to time a CPU that releases a domain *looks* for domains that are idle for
 //! long. It merges the two that were idle for longest; see [`compress`](super::compress).
-//!
-//! With `spring=locked` CPUs take domains under the spring's lock instead; see [`locked`](super::locked).
 //!
 //! For a request that no single domain can serve, see [`collect`](super::collect).
 //!
 //! # Invariants
 //!
-//! 1. All cells here are accessed only under the lock. The exceptions are hints, and the cells of a ghost from `last`
-//!    on, which belong to one CPU.
+//! 1. All cells here are accessed only under the lock, but for hints.
 //! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and it looks
 //!    again whenever it wakes. A CPU that releases a domain looks for ghosts afterwards. No ghost is therefore
 //!    forgotten: one of the two sees the other. (Where a store may pass only a later load, as on x86, both may miss
@@ -73,7 +64,9 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
-use super::spring_records::{Ghost, NO_CPU, NO_ORDER, Shelved, SpringKind, WAITING};
+use super::locked::{Locked, Shelved};
+use super::own::Own;
+use super::spring_records::{Ghost, Home, NO_CPU, NO_ORDER, SpringKind, WAITING};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
@@ -138,23 +131,27 @@ pub(crate) struct Spring<'a, P: Platform> {
     /// For each unused record: the next one.
     pub(super) vacant: WrappingSlice<'a, P::Cell<u32>>,
     pub(super) ghosts: &'a [Ghost<P>],
-    /// After how many blocks, times the number of domains, a CPU looks.
+    /// After how many blocks, or acquisitions with `spring=locked`, times the number of domains, idle ones are found.
     pub(super) patience: u32,
-    /// Whether domains are acquired under the lock only, from the shelf.
-    pub(super) is_locked: bool,
-    pub(super) shelf: WrappingSlice<'a, Shelved<P>>,
+    pub(super) own: Own<'a, P>,
+    /// With `spring=locked`, where no CPU has a domain of its own.
+    pub(super) locked: Option<Locked<'a, P>>,
 }
 
 impl<'a, P: Platform> Spring<'a, P> {
     /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, domains: u32, cpus: u16) -> ArenaPlan {
-        plan.slice::<Notice<P>>(1)
+    pub(crate) fn plan(plan: ArenaPlan, domains: u32, cpus: u16, kind: SpringKind) -> ArenaPlan {
+        let plan = plan
+            .slice::<Notice<P>>(1)
             .slice::<SpringHead<P>>(1)
             .slice::<CachePadded<ZoneLock<P>>>(1)
             .slice::<Root<P>>(domains as usize)
             .slice::<P::Cell<u32>>(domains as usize)
-            .slice::<Shelved<P>>(domains as usize)
-            .slice::<Ghost<P>>(usize::from(cpus))
+            .slice::<Ghost<P>>(usize::from(cpus));
+        match kind {
+            SpringKind::Own => plan.slice::<Home<P>>(usize::from(cpus)),
+            SpringKind::Locked => plan.slice::<Shelved<P>>(domains as usize),
+        }
     }
 
     /// Creates a spring that contains domain 0; `domains` is a power of two.
@@ -165,8 +162,26 @@ impl<'a, P: Platform> Spring<'a, P> {
         lock: LockKind,
         (patience, kind): (u32, SpringKind),
     ) -> Result<Self, BuildError> {
-        let is_locked = kind == SpringKind::Locked;
+        let homes = match kind {
+            SpringKind::Own => usize::from(cpus),
+            SpringKind::Locked => 0,
+        };
         let cell = |value| P::Cell::new(value);
+        let head = arena.one(
+            "head of the spring",
+            SpringHead {
+                lock: ZoneLock::new(lock),
+                first_ghost: cell(NO_CPU),
+                last_ghost: cell(NO_CPU),
+                collector: cell(NO_CPU),
+                live: cell(1),
+                vacant: cell(NO_DOMAIN),
+                clock: cell(0),
+                bottom: cell(0),
+                // Domain 0.
+                top: cell(1),
+            },
+        )?;
         let spring = Self {
             notice: arena.one(
                 "count of waiting CPUs",
@@ -174,21 +189,7 @@ impl<'a, P: Platform> Spring<'a, P> {
                     waiting: P::AtomicU32::new(0),
                 },
             )?,
-            head: arena.one(
-                "head of the spring",
-                SpringHead {
-                    lock: ZoneLock::new(lock),
-                    first_ghost: cell(NO_CPU),
-                    last_ghost: cell(NO_CPU),
-                    collector: cell(NO_CPU),
-                    live: cell(1),
-                    vacant: cell(NO_DOMAIN),
-                    clock: cell(0),
-                    bottom: cell(0),
-                    // Domain 0.
-                    top: cell(1),
-                },
-            )?,
+            head,
             collecting: arena.one(
                 "lock of the collector",
                 CachePadded::new(ZoneLock::new(lock)),
@@ -204,28 +205,34 @@ impl<'a, P: Platform> Spring<'a, P> {
             vacant: WrappingSlice::new(arena.slice("vacant domain", domains as usize, |_| {
                 P::Cell::new(NO_DOMAIN)
             })?),
-            shelf: WrappingSlice::new(
-                arena.slice("idle domain", domains as usize, |_| Shelved::new())?,
-            ),
             ghosts: arena.slice("waiting CPU", usize::from(cpus), |_| Ghost {
                 given: P::AtomicU32::new(WAITING),
                 next: cell(NO_CPU),
                 queued: cell(0),
                 wants: cell(NO_ORDER),
-                last: cell(if is_locked { domains - 1 } else { 0 }),
-                // With the locked spring, each release is a look.
-                until: cell(if is_locked { 0 } else { patience }),
-                watched: cell(NO_DOMAIN),
-                place: cell(0),
-                uses: cell(0),
-                unchanged: cell(0),
-                clock: cell(0),
             })?,
+            own: Own {
+                homes: arena.slice("last domain of a CPU", homes, |_| Home {
+                    last: cell(0),
+                    until: cell(patience),
+                    watched: cell(NO_DOMAIN),
+                    place: cell(0),
+                    uses: cell(0),
+                    unchanged: cell(0),
+                    clock: cell(0),
+                })?,
+            },
+            locked: match kind {
+                SpringKind::Own => None,
+                SpringKind::Locked => {
+                    let shelf = arena.slice("idle domain", domains as usize, |_| Shelved::new())?;
+                    let shelf = WrappingSlice::new(shelf);
+                    Some(Locked { head, shelf })
+                }
+            },
             patience,
-            is_locked,
         };
-        let unused = 1..domains - u32::from(is_locked);
-        unused.rev().for_each(|domain| spring.vacate(domain));
+        (1..domains).rev().for_each(|domain| spring.vacate(domain));
         Ok(spring)
     }
 
@@ -288,21 +295,22 @@ impl<'a, P: Platform> Spring<'a, P> {
         all: &DomainTable<'a, P>,
         wants: Option<Order>,
     ) -> Option<u32> {
-        let ghost = self.ghosts.get(caller.cpu.index())?;
-        let last = ghost.last.get();
-        caller.probe.record(Event::LockWanted);
-        let record = all.records.at(last);
-        if !self.is_locked && record.try_hold() {
-            caller.probe.record(Event::Lock {
-                contended: false,
-                waits: 0,
-            });
-            return Some(last);
+        if let Some(home) = self.own.homes.get(caller.cpu.index()) {
+            let last = home.last.get();
+            caller.probe.record(Event::LockWanted);
+            if all.records.at(last).try_hold() {
+                caller.probe.record(Event::Lock {
+                    contended: false,
+                    waits: 0,
+                });
+                return Some(last);
+            }
         }
+        let ghost = self.ghosts.get(caller.cpu.index())?;
         Some(self.take_another(caller, all, ghost, wants))
     }
 
-    /// Acquires a domain when the one that this CPU had last is held or no longer a root.
+    /// Acquires a domain when the one that this CPU had last is held or no longer a root, or if it has none.
     #[cold]
     #[inline(never)]
     fn take_another(
@@ -312,15 +320,12 @@ impl<'a, P: Platform> Spring<'a, P> {
         ghost: &Ghost<P>,
         wants: Option<Order>,
     ) -> u32 {
+        let home = self.own.homes.get(caller.cpu.index());
         let cpu = caller.cpu.index() as u32;
         // Otherwise it was merged with another domain.
-        let collides = all.records.at(ghost.last.get()).is_held();
+        let collides = home.is_some_and(|home| all.records.at(home.last.get()).is_held());
         let guard = Guard::lock(&self.head.lock, caller.probe);
-        let unused = if collides {
-            self.find_unused(all, cpu)
-        } else {
-            None
-        };
+        let unused = collides.then(|| self.find_unused(all, cpu)).flatten();
         let domain = match unused.or_else(|| self.find(all, cpu)) {
             Some(domain) => {
                 let held = all.held(domain);
@@ -334,34 +339,26 @@ impl<'a, P: Platform> Spring<'a, P> {
                 }
             }
             None => {
-                ghost
-                    .wants
-                    .set(wants.map_or(NO_ORDER, |order| u32::from(order.get())));
+                let order = wants.map_or(NO_ORDER, |order| u32::from(order.get()));
+                ghost.wants.set(order);
                 self.queue(cpu, ghost);
                 drop(guard);
                 self.wait(caller, all, ghost)
             }
         };
-        // With the locked spring, a CPU acquires a lock and nothing else.
-        if !self.is_locked {
+        // Otherwise a CPU acquires a lock and nothing else.
+        if let Some(home) = home {
             caller.probe.record(Event::Lock {
                 contended: true,
                 waits: 0,
             });
+            home.last.set(domain);
         }
-        self.returns_to(ghost, domain);
         domain
     }
 
-    /// Stores which domain a CPU had last.
-    pub(super) fn returns_to(&self, ghost: &Ghost<P>, domain: u32) {
-        if !self.is_locked {
-            ghost.last.set(domain);
-        }
-    }
-
     /// Returns `true` if there are fewer domains than CPUs. Under the lock.
-    fn has_fewer_than_cpus(&self) -> bool {
+    pub(super) fn has_fewer_than_cpus(&self) -> bool {
         (self.head.live.get() as usize) < self.ghosts.len()
     }
 
@@ -390,61 +387,21 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Returns all roots. CPUs start at different places, so that they do not all share the first domain. Under the
     /// lock.
-    fn roots_from(&self, cpu: u32) -> impl Iterator<Item = &'a Root<P>> + use<'_, 'a, P> {
+    pub(super) fn roots_from(
+        &self,
+        cpu: u32,
+    ) -> impl Iterator<Item = &'a Root<P>> + use<'_, 'a, P> {
         let live = self.head.live.get();
         let start = cpu & (live.next_power_of_two() / 2).saturating_sub(1);
         (start..live).chain(0..start).map(|at| self.roots.at(at))
     }
 
-    /// Acquires any domain that no CPU holds. Under the lock. O(domains).
+    /// Acquires any domain that no CPU holds. Under the lock. O(domains), O(1) with `spring=locked`.
     pub(super) fn find(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
-        if self.is_locked {
-            return self.take_from_shelf(all);
+        match &self.locked {
+            None => self.find_free(all, cpu),
+            Some(locked) => locked.take(all),
         }
-        let mut domains = self.roots_from(cpu).map(|root| root.domain.get());
-        domains.find(|domain| {
-            let record = all.records.at(*domain);
-            record.is_free() && record.try_hold()
-        })
-    }
-
-    /// Acquires a domain to which no CPU returns, for a CPU that found its own held. If there is none, and there are
-    /// fewer domains than CPUs, acquires one that is large enough to be divided. Under the lock. O(domains), and
-    /// O(CPUs) more for each domain of which it is not known who returns to it.
-    fn find_unused(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
-        let divides = self.has_fewer_than_cpus();
-        let mut large = None;
-        for root in self.roots_from(cpu) {
-            let domain = root.domain.get();
-            let record = all.records.at(domain);
-            if !self.is_home(root) {
-                if record.is_free() && record.try_hold() {
-                    root.home.set(cpu);
-                    return Some(domain);
-                }
-            } else if divides && large.is_none() && all.has_large_blocks(domain) && record.is_free()
-            {
-                large = Some(domain);
-            }
-        }
-        large.filter(|domain| all.records.at(*domain).try_hold())
-    }
-
-    /// Returns `true` if a CPU returns to a domain: if it had that domain last. Reads a line of that CPU. Under the
-    /// lock. O(1), O(CPUs) if it is another CPU than before.
-    fn is_home(&self, root: &Root<P>) -> bool {
-        let domain = root.domain.get();
-        let returns = |ghost: &Ghost<P>| ghost.last.peek() == domain;
-        if self
-            .ghosts
-            .get(root.home.get() as usize)
-            .is_some_and(returns)
-        {
-            return true;
-        }
-        let home = self.ghosts.iter().position(returns);
-        root.home.set(home.map_or(NO_CPU, |cpu| cpu as u32));
-        home.is_some()
     }
 
     /// Releases a domain, into or out of which `blocks` blocks were moved: into the spring, or to a waiting CPU.
@@ -456,16 +413,15 @@ impl<'a, P: Platform> Spring<'a, P> {
         domain: u32,
         blocks: u32,
     ) {
-        if let Some(ghost) = self.ghosts.get(caller.cpu.index()) {
-            let until = ghost.until.get();
+        if let Some(home) = self.own.homes.get(caller.cpu.index()) {
+            let until = home.until.get();
             let blocks = blocks.min(MAX_COUNTED);
-            if until <= blocks {
-                self.look(caller, all, ghost, domain);
-                return;
+            if until > blocks {
+                home.until.set(until - blocks);
+                return self.put_back(caller, all, domain);
             }
-            ghost.until.set(until - blocks);
         }
-        self.put_back(caller, all, domain);
+        self.look(caller, all, domain);
     }
 
     /// Releases a domain.
@@ -483,10 +439,9 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Releases a domain, under the lock.
     pub(super) fn put_under_lock(&self, all: &DomainTable<'a, P>, domain: u32) {
-        if self.is_locked {
-            self.shelve(all, domain)
-        } else {
-            all.records.at(domain).release()
+        match &self.locked {
+            None => all.records.at(domain).release(),
+            Some(locked) => locked.shelve(all, domain),
         }
     }
 
@@ -501,17 +456,13 @@ impl<'a, P: Platform> Spring<'a, P> {
         let guard = Guard::try_lock(&self.head.lock, caller.probe)?;
         let domain = self.find(all, caller.cpu.index() as u32)?;
         let result = work(&all.held(domain), guard.probe);
-        let collector = self.ghosts.get(self.head.collector.get() as usize);
-        match (
-            collector,
-            collector.is_none().then(|| self.next_ghost()).flatten(),
-        ) {
-            (Some(collector), _) => {
-                self.dismiss_collector();
-                self.hand_over(collector, domain);
-            }
-            (None, Some((ghost, _))) => self.hand_over(ghost, domain),
-            (None, None) => self.put_under_lock(all, domain),
+        if let Some(collector) = self.ghosts.get(self.head.collector.get() as usize) {
+            self.dismiss_collector();
+            self.hand_over(collector, domain);
+        } else if let Some((ghost, _)) = self.next_ghost() {
+            self.hand_over(ghost, domain);
+        } else {
+            self.put_under_lock(all, domain);
         }
         Some(result)
     }

@@ -1,14 +1,14 @@
-//! What the spring stores for each CPU and for each domain that no CPU holds.
+//! What the spring stores for each CPU.
 //!
 //! # Purpose
 //!
-//! [`ghosts`](super::ghosts) and [`locked`](super::locked) operate on the spring, whose memory has these records.
+//! [`ghosts`](super::ghosts) and [`own`](super::own) operate on the spring, whose memory has these records.
 //!
 //! # Invariants
 //!
-//! The queue of ghosts and the shelf are guarded by the spring's lock. Only `given` passes between CPUs without it.
+//! The queue of ghosts is guarded by the spring's lock. Only `given` passes between CPUs without it.
 
-use crate::platform::{Platform, SharedCell};
+use crate::platform::Platform;
 
 /// No CPU: the end of the queue, or no collector.
 pub(super) const NO_CPU: u32 = u32::MAX;
@@ -30,6 +30,11 @@ pub(super) struct Ghost<P: Platform> {
     pub(super) queued: P::Cell<u32>,
     /// The order that it requests, or none.
     pub(super) wants: P::Cell<u32>,
+}
+
+/// What a CPU knows of its domain and of one other, with `spring=own`; on a cache line of its own.
+#[repr(C, align(64))]
+pub(super) struct Home<P: Platform> {
     /// The domain that this CPU had last.
     pub(super) last: P::Cell<u32>,
     /// Blocks that the CPU may still move before it looks.
@@ -52,21 +57,4 @@ pub enum SpringKind {
     Own,
     /// `spring=locked`: under the lock of the spring, the domain that was put back last.
     Locked,
-}
-
-/// A domain on the shelf.
-#[repr(C)]
-pub(super) struct Shelved<P: Platform> {
-    pub(super) domain: P::Cell<u32>,
-    /// The acquisition after which it was put back.
-    pub(super) since: P::Cell<u32>,
-}
-
-impl<P: Platform> Shelved<P> {
-    pub(super) fn new() -> Self {
-        Self {
-            domain: P::Cell::new(0),
-            since: P::Cell::new(0),
-        }
-    }
 }

@@ -292,3 +292,26 @@ fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
     let census = system.check(&mut cpu).unwrap();
     assert_eq!(census.free + census.queued, 4096);
 }
+
+#[test]
+fn linking_has_a_thread_of_its_own_unless_it_waits_for_an_idle_cpu() {
+    let ranges = [FrameRange::new(0, 4096)];
+    let setup = Setup::new(&ranges, 1);
+    let own_threads = |spec: &str| -> Vec<(&str, bool)> {
+        let spec: SystemSpec = spec.parse().unwrap();
+        let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
+        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let memory = (&mut memory[..]).into();
+        let system: &SerewaTrees<'_, Counting> = build_as(&spec, &setup, memory).unwrap();
+        let services = system.services().iter();
+        services.map(|own| (own.name, own.own_thread)).collect()
+    };
+    let [dividing, manager] = [("dividing", true), ("manager", true)];
+    for (spec, linking) in [("serewa", true), ("serewa+linking=idle", false)] {
+        let expected = [dividing, ("linking", linking)];
+        assert_eq!(own_threads(spec), expected, "{spec}");
+        let with_manager = [dividing, ("linking", linking), manager];
+        let spec = format!("{spec}+manager=thread");
+        assert_eq!(own_threads(&spec), with_manager, "{spec}");
+    }
+}

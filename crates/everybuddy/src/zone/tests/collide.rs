@@ -40,14 +40,14 @@ fn homes(rig: &Rig<'_>) -> Vec<(u32, u32)> {
 fn a_cpu_that_collides_takes_what_no_cpu_returns_to() {
     with_rig(256, 2, u32::MAX, |rig| {
         spread(rig, CPUS);
-        let last = || [0, 1, 2, 3].map(|cpu| rig.ghost(cpu).last.get());
+        let last = || [0, 1, 2, 3].map(|cpu| rig.home(cpu).last.get());
         let own = last();
         for (cpu, holder) in (0..CPUS).flat_map(|cpu| (0..CPUS).map(move |other| (cpu, other))) {
             if cpu == holder {
                 continue;
             }
             let held = rig.take(holder);
-            rig.ghost(cpu).last.set(held);
+            rig.home(cpu).last.set(held);
             let taken = rig.take(cpu);
             assert_eq!(
                 taken,
@@ -72,7 +72,7 @@ fn a_cpu_that_collides_divides_a_large_domain() {
         with_rig(256, 2, u32::MAX, |rig| {
             spread(rig, 3);
             let held = rig.take(0);
-            assert_eq!(rig.ghost(3).last.get(), held);
+            assert_eq!(rig.home(3).last.get(), held);
             let small = rig.take(empty);
             while rig.allocate(small, Order::ZERO).is_some() {}
             rig.put(empty, small);
@@ -82,7 +82,7 @@ fn a_cpu_that_collides_divides_a_large_domain() {
             let known = homes(rig)
                 .into_iter()
                 .filter(|(_, domain)| *domain != taken);
-            let own = (0..3).map(|cpu| (u32::from(cpu), rig.ghost(cpu).last.get()));
+            let own = (0..3).map(|cpu| (u32::from(cpu), rig.home(cpu).last.get()));
             assert_eq!(known.collect::<Vec<_>>(), own.collect::<Vec<_>>());
             assert_eq!(rig.roots().len(), 4);
             assert!(!rig.blocks(taken).is_empty());

@@ -19,7 +19,7 @@ use crate::probe::Counts;
 impl Rig<'_> {
     /// Acquires the domain that a CPU had last, moves blocks, and releases it.
     fn visit(&self, cpu: u16, domain: u32, blocks: u32) {
-        self.ghost(cpu).last.set(domain);
+        self.home(cpu).last.set(domain);
         assert_eq!(self.take(cpu), domain);
         self.put_blocks(cpu, domain, blocks);
     }
@@ -131,8 +131,8 @@ fn the_two_domains_that_were_idle_for_longest_are_merged() {
         // Four idle ones; three of them have been idle since one comparison before the fourth.
         let held = rig.extend(5);
         let (own, old, young) = (held[0], &held[1..4], held[4]);
-        rig.ghost(0).last.set(own);
-        rig.ghost(1).last.set(young);
+        rig.home(0).last.set(own);
+        rig.home(1).last.set(young);
         rig.compare();
         rig.visit(1, young, 1);
         rig.compare();
@@ -159,8 +159,8 @@ fn idle_domains_of_different_ages_are_merged_with_each_other() {
     with_rig(256, 4, 4, |rig| {
         let held = rig.extend(4);
         let (own, young) = (held[0], held[3]);
-        rig.ghost(0).last.set(own);
-        rig.ghost(1).last.set(young);
+        rig.home(0).last.set(own);
+        rig.home(1).last.set(young);
         rig.compare();
         rig.visit(1, young, 1);
         rig.compare();
@@ -201,7 +201,7 @@ fn a_domain_that_was_made_for_a_ghost_outlives_the_meeting() {
         for pair in 0..10_000 {
             let own = rig.take(0);
             match (pair % 10, rig.has_one()) {
-                (0, true) => rig.visit(1, rig.ghost(1).last.get(), 31),
+                (0, true) => rig.visit(1, rig.home(1).last.get(), 31),
                 (0, false) => {
                     ghosts += 1;
                     rig.become_ghost(1, Some(Order::ZERO));
@@ -237,7 +237,7 @@ fn a_domain_that_no_cpu_uses_any_more_is_merged() {
 fn a_collision_divides_the_domain_that_is_found() {
     with_rig(256, 4, 64, |rig| {
         let held = rig.extend(2);
-        rig.ghost(2).last.set(held[0]);
+        rig.home(2).last.set(held[0]);
         assert_eq!(rig.take(0), held[0]);
         let part = rig.take(2);
         assert!(!held.contains(&part) && !rig.is_held(held[1]));
@@ -247,12 +247,12 @@ fn a_collision_divides_the_domain_that_is_found() {
         rig.assert_sound();
         // As many domains as CPUs: the domain that is found is not divided.
         let held = rig.extend(1);
-        rig.ghost(3).last.set(held[0]);
+        rig.home(3).last.set(held[0]);
         assert_eq!(rig.take(0), held[0]);
         let fourth = rig.take(3);
         rig.put(3, fourth);
         assert_eq!(rig.roots().len(), 4);
-        rig.ghost(3).last.set(held[0]);
+        rig.home(3).last.set(held[0]);
         let other = rig.take(3);
         assert_eq!((rig.roots().len(), rig.extensions()), (4, 3));
         rig.put(3, other);
@@ -267,7 +267,7 @@ fn a_collision_divides_no_domain_that_is_small() {
     with_rig(32, 4, 64, |rig| {
         let held = rig.extend(2);
         assert_eq!(rig.blocks(held[1]).len(), 1);
-        rig.ghost(2).last.set(held[0]);
+        rig.home(2).last.set(held[0]);
         assert_eq!(rig.take(0), held[0]);
         assert_eq!(rig.take(2), held[1]);
         assert_eq!((rig.roots().len(), rig.extensions()), (2, 1));
@@ -307,7 +307,7 @@ fn a_service_takes_a_domain_that_no_cpu_holds() {
         let held = rig.extend(2);
         let take_free = || rig.on(2, |caller| rig.spring.take_free(caller, &rig.all));
         for (cpu, domain) in (0..).zip(&held) {
-            rig.ghost(cpu).last.set(*domain);
+            rig.home(cpu).last.set(*domain);
             assert_eq!(rig.take(cpu), *domain);
         }
         assert_eq!(take_free(), None);

@@ -25,7 +25,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::{Caller, Ghost, NO_ORDER, Spring, WAITING};
+use super::{Caller, Home, NO_ORDER, Spring, WAITING};
 use crate::Native;
 use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
@@ -79,7 +79,7 @@ fn with_rig_of<R>(
         .slice::<Record<Machine>>(frames as usize)
         .slice::<<Machine as Platform>::Cell<u16>>(words)
         .slice::<DomainRecord<Machine>>(DOMAINS as usize);
-    let plan = Spring::<Machine>::plan(plan, DOMAINS, CPUS);
+    let plan = Spring::<Machine>::plan(plan, DOMAINS, CPUS, kind);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(crate::arena::Memory::new(&mut memory));
     let frame_records = arena.slice("record", frames as usize, |_| Record::new(Tag::INTERIOR));
@@ -156,8 +156,8 @@ impl<'a> Rig<'a> {
         });
     }
 
-    fn ghost(&self, cpu: u16) -> &Ghost<Machine> {
-        &self.spring.ghosts[usize::from(cpu)]
+    fn home(&self, cpu: u16) -> &Home<Machine> {
+        &self.spring.own.homes[usize::from(cpu)]
     }
 
     /// Finds every domain held, and enters the queue.
@@ -178,7 +178,9 @@ impl<'a> Rig<'a> {
             return None;
         }
         let domain = self.on(cpu, |caller| self.spring.wait(caller, &self.all, ghost));
-        self.spring.returns_to(ghost, domain);
+        if let Some(home) = self.spring.own.homes.get(usize::from(cpu)) {
+            home.last.set(domain);
+        }
         Some(domain)
     }
 
@@ -375,7 +377,7 @@ fn a_ghost_leaves_the_queue_from_any_place() {
             rig.become_ghost(leaver, None);
             rig.put(others[0], part);
             assert!(rig.given(leaver).is_some());
-            let own = rig.spring.ghosts[usize::from(leaver)].last.get();
+            let own = rig.home(leaver).last.get();
             rig.put(last, domain);
             rig.put(leaver, own);
             rig.assert_sound();

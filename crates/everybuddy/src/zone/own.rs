@@ -1,0 +1,83 @@
+//! The spring whose CPUs return to their own domains: `spring=own`.
+//!
+//! # Purpose
+//!
+//! While all CPUs find their domains, a visit acquires no lock and writes no cache line that other CPUs write.
+//!
+//! # Source
+//!
+//! Not in \[Spring\], which does not say which domain a CPU acquires.
+//!
+//! # Mechanism
+//!
+//! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
+//! but others free, takes one to which no CPU returns. If it took any, the CPU that returns there would be the next to
+//! find its domain held. If there is none, and there are fewer domains than CPUs, it takes one that is large; otherwise
+//! any. As long as there are fewer domains than CPUs, it splits what it took and keeps a part, if both parts contain a
+//! block of the largest order.
+//!
+//! How idle domains are found: see [`compress`](super::compress).
+//!
+//! # Invariants
+//!
+//! A record of a CPU is written by that CPU only. Other CPUs read `last` as a hint, under the spring's lock.
+
+use super::domain::DomainTable;
+use super::spring::{Root, Spring};
+use super::spring_records::{Home, NO_CPU};
+use crate::platform::{Platform, SharedCell};
+
+/// The CPUs and their domains.
+pub(super) struct Own<'a, P: Platform> {
+    /// One for each CPU; none with `spring=locked`, so that every visit takes the slow path to the lock.
+    pub(super) homes: &'a [Home<P>],
+}
+
+impl<P: Platform> Own<'_, P> {
+    /// Returns `true` if a CPU returns to a domain: if it had that domain last. Reads a line of that CPU. Under the
+    /// lock. O(1), O(CPUs) if it is another CPU than before.
+    fn is_home(&self, root: &Root<P>) -> bool {
+        let domain = root.domain.get();
+        let returns = |home: &Home<P>| home.last.peek() == domain;
+        let known = self.homes.get(root.home.get() as usize);
+        if known.is_some_and(returns) {
+            return true;
+        }
+        let home = self.homes.iter().position(returns);
+        root.home.set(home.map_or(NO_CPU, |cpu| cpu as u32));
+        home.is_some()
+    }
+}
+
+impl<'a, P: Platform> Spring<'a, P> {
+    /// Acquires any domain that no CPU holds. Under the lock. O(domains).
+    pub(super) fn find_free(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
+        let mut domains = self.roots_from(cpu).map(|root| root.domain.get());
+        domains.find(|domain| {
+            let record = all.records.at(*domain);
+            record.is_free() && record.try_hold()
+        })
+    }
+
+    /// Acquires a domain to which no CPU returns, for a CPU that found its own held. If there is none, and there are
+    /// fewer domains than CPUs, acquires one that is large enough to be divided. Under the lock. O(domains), and
+    /// O(CPUs) more for each domain of which it is not known who returns to it.
+    pub(super) fn find_unused(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
+        let divides = self.has_fewer_than_cpus();
+        let mut large = None;
+        for root in self.roots_from(cpu) {
+            let domain = root.domain.get();
+            let record = all.records.at(domain);
+            if !self.own.is_home(root) {
+                if record.is_free() && record.try_hold() {
+                    root.home.set(cpu);
+                    return Some(domain);
+                }
+            } else if divides && large.is_none() && all.has_large_blocks(domain) && record.is_free()
+            {
+                large = Some(domain);
+            }
+        }
+        large.filter(|domain| all.records.at(*domain).try_hold())
+    }
+}
