@@ -84,10 +84,8 @@ impl<'a, P: Platform> Spring<'a, P> {
             }
         }
         // Otherwise it would return to a domain that cannot serve it, and collect again for each request.
-        if let Some(own) = &own {
-            if let Some(home) = self.own.homes.get(cpu as usize) {
-                home.last.set(own.root());
-            }
+        if let (Some(own), Some(home)) = (&own, self.own.homes.get(cpu as usize)) {
+            home.last.set(own.root());
         }
         own
     }

@@ -175,14 +175,18 @@ impl Visitor<'_> {
             let number = cpu.id().0;
             if number == cpus {
                 // A sample reads the metadata: it must not slow down the programs.
+                let mut is_freed = false;
                 while cpu.now() < cycles {
                     cpu.work((cycles / own.samples) as u32);
+                    // Stage c ends with the first sample after everything was freed. Before it, the last program
+                    // still divides the memory that the others freed.
                     let stage = match () {
-                        () if ended.get() >= cpus => 3,
+                        () if is_freed => 3,
                         () if cpu.now() >= ending => 2,
                         () if cpu.now() >= running => 1,
                         () => 0,
                     };
+                    is_freed = ended.get() >= cpus;
                     let snapshot = system.snapshot(cpu);
                     samples.borrow_mut().push((cpu.now(), stage, snapshot));
                 }
