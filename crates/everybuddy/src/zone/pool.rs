@@ -36,7 +36,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
-use crate::lock::{Guard, LockKind, ZoneLock};
+use crate::lock::{Guard, Locks, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 /// Which unassigned space is preferred.
@@ -87,8 +87,8 @@ struct SpaceRecord<P: Platform> {
 
 /// The head of a shard: its lock and bits are on a cache line of its own.
 #[repr(C, align(64))]
-struct ShardHead<P: Platform> {
-    lock: ZoneLock<P>,
+struct ShardHead<'a, P: Platform> {
+    lock: ZoneLock<'a, P>,
     /// One bit for each list that is not empty.
     filled: P::Cell<u32>,
     /// The first space of each list.
@@ -106,7 +106,7 @@ struct Own<P: Platform> {
 /// The pool.
 pub(crate) struct Pool<'a, P: Platform> {
     /// The shards, by number.
-    heads: &'a [ShardHead<P>],
+    heads: &'a [ShardHead<'a, P>],
     entries: &'a [SpaceRecord<P>],
     assigned: &'a [CachePadded<Own<P>>],
     /// Spaces of a shard, as a power of two.
@@ -152,7 +152,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: u32) -> ArenaPlan {
         let shards = Shards::new(spaces, shards).count as usize;
-        plan.slice::<ShardHead<P>>(shards)
+        plan.slice::<ShardHead<'_, P>>(shards)
             .slice::<SpaceRecord<P>>(spaces as usize)
             .slice::<CachePadded<Own<P>>>(usize::from(cpus))
     }
@@ -162,14 +162,14 @@ impl<'a, P: Platform> Pool<'a, P> {
         arena: &mut Arena<'a>,
         spaces: u32,
         cpus: u16,
-        lock: LockKind,
+        locks: Locks<'a, P>,
         (select, exchange, shards): (Select, Exchange, u32),
     ) -> Result<Self, BuildError> {
         let Shards { count, shift } = Shards::new(spaces, shards);
         let count = count as usize;
         Ok(Self {
             heads: arena.slice("head of the pool of spaces", count, |_| ShardHead {
-                lock: ZoneLock::new(lock),
+                lock: ZoneLock::new(locks),
                 filled: P::Cell::new(0),
                 lists: core::array::from_fn(|_| P::Cell::new(NO_SPACE)),
             })?,
@@ -346,7 +346,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     }
 
     /// Returns a space's shard, and the list of a state in it.
-    fn list(&self, space: u32, state: State) -> Option<(&ShardHead<P>, &P::Cell<u32>)> {
+    fn list(&self, space: u32, state: State) -> Option<(&ShardHead<'_, P>, &P::Cell<u32>)> {
         let head = self.heads.get(self.shard_of(space))?;
         Some((head, head.lists.get(state as usize)?))
     }

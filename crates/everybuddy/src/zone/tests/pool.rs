@@ -35,7 +35,7 @@ fn with_shards(
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(Memory::new(&mut memory));
     let choice = (select, Exchange::Any, shards);
-    let pool = Pool::new(&mut arena, spaces, cpus, LockKind::Spin, choice).unwrap();
+    let pool = Pool::new(&mut arena, spaces, cpus, Locks::Spin, choice).unwrap();
     for (space, state) in (0..).zip(states) {
         pool.settle(space, *state);
     }
