@@ -111,6 +111,7 @@ pub fn specs() -> Vec<SystemSpec> {
         if takes("lock") {
             let line = if takes("line") { "+line=beside" } else { "" };
             texts.push(format!("{}+lock=ticket{line}", row.name));
+            texts.push(format!("{}+lock=queued", row.name));
         }
         if takes("idle") {
             // Domains that are merged whenever one comes back, and after a while.

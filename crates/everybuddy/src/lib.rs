@@ -91,7 +91,7 @@ pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Order, Pfn};
-pub use lock::{RawLock, SpinLock, TicketLock};
+pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
 pub use nodes::{Nodes, Zone, ZoneState};
 pub use place::{Colours, Node, Place};
 pub use platform::{CpuId, CpuToken, Native, Platform};

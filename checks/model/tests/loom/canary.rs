@@ -43,7 +43,7 @@ fn loom_shows_the_stale_value_behind_a_lock_without_a_release() {
 
 /// Two threads increment a counter under a lock of the allocators; one of them only tries to lock.
 fn count_under_a_sound_lock<P: Platform>(spawn: fn(Box<dyn FnOnce() + Send>) -> Join) {
-    let shared = Arc::new((<SpinLock<P> as RawLock<P>>::new(), P::Cell::new(0u32)));
+    let shared = Arc::new((SpinLock::<P>::new(), P::Cell::new(0u32)));
     let others = Arc::clone(&shared);
     let join = spawn(Box::new(move || {
         let (lock, cell) = &*others;

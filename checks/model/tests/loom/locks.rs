@@ -11,12 +11,14 @@
 //!
 //! # Not modelled
 //!
-//! Tickets that wrap around (after 2^32); more than three threads.
+//! Tickets that wrap around (after 2^32, and after 2^16 in the queued lock); more than three threads.
 
 use std::sync::Arc;
 
 use everybuddy::platform::{AtomicWord, CellValue, Ordering, SharedCell};
-use everybuddy::{Counts, Platform, RawLock, SpinLock, TicketLock};
+use everybuddy::{
+    Counts, Platform, QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine,
+};
 use everybuddy_model::weak::explore;
 use everybuddy_model::{Loom, ModelCpu, Plain, Shared};
 
@@ -51,9 +53,21 @@ unsafe impl Platform for Asleep {
     }
 }
 
+/// Returns a queued lock whose waiters share this many lines.
+fn queued<P: Platform>(lines: usize) -> QueuedLock<'static, P> {
+    let lines: Vec<WaitingLine<P>> = (0..lines).map(|_| WaitingLine::new()).collect();
+    let array = WaitingArray::new(Box::leak(lines.into_boxed_slice()));
+    QueuedLock::new(Box::leak(Box::new(array)))
+}
+
 /// Threads that increment a counter under a lock, this many times each; one also tries to lock.
-fn count<P: Platform, L: RawLock<P> + 'static>(others: &'static [u32], own: u32, tries: bool) {
-    let shared = Arc::new((L::new(), P::Cell::new(0u32)));
+fn count<P: Platform, L: RawLock<P> + 'static>(
+    lock: L,
+    others: &'static [u32],
+    own: u32,
+    tries: bool,
+) {
+    let shared = Arc::new((lock, P::Cell::new(0u32)));
     let add = |(lock, cell): &(L, P::Cell<u32>)| {
         let (state, _) = lock.lock();
         cell.set(cell.get() + 1);
@@ -91,30 +105,55 @@ fn schedules(what: &str, bound: Option<usize>, model: impl Fn() + Send + Sync + 
 #[test]
 fn the_ticket_lock_excludes_and_hands_on_what_its_holder_wrote() {
     schedules("two threads", None, || {
-        count::<Loom<Plain>, TicketLock<_>>(&[2], 1, true);
+        count::<Loom<Plain>, _>(TicketLock::new(), &[2], 1, true);
     });
     schedules("stale values too", None, || {
-        count::<Loom<Shared>, TicketLock<_>>(&[2], 1, true);
+        count::<Loom<Shared>, _>(TicketLock::new(), &[2], 1, true);
     });
     schedules("three threads", Some(2), || {
-        count::<Loom<Plain>, TicketLock<_>>(&[1, 1], 1, true);
+        count::<Loom<Plain>, _>(TicketLock::new(), &[1, 1], 1, true);
+    });
+}
+
+#[test]
+fn the_queued_lock_excludes_and_hands_on_what_its_holder_wrote() {
+    schedules("two threads", None, || {
+        count::<Loom<Plain>, _>(queued(2), &[2], 1, true);
+    });
+    schedules("stale values too", None, || {
+        count::<Loom<Shared>, _>(queued(2), &[2], 1, true);
+    });
+    // The third thread waits in the array.
+    schedules("three threads", Some(2), || {
+        count::<Loom<Plain>, _>(queued(4), &[1, 1], 1, false);
+    });
+    schedules("three threads, stale values too", Some(2), || {
+        count::<Loom<Shared>, _>(queued(4), &[1, 1], 1, false);
     });
 }
 
 #[test]
 fn no_waiter_sleeps_for_ever() {
+    schedules("queued, two", None, || {
+        count::<Asleep, _>(queued(2), &[1], 1, true);
+    });
+    for lines in [1, 4] {
+        schedules("queued, three", Some(2), move || {
+            count::<Asleep, _>(queued(lines), &[1, 1], 1, false);
+        });
+    }
     schedules("ticket, two", None, || {
-        count::<Asleep, TicketLock<_>>(&[1], 1, true);
+        count::<Asleep, _>(TicketLock::new(), &[1], 1, true);
     });
     // All waiters see a wake-up for one of them; the others must go back to sleep.
     schedules("ticket, three", Some(2), || {
-        count::<Asleep, TicketLock<_>>(&[1, 1], 1, false);
+        count::<Asleep, _>(TicketLock::new(), &[1, 1], 1, false);
     });
     schedules("spin, two", Some(3), || {
-        count::<Asleep, SpinLock<_>>(&[1], 1, true);
+        count::<Asleep, _>(SpinLock::new(), &[1], 1, true);
     });
     schedules("spin, three", Some(2), || {
-        count::<Asleep, SpinLock<_>>(&[1, 1], 1, false);
+        count::<Asleep, _>(SpinLock::new(), &[1, 1], 1, false);
     });
 }
 
@@ -140,35 +179,44 @@ unsafe impl Platform for Deaf {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_lost_wake_up_is_noticed() {
-    explore(None, || count::<Deaf, TicketLock<_>>(&[1], 1, false));
+    explore(None, || {
+        count::<Deaf, _>(TicketLock::new(), &[1], 1, false);
+    });
 }
 
 #[test]
 fn who_sees_that_somebody_waits_and_lets_go_comes_after_it() {
-    schedules("contended", None, || {
-        let lock: Arc<TicketLock<Loom>> = Arc::new(RawLock::new());
-        let order: Arc<<Loom as Platform>::Cell<u32>> = Arc::new(SharedCell::new(0));
-        let (state, waits) = lock.lock();
-        assert_eq!(waits, 0);
-        assert!(!lock.is_contended(&state), "no other thread waits");
-        let waiter = {
-            let (lock, order) = (Arc::clone(&lock), Arc::clone(&order));
-            loom::thread::spawn(move || {
-                let (state, _) = lock.lock();
-                order.set(order.get() + 1);
-                lock.unlock(&state);
-            })
-        };
-        let contended = lock.is_contended(&state);
-        if contended {
-            assert!(lock.try_lock().is_none());
-        }
-        lock.unlock(&state);
-        let (state, _) = lock.lock();
-        if contended {
-            assert_eq!(order.get(), 1, "first come, first served");
-        }
-        lock.unlock(&state);
-        waiter.join().unwrap();
+    schedules("ticket, contended", None, || {
+        lets_another_go_first(TicketLock::new());
     });
+    schedules("queued, contended", None, || {
+        lets_another_go_first(queued(2));
+    });
+}
+
+fn lets_another_go_first<L: RawLock<Loom> + 'static>(lock: L) {
+    let lock = Arc::new(lock);
+    let order: Arc<<Loom as Platform>::Cell<u32>> = Arc::new(SharedCell::new(0));
+    let (state, waits) = lock.lock();
+    assert_eq!(waits, 0);
+    assert!(!lock.is_contended(&state), "no other thread waits");
+    let waiter = {
+        let (lock, order) = (Arc::clone(&lock), Arc::clone(&order));
+        loom::thread::spawn(move || {
+            let (state, _) = lock.lock();
+            order.set(order.get() + 1);
+            lock.unlock(&state);
+        })
+    };
+    let contended = lock.is_contended(&state);
+    if contended {
+        assert!(lock.try_lock().is_none());
+    }
+    lock.unlock(&state);
+    let (state, _) = lock.lock();
+    if contended {
+        assert_eq!(order.get(), 1, "first come, first served");
+    }
+    lock.unlock(&state);
+    waiter.join().unwrap();
 }

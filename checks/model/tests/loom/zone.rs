@@ -89,6 +89,10 @@ fn batches_let_the_lock_go_after_each_block() {
         1,
     );
     two_cpus_refill_and_drain("linux-6+order=1+hold=iteration", 2);
+    two_cpus_refill_and_drain(
+        "lbs-31+batch=3+high=3+order=1+lock=queued+hold=iteration",
+        1,
+    );
 }
 
 #[test]

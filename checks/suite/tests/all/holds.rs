@@ -37,6 +37,7 @@ fn specs() -> Vec<String> {
             "hold=iteration",
             "lock=ticket+hold=iteration",
             "lock=ticket+hold=when-contended",
+            "lock=queued+hold=when-contended",
         ] {
             specs.push(format!("{system}+{hold}"));
         }
@@ -140,6 +141,8 @@ fn a_batch_takes_the_lock_as_often_as_its_hold_policy_says() {
             ("lock=ticket+hold=iteration", 8),
             // No other CPU waits.
             ("lock=ticket+hold=when-contended", 1),
+            ("lock=queued+hold=iteration", 8),
+            ("lock=queued+hold=when-contended", 1),
         ] {
             let spec = format!("{system}+batch=8+high=16+order=3+{hold}");
             let ranges = [FrameRange::new(0, 16)];

@@ -133,6 +133,8 @@ fn a_hold_policy_decides_how_often_a_batch_acquires_the_lock() {
     for (options, locks) in [
         ("", 1),
         ("+lock=ticket", 1),
+        ("+lock=queued", 1),
+        ("+lock=queued+hold=iteration", 7),
         ("+lock=ticket+hold=when-contended", 1),
         ("+hold=iteration", 7),
         ("+lock=ticket+hold=iteration+line=beside", 7),

@@ -61,7 +61,7 @@ use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::free_bits::FreeBits;
-use crate::lock::{RawLock, SpinLock};
+use crate::lock::SpinLock;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};

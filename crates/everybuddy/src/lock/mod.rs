@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `spin` | test and test-and-set |
 //! | `ticket` | first come, first served |
+//! | `queued` | the same, and waiters poll lines of their own |
 //! | `zone_lock` | a zone's lock, of any kind; how long it is held, and where it lies |
 //!
 //! # Invariants
@@ -29,14 +30,16 @@
 //! None but the collector waits for a domain while it holds one, and none holds a lock while it waits for an answer.
 //! Nested requests, from interrupts, use no list and only try locks.
 
+pub(crate) mod queued;
 pub(crate) mod spin;
 pub(crate) mod ticket;
 pub(crate) mod zone_lock;
 
+pub use queued::{QueuedLock, WaitingArray, WaitingLine};
 pub use spin::SpinLock;
 pub use ticket::TicketLock;
-pub(crate) use zone_lock::ZoneLock;
 pub use zone_lock::{Hold, Line, LockKind};
+pub(crate) use zone_lock::{Locks, ZoneLock};
 
 use core::marker::PhantomData;
 
@@ -47,9 +50,6 @@ use crate::probe::{Event, Probe};
 pub trait RawLock<P: Platform>: Send + Sync {
     /// The state that is passed from `lock` to `unlock`.
     type State;
-
-    /// Creates an unlocked lock.
-    fn new() -> Self;
 
     /// Acquires the lock. Returns how many times it had to poll, zero if the lock was free.
     fn lock(&self) -> (Self::State, u32);
@@ -66,7 +66,7 @@ pub trait RawLock<P: Platform>: Send + Sync {
 
 /// Holds a zone's lock until it is dropped, and the probe that records its events.
 pub(crate) struct Guard<'l, P: Platform> {
-    lock: &'l ZoneLock<P>,
+    lock: &'l ZoneLock<'l, P>,
     /// The caller's probe.
     pub(crate) probe: &'l mut P::Probe,
 }
@@ -74,14 +74,14 @@ pub(crate) struct Guard<'l, P: Platform> {
 impl<'l, P: Platform> Guard<'l, P> {
     /// Acquires the lock.
     #[inline]
-    pub(crate) fn lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Self {
+    pub(crate) fn lock(lock: &'l ZoneLock<'l, P>, probe: &'l mut P::Probe) -> Self {
         acquire(lock, probe);
         Self { lock, probe }
     }
 
     /// Acquires the lock if it is free.
     #[inline]
-    pub(crate) fn try_lock(lock: &'l ZoneLock<P>, probe: &'l mut P::Probe) -> Option<Self> {
+    pub(crate) fn try_lock(lock: &'l ZoneLock<'l, P>, probe: &'l mut P::Probe) -> Option<Self> {
         probe.record(Event::LockWanted);
         lock.try_lock()?;
         probe.record(Event::Lock {
@@ -133,7 +133,7 @@ impl<P: Platform> Drop for Section<P> {
 }
 
 #[inline]
-fn acquire<P: Platform>(lock: &ZoneLock<P>, probe: &mut P::Probe) {
+fn acquire<P: Platform>(lock: &ZoneLock<'_, P>, probe: &mut P::Probe) {
     probe.record(Event::LockWanted);
     let waits = lock.lock();
     probe.record(Event::Lock {
@@ -162,9 +162,16 @@ mod tests {
 
     type Counting = Native<Spin, Counts>;
 
+    /// The locks of each kind. Those that are queued share two lines.
+    fn all<P: Platform>() -> [Locks<'static, P>; 3] {
+        let lines = Box::leak(Box::new([WaitingLine::new(), WaitingLine::new()]));
+        let array = Box::leak(Box::new(WaitingArray::new(lines)));
+        [Locks::Spin, Locks::Ticket, Locks::Queued(array)]
+    }
+
     /// Calls `between` three times, and returns how often the lock was acquired.
-    fn acquisitions(kind: LockKind, hold: Hold) -> u64 {
-        let (lock, mut counts) = (ZoneLock::<Counting>::new(kind), Counts::default());
+    fn acquisitions(locks: Locks<'_, Counting>, hold: Hold) -> u64 {
+        let (lock, mut counts) = (ZoneLock::new(locks), Counts::default());
         let mut guard = Guard::lock(&lock, &mut counts);
         (0..3).for_each(|_| guard.between(hold));
         drop(guard);
@@ -174,17 +181,17 @@ mod tests {
 
     #[test]
     fn a_hold_policy_decides_how_often_a_batch_acquires_the_lock() {
-        for kind in [LockKind::Spin, LockKind::Ticket] {
-            assert_eq!(acquisitions(kind, Hold::Batch), 1);
-            assert_eq!(acquisitions(kind, Hold::Iteration), 4);
+        for locks in all() {
+            assert_eq!(acquisitions(locks, Hold::Batch), 1);
+            assert_eq!(acquisitions(locks, Hold::Iteration), 4);
             // No other CPU waits.
-            assert_eq!(acquisitions(kind, Hold::WhenContended), 1);
+            assert_eq!(acquisitions(locks, Hold::WhenContended), 1);
         }
     }
 
     /// Lets another CPU wait for the lock, calls `between`, and returns the order in which the two held the lock.
-    fn holders(hold: Hold) -> Vec<&'static str> {
-        let lock = &ZoneLock::<Counting>::new(LockKind::Ticket);
+    fn holders(locks: Locks<'_, Counting>, hold: Hold) -> Vec<&'static str> {
+        let lock = &ZoneLock::new(locks);
         let held = &AtomicU32::new(0);
         let order = RefCell::new(Vec::new());
         std::thread::scope(|scope| {
@@ -199,7 +206,7 @@ mod tests {
                 std::thread::yield_now();
             }
             guard.between(hold);
-            // A ticket lock serves the other CPU first, so it was in between if it will ever be.
+            // A fair lock serves the other CPU first, so it was in between if it will ever be.
             let other = held.load(Ordering::Relaxed);
             order.borrow_mut().extend((other == 1).then_some("other"));
             order.borrow_mut().push("own");
@@ -209,9 +216,12 @@ mod tests {
 
     #[test]
     fn a_waiting_cpu_gets_the_lock_between_two_blocks_unless_the_batch_holds_it() {
-        assert_eq!(holders(Hold::WhenContended), ["other", "own"]);
-        assert_eq!(holders(Hold::Iteration), ["other", "own"]);
-        assert_eq!(holders(Hold::Batch), ["own"]);
+        let [_, ticket, queued] = all();
+        for locks in [ticket, queued] {
+            assert_eq!(holders(locks, Hold::WhenContended), ["other", "own"]);
+            assert_eq!(holders(locks, Hold::Iteration), ["other", "own"]);
+            assert_eq!(holders(locks, Hold::Batch), ["own"]);
+        }
     }
 
     /// Waits for a lock that the same thread holds, and releases it in the third wait.
@@ -220,7 +230,7 @@ mod tests {
     type Deterministic = Native<Unlocking, Counts>;
 
     std::thread_local! {
-        static HELD: Cell<Option<&'static ZoneLock<Deterministic>>> = const { Cell::new(None) };
+        static HELD: Cell<Option<&'static ZoneLock<'static, Deterministic>>> = const { Cell::new(None) };
     }
 
     impl Waiting for Unlocking {
@@ -233,8 +243,8 @@ mod tests {
 
     #[test]
     fn an_acquisition_counts_its_polls_and_is_contended_if_there_was_one() {
-        for kind in [LockKind::Spin, LockKind::Ticket] {
-            let lock: &ZoneLock<Deterministic> = Box::leak(Box::new(ZoneLock::new(kind)));
+        for locks in all() {
+            let lock: &ZoneLock<'_, Deterministic> = Box::leak(Box::new(ZoneLock::new(locks)));
             let mut counts = Counts::default();
             let of = |counts: &Counts| (counts.locks, counts.locks_contended, counts.lock_waits);
             drop(Guard::lock(lock, &mut counts));

@@ -19,6 +19,14 @@ pub struct SpinLock<P: Platform> {
 }
 
 impl<P: Platform> SpinLock<P> {
+    /// Creates an unlocked lock.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self {
+            word: P::AtomicU32::new(0),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn contend(&self) -> u32 {
@@ -35,12 +43,6 @@ impl<P: Platform> SpinLock<P> {
 
 impl<P: Platform> RawLock<P> for SpinLock<P> {
     type State = ();
-
-    fn new() -> Self {
-        Self {
-            word: P::AtomicU32::new(0),
-        }
-    }
 
     #[inline]
     fn lock(&self) -> ((), u32) {

@@ -25,6 +25,15 @@ pub struct TicketLock<P: Platform> {
 }
 
 impl<P: Platform> TicketLock<P> {
+    /// Creates an unlocked lock.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self {
+            next: P::AtomicU32::new(0),
+            served: P::AtomicU32::new(0),
+        }
+    }
+
     /// Waits for a ticket. Returns how many times it polled.
     #[cold]
     #[inline(never)]
@@ -46,13 +55,6 @@ impl<P: Platform> RawLock<P> for TicketLock<P> {
     // The holder's ticket is the one that is served, so nothing needs to be kept while the lock is held: a state in the
     // guard costs every operation under any lock a register.
     type State = ();
-
-    fn new() -> Self {
-        Self {
-            next: P::AtomicU32::new(0),
-            served: P::AtomicU32::new(0),
-        }
-    }
 
     #[inline]
     fn lock(&self) -> ((), u32) {

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Any system can run under any lock. A zone's lock is acquired off the hit path, so its kind is a field and not a
+//! Any system can run under any lock. A zone's lock is acquired off the hit path, so its kind is a variant and not a
 //! type. Compiling every composition once for every kind would cost minutes. The branch, which always goes the same
 //! way, costs a quarter of a nanosecond of an operation that takes ten or more.
 //!
@@ -10,7 +10,10 @@
 //!
 //! The kind never changes.
 
+use super::queued::{QueuedWord, WaitingArray};
 use super::{RawLock, SpinLock, TicketLock};
+use crate::arena::{Arena, ArenaPlan};
+use crate::error::BuildError;
 use crate::platform::Platform;
 
 /// The kinds of locks.
@@ -21,6 +24,8 @@ pub enum LockKind {
     Spin,
     /// `lock=ticket`: first come, first served.
     Ticket,
+    /// `lock=queued`: first come, first served, and all waiters but the first poll lines of their own.
+    Queued,
 }
 
 /// For how long a lock is held while a batch moves.
@@ -45,57 +50,98 @@ pub enum Line {
     Beside,
 }
 
-/// A lock of one of the kinds.
-#[repr(C)]
-pub(crate) struct ZoneLock<P: Platform> {
-    spin: SpinLock<P>,
-    ticket: TicketLock<P>,
-    kind: LockKind,
+/// What all locks of a system have in common: their kind, and where CPUs wait for them.
+pub(crate) enum Locks<'a, P: Platform> {
+    Spin,
+    Ticket,
+    Queued(&'a WaitingArray<'a, P>),
 }
 
-impl<P: Platform> ZoneLock<P> {
+impl<P: Platform> Clone for Locks<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Locks<'_, P> {}
+
+impl<'a, P: Platform> Locks<'a, P> {
+    /// Plans the memory of [`make`](Self::make): none, unless the locks are queued.
+    pub(crate) fn plan(plan: ArenaPlan, kind: LockKind, cpus: u16) -> ArenaPlan {
+        match kind {
+            LockKind::Spin | LockKind::Ticket => plan,
+            LockKind::Queued => WaitingArray::<P>::plan(plan, cpus),
+        }
+    }
+
+    /// Creates what the locks have in common.
+    pub(crate) fn make(
+        arena: &mut Arena<'a>,
+        kind: LockKind,
+        cpus: u16,
+    ) -> Result<Self, BuildError> {
+        Ok(match kind {
+            LockKind::Spin => Self::Spin,
+            LockKind::Ticket => Self::Ticket,
+            LockKind::Queued => Self::Queued(WaitingArray::make(arena, cpus)?),
+        })
+    }
+}
+
+/// A lock of one of the kinds.
+pub(crate) enum ZoneLock<'a, P: Platform> {
+    Spin(SpinLock<P>),
+    Ticket(TicketLock<P>),
+    Queued(QueuedWord<P>, &'a WaitingArray<'a, P>),
+}
+
+impl<'a, P: Platform> ZoneLock<'a, P> {
     /// Creates an unlocked lock.
-    pub(crate) fn new(kind: LockKind) -> Self {
-        Self {
-            spin: SpinLock::new(),
-            ticket: TicketLock::new(),
-            kind,
+    pub(crate) fn new(locks: Locks<'a, P>) -> Self {
+        match locks {
+            Locks::Spin => Self::Spin(SpinLock::new()),
+            Locks::Ticket => Self::Ticket(TicketLock::new()),
+            Locks::Queued(array) => Self::Queued(QueuedWord::new(), array),
         }
     }
 
     /// Acquires the lock. Returns how many times it had to poll.
     #[inline]
     pub(crate) fn lock(&self) -> u32 {
-        match self.kind {
-            LockKind::Spin => self.spin.lock().1,
-            LockKind::Ticket => self.ticket.lock().1,
+        match self {
+            Self::Spin(lock) => lock.lock().1,
+            Self::Ticket(lock) => lock.lock().1,
+            Self::Queued(word, array) => word.lock(array),
         }
     }
 
     /// Acquires the lock if it is free.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<()> {
-        match self.kind {
-            LockKind::Spin => self.spin.try_lock(),
-            LockKind::Ticket => self.ticket.try_lock(),
+        match self {
+            Self::Spin(lock) => lock.try_lock(),
+            Self::Ticket(lock) => lock.try_lock(),
+            Self::Queued(word, _) => word.try_lock(),
         }
     }
 
     /// Releases the lock.
     #[inline]
     pub(crate) fn unlock(&self) {
-        match self.kind {
-            LockKind::Spin => self.spin.unlock(&()),
-            LockKind::Ticket => self.ticket.unlock(&()),
+        match self {
+            Self::Spin(lock) => lock.unlock(&()),
+            Self::Ticket(lock) => lock.unlock(&()),
+            Self::Queued(word, array) => word.unlock(array),
         }
     }
 
     /// Returns `true` if another CPU waits, as far as this kind of lock knows.
     #[inline]
     pub(crate) fn is_contended(&self) -> bool {
-        match self.kind {
-            LockKind::Spin => self.spin.is_contended(&()),
-            LockKind::Ticket => self.ticket.is_contended(&()),
+        match self {
+            Self::Spin(lock) => lock.is_contended(&()),
+            Self::Ticket(lock) => lock.is_contended(&()),
+            Self::Queued(word, _) => word.is_contended(),
         }
     }
 }

@@ -46,7 +46,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, LockKind, Section, ZoneLock};
+use crate::lock::{Guard, Locks, Section, ZoneLock};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Hint;
@@ -94,7 +94,7 @@ impl MagazineOptions {
 /// The full and the empty magazines that no CPU has.
 #[repr(C, align(64))]
 pub(crate) struct Depot<'a, P: Platform> {
-    lock: ZoneLock<P>,
+    lock: ZoneLock<'a, P>,
     /// The number of full magazines. Written under the lock.
     full: P::AtomicU32,
     /// The frames of a full magazine.
@@ -177,7 +177,7 @@ impl<'a, P: Platform> MagazineList<'a, P> {
     /// Returns a function that creates the list of a CPU, closed.
     pub(crate) fn maker(
         arena: &mut Arena<'a>,
-        (magazines, lock): (MagazineOptions, LockKind),
+        (magazines, locks): (MagazineOptions, Locks<'a, P>),
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P>, BuildError> {
         let (shift, planned) = (magazines.shift(), magazines.planned(cpus));
@@ -189,7 +189,7 @@ impl<'a, P: Platform> MagazineList<'a, P> {
         let depot = arena.one(
             "depot",
             Depot {
-                lock: ZoneLock::new(lock),
+                lock: ZoneLock::new(locks),
                 full: P::AtomicU32::new(0),
                 size: magazines.size,
                 numbers,

@@ -146,7 +146,7 @@ const fn services(linking_has_thread: bool) -> [Service; 3] {
 
 /// Resource management, its lock, and the queues.
 pub struct Serewa<'a, P: Platform, S> {
-    lock: &'a ZoneLock<P>,
+    lock: &'a ZoneLock<'a, P>,
     structure: S,
     dividing: AreaQueue<'a, P>,
     linking: AreaQueue<'a, P>,

@@ -32,7 +32,7 @@ use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Pfn;
 use crate::frame_table::FrameTable;
-use crate::lock::{LockKind, ZoneLock};
+use crate::lock::{Locks, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe, Queue, QueueStep};
 use crate::wrapping_slice::WrappingSlice;
@@ -123,7 +123,7 @@ pub(crate) struct AreaQueue<'a, P: Platform> {
     /// Every position before this one was released.
     head: &'a P::AtomicU32,
     /// Held during each operation, if the queue has one.
-    lock: Option<&'a ZoneLock<P>>,
+    lock: Option<&'a ZoneLock<'a, P>>,
 }
 
 impl<'a, P: Platform> AreaQueue<'a, P> {
@@ -131,7 +131,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
     pub(crate) fn plan(plan: ArenaPlan, slots: u32) -> ArenaPlan {
         plan.slice::<P::AtomicU64>(slots as usize)
             .slice::<CachePadded<P::AtomicU32>>(2)
-            .slice::<CachePadded<ZoneLock<P>>>(1)
+            .slice::<CachePadded<ZoneLock<'_, P>>>(1)
     }
 
     /// Creates an empty queue with the given number of slots, a power of two.
@@ -150,7 +150,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         })?;
         let lock = arena.one(
             "lock of a queue",
-            CachePadded::new(ZoneLock::new(LockKind::Spin)),
+            CachePadded::new(ZoneLock::new(Locks::Spin)),
         )?;
         match ends {
             [tail, head] if slots.is_power_of_two() => Ok(Self {
@@ -400,7 +400,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 }
 
 /// The held lock of a queue.
-struct QueueGuard<'a, P: Platform>(Option<&'a ZoneLock<P>>);
+struct QueueGuard<'a, P: Platform>(Option<&'a ZoneLock<'a, P>>);
 
 impl<P: Platform> Drop for QueueGuard<'_, P> {
     #[inline(always)]

@@ -19,6 +19,7 @@ use crate::error::BuildError;
 use crate::frame::Pfn;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
+use crate::lock::Locks;
 use crate::percpu::access::{Access, Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
@@ -161,6 +162,11 @@ impl<'m, 's> Builder<'m, 's> {
         Ok(FrameTable::new(records))
     }
 
+    /// Creates what the locks of a layer have in common.
+    fn locks<P: Platform>(&mut self) -> Result<Locks<'m, P>, BuildError> {
+        Locks::make(&mut self.arena, self.parameters.lock, self.setup.cpus)
+    }
+
     /// Passes every range to `seed`.
     fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
         for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
@@ -198,7 +204,6 @@ impl Parameters {
                 _ => span.frames(),
             },
             max_order: self.max_order,
-            lock: self.lock,
             line: self.line,
             bits: Bits::of(self.composition.structure),
             classes: self.composition.structure == StructureKind::LocalLists,
@@ -282,14 +287,16 @@ where
     const ZONE: ZoneKind = ZoneKind::One;
     const STRUCTURE: StructureKind = S::KIND;
 
-    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, _: u16) -> ArenaPlan {
+    fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
         parameters.shape(span).plan::<P>(plan)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
+        let locks = builder.locks()?;
         let shape = builder.parameters.shape(builder.span);
-        let part = shape.make(&mut builder.arena, table)?;
+        let part = shape.make(&mut builder.arena, table, locks)?;
         let policy = C::of(&builder.parameters);
         let zone = OneZone::new(part(0), policy, builder.parameters.bulk);
         builder.seed(|start, frames| zone.seed(start, frames))?;
@@ -308,6 +315,7 @@ where
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let shape = parameters.shape(span);
+        let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
         let plan = Pool::<P>::plan(
             shape.plan::<P>(plan),
             shape.parts(),
@@ -319,6 +327,7 @@ where
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
+        let locks = builder.locks()?;
         let Parameters {
             max_order,
             space,
@@ -326,24 +335,23 @@ where
             exchange,
             pool,
             shards,
-            lock,
             bulk,
             ..
         } = builder.parameters;
         let shape = builder.parameters.shape(builder.span);
         let cpus = builder.setup.cpus;
         let arena = &mut builder.arena;
-        let part = shape.make(arena, table)?;
+        let part = shape.make(arena, table, locks)?;
         let options = PoolOptions {
             kind: pool,
             select,
             exchange,
             shards,
         };
-        let pool = Pool::new(arena, shape.parts(), cpus, lock, options)?;
+        let pool = Pool::new(arena, shape.parts(), cpus, locks, options)?;
         let geometry = (table, space.trailing_zeros(), max_order);
         let policy = C::of(&builder.parameters);
-        let spaces = Spaces::new(arena, geometry, lock, part, pool, policy, bulk)?;
+        let spaces = Spaces::new(arena, geometry, locks, part, pool, policy, bulk)?;
         builder.seed(|start, frames| spaces.seed(start, frames))?;
         Ok(spaces)
     }
@@ -357,15 +365,17 @@ where
     const STRUCTURE: StructureKind = S::KIND;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
         let plan = parameters.shape(span).plan::<P>(plan);
         Serewa::<P, S>::plan(plan, parameters.services, cpus)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
+        let locks = builder.locks()?;
         let parameters = builder.parameters;
         let arena = &mut builder.arena;
-        let part = parameters.shape(builder.span).make(arena, table)?;
+        let part = parameters.shape(builder.span).make(arena, table, locks)?;
         let division = builder.setup.presplit.filter(|_| parameters.division);
         let mut wanted = division.copied().unwrap_or_default();
         let (cpus, presplit) = (builder.setup.cpus, !wanted.is_none());
@@ -380,16 +390,16 @@ impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
     const STRUCTURE: StructureKind = StructureKind::Lists;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
+        let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
         Domains::<P>::plan(plan, parameters.extent(span, cpus))
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
-        let Parameters {
-            lock, idle, bulk, ..
-        } = builder.parameters;
+        let locks = builder.locks()?;
+        let Parameters { idle, bulk, .. } = builder.parameters;
         let extent = builder.parameters.extent(builder.span, builder.setup.cpus);
-        let domains = Domains::new(&mut builder.arena, table, extent, (lock, idle), bulk)?;
+        let domains = Domains::new(&mut builder.arena, table, extent, (locks, idle), bulk)?;
         builder.seed(|start, frames| domains.seed(start, frames))?;
         Ok(domains)
     }
@@ -469,14 +479,15 @@ impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, MagazineList<'m, P>, 
     const CHECK: bool = true;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, _: Span, cpus: u16) -> ArenaPlan {
+        let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
         let plan = MagazineList::<P>::plan(plan, parameters.magazines(), cpus);
         Self::plan(plan, cpus)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
+        let (magazines, locks) = (builder.parameters.magazines(), builder.locks()?);
         let (arena, cpus) = (&mut builder.arena, builder.setup.cpus);
-        let (magazines, lock) = (builder.parameters.magazines(), builder.parameters.lock);
-        let lists = MagazineList::maker(arena, (magazines, lock), cpus)?;
+        let lists = MagazineList::maker(arena, (magazines, locks), cpus)?;
         Self::new(arena, cpus, lists)
     }
 }

@@ -133,9 +133,11 @@ impl fmt::Display for Parameters {
         if self.spring == SpringKind::Locked {
             f.write_str(", locked spring")?;
         }
-        if self.lock == LockKind::Ticket {
-            f.write_str(", ticket lock")?;
-        }
+        f.write_str(match self.lock {
+            LockKind::Spin => "",
+            LockKind::Ticket => ", ticket lock",
+            LockKind::Queued => ", queued lock",
+        })?;
         match self.bulk.hold {
             Hold::Batch => {}
             Hold::Iteration => f.write_str(", lock released after each block")?,

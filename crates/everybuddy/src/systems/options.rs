@@ -228,15 +228,15 @@ options! {
         for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
         sets |parameters, kind, _| parameters.spring = kind;
     lock = "lock": LockKind, "`spin`",
-        "The kind of a zone's lock.",
+        "The kind of a zone's lock: unfair; fair; or fair, and waiters poll lines of their own.",
         for has_locks, sets |parameters, lock, _| parameters.lock = lock;
     hold = "hold": Hold, "`batch`",
         "How long the zone's lock is held while a batch moves.",
         for |row| !is_elastic(row) && matches!(row.list(), ListKind::Linux | ListKind::Linux6) || delays(row),
         sets |parameters, hold, _| parameters.bulk.hold = hold;
     line = "line": Line, "`own`",
-        "Where the zone's lock lies: on a cache line of its own, as in Linux 4.14, or on that of the list of order 0, \
-         as in Linux 2.6.32.",
+        "Where the zone's lock lies: on a cache line of its own, as behind the lists of Linux 4.14, or on that of the \
+         list of order 0, as in Linux 2.6.32. The other lists lie eight on a line; in Linux 2.6.32, each has 88 bytes.",
         // A domain is held without a lock.
         for |row| !is_elastic(row) && has_locks(row), sets |parameters, line, _| parameters.line = line;
     bulk = "bulk": BulkKind, "`blocks`",
@@ -516,6 +516,7 @@ mod tests {
                 p.spring = SpringKind::Locked
             }),
             ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
+            ("bs", "lock=queued", |p| p.lock = LockKind::Queued),
             ("lbs-31", "hold=iteration", |p| {
                 p.bulk.hold = Hold::Iteration
             }),

@@ -281,11 +281,11 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     } = *composition;
     let hold = options.hold.unwrap_or_default();
     let has_rows = options.bulk == Some(BulkKind::Rows);
-    let is_ticket = options.lock == Some(LockKind::Ticket);
-    if hold == Hold::WhenContended && !is_ticket {
+    let shows_waiters = options.lock.unwrap_or_default() != LockKind::Spin;
+    if hold == Hold::WhenContended && !shows_waiters {
         return contradiction(
             "hold",
-            "`batch` or `iteration` unless lock=ticket: other locks do not show a waiting CPU",
+            "`batch` or `iteration` with lock=spin, which does not show a waiting CPU",
         );
     }
     if hold != Hold::Batch && has_rows {

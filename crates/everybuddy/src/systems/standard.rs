@@ -53,7 +53,7 @@ const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
 const FIXED_DEVIATES: &str = "Linux scales the batch with memory; the length here is the paper's, whatever the \
     memory, and the batch is a sixth of it (31, 62 or 124 frames). With 128 MiB and more, a list of 186 frames \
-    is the list of lbs-31. The zone's lock is that of lbs-31, not Linux's ticket lock.";
+    is the list of lbs-31. The zone's lock is that of lbs-31, not Linux's queued one: +lock=queued.";
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one, which tables show. \
     Before a request fails, frames \

@@ -257,9 +257,10 @@ named_values!(
 );
 named_values!(
     LockKind,
-    "`spin` or `ticket`",
+    "`spin`, `ticket` or `queued`",
     "spin" = Self::Spin,
-    "ticket" = Self::Ticket
+    "ticket" = Self::Ticket,
+    "queued" = Self::Queued
 );
 named_values!(
     Hold,

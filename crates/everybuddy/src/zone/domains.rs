@@ -50,7 +50,7 @@ use crate::coalesce::{Coalesce, Eager};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, LockKind, ZoneLock};
+use crate::lock::{Guard, Locks, ZoneLock};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -61,7 +61,7 @@ use crate::wrapping_slice::WrappingSlice;
 pub struct Domains<'a, P: Platform> {
     all: DomainTable<'a, P>,
     spring: Spring<'a, P>,
-    range_lock: &'a CachePadded<ZoneLock<P>>,
+    range_lock: &'a CachePadded<ZoneLock<'a, P>>,
     bulk: Bulk,
 }
 
@@ -103,7 +103,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         let plan = plan
             .slice::<P::Cell<u16>>(geometry.words())
             .slice::<DomainRecord<P>>(domains as usize)
-            .slice::<CachePadded<ZoneLock<P>>>(1);
+            .slice::<CachePadded<ZoneLock<'_, P>>>(1);
         Spring::<P>::plan(plan, domains, geometry.cpus, geometry.spring)
     }
 
@@ -112,7 +112,7 @@ impl<'a, P: Platform> Domains<'a, P> {
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
         geometry: DomainGeometry,
-        (lock, patience): (LockKind, u32),
+        (locks, patience): (Locks<'a, P>, u32),
         bulk: Bulk,
     ) -> Result<Self, BuildError> {
         let words = arena.slice("tags of domains", geometry.words(), |_| {
@@ -129,12 +129,12 @@ impl<'a, P: Platform> Domains<'a, P> {
                 records: WrappingSlice::new(records),
                 max_order: geometry.max_order,
             },
-            range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(lock)))?,
+            range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(locks)))?,
             spring: Spring::new(
                 arena,
                 count,
                 geometry.cpus,
-                lock,
+                locks,
                 (patience, geometry.spring),
             )?,
             bulk,

@@ -59,7 +59,7 @@ impl<P: Platform> Shelved<P> {
 
 /// The domains that no CPU holds.
 pub(super) struct Locked<'a, P: Platform> {
-    pub(super) head: &'a SpringHead<P>,
+    pub(super) head: &'a SpringHead<'a, P>,
     pub(super) shelf: WrappingSlice<'a, Shelved<P>>,
 }
 

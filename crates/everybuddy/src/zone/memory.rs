@@ -14,8 +14,8 @@ use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
 use crate::frame_table::FrameTable;
-use crate::lock::{Line, LockKind, ZoneLock};
-use crate::platform::Platform;
+use crate::lock::{Line, Locks, ZoneLock};
+use crate::platform::{Native, Platform};
 use crate::structure::levels::{LEVELS, Level};
 use crate::structure::local_lists::BlockClass;
 use crate::structure::{Bits, StructurePlace};
@@ -27,13 +27,18 @@ type Lists<P> = [Level<P>; LEVELS];
 type Classes<P> = [BlockClass<P>; LEVELS];
 
 /// A lock, and the lists that it guards. As in Linux 2.6.32, where each order has 88 bytes, only the list of order 0
-/// is on the line of the lock: the two are at its end. The others are next to each other here.
+/// is on the line of the lock: the two are at its end. The others are next to each other here, eight on a line. With
+/// 88 bytes for each, the distance of two lists would depend on the system, and every access to a list of any system
+/// would read it.
 #[repr(C)]
-struct LockWithLists<P: Platform> {
+struct LockWithLists<'a, P: Platform> {
     _before: [u64; 5],
-    lock: ZoneLock<P>,
+    lock: ZoneLock<'a, P>,
     lists: Lists<P>,
 }
+
+/// The lock and the list of order 0 fill the rest of the first line.
+const _: () = assert!(size_of::<ZoneLock<'_, Native>>() <= 16 && size_of::<Level<Native>>() <= 8);
 
 /// The geometry of a zone layer.
 #[derive(Clone, Copy)]
@@ -44,8 +49,6 @@ pub(crate) struct ZoneGeometry {
     pub(crate) part: u32,
     /// The largest order.
     pub(crate) max_order: Order,
-    /// The kind of lock.
-    pub(crate) lock: LockKind,
     /// Where the lock lies.
     pub(crate) line: Line,
     /// Which bits the structure needs.
@@ -57,7 +60,7 @@ pub(crate) struct ZoneGeometry {
 }
 
 /// A part: its lock, and the memory of its structure.
-pub(crate) type LockedPart<'a, P> = (&'a ZoneLock<P>, StructurePlace<'a, P>);
+pub(crate) type LockedPart<'a, P> = (&'a ZoneLock<'a, P>, StructurePlace<'a, P>);
 
 impl ZoneGeometry {
     /// Returns the number of parts.
@@ -83,9 +86,9 @@ impl ZoneGeometry {
         let plan = plan.slice::<CachePadded<Lists<P>>>(self.more_lists * parts);
         match self.line {
             Line::Own => plan
-                .slice::<CachePadded<ZoneLock<P>>>(parts)
+                .slice::<CachePadded<ZoneLock<'_, P>>>(parts)
                 .slice::<CachePadded<Lists<P>>>(parts),
-            Line::Beside => plan.slice::<CachePadded<LockWithLists<P>>>(parts),
+            Line::Beside => plan.slice::<CachePadded<LockWithLists<'_, P>>>(parts),
         }
     }
 
@@ -94,6 +97,7 @@ impl ZoneGeometry {
         &self,
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
+        locks: Locks<'a, P>,
     ) -> Result<impl Fn(u32) -> LockedPart<'a, P> + use<'a, P>, BuildError> {
         let parts = self.parts() as usize;
         let words = self.words_of_part();
@@ -111,7 +115,7 @@ impl ZoneGeometry {
         let (alone, apart, beside) = match self.line {
             Line::Own => (
                 arena.slice("zone lock", parts, |_| {
-                    CachePadded::new(ZoneLock::new(self.lock))
+                    CachePadded::new(ZoneLock::new(locks))
                 })?,
                 arena.slice("lists of a zone", parts, |_| CachePadded::new(lists()))?,
                 &[][..],
@@ -122,7 +126,7 @@ impl ZoneGeometry {
                 arena.slice("zone lock with lists", parts, |_| {
                     CachePadded::new(LockWithLists {
                         _before: [0; 5],
-                        lock: ZoneLock::new(self.lock),
+                        lock: ZoneLock::new(locks),
                         lists: lists(),
                     })
                 })?,
@@ -153,7 +157,6 @@ impl ZoneGeometry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Native;
     use crate::arena::Memory;
     use std::collections::BTreeSet;
     use std::mem::MaybeUninit;
@@ -162,9 +165,9 @@ mod tests {
 
     #[test]
     fn the_lock_is_on_the_line_of_order_0_alone() {
-        let whole = CachePadded::<LockWithLists<Native>>::new(LockWithLists {
+        let whole = CachePadded::<LockWithLists<'_, Native>>::new(LockWithLists {
             _before: [0; 5],
-            lock: ZoneLock::new(LockKind::Spin),
+            lock: ZoneLock::new(Locks::Spin),
             lists: core::array::from_fn(|_| Level::new()),
         });
         let first = from_ref(&whole).addr() / crate::LINE;
@@ -190,7 +193,6 @@ mod tests {
                 frames: 40,
                 part: 16,
                 max_order: Order::saturating(3),
-                lock: LockKind::Spin,
                 line,
                 bits: Bits::Typed,
                 classes: false,
@@ -200,7 +202,7 @@ mod tests {
             let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
             let mut arena = Arena::new(Memory::new(&mut memory));
             let part = geometry
-                .make::<Native>(&mut arena, FrameTable::new(&[]))
+                .make::<Native>(&mut arena, FrameTable::new(&[]), Locks::Spin)
                 .unwrap();
             let mut lists = BTreeSet::new();
             for number in 0..3 {

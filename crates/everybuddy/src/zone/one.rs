@@ -30,7 +30,7 @@ use crate::structure::Placed;
 
 /// One zone: a structure, a policy, a lock.
 pub struct OneZone<'a, P: Platform, S, C> {
-    lock: &'a ZoneLock<P>,
+    lock: &'a ZoneLock<'a, P>,
     structure: S,
     policy: C,
     bulk: Bulk,

@@ -52,7 +52,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
-use crate::lock::{Guard, LockKind, ZoneLock};
+use crate::lock::{Guard, Locks, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 /// Which unassigned space is preferred.
@@ -169,8 +169,8 @@ impl<P: Platform> SpaceRecord<P> {
 
 /// The head of a shard: its lock and bits are on a cache line of its own.
 #[repr(C, align(64))]
-struct ShardHead<P: Platform> {
-    lock: ZoneLock<P>,
+struct ShardHead<'a, P: Platform> {
+    lock: ZoneLock<'a, P>,
     /// One bit for each list that is not empty.
     filled: P::Cell<u32>,
     /// The first space of each list.
@@ -188,7 +188,7 @@ struct Own<P: Platform> {
 /// The pool.
 pub(crate) struct Pool<'a, P: Platform> {
     /// The shards, by number.
-    heads: &'a [ShardHead<P>],
+    heads: &'a [ShardHead<'a, P>],
     entries: &'a [SpaceRecord<P>],
     assigned: &'a [CachePadded<Own<P>>],
     /// Spaces of a shard, as a power of two.
@@ -242,7 +242,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: u32) -> ArenaPlan {
         let shards = Shards::new(spaces, shards).count as usize;
-        plan.slice::<ShardHead<P>>(shards)
+        plan.slice::<ShardHead<'_, P>>(shards)
             .slice::<SpaceRecord<P>>(spaces as usize)
             .slice::<CachePadded<Own<P>>>(usize::from(cpus))
     }
@@ -252,7 +252,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         arena: &mut Arena<'a>,
         spaces: u32,
         cpus: u16,
-        lock: LockKind,
+        locks: Locks<'a, P>,
         options: PoolOptions,
     ) -> Result<Self, BuildError> {
         let PoolOptions {
@@ -265,7 +265,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         let count = count as usize;
         Ok(Self {
             heads: arena.slice("head of the pool of spaces", count, |_| ShardHead {
-                lock: ZoneLock::new(lock),
+                lock: ZoneLock::new(locks),
                 filled: P::Cell::new(0),
                 lists: core::array::from_fn(|_| P::Cell::new(NO_SPACE)),
             })?,

@@ -23,7 +23,7 @@ use crate::structure::Placed;
 #[repr(C, align(64))]
 pub(crate) struct Space<'a, P: Platform, S> {
     /// The lock of everything here.
-    pub(crate) lock: &'a ZoneLock<P>,
+    pub(crate) lock: &'a ZoneLock<'a, P>,
     /// Its free area.
     pub(crate) structure: S,
     /// Free frames.

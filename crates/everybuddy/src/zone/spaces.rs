@@ -58,7 +58,7 @@ use crate::coalesce::Coalesce;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, LockKind, ZoneLock};
+use crate::lock::{Guard, Locks, ZoneLock};
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -75,7 +75,7 @@ pub struct Spaces<'a, P: Platform, S, C> {
     policy: C,
     bulk: Bulk,
     /// Held while a range is added or withdrawn.
-    range_lock: &'a CachePadded<ZoneLock<P>>,
+    range_lock: &'a CachePadded<ZoneLock<'a, P>>,
     memory: PhantomData<&'a P>,
 }
 
@@ -83,14 +83,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     /// Plans the memory of [`new`](Self::new), in addition to that of the parts and the pool.
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32) -> ArenaPlan {
         plan.slice::<Space<'a, P, S>>(spaces as usize)
-            .slice::<CachePadded<ZoneLock<P>>>(1)
+            .slice::<CachePadded<ZoneLock<'_, P>>>(1)
     }
 
     /// Creates spaces of 2^`shift` frames, all empty.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
         (table, shift, max_order): (FrameTable<'a, P>, u32, Order),
-        lock: LockKind,
+        locks: Locks<'a, P>,
         part: impl Fn(u32) -> LockedPart<'a, P>,
         pool: Pool<'a, P>,
         policy: C,
@@ -108,7 +108,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             max_order,
             policy,
             bulk,
-            range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(lock)))?,
+            range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(locks)))?,
             memory: PhantomData,
         })
     }

@@ -71,7 +71,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
 use crate::frame::Order;
-use crate::lock::{Guard, LockKind, ZoneLock};
+use crate::lock::{Guard, Locks, ZoneLock};
 use crate::platform::{AtomicWord, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::wrapping_slice::WrappingSlice;
@@ -91,8 +91,8 @@ pub(super) struct Notice<P: Platform> {
 
 /// The words that the lock guards.
 #[repr(C, align(64))]
-pub(super) struct SpringHead<P: Platform> {
-    pub(super) lock: ZoneLock<P>,
+pub(super) struct SpringHead<'a, P: Platform> {
+    pub(super) lock: ZoneLock<'a, P>,
     /// CPUs that wait as ghosts.
     pub(super) first_ghost: P::Cell<u32>,
     pub(super) last_ghost: P::Cell<u32>,
@@ -124,8 +124,8 @@ pub(super) struct Root<P: Platform> {
 /// The spring.
 pub(crate) struct Spring<'a, P: Platform> {
     pub(super) notice: &'a Notice<P>,
-    pub(super) head: &'a SpringHead<P>,
-    pub(super) collecting: &'a CachePadded<ZoneLock<P>>,
+    pub(super) head: &'a SpringHead<'a, P>,
+    pub(super) collecting: &'a CachePadded<ZoneLock<'a, P>>,
     /// The roots, `live` of them.
     pub(super) roots: WrappingSlice<'a, Root<P>>,
     /// For each unused record: the next one.
@@ -143,8 +143,8 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn plan(plan: ArenaPlan, domains: u32, cpus: u16, kind: SpringKind) -> ArenaPlan {
         let plan = plan
             .slice::<Notice<P>>(1)
-            .slice::<SpringHead<P>>(1)
-            .slice::<CachePadded<ZoneLock<P>>>(1)
+            .slice::<SpringHead<'_, P>>(1)
+            .slice::<CachePadded<ZoneLock<'_, P>>>(1)
             .slice::<Root<P>>(domains as usize)
             .slice::<P::Cell<u32>>(domains as usize)
             .slice::<Ghost<P>>(usize::from(cpus));
@@ -159,7 +159,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         arena: &mut Arena<'a>,
         domains: u32,
         cpus: u16,
-        lock: LockKind,
+        locks: Locks<'a, P>,
         (patience, kind): (u32, SpringKind),
     ) -> Result<Self, BuildError> {
         let homes = match kind {
@@ -170,7 +170,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         let head = arena.one(
             "head of the spring",
             SpringHead {
-                lock: ZoneLock::new(lock),
+                lock: ZoneLock::new(locks),
                 first_ghost: cell(NO_CPU),
                 last_ghost: cell(NO_CPU),
                 collector: cell(NO_CPU),
@@ -192,7 +192,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             head,
             collecting: arena.one(
                 "lock of the collector",
-                CachePadded::new(ZoneLock::new(lock)),
+                CachePadded::new(ZoneLock::new(locks)),
             )?,
             roots: WrappingSlice::new(arena.slice("root of a domain", domains as usize, |_| {
                 Root {

@@ -49,8 +49,7 @@ fn a_stopped_cpu_never_runs_again() {
 }
 
 /// Both CPUs lock and unlock once, CPU 1 later, and CPU 0 is stopped.
-fn lock_once<L: RawLock<Here>>(access: u64) -> Result<Report, SimError> {
-    let lock = L::new();
+fn lock_once(lock: impl RawLock<Here>, access: u64) -> Result<Report, SimError> {
     let mut machine = Machine::new(2)
         .cost(Flat::new(10))
         .polls(100)
@@ -65,7 +64,7 @@ fn lock_once<L: RawLock<Here>>(access: u64) -> Result<Report, SimError> {
 #[test]
 fn others_hang_if_the_holder_of_a_lock_stops() {
     // One access locks and one unlocks.
-    let Err(SimError::Hang { stopped, waiting }) = lock_once::<SpinLock<Here>>(1) else {
+    let Err(SimError::Hang { stopped, waiting }) = lock_once(SpinLock::new(), 1) else {
         panic!("the lock was not held");
     };
     let (cpu, clock) = (CpuId(0), 10);
@@ -75,20 +74,20 @@ fn others_hang_if_the_holder_of_a_lock_stops() {
         panic!("{waiting:?}");
     };
     assert_eq!((cpu, writer), (CpuId(1), Some(CpuId(0))));
-    let text = lock_once::<SpinLock<Here>>(1).unwrap_err().to_string();
+    let text = lock_once(SpinLock::new(), 1).unwrap_err().to_string();
     assert!(text.starts_with(
         "CPU 0 was stopped at access 1, in cycle 10; then the others hung: CPU 1 waits for "
     ));
     assert!(text.ends_with(", last written by CPU 0"), "{text}");
-    assert!(lock_once::<SpinLock<Here>>(2).is_ok());
+    assert!(lock_once(SpinLock::new(), 2).is_ok());
 
     // A ticket, a look at who is served, and a store that serves the next one.
     for access in 1..=2 {
-        let hangs = lock_once::<TicketLock<Here>>(access);
+        let hangs = lock_once(TicketLock::new(), access);
         assert!(matches!(hangs, Err(SimError::Hang { .. })), "{access}");
     }
     // The unlocking loads who is served before it stores.
-    let unlocked = (3..=5).find(|access| lock_once::<TicketLock<Here>>(*access).is_ok());
+    let unlocked = (3..=5).find(|access| lock_once(TicketLock::new(), *access).is_ok());
     assert!(unlocked.is_some());
 }
 

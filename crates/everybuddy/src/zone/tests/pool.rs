@@ -54,7 +54,7 @@ fn with_cpus(
     let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, cpus, options.shards);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(Memory::new(&mut memory));
-    let pool = Pool::new(&mut arena, spaces, cpus, LockKind::Spin, options).unwrap();
+    let pool = Pool::new(&mut arena, spaces, cpus, Locks::Spin, options).unwrap();
     for (space, state) in (0..).zip(states) {
         pool.settle(space, *state);
     }

@@ -31,7 +31,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
 use crate::frame::{Order, Pfn};
 use crate::frame_table::{Frame, FrameTable, Record, Tag};
-use crate::lock::{Guard, LockKind};
+use crate::lock::{Guard, Locks};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell, Spin};
 use crate::probe::Counts;
 use crate::structure::Structure;
@@ -94,7 +94,7 @@ fn with_rig_of<R>(
             records: WrappingSlice::new(records.unwrap()),
             max_order,
         },
-        spring: Spring::new(&mut arena, DOMAINS, CPUS, LockKind::Spin, (patience, kind)).unwrap(),
+        spring: Spring::new(&mut arena, DOMAINS, CPUS, Locks::Spin, (patience, kind)).unwrap(),
         counts: RefCell::default(),
     };
     let first = rig.all.table.frame(Pfn(0)).unwrap();
