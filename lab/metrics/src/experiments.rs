@@ -23,7 +23,7 @@ metrics! {
     /// Mean time of an allocation, a free, or both (`all`), in cycles, as papers print it.
     Experiment, "cycles", "cycles", "cycles", Lower, &["mean"], "latency * clock of the simulated machine";
     /// Time of the experiment's examined system in units of this system's time; below 1 if the examined one is faster.
-    Experiment, "time_ratio", "time ratio", "1", Neither, &["mean"],
+    Experiment, "relative_time", "relative time", "1", Neither, &["mean"],
         "mean latency of the examined system / mean latency of this one";
     /// Of all pairs of systems that a paper's table puts into an order, at the same load and number of CPUs, the
     /// share that is in the same order here. Pairs whose numbers in the paper differ by at most 5% do not count. `A

@@ -344,6 +344,14 @@ mod tests {
     }
 
     #[test]
+    fn each_name_has_one_definition() {
+        for metric in METRICS.iter() {
+            let same = METRICS.iter().filter(|own| own.name == metric.name);
+            assert_eq!(same.count(), 1, "{}", metric.name);
+        }
+    }
+
+    #[test]
     fn what_is_defined_as_a_share_has_the_unit_of_a_share() {
         for metric in METRICS.iter() {
             let is_defined = metric.definition.starts_with("Share of");

@@ -312,7 +312,7 @@ impl Parameters {
             rows.extend(cycles(&rows, plan.hardware.mhz));
         }
         if let Some(examined) = &self.examined {
-            rows.extend(time_ratios(&rows, examined));
+            rows.extend(relative_times(&rows, examined));
         }
         for printed in &self.printed {
             let operation = printed.operation.as_str();
@@ -364,7 +364,7 @@ fn cycles(rows: &[Row], mhz: u32) -> Vec<Row> {
 }
 
 /// Returns the time of a system's calls in units of the time of each other system's.
-fn time_ratios(rows: &[Row], examined: &str) -> Vec<Row> {
+fn relative_times(rows: &[Row], examined: &str) -> Vec<Row> {
     let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
     let times = || rows.iter().filter(is_time);
     let mut all = Vec::new();
@@ -373,7 +373,7 @@ fn time_ratios(rows: &[Row], examined: &str) -> Vec<Row> {
         let others = times().filter(is_same);
         let others = others.filter(|row| row.name() != examined && row.value > 0.0);
         all.extend(others.map(|other| Row {
-            metric: "time_ratio",
+            metric: "relative_time",
             value: rounded(own.value / other.value),
             ..other.clone()
         }));
@@ -384,7 +384,7 @@ fn time_ratios(rows: &[Row], examined: &str) -> Vec<Row> {
 /// Returns the means over all loads of what papers print such means of, and of what they print. `end` is that of the
 /// reading.
 fn over_loads(rows: &[Row], loads: usize, end: &str) -> Vec<Row> {
-    let metrics = ["cycles", "time_ratio", "contention_rate"];
+    let metrics = ["cycles", "relative_time", "contention_rate"];
     let own = rows.iter().filter(|row| metrics.contains(&row.metric));
     let mut means: Vec<(Row, Vec<&Row>)> = Vec::new();
     for row in own {
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(find(&own, "bs", "free"), Some(600.0));
         // 30 allocations of 300 cycles, and 10 frees of 600.
         assert_eq!(find(&own, "bs", "all"), Some(375.0));
-        let own = time_ratios(&rows, "is");
+        let own = relative_times(&rows, "is");
         assert_eq!(own.len(), 2);
         assert_eq!(find(&own, "bs", "allocate"), Some(0.25));
         assert_eq!(find(&own, "bs", "free"), Some(0.5));
@@ -497,7 +497,7 @@ mod tests {
         let row = |load: &str, cpus, value, expected| Row {
             source: source_of(load, cpus, "+own"),
             cpus,
-            metric: "time_ratio",
+            metric: "relative_time",
             statistic: "mean",
             value,
             expected,

@@ -57,7 +57,7 @@ fn printed(own: &Experiment, broken: &str, factor: f64) -> Vec<Row> {
                 let cost = match table.metric.as_str() {
                     "cycles" => *printed,
                     "saving" => 1.0 / (1.0 - printed),
-                    "time_ratio" => 1.0 / printed,
+                    "relative_time" => 1.0 / printed,
                     other => panic!("{other}: what does the table mean?"),
                 };
                 let cost = cost * of(system);
@@ -65,7 +65,7 @@ fn printed(own: &Experiment, broken: &str, factor: f64) -> Vec<Row> {
                 if let Some(examined) = examined {
                     rows.push(row(examined, of(examined)));
                     rows.push(Row {
-                        metric: "time_ratio",
+                        metric: "relative_time",
                         expected: Some(*printed),
                         ..row(system, of(examined) / cost)
                     });
