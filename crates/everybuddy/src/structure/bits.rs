@@ -87,7 +87,7 @@ impl<'a, P: Platform> LevelBits<'a, P> {
             if self.words[word as usize].get() & 1 << (buddy % 64) == 0 {
                 break;
             }
-            buddy = buddy / 2 ^ 1;
+            buddy = (buddy / 2) ^ 1;
             level += 1;
         }
         let own = buddy ^ 1;
