@@ -20,8 +20,24 @@ pub type LinuxElastic<'m, P> = Layered<P, LinuxLists<'m, P>, Domains<'m, P>>;
 /// Elastic domains behind Spring Buddy's list.
 pub type SpringBuddy<'m, P> = Layered<P, PredictiveLists<'m, P>, Domains<'m, P>>;
 
-/// What rows with this core layer say about it.
-const CORE: &str = "The core layer is that of spring-core.";
+const FAITHFUL: &str = "Domains in a global spring, taken and put back by each visit; frames go into any domain; a \
+    ghost that waits receives a part of the domain that comes back; when one comes back, two that have long been idle \
+    are merged.";
+const DEVIATES: &str = "A CPU takes a domain by an exchange on the domain's own line, preferably the one that it had \
+    last, and puts it back by a store; only a CPU that finds it held takes the spring's lock. The paper's CPUs take \
+    domains from one global spring: +spring=locked does that under the spring's lock, takes the domain that was put \
+    back last, and merges the two lowest ones if neither was taken during 16 acquisitions per domain. A CPU that \
+    finds its domain held takes a free one, preferably one to which no CPU returns. As long as there are fewer \
+    domains than CPUs, it splits that domain and keeps a part, if both parts contain a block of the largest order. A \
+    ghost receives half of the blocks of each order, 64 at most, or what was merged last and did not move yet; a \
+    second one receives all the rest. Merging moves no block immediately. After 16 blocks, times the number of \
+    domains, a CPU looks whether the domain that it watches was in use; this takes no lock. If no CPU acquired the \
+    domain during 8 looks, the CPU compares all domains, under the lock, at this look and the next ones. A domain \
+    that no CPU acquired during 8 comparisons has long been idle; this includes one that was made for a ghost. The \
+    two that have been idle longest are merged; a single one joins the domain of the CPU that looks. A request that \
+    its domain can't serve merges domains until one can. A word of 16 bits per frame stores which domain a free block \
+    is in; the domain's holder writes it. The paper specifies none of this, but that CPUs take domains from a global \
+    spring.";
 
 /// The preset of domains behind a list.
 const fn preset(list: ListKind) -> Options {
@@ -68,24 +84,8 @@ impl System for SpringCore {
         name: "spring-core",
         summary: "Spring Buddy's core layer: as many domains as CPUs work simultaneously, no per-CPU list.",
         source: "[Spring] III-B, figures 4 to 6",
-        faithful: "Domains in a global spring, taken and put back by each visit; frames go into any domain; a ghost \
-            that waits receives a part of the domain that comes back; when one comes back, two that have long been \
-            idle are merged.",
-        deviates: "A CPU takes a domain by an exchange on the domain's own line, preferably the one that it had last, \
-            and puts it back by a store; only a CPU that finds it held takes the spring's lock. The paper's CPUs take \
-            domains from one global spring: +spring=locked does that under the spring's lock, takes the domain that \
-            was put back last, and merges the two lowest ones if neither was taken during 16 acquisitions per domain. \
-            A CPU that finds its domain held takes a free one, preferably one to which no CPU returns. As long as \
-            there are fewer domains than CPUs, it splits that domain and keeps a part, if both parts contain a block \
-            of the largest order. A ghost receives half of the blocks of each order, 64 at most, or what was merged \
-            last and did not move yet; a second one receives all the rest. Merging moves no block immediately. After \
-            16 blocks, times the number of domains, a CPU looks whether the domain that it watches was in use; this \
-            takes no lock. If no CPU acquired the domain during 8 looks, the CPU compares all domains, under the lock, \
-            at this look and the next ones. A domain that no CPU acquired during 8 comparisons has long been idle; \
-            this includes one that was made for a ghost. The two that have been idle longest are merged; a single one \
-            joins the domain of the CPU that looks. A request that its domain can't serve merges domains until one \
-            can. A word of 16 bits per frame stores which domain a free block is in; the domain's holder writes it. \
-            The paper specifies none of this, but that CPUs take domains from a global spring.",
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
         preset: preset(ListKind::None),
         ..Row::BLANK
     };
@@ -101,8 +101,8 @@ impl System for SpringFixlazy186 {
         name: "spring-fixlazy-186",
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 186 frames.",
         source: "[Spring] IV-C2, figure 12",
-        faithful: CORE,
-        deviates: CORE,
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
         preset: Options {
             high: Some(Count::preset(186)),
             ..preset(ListKind::Linux)
@@ -121,8 +121,8 @@ impl System for SpringFixlazy372 {
         name: "spring-fixlazy-372",
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 372 frames.",
         source: "[Spring] IV-C2, figure 12",
-        faithful: CORE,
-        deviates: CORE,
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
         preset: Options {
             high: Some(Count::preset(372)),
             ..preset(ListKind::Linux)
@@ -141,8 +141,8 @@ impl System for SpringFixlazy744 {
         name: "spring-fixlazy-744",
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 744 frames.",
         source: "[Spring] IV-C2, figure 12",
-        faithful: CORE,
-        deviates: CORE,
+        faithful: FAITHFUL,
+        deviates: DEVIATES,
         preset: Options {
             high: Some(Count::preset(744)),
             ..preset(ListKind::Linux)

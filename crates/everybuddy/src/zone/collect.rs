@@ -84,7 +84,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             }
         }
         // Otherwise it would return to a domain that cannot serve it, and collect again for each request.
-        if let (Some(own), Some(home)) = (&own, self.own.homes.get(cpu as usize)) {
+        if let (Some(own), Some(home)) = (&own, self.homes.all.get(cpu as usize)) {
             home.last.set(own.root());
         }
         own
@@ -120,8 +120,8 @@ impl<'a, P: Platform> Spring<'a, P> {
             }
             found += 1 + all.absorbed(root).count() as u32;
         }
-        let locked = self.locked.as_ref();
-        if locked.is_some_and(|own| own.shelved() != head.live.get()) {
+        let shelf = self.shelf.as_ref();
+        if shelf.is_some_and(|shelf| shelf.length() != head.live.get()) {
             return fail("a domain is not on the shelf, or twice");
         }
         if found == domains {

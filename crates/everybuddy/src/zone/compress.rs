@@ -60,11 +60,11 @@ impl<'a, P: Platform> Spring<'a, P> {
     #[cold]
     #[inline(never)]
     pub(super) fn look(&self, caller: &mut Caller<'_, P>, all: &DomainTable<'a, P>, domain: u32) {
-        if let Some(locked) = &self.locked {
-            self.put_locked(locked, caller, all, domain);
+        if let Some(shelf) = &self.shelf {
+            self.put_locked(shelf, caller, all, domain);
             return;
         }
-        let home = self.own.homes.get(caller.cpu.index());
+        let home = self.homes.all.get(caller.cpu.index());
         if home.is_some_and(|home| self.sees_idle(all, home)) {
             _ = self.compress(caller, all, domain)
         } else {
@@ -123,11 +123,11 @@ impl<'a, P: Platform> Spring<'a, P> {
         all: &DomainTable<'a, P>,
         domain: u32,
     ) -> bool {
-        if let Some(locked) = &self.locked {
-            return self.put_locked(locked, caller, all, domain);
+        if let Some(shelf) = &self.shelf {
+            return self.put_locked(shelf, caller, all, domain);
         }
         let mut held = all.held(domain);
-        let home = self.own.homes.get(caller.cpu.index());
+        let home = self.homes.all.get(caller.cpu.index());
         let guard = Guard::lock(&self.head.lock, caller.probe);
         held.take_reusable(|domain| self.vacate(domain));
         let clock = self.head.clock.get().wrapping_add(1);

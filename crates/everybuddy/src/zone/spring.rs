@@ -13,8 +13,9 @@
 //!
 //! A domain is in the spring while no CPU holds it. A CPU acquires the domain that it had last, by one exchange on a
 //! cache line that few other CPUs touch, and releases it by a store. Only if another CPU holds that domain does it
-//! search for another, under the spring's lock; see [`own`](super::own). With `spring=locked` CPUs take domains under
-//! the spring's lock instead; see [`locked`](super::locked). The domains, ghosts and collecting are the same for both.
+//! search for another, under the spring's lock; see [`homes`](super::homes). With `spring=locked` CPUs take domains
+//! under the spring's lock instead; see [`locked`](super::locked). The domains, ghosts and collecting are the same for
+//! both.
 //!
 //! **Extension** (figure 5). A CPU that finds every domain held becomes a ghost: it enters a queue and waits. The
 //! next CPU that releases a domain and finds a ghost hands it a part, which is a domain of its own from then on. A
@@ -64,9 +65,9 @@
 
 use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN};
-use super::locked::{Locked, Shelved};
-use super::own::Own;
-use super::spring_records::{Ghost, Home, NO_CPU, NO_ORDER, SpringKind, WAITING};
+use super::homes::Homes;
+use super::shelf::{Shelf, Shelved};
+use super::spring_records::{Ghost, Home, NO_CPU, NO_ORDER, Root, SpringHead, SpringKind, WAITING};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
@@ -89,38 +90,6 @@ pub(super) struct Notice<P: Platform> {
     pub(super) waiting: P::AtomicU32,
 }
 
-/// The words that the lock guards.
-#[repr(C, align(64))]
-pub(super) struct SpringHead<'a, P: Platform> {
-    pub(super) lock: ZoneLock<'a, P>,
-    /// CPUs that wait as ghosts.
-    pub(super) first_ghost: P::Cell<u32>,
-    pub(super) last_ghost: P::Cell<u32>,
-    /// The CPU that collects and waits.
-    pub(super) collector: P::Cell<u32>,
-    /// Number of domains.
-    pub(super) live: P::Cell<u32>,
-    /// The first unused record.
-    pub(super) vacant: P::Cell<u32>,
-    /// Number of comparisons of all domains so far, modulo 2^32; of acquisitions with `spring=locked`.
-    pub(super) clock: P::Cell<u32>,
-    /// The lowest place of the shelf, and the one above the highest.
-    pub(super) bottom: P::Cell<u32>,
-    pub(super) top: P::Cell<u32>,
-}
-
-/// A root, and what the last comparison found. The lock guards it.
-#[repr(C)]
-pub(super) struct Root<P: Platform> {
-    pub(super) domain: P::Cell<u32>,
-    /// How often the domain had been released.
-    pub(super) uses: P::Cell<u32>,
-    /// When it was found in use, on the spring's clock.
-    pub(super) since: P::Cell<u32>,
-    /// A CPU that returned to the domain when it was last found.
-    pub(super) home: P::Cell<u32>,
-}
-
 /// The spring.
 pub(crate) struct Spring<'a, P: Platform> {
     pub(super) notice: &'a Notice<P>,
@@ -133,9 +102,9 @@ pub(crate) struct Spring<'a, P: Platform> {
     pub(super) ghosts: &'a [Ghost<P>],
     /// After how many blocks, or acquisitions with `spring=locked`, times the number of domains, idle ones are found.
     pub(super) patience: u32,
-    pub(super) own: Own<'a, P>,
+    pub(super) homes: Homes<'a, P>,
     /// With `spring=locked`, where no CPU has a domain of its own.
-    pub(super) locked: Option<Locked<'a, P>>,
+    pub(super) shelf: Option<Shelf<'a, P>>,
 }
 
 impl<'a, P: Platform> Spring<'a, P> {
@@ -211,8 +180,8 @@ impl<'a, P: Platform> Spring<'a, P> {
                 queued: cell(0),
                 wants: cell(NO_ORDER),
             })?,
-            own: Own {
-                homes: arena.slice("last domain of a CPU", homes, |_| Home {
+            homes: Homes {
+                all: arena.slice("last domain of a CPU", homes, |_| Home {
                     last: cell(0),
                     until: cell(patience),
                     watched: cell(NO_DOMAIN),
@@ -222,12 +191,12 @@ impl<'a, P: Platform> Spring<'a, P> {
                     clock: cell(0),
                 })?,
             },
-            locked: match kind {
+            shelf: match kind {
                 SpringKind::Own => None,
                 SpringKind::Locked => {
                     let shelf = arena.slice("idle domain", domains as usize, |_| Shelved::new())?;
-                    let shelf = WrappingSlice::new(shelf);
-                    Some(Locked { head, shelf })
+                    let places = WrappingSlice::new(shelf);
+                    Some(Shelf { head, places })
                 }
             },
             patience,
@@ -295,7 +264,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         all: &DomainTable<'a, P>,
         wants: Option<Order>,
     ) -> Option<u32> {
-        if let Some(home) = self.own.homes.get(caller.cpu.index()) {
+        if let Some(home) = self.homes.all.get(caller.cpu.index()) {
             let last = home.last.get();
             caller.probe.record(Event::LockWanted);
             if all.records.at(last).try_hold() {
@@ -320,7 +289,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         ghost: &Ghost<P>,
         wants: Option<Order>,
     ) -> u32 {
-        let home = self.own.homes.get(caller.cpu.index());
+        let home = self.homes.all.get(caller.cpu.index());
         let cpu = caller.cpu.index() as u32;
         // Otherwise it was merged with another domain.
         let collides = home.is_some_and(|home| all.records.at(home.last.get()).is_held());
@@ -358,7 +327,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     }
 
     /// Returns `true` if there are fewer domains than CPUs. Under the lock.
-    pub(super) fn has_fewer_than_cpus(&self) -> bool {
+    fn has_fewer_than_cpus(&self) -> bool {
         (self.head.live.get() as usize) < self.ghosts.len()
     }
 
@@ -387,10 +356,7 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Returns all roots. CPUs start at different places, so that they do not all share the first domain. Under the
     /// lock.
-    pub(super) fn roots_from(
-        &self,
-        cpu: u32,
-    ) -> impl Iterator<Item = &'a Root<P>> + use<'_, 'a, P> {
+    fn roots_from(&self, cpu: u32) -> impl Iterator<Item = &'a Root<P>> + use<'_, 'a, P> {
         let live = self.head.live.get();
         let start = cpu & (live.next_power_of_two() / 2).saturating_sub(1);
         (start..live).chain(0..start).map(|at| self.roots.at(at))
@@ -398,10 +364,41 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Acquires any domain that no CPU holds. Under the lock. O(domains), O(1) with `spring=locked`.
     pub(super) fn find(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
-        match &self.locked {
+        match &self.shelf {
             None => self.find_free(all, cpu),
-            Some(locked) => locked.take(all),
+            Some(shelf) => shelf.take(all),
         }
+    }
+
+    /// Acquires any domain that no CPU holds. Under the lock. O(domains).
+    fn find_free(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
+        let mut domains = self.roots_from(cpu).map(|root| root.domain.get());
+        domains.find(|domain| {
+            let record = all.records.at(*domain);
+            record.is_free() && record.try_hold()
+        })
+    }
+
+    /// Acquires a domain to which no CPU returns, for a CPU that found its own held. If there is none, and there are
+    /// fewer domains than CPUs, acquires one that is large enough to be divided. Under the lock. O(domains), and
+    /// O(CPUs) more for each domain of which it is not known who returns to it.
+    fn find_unused(&self, all: &DomainTable<'a, P>, cpu: u32) -> Option<u32> {
+        let divides = self.has_fewer_than_cpus();
+        let mut large = None;
+        for root in self.roots_from(cpu) {
+            let domain = root.domain.get();
+            let record = all.records.at(domain);
+            if !self.homes.is_home(root) {
+                if record.is_free() && record.try_hold() {
+                    root.home.set(cpu);
+                    return Some(domain);
+                }
+            } else if divides && large.is_none() && all.has_large_blocks(domain) && record.is_free()
+            {
+                large = Some(domain);
+            }
+        }
+        large.filter(|domain| all.records.at(*domain).try_hold())
     }
 
     /// Releases a domain, into or out of which `blocks` blocks were moved: into the spring, or to a waiting CPU.
@@ -413,7 +410,7 @@ impl<'a, P: Platform> Spring<'a, P> {
         domain: u32,
         blocks: u32,
     ) {
-        if let Some(home) = self.own.homes.get(caller.cpu.index()) {
+        if let Some(home) = self.homes.all.get(caller.cpu.index()) {
             let until = home.until.get();
             let blocks = blocks.min(MAX_COUNTED);
             if until > blocks {
@@ -439,9 +436,9 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Releases a domain, under the lock.
     pub(super) fn put_under_lock(&self, all: &DomainTable<'a, P>, domain: u32) {
-        match &self.locked {
+        match &self.shelf {
             None => all.records.at(domain).release(),
-            Some(locked) => locked.shelve(all, domain),
+            Some(shelf) => shelf.put(all, domain),
         }
     }
 

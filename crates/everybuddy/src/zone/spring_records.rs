@@ -1,13 +1,14 @@
-//! What the spring stores for each CPU.
+//! What the spring stores: its head, and records of the CPUs and of the domains.
 //!
 //! # Purpose
 //!
-//! [`ghosts`](super::ghosts) and [`own`](super::own) operate on the spring, whose memory has these records.
+//! [`spring`](super::spring), [`ghosts`](super::ghosts) and the others of its modules operate on these records.
 //!
 //! # Invariants
 //!
 //! The queue of ghosts is guarded by the spring's lock. Only `given` passes between CPUs without it.
 
+use crate::lock::ZoneLock;
 use crate::platform::Platform;
 
 /// No CPU: the end of the queue, or no collector.
@@ -57,4 +58,36 @@ pub enum SpringKind {
     Own,
     /// `spring=locked`: under the lock of the spring, the domain that was put back last.
     Locked,
+}
+
+/// The words that the lock guards.
+#[repr(C, align(64))]
+pub(super) struct SpringHead<'a, P: Platform> {
+    pub(super) lock: ZoneLock<'a, P>,
+    /// CPUs that wait as ghosts.
+    pub(super) first_ghost: P::Cell<u32>,
+    pub(super) last_ghost: P::Cell<u32>,
+    /// The CPU that collects and waits.
+    pub(super) collector: P::Cell<u32>,
+    /// Number of domains.
+    pub(super) live: P::Cell<u32>,
+    /// The first unused record.
+    pub(super) vacant: P::Cell<u32>,
+    /// Number of comparisons of all domains so far, modulo 2^32; of acquisitions with `spring=locked`.
+    pub(super) clock: P::Cell<u32>,
+    /// The lowest place of the shelf, and the one above the highest.
+    pub(super) bottom: P::Cell<u32>,
+    pub(super) top: P::Cell<u32>,
+}
+
+/// A root, and what the last comparison found. The lock guards it.
+#[repr(C)]
+pub(super) struct Root<P: Platform> {
+    pub(super) domain: P::Cell<u32>,
+    /// How often the domain had been released.
+    pub(super) uses: P::Cell<u32>,
+    /// When it was found in use, on the spring's clock.
+    pub(super) since: P::Cell<u32>,
+    /// A CPU that returned to the domain when it was last found.
+    pub(super) home: P::Cell<u32>,
 }

@@ -192,7 +192,7 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
         contenders: plan
             .specs
             .iter()
-            .map(|spec| ContenderSpec::System(spec.clone()))
+            .map(|spec| ContenderSpec::System(*spec))
             .collect(),
         variants: variants.collect(),
         threads,

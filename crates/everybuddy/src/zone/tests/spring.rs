@@ -157,7 +157,7 @@ impl<'a> Rig<'a> {
     }
 
     fn home(&self, cpu: u16) -> &Home<Machine> {
-        &self.spring.own.homes[usize::from(cpu)]
+        &self.spring.homes.all[usize::from(cpu)]
     }
 
     /// Finds every domain held, and enters the queue.
@@ -178,7 +178,7 @@ impl<'a> Rig<'a> {
             return None;
         }
         let domain = self.on(cpu, |caller| self.spring.wait(caller, &self.all, ghost));
-        if let Some(home) = self.spring.own.homes.get(usize::from(cpu)) {
+        if let Some(home) = self.spring.homes.all.get(usize::from(cpu)) {
             home.last.set(domain);
         }
         Some(domain)
