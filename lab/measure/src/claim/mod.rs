@@ -12,7 +12,7 @@
 //! ([`Claim::still_at_most`] and the other two). Beyond that bound it fails like any other claim. A bound that is
 //! further than [`SLACK`] times what a run measured hides the next change: [`Claim::loose_bounds`] finds it.
 //!
-//! A claim about a number that its source prints is two-sided ([`Claim::within`]): a system that is ten times too fast
+//! A claim about a number that its source prints is two-sided (`within`): a system that is ten times too fast
 //! is as wrong as one that is ten times too slow.
 //!
 //! | file | contents |
