@@ -11,6 +11,7 @@
 //! | [`refusals`] | requests and refusals by order |
 //! | [`rows`] | results as tidy rows |
 //! | [`claim`] | claims and their verdicts |
+//! | [`answer`] | the systems that no other one beats |
 //!
 //! `docs/metrics.md` defines every exported number.
 //!
@@ -18,6 +19,7 @@
 //!
 //! This crate never prints, and does not depend on a command line. A measurement is complete or an [`Error`].
 
+pub mod answer;
 pub mod bench;
 pub mod choice;
 pub mod claim;

@@ -231,8 +231,8 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
             plan.hardware.cpus()
         )));
     }
-    // Lists follow the machine and not what is managed here: Linux divides the marks of a zone's lists by the CPUs of its
-    // socket, whether or not they call.
+    // Lists follow the machine and not what is managed here. Linux divides the marks of a zone's lists by the CPUs of
+    // its socket, whether or not they call.
     let installed = (u64::from(plan.hardware.installed) << 8) / zones;
     let of_socket = u64::from(plan.hardware.cpus())
         .max(all.into())

@@ -149,8 +149,8 @@ impl<P: Platform> QueuedWord<P> {
         let mut polls = 0u32;
         if before > 1 {
             let line = array.line(ticket);
-            // Acquire, here and below: pairs with the release in `advance`: who sees the line changed for its ticket
-            // also sees that this ticket is the first.
+            // Acquire, here and below: pairs with the release in `advance`. A CPU that sees the line changed for its
+            // ticket also sees that this ticket is the first.
             let mut now = line.load(Ordering::Acquire);
             while ticket.wrapping_sub(served(self.0.load(Ordering::Relaxed))) > 1 {
                 let seen = now;

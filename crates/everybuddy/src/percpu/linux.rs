@@ -153,7 +153,7 @@ impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
         // Relaxed: a close may be seen late; the CPU that closed the list waits for that.
         let low = self.marks.load(Ordering::Relaxed) as u32;
         if top <= low {
-            // The low mark of a closed list is no top.
+            // The low mark of a closed list is not a top.
             missed.bypasses = top == low && self.watermarks.bypass;
             return None;
         }

@@ -201,9 +201,9 @@ pub(crate) struct Pool<'a, P: Platform> {
 const SPACE_LISTS: usize = 32;
 /// The list of free spaces: the last one. With `pool=orders`, the others are numbered by the order of the largest
 /// block.
-const FREE: usize = 31;
+const ALL_FREE: usize = 31;
 /// The list of partly used spaces, with `pool=states`.
-const PARTLY: usize = 0;
+const PARTLY_USED: usize = 0;
 
 /// How many partly used spaces a request looks at for a large block before it takes a free space.
 const LOOKS: usize = 8;
@@ -402,15 +402,15 @@ impl<'a, P: Platform> Pool<'a, P> {
     pub(crate) fn candidate(&self, shard: usize, order: Order) -> Option<u32> {
         let head = self.heads.get(shard)?;
         let filled = head.filled.get();
-        let has_free = filled & 1 << FREE != 0;
+        let has_free = filled & 1 << ALL_FREE != 0;
         let used = match (self.kind, self.select) {
             (_, Select::Fresh) if has_free => None,
             (PoolKind::States, _) => {
                 let looks = if has_free { LOOKS } else { self.entries.len() };
-                self.search(head.lists.get(PARTLY)?.get(), order, looks)
+                self.search(head.lists.get(PARTLY_USED)?.get(), order, looks)
             }
             (PoolKind::Orders, _) => {
-                let lists = filled & !(1 << FREE) & (u32::MAX << order.get());
+                let lists = filled & !(1 << ALL_FREE) & (u32::MAX << order.get());
                 let worthwhile = lists & WORTHWHILE;
                 let list = match worthwhile {
                     0 => lists.checked_ilog2(),
@@ -419,7 +419,7 @@ impl<'a, P: Platform> Pool<'a, P> {
                 list.and_then(|list| Some(head.lists.get(list as usize)?.get()))
             }
         };
-        let space = used.unwrap_or(head.lists.get(FREE)?.get());
+        let space = used.unwrap_or(head.lists.get(ALL_FREE)?.get());
         (space != NO_SPACE).then_some(space)
     }
 
@@ -443,7 +443,10 @@ impl<'a, P: Platform> Pool<'a, P> {
             return;
         };
         self.unlist(space);
-        entry.set_state(State::Assigned);
+        // An exchange, although the old value is known: a CPU with the space's lock alone may be about to replace that
+        // value (`stays`), and must then find this one. Relaxed: as in `set_state`.
+        let assigned = State::Assigned.word();
+        let _ = entry.state.swap(assigned, Ordering::Relaxed);
         entry.users.set(entry.users.get() + 1);
         if let Some(own) = self.assigned.get(cpu) {
             own.space.store(space, Ordering::Relaxed);
@@ -476,8 +479,8 @@ impl<'a, P: Platform> Pool<'a, P> {
     fn list_of(&self, state: State) -> Option<usize> {
         match (state, self.kind) {
             (State::Assigned | State::Used, _) => None,
-            (State::Free, _) => Some(FREE),
-            (State::Partly(_), PoolKind::States) => Some(PARTLY),
+            (State::Free, _) => Some(ALL_FREE),
+            (State::Partly(_), PoolKind::States) => Some(PARTLY_USED),
             (State::Partly(order), PoolKind::Orders) => Some(order.index()),
         }
     }

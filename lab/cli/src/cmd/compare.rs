@@ -20,6 +20,7 @@ use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
 use crate::show::{self, output, progress::Progress, systems};
 use everybuddy_measure::Error;
+use everybuddy_measure::answer;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
@@ -29,7 +30,7 @@ use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::table::Which;
-use everybuddy_measure::rows::{Row, answer, comparison as rows};
+use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
 

@@ -2,13 +2,13 @@
 //!
 //! # Purpose
 //!
-//! The model of caches was compared with machines of two CPUs only. Whoever has a larger one can check it: the command
-//! measures calls per second on more and more CPUs, and prints what the simulation predicted beside them.
+//! The model of caches was compared with machines of two CPUs only. The command checks it on larger ones: it
+//! measures calls per second on more and more CPUs, and prints next to them what the simulation predicted.
 //!
 //! # Invariants
 //!
 //! Measurement and prediction have the same loads, systems, memory, lists and seed. The prediction depends on the
-//! machine's file alone, so it can be written down before anybody measures.
+//! machine's file alone, so it can be written down before a host is measured.
 
 use std::num::NonZero;
 use std::thread;
@@ -70,7 +70,7 @@ Examples:
         also write every number: please send it, see WANTED.md
 
 It takes about ten minutes. The host must be quiet, and all of its CPUs must be available.
-docs/predictions.md has the predictions for three machines."
+docs/predictions.md states what makes a prediction fail."
 )]
 pub(super) struct Arguments {
     /// Predict for this machine: a name of `everybuddy machines`, or a file [default: this host]

@@ -8,13 +8,13 @@
 //!
 //! Every column that can appear has one line of legend.
 
+use everybuddy_measure::answer::Answer;
 use everybuddy_measure::choice;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::script::Assignment;
 use everybuddy_measure::rows::Row;
-use everybuddy_measure::rows::answer::Answer;
 use everybuddy_measure::rows::table::{self, OVERHEAD, Table, Which};
 use everybuddy_measure::size;
 

@@ -389,7 +389,7 @@ fn the_answer_is_above_the_table_and_on_the_page() {
     for part in ["nothing waited", "Memory was fresh", "Linux is", "of Linux"] {
         assert!(!text.contains(part), "{part}: {text}");
     }
-    // One system is no choice.
+    // One system is not a choice.
     let (text, html) = compare("bs", &[]);
     assert!(
         !text.contains("answer") && !html.contains("class=\"answer\""),

@@ -8,7 +8,6 @@
 //! | file | contents |
 //! |---|---|
 //! | [`comparison`] | the rows of a comparison |
-//! | [`answer`] | which systems no other one beats, in sentences |
 //! | [`table`](mod@table) | rows laid out as a table, for the terminal and the page |
 //!
 //! # Invariants
@@ -16,7 +15,6 @@
 //! The order of the rows depends on the command line alone. A row that leaves the program names a metric and a
 //! statistic of [`METRICS`](everybuddy_metrics::METRICS); its unit comes from there ([`checked`]).
 
-pub mod answer;
 pub mod comparison;
 pub mod table;
 

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! These are the first things that readers see. The table is plain HTML, so it works without JavaScript; with JavaScript, the
-//! columns can be sorted.
+//! These are the first things that readers see. The table is plain HTML, so it works without JavaScript; with it,
+//! the columns can be sorted.
 //!
 //! # Invariants
 //!

@@ -12,6 +12,7 @@
 use std::path::Path;
 
 use everybuddy_measure::Error;
+use everybuddy_measure::answer::{self, Answer};
 use everybuddy_measure::library;
 use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::background_load::HostInfo;
@@ -20,7 +21,6 @@ use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::pace::Pace;
 use everybuddy_measure::rows::Row;
-use everybuddy_measure::rows::answer::{self, Answer};
 use everybuddy_measure::rows::comparison::TIMER;
 use everybuddy_measure::size::Size;
 

@@ -29,6 +29,7 @@ use crate::commit;
 use crate::show::comparison::dealt;
 use crate::show::output;
 use everybuddy_measure::Error;
+use everybuddy_measure::answer::{self, Answer};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::detail::Latencies;
@@ -36,7 +37,6 @@ use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
 use everybuddy_measure::replay::pace::Latency;
 use everybuddy_measure::rows::Row;
-use everybuddy_measure::rows::answer::{self, Answer};
 use everybuddy_measure::rows::table::{self, Column, Table, Which};
 use everybuddy_measure::size;
 

@@ -12,11 +12,11 @@
 
 use everybuddy_metrics::short;
 
-use super::Row;
-use super::table::{self, Column, Which};
 use crate::bench::ratio::Ratio;
 use crate::choice;
 use crate::replay::outcome::Comparison;
+use crate::rows::Row;
+use crate::rows::table::{self, Column, Which};
 
 /// The largest number of systems that an answer has.
 const MOST: usize = 5;
@@ -291,8 +291,8 @@ impl Choice {
         match (self.front.len(), self.chosen.len()) {
             (1, _) => format!("Of {all} systems, one is not beaten by another one."),
             (front, chosen) if chosen < front => format!(
-                "Of {all} systems, {front} are not beaten by another one. These are the best of them by each criterion, \
-                 and by the sum of the places."
+                "Of {all} systems, {front} are not beaten by another one. These are the best of them by each \
+                 criterion, and by the sum of the places."
             ),
             (front, _) => format!("Of {all} systems, these {front} are not beaten by another one."),
         }
