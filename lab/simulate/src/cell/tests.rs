@@ -375,8 +375,8 @@ fn a_fixed_run_has_these_cycles_on_every_host() {
         (system, cell.calls(), cell.cycles)
     });
     let expected = [
-        ("is", 8192, 550_928),
-        ("spring", 8192, 508_296),
+        ("is", 8192, 515_276),
+        ("spring", 8192, 531_473),
         ("everybuddy", 8192, 635_268),
     ];
     assert_eq!(seen, expected);
