@@ -377,7 +377,7 @@ fn the_answer_is_above_the_table_and_on_the_page() {
         heads,
         ["alloc", "free", "idle after", "unusable", "metadata"]
     );
-    // Two threads wait, and old memory is not fresh. Without Linux, there is no ratio.
+    // Two threads wait, and aged memory is not fresh. A ratio needs the row of Linux.
     let (text, _) = compare(
         "bs,lbs-31",
         &["--cpus", "2", "--aged", "3", "--all-columns"],
