@@ -29,7 +29,7 @@ use crate::structure::Structure;
 pub struct Eager;
 
 impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Eager {
-    #[inline]
+    #[inline(always)]
     fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
         let mut found = order;
         let head = loop {

@@ -96,6 +96,10 @@ impl DomainGeometry {
     }
 }
 
+/// What serves a request from a domain, if the domain has what it needs.
+type Work<'w, 'a, P, T> =
+    &'w mut dyn FnMut(&HeldDomain<'a, P>, &mut <P as Platform>::Probe) -> Option<T>;
+
 impl<'a, P: Platform> Domains<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, geometry: DomainGeometry) -> ArenaPlan {
@@ -162,6 +166,17 @@ impl<'a, P: Platform> Domains<'a, P> {
             let done = self.spring.nested(caller, &self.all, work);
             return done.map(|(result, _)| result);
         }
+        self.with_own_domain(caller, wants, work)
+    }
+
+    /// Does the same for a caller who can wait.
+    #[inline]
+    fn with_own_domain<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        wants: Option<Order>,
+        work: impl FnOnce(&HeldDomain<'a, P>, &mut P::Probe) -> (T, u32),
+    ) -> Option<T> {
         let root = self.spring.take(caller, &self.all, wants)?;
         let held = self.all.held(root);
         let (result, blocks) = work(&held, caller.probe);
@@ -180,15 +195,39 @@ impl<'a, P: Platform> Domains<'a, P> {
         (order, blocks): (Order, u32),
         mut work: impl FnMut(&HeldDomain<'a, P>, &mut P::Probe) -> Option<T>,
     ) -> Result<T, AllocateError> {
-        let served = self.with_domain(caller, Some(order), |held, probe| {
-            let served = work(held, probe);
-            let served = served.ok_or_else(|| self.all.is_settled(held.root()));
-            (served, blocks)
+        if caller.nested {
+            return self.serve_nested(caller, &mut work);
+        }
+        let served = self.with_own_domain(caller, Some(order), |held, probe| {
+            (work(held, probe), blocks)
         });
         match served.ok_or(AllocateError::Busy)? {
-            Ok(result) => Ok(result),
-            Err(settled) => self.serve_from_all(caller, settled, work),
+            Some(result) => Ok(result),
+            None => self.serve_from_all(caller, &mut work),
         }
+    }
+
+    // What is not frequent calls `work` indirectly, so that there is one place where it is inlined.
+
+    #[cold]
+    #[inline(never)]
+    fn serve_nested<T>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        work: Work<'_, 'a, P, T>,
+    ) -> Result<T, AllocateError> {
+        let served = self.spring.nested(caller, &self.all, |held, probe| {
+            work(held, probe).ok_or_else(|| self.all.is_settled(held.root()))
+        });
+        served.ok_or(AllocateError::Busy)?.map_err(|settled| {
+            // Another domain, or one merged with it, might serve the request; but a CPU that acquires several must
+            // wait.
+            if settled && self.spring.domains() == 1 {
+                AllocateError::Exhausted
+            } else {
+                AllocateError::Busy
+            }
+        })
     }
 
     #[cold]
@@ -196,18 +235,8 @@ impl<'a, P: Platform> Domains<'a, P> {
     fn serve_from_all<T>(
         &self,
         caller: &mut Caller<'_, P>,
-        settled: bool,
-        mut work: impl FnMut(&HeldDomain<'a, P>, &mut P::Probe) -> Option<T>,
+        work: Work<'_, 'a, P, T>,
     ) -> Result<T, AllocateError> {
-        if caller.nested {
-            // Another domain, or one merged with it, might serve the request; but a CPU that acquires several must
-            // wait.
-            return Err(if settled && self.spring.domains() == 1 {
-                AllocateError::Exhausted
-            } else {
-                AllocateError::Busy
-            });
-        }
         let mut result = None;
         let enough = |held: &HeldDomain<'a, P>, probe: &mut P::Probe| {
             result = work(held, probe);

@@ -375,8 +375,8 @@ fn a_fixed_run_has_these_cycles_on_every_host() {
         (system, cell.calls(), cell.cycles)
     });
     let expected = [
-        ("is", 8192, 515_276),
-        ("spring", 8192, 531_473),
+        ("is", 8192, 512_872),
+        ("spring", 8192, 516_253),
         ("everybuddy", 8192, 635_268),
     ];
     assert_eq!(seen, expected);
