@@ -26,6 +26,8 @@ pub(crate) struct Pace {
     pub(crate) think: [u32; 2],
     /// The seed of their number.
     pub(crate) seed: u64,
+    /// The instructions that each call executes around the allocator.
+    pub(crate) around: u32,
     /// Whether everything that happens is recorded.
     pub(crate) is_recorded: bool,
     /// Whether the time at which each call ends is kept.
@@ -216,6 +218,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.cpu.probe().take_waits();
         let before = self.cpu.now();
         self.keep_core();
+        self.cpu.work(self.pace.around);
         let result = call(self.crew.system, self.cpu);
         self.progress();
         let cycles = self.cpu.now() - before;

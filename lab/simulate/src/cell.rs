@@ -62,6 +62,8 @@ pub struct CellPlan<'p> {
     pub frames: u32,
     /// The mean number of instructions before an allocation, and before a free. They vary by a half.
     pub think: [u32; 2],
+    /// The instructions that each call executes around the allocator, as a kernel does.
+    pub around: u32,
     /// The factor by which a workload is shortened. A trace is shortened before.
     pub shrink: u32,
     /// The seed of the random choices.
@@ -439,6 +441,7 @@ fn run(
     }
     let pace = Pace {
         think: plan.think,
+        around: plan.around,
         seed: plan.seed,
         is_recorded: plan.is_recorded,
         keeps_ends: plan.phases == Phases::Apart,

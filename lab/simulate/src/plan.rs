@@ -44,6 +44,8 @@ pub struct Plan {
     pub frames: u32,
     /// The mean number of cycles between two calls, for loads without a pace of their own.
     pub think: u32,
+    /// The instructions that each call executes around the allocator, as a kernel does.
+    pub around: u32,
     /// The factor by which workloads are shortened.
     pub shrink: u32,
     /// Whether CPUs run the same section of a workload at the same time.
@@ -147,6 +149,7 @@ impl Plan {
             machine,
             hardware,
             think,
+            around,
             shrink,
             phases,
             frees,
@@ -157,9 +160,13 @@ impl Plan {
             cut_off,
             ..
         } = self;
+        let more = match around {
+            0 => String::new(),
+            _ => format!("; around {around}"),
+        };
         format!(
             "{}{contents}; machine {machine}: {hardware:?}; {} frames; think {think}; shrink {shrink}; {phases:?}; \
-             {frees:?}; {zones:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}",
+             {frees:?}; {zones:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}{more}",
             self.name(id),
             self.memory(load, id.cpus),
         )
@@ -313,6 +320,7 @@ impl Plan {
                 .pace()
                 .unwrap_or([self.think; 2])
                 .map(|cycles| self.instructions(cycles)),
+            around: self.around,
             shrink: self.shrink,
             seed: id.seed,
             phases: self.phases,
@@ -345,8 +353,10 @@ impl Plan {
         let turns = turns.then_some(["+turns=calls", "CPUs take turns between calls"]);
         let cut = self.cut_off.is_some();
         let cut = cut.then_some(["+cut-off=on", "calls that take too long are cut off"]);
+        let around = self.around > 0;
+        let around = around.then_some(["+around=on", "calls contain the way around an allocator"]);
         let all = apart.into_iter().chain(frees).chain(zones).chain(turns);
-        all.chain(cut).chain(services)
+        all.chain(cut).chain(around).chain(services)
     }
 
     /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.

@@ -361,6 +361,7 @@ mod tests {
         };
         let pace = Pace {
             think: [100; 2],
+            around: 0,
             seed: 1,
             is_recorded: false,
             keeps_ends: phases == Phases::Apart,

@@ -162,6 +162,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         frames: FRAMES,
         // The threads of a measurement do nothing between two calls.
         think: 0,
+        around: 0,
         shrink: SHRINK * arguments.shrink,
         phases: Phases::Together,
         frees: Frees::Own,

@@ -123,6 +123,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
     think: u32,
 
+    /// Add N instructions to each call, as a kernel executes them around an allocator
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    around: u32,
+
     /// Set the first seed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(..=u64::from(u32::MAX)))]
     seed: u64,
@@ -181,7 +185,7 @@ pub(super) struct Arguments {
 
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
-        "cpus", "machine", "memory", "think", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
+        "cpus", "machine", "memory", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
         "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
@@ -483,6 +487,7 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ),
         ("frames", list(&mut plan.loads.iter().map(memory))),
         ("cycles between calls", plan.think.to_string()),
+        ("instructions around an allocator", plan.around.to_string()),
         ("factor of shortening", plan.shrink.to_string()),
         ("phases", format!("{:?}", plan.phases)),
         ("frees", format!("{:?}", plan.frees)),

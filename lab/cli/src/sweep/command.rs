@@ -34,10 +34,10 @@ impl Command {
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Command::Simulate => &[
-                "memory", "think", "shrink", "lenient", "phases", "frees", "zones", "slice",
+                "memory", "think", "around", "shrink", "lenient", "phases", "frees", "zones", "slice",
                 "whole-calls", "cut-off", "services",
             ],
-            Command::Compare => &["memory", "aged", "sizes", "sizes-first", "lenient"],
+            Command::Compare => &["memory", "machine", "aged", "sizes", "sizes-first", "lenient"],
         }
     }
 }

@@ -80,6 +80,9 @@ struct Reading {
     services: Services,
     /// The mean number of cycles between two calls, if it is not that of all readings.
     think: Option<u32>,
+    /// The instructions that each call executes around the allocator.
+    #[serde(default)]
+    around: u32,
 }
 
 #[derive(Deserialize)]
@@ -186,6 +189,7 @@ impl Parameters {
             cpus: self.cpus.clone(),
             frames,
             think: self.think,
+            around: 0,
             shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
             phases: Phases::Together,
             frees: Frees::Own,
@@ -258,6 +262,7 @@ impl Measure for Parameters {
                 zones: reading.zones,
                 services: reading.services,
                 think: reading.think.unwrap_or(plan.think),
+                around: reading.around,
                 ..plan.clone()
             };
             all.extend(self.read(run, &plan, &end)?);

@@ -19,6 +19,7 @@ fn plan() -> Plan {
         cpus: vec![1, 2, 4],
         frames: 8192,
         think: 100,
+        around: 0,
         shrink: 64,
         phases: Phases::Together,
         frees: Frees::Own,
@@ -206,11 +207,12 @@ fn the_time_between_calls_is_given_in_cycles() {
 fn what_changes_rows_changes_the_description_of_a_cell() {
     let plan = plan();
     let id = plan.cells()[0];
-    let changes: [fn(&mut Plan); 11] = [
+    let changes: [fn(&mut Plan); 12] = [
         |plan| plan.machine.push('2'),
         |plan| plan.hardware.mhz += 1,
         |plan| plan.frames *= 2,
         |plan| plan.think += 1,
+        |plan| plan.around += 1,
         |plan| plan.shrink += 1,
         |plan| plan.phases = Phases::Apart,
         |plan| plan.frees = Frees::Other,

@@ -52,6 +52,7 @@ fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let machine = crate::machines::by_name_or_path("epyc-7763").unwrap();
     let pace = Pace {
         think: [300; 2],
+        around: 0,
         seed,
         is_recorded: false,
         keeps_ends: false,
@@ -195,6 +196,7 @@ fn copies_begin_at_times_of_the_seed() {
         &Deal::new(&traced, 6),
         Pace {
             think: [300; 2],
+            around: 0,
             seed: 1,
             is_recorded: false,
             keeps_ends: false,
@@ -213,6 +215,7 @@ fn copies_begin_at_times_of_the_seed() {
 fn copies_begin_at_different_times_also_without_time_between_calls() {
     let pace = Pace {
         think: [0; 2],
+        around: 0,
         seed: 1,
         is_recorded: false,
         keeps_ends: false,
@@ -249,6 +252,7 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
         Clerk::default(),
         Pace {
             think: [300; 2],
+            around: 0,
             seed: 1,
             is_recorded: false,
             keeps_ends: false,
@@ -285,6 +289,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         cpus,
         frames: traced.memory(cpus) as u32,
         think: [300; 2],
+        around: 0,
         shrink: 1,
         seed: 1,
         phases: crate::Phases::Together,
@@ -308,6 +313,7 @@ fn cpus_serve_while_they_wait_for_blocks_and_before_they_begin() {
         let clerk = Clerk::serving();
         let pace = Pace {
             think: [300; 2],
+            around: 0,
             seed: 1,
             is_recorded: false,
             keeps_ends: false,

@@ -282,6 +282,7 @@ fn a_timeline_agrees_with_the_rows_of_its_run() {
             cpus: vec![16],
             frames: 8192,
             think: 400,
+            around: 0,
             shrink: 64,
             phases: Phases::Together,
             frees: Frees::Own,

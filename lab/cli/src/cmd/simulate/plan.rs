@@ -148,6 +148,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         cpus: cpus.into_iter().collect(),
         frames: frames as u32,
         think: arguments.think,
+        around: arguments.around,
         shrink: arguments.shrink.unwrap_or(SHRINK),
         phases: match arguments.phases {
             Meeting::Together => Phases::Together,

@@ -41,6 +41,7 @@ fn plan(cpus: &[u16]) -> Plan {
         cpus: cpus.to_vec(),
         frames: 0,
         think: 100,
+        around: 0,
         shrink: 1,
         phases: Phases::Together,
         frees: Frees::Own,
