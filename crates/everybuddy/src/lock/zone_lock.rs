@@ -142,7 +142,7 @@ impl<'a, P: Platform> ZoneLock<'a, P> {
     }
 
     // The fair kinds are not inlined. With the code of all kinds in it, the compiler no longer inlines a zone's own
-    // code, and each operation executes some 25 instructions more, whatever its lock.
+    // code, and each operation executes about 25 instructions more, whatever its lock.
 
     #[inline(never)]
     fn lock_fair(&self) -> u32 {

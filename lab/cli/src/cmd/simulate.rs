@@ -185,8 +185,8 @@ pub(super) struct Arguments {
 
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
-        "cpus", "machine", "memory", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs", "resume", "phases",
-        "frees", "zones", "slice", "whole_calls", "cut_off", "services",
+        "cpus", "machine", "memory", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs", "resume",
+        "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
 
