@@ -40,8 +40,8 @@
 //!    regions are touched only in part. In the paper a large region also lengthens the prediction once several
 //!    requests came: `predict=widen` does that. With the same runs, whose regions are freed to their end, a quarter
 //!    fewer frees miss at the same idle frames.
-//! 5. There is no clock, so the request after a run detects its end. Then the frames go that only a prediction
-//!    allowed to accumulate. The first free of a run returns all frames if they fill an initial limit. The first
+//! 5. No clock is read, so the request after a run detects its end. It returns the frames that accumulated only
+//!    because of a prediction. The first free of a run returns all frames if they fill an initial limit. The first
 //!    request of a run leaves no more than an initial refill if it finds an initial limit of freed frames, or two
 //!    initial refills of requested ones. Fewer frames stay for the next run, whichever task it belongs to.
 //! 6. Hits compare only the task and the region with those of the run, and a request without hints ends no run. A

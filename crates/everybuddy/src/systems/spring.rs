@@ -66,9 +66,9 @@ impl System for Spring {
             region also lengthens one, after several requests: predict=widen does that. Refills of 128 to 512 frames \
             (spread=4; the runs of the paper's table II span 51 to 1), a limit of 512 to 4096: fitted to the paper's \
             figure 11 (experiment buffers). The paper specifies neither how it predicts nor how far; here a run is \
-            predicted to last as long again as it has lasted, and at most to its region's end. There is no clock: the \
-            request after a run notices that it has ended. +high=N bounds what a CPU keeps; otherwise a sixteenth of \
-            memory divided by the number of CPUs does, at most 16 MiB. The core layer is that of spring-core.",
+            predicted to last as long again as it has lasted, and at most to its region's end. No clock is read: the \
+            request after a run notices that the run has ended. +high=N bounds what a CPU keeps; otherwise a \
+            sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that of spring-core.",
         preset: preset(ListKind::Predictive),
         ..Row::BLANK
     };
