@@ -68,7 +68,8 @@ impl System for Spring {
             figure 11 (experiment buffers). The paper specifies neither how it predicts nor how far; here a run is \
             predicted to last as long again as it has lasted, and at most to its region's end. No clock is read: the \
             request after a run notices that the run has ended. +high=N bounds what a CPU keeps; otherwise a \
-            sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that of spring-core.",
+            sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that of \
+            spring-core.",
         preset: preset(ListKind::Predictive),
         ..Row::BLANK
     };
