@@ -8,6 +8,8 @@
 //!
 //! Nothing on this machine is changed. The answer is [`everybuddy_measure::advise`]'s.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use everybuddy_measure::Error;
 use everybuddy_measure::advise::{Advice, Load, Settings};
@@ -17,16 +19,17 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::comparison as rows;
-use everybuddy_trace::{LockWaits, Machine, Trace, WaitsOnly, resolve};
+use everybuddy_trace::{LockWaits, Machine, Quantiles, Trace, WaitsOnly, resolve};
 
 use crate::export::{self, Outputs};
+use crate::left_out;
 use crate::show::advise::{self, Context};
 use crate::show::progress::Progress;
 
 use super::files::{Files, Sinks};
 use super::trace_file::read_any;
 
-/// Say whether the allocator slows a machine down, and which setting of Linux would help.
+/// Say whether the allocator slows a machine down, and which setting would help.
 ///
 /// The trace is replayed with the lists of free pages that the machine's CPUs have now, and with those
 /// that other values of vm.percpu_pagelist_high_fraction would give them.
@@ -74,7 +77,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(library::file(name)?.into_iter().collect());
     let sinks = arguments.files.open(&mut outputs)?;
     let trace = read_any(name, arguments.lenient)?;
-    let waits = LockWaits::of(&trace);
+    let waits = LockWaits::of(&trace).or_else(|| no_waits(&trace));
     let machine = Machine::of(&trace);
     let style = sinks.style();
     let context = Context {
@@ -89,6 +92,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         return sinks.write(&export::trace::waits_only(&trace.name, waits));
     }
     replayed(&trace, &context, sinks)
+}
+
+/// Returns what a trace says about waits in which they were recorded and none was for a zone's lock; `None` for others.
+fn no_waits(trace: &Trace) -> Option<LockWaits> {
+    let times = trace.events.first().zip(trace.events.last());
+    let (first, last) = times.filter(|_| left_out::has_no_waits(trace))?;
+    let cpus: HashSet<u16> = trace.events.iter().map(|event| event.cpu).collect();
+    Some(LockWaits {
+        calls: trace.events.len() as u64,
+        cpus: cpus.len() as u32,
+        duration_ns: last.time_ns - first.time_ns,
+        acquisitions: 0,
+        wait_ns: Quantiles::default(),
+        hold_ns: Quantiles::default(),
+        batch: Quantiles::default(),
+        sources: Vec::new(),
+    })
 }
 
 /// Replays a trace with each value of the setting, and shows the advice.

@@ -88,7 +88,8 @@ fn a_trace_that_overflows_short_lists_gets_a_value() {
     let folder = Folder::new("advise-overflow");
     let json = folder.file("advice.jsonl");
     let file = bursts(&folder, "6.1.0", 1_500, 10, 100);
-    let text = joined(&everybuddy(&["advise", &file, "--json", &json]).noted());
+    let text = everybuddy(&["advise", &file, "--json", &json]).noted();
+    let text = joined(&text);
     // Lists of 2,048 frames hold a burst, and those of 1,024 do not.
     assert!(
         text.contains("sysctl -w vm.percpu_pagelist_high_fraction=16"),
@@ -124,6 +125,27 @@ fn lists_that_never_miss_have_nothing_to_gain() {
     let text = joined(&everybuddy(&["advise", &file]).noted());
     assert!(text.contains("does not have this setting"), "{text}");
     assert!(!text.contains("sysctl -w"), "{text}");
+}
+
+#[test]
+fn recorded_waits_for_other_locks_mean_that_there_were_none_for_a_zones() {
+    let folder = Folder::new("advise-no-waits");
+    let file = bursts(&folder, "6.18.0", 100, 1, 1_000_000);
+    let (mut trace, _) = read(Path::new(&file), Leniency::Strict).unwrap();
+    for (seen, unknown, expected) in [
+        (9, 0, "CPUs waited for zones' locks for 0%"),
+        (9, 1, "waits unknown"),
+        (0, 0, "waits unknown"),
+    ] {
+        let accounts = format!(
+            "{{\"accounts\": {{\"lock_events_seen\": {seen}, \"waits_of_unknown_locks\": {unknown}}}}}"
+        );
+        trace.metadata.retain(|(key, _)| key != "stats");
+        trace.metadata.push(("stats".to_string(), accounts));
+        write(&trace, Path::new(&file)).unwrap();
+        let text = joined(&everybuddy(&["advise", &file]).noted());
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]
