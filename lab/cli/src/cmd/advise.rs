@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! Whoever cannot change the kernel gets an answer in one command, from a recording of their machine.
+//! An administrator who cannot change the kernel gets an answer in one command, from a recording of the machine.
 //!
 //! # Invariants
 //!

@@ -104,7 +104,7 @@ fn a_trace_that_overflows_short_lists_gets_a_value() {
     );
     assert!(rows.contains("percpu=locked+fraction=16"), "{rows}");
 
-    // The same calls, one per millisecond, take nobody's time.
+    // The same calls, one per millisecond, take hardly any time.
     let file = bursts(&folder, "6.1.0", 1_500, 1, 1_000_000);
     let text = joined(&everybuddy(&["advise", &file]).noted());
     assert!(text.contains("is not the problem, as far as"), "{text}");

@@ -104,8 +104,8 @@ pub struct Assembly {
 /// A trace, and how it was made.
 #[derive(Clone, Debug)]
 pub struct Assembled {
-    /// The trace, which replays by itself. It has no events if none were kept; such a trace cannot be read again, unless
-    /// it contains only waits for zones' locks ([`WaitsOnly`]).
+    /// The trace, which replays by itself. It has no events if none were kept; such a trace cannot be read again,
+    /// unless it contains only waits for zones' locks ([`WaitsOnly`]).
     pub trace: Trace,
     /// Counts of events seen, omitted and inferred.
     pub accounts: Accounts,
@@ -134,7 +134,7 @@ impl Assembly {
         self.locks.name(addresses);
     }
 
-    /// Makes a trace that contains only waits for zones' locks, recorded from one time to another on the source's clock.
+    /// Restricts the trace to waits for zones' locks, recorded from one time to another on the source's clock.
     /// Without this, a source that has events of locks and none of the page allocator gives such a trace, too.
     ///
     /// Call this before the first [`push`](Assembly::push).

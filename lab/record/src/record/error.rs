@@ -101,8 +101,8 @@ impl fmt::Display for RecordError {
             ),
             RecordError::NoWaits { tracepoint } => write!(
                 out,
-                "this kernel lacks {tracepoint}, so it does not report waits for a zone's lock\nhelp: use Linux 5.19 or \
-                 later, and let root read addresses (sysctl kernel.kptr_restrict=1)"
+                "this kernel lacks {tracepoint}, so it does not report waits for a zone's lock\nhelp: use \
+                 Linux 5.19 or later, and let root read addresses (sysctl kernel.kptr_restrict=1)"
             ),
             RecordError::UnknownFormat { path } => write!(
                 out,

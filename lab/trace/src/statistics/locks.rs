@@ -38,8 +38,8 @@ pub struct LockWaits {
 }
 
 impl LockWaits {
-    /// Summarizes the acquisitions of a trace. Returns `None` if there are none, unless waits are all that was recorded.
-    /// O(n log n).
+    /// Summarizes the acquisitions of a trace. Returns `None` if there are none, unless waits are all that was
+    /// recorded. O(n log n).
     pub fn of(trace: &Trace) -> Option<LockWaits> {
         let waits_only = WaitsOnly::of(trace);
         let (first, last) = (trace.acquisitions.first(), trace.acquisitions.last());
