@@ -103,7 +103,7 @@ pub fn is_judged(column: &Column) -> bool {
 }
 
 /// Returns the time of an allocation and a free together in each round; empty if only rows are left of the run.
-fn rounds(comparison: &Comparison, name: &str) -> Vec<f64> {
+pub(crate) fn rounds(comparison: &Comparison, name: &str) -> Vec<f64> {
     let mut systems = comparison.systems.iter();
     let own = systems.find(|outcome| outcome.spec.to_string() == name);
     let rounds = own.map(|outcome| {

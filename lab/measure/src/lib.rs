@@ -12,6 +12,7 @@
 //! | [`rows`] | results as tidy rows |
 //! | [`claim`] | claims and their verdicts |
 //! | [`answer`] | the systems that no other one beats |
+//! | [`advise`] | whether the allocator is a machine's problem, and what Linux's own setting would change |
 //!
 //! `docs/metrics.md` defines every exported number.
 //!
@@ -19,6 +20,7 @@
 //!
 //! This crate never prints, and does not depend on a command line. A measurement is complete or an [`Error`].
 
+pub mod advise;
 pub mod answer;
 pub mod bench;
 pub mod choice;

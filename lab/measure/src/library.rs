@@ -144,12 +144,28 @@ pub fn file(name: &str) -> Result<Option<PathBuf>, Error> {
     })
 }
 
-/// Reads a trace that is given by path or by bare name. The name of the trace, which follows from that of its file, may
-/// be shown as it is.
+/// Reads a trace with calls that is given by path or by bare name. The name of the trace, which follows from that of
+/// its file, may be shown as it is.
+///
+/// # Errors
+/// Returns the errors of [`read_any`], or a usage error for a trace that contains only waits.
+pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
+    let (trace, repairs) = read_any(name, leniency)?;
+    if trace.events.is_empty() {
+        let name = shown(name);
+        return Err(Error::usage(format!(
+            "trace {name} has no page events: it contains only waits for zones' locks\n\
+             help: use `everybuddy advise {name}` or `everybuddy trace info {name}`, or record without --contended"
+        )));
+    }
+    Ok((trace, repairs))
+}
+
+/// Reads a trace like [`read`], or one that contains only waits for zones' locks.
 ///
 /// # Errors
 /// Returns the errors of [`file`](fn@file) and of the trace.
-pub fn read(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
+pub fn read_any(name: &str, leniency: Leniency) -> Result<(Trace, Repairs), Error> {
     let (mut trace, repairs) = match locate(name)? {
         Place::File(path) => everybuddy_trace::read(&path, leniency)?,
         Place::Program(own) => {

@@ -18,8 +18,8 @@ pub(crate) enum Function {
     Other,
     /// It is part of locks or of the tracer: its caller decides.
     Lock,
-    /// It is part of the page allocator, and the lock is that of a zone.
-    Allocator,
+    /// It is part of the page allocator, and the lock is that of a zone: a position in the list of such functions.
+    Allocator(u8),
 }
 
 /// Beginnings of the names of functions that are part of locks, or of the tracer.
@@ -84,12 +84,21 @@ impl Function {
     /// Returns what a function of this name says. A compiler's suffix, as in `free_unref_page.part.0`, does not matter.
     pub(crate) fn named(name: &str) -> Function {
         let name = name.split('.').next().unwrap_or(name);
-        if ALLOCATOR.contains(&name) {
-            Function::Allocator
+        let mut allocator = (0..).zip(ALLOCATOR);
+        if let Some((at, _)) = allocator.find(|(_, own)| *own == name) {
+            Function::Allocator(at)
         } else if LOCKS.iter().any(|begin| name.starts_with(begin)) {
             Function::Lock
         } else {
             Function::Other
+        }
+    }
+
+    /// Returns the name of a function of the page allocator; `None` for every other function.
+    pub(crate) fn allocator(self) -> Option<&'static str> {
+        match self {
+            Function::Allocator(at) => ALLOCATOR.get(usize::from(at)).copied(),
+            _ => None,
         }
     }
 }
@@ -147,7 +156,7 @@ impl Functions {
         }
         let function = match Function::named(symbol.name) {
             // The page allocator is not a module.
-            Function::Allocator if symbol.is_of_module => Function::Other,
+            Function::Allocator(_) if symbol.is_of_module => Function::Other,
             function => function,
         };
         self.starts.push((symbol.address, function));
@@ -164,7 +173,7 @@ impl Functions {
     pub(crate) fn is_empty(&self) -> bool {
         self.starts
             .iter()
-            .all(|(_, function)| *function != Function::Allocator)
+            .all(|(_, function)| function.allocator().is_none())
     }
 
     /// Returns the address of `_text` or `_stext`. Returns `None` if the list lacks the symbol.
@@ -187,13 +196,10 @@ impl Functions {
     }
 }
 
-/// Decides by the callers of a lock, the innermost first: whether the page allocator waits for it. Returns `None` while
-/// all of them are part of the lock.
-pub(crate) fn is_allocator(callers: impl Iterator<Item = Function>) -> Option<bool> {
-    let mut callers = callers.filter(|function| *function != Function::Lock);
-    callers
-        .next()
-        .map(|function| function == Function::Allocator)
+/// Returns the function that waits for a lock, from its callers, the innermost first. Returns `None` while all of them
+/// are part of the lock.
+pub(crate) fn waiting(mut callers: impl Iterator<Item = Function>) -> Option<Function> {
+    callers.find(|function| *function != Function::Lock)
 }
 
 #[cfg(test)]
@@ -202,18 +208,24 @@ mod tests {
 
     #[test]
     fn the_innermost_caller_outside_of_the_lock_decides() {
-        let chain = |names: &[&str]| is_allocator(names.iter().map(|name| Function::named(name)));
+        let chain = |names: &[&str]| {
+            let waiting = waiting(names.iter().map(|name| Function::named(name)));
+            waiting.map(|function| function.allocator())
+        };
         let lock = [
             "trace_event_raw_event_contention_end",
             "_raw_spin_lock_irqsave",
         ];
         assert_eq!(chain(&lock), None);
         for (name, expected) in [
-            ("free_pcppages_bulk", true),
-            ("get_page_from_freelist.isra.0", true),
-            ("folio_lruvec_lock_irqsave", false),
-            ("try_to_wake_up", false),
-            ("resilient_queued_spin_lock_slowpath", true),
+            ("free_pcppages_bulk", Some("free_pcppages_bulk")),
+            (
+                "get_page_from_freelist.isra.0",
+                Some("get_page_from_freelist"),
+            ),
+            ("folio_lruvec_lock_irqsave", None),
+            ("try_to_wake_up", None),
+            ("resilient_queued_spin_lock_slowpath", Some("rmqueue_bulk")),
         ] {
             let names = [lock[0], lock[1], name, "rmqueue_bulk"];
             assert_eq!(chain(&names), Some(expected), "{name}");
@@ -232,7 +244,7 @@ mod tests {
         assert_eq!(at(0x101), Function::Lock);
         assert_eq!(at(0x260), Function::Other, "data is not code");
         // A call that is the last instruction of `rmqueue_bulk` returns to the start of `next`.
-        assert_eq!(at(0x400), Function::Allocator);
+        assert_eq!(at(0x400).allocator(), Some("rmqueue_bulk"));
         assert_eq!(at(0x401), Function::Other);
         // The label of a section, before and after the function at the same address.
         let [label, lock] = ["T __lock_text_start", "T _raw_spin_lock"];
@@ -240,10 +252,8 @@ mod tests {
             let list = format!("1000 T other\n2000 {first}\n2000 {second}\n3000 T rmqueue_bulk\n");
             let functions = Functions::parse(&list);
             let kinds = [0x2000, 0x2010, 0x3001].map(|address| functions.at(address));
-            assert_eq!(
-                kinds,
-                [Function::Other, Function::Lock, Function::Allocator]
-            );
+            let bulk = Function::named("rmqueue_bulk");
+            assert_eq!(kinds, [Function::Other, Function::Lock, bulk]);
         }
         let module = "ffffffffa0000000 t rmqueue_bulk\t[other]\n";
         assert!(Functions::parse(module).is_empty());

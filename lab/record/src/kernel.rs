@@ -114,8 +114,8 @@ pub enum What {
     },
     /// The call chain of the thread's last [`What::ContentionBegin`] or [`What::ContentionEnd`].
     LockCaller {
-        /// Whether a function of the page allocator waited.
-        is_allocator: bool,
+        /// The function of the page allocator that waited; `None` if another one did.
+        allocator: Option<&'static str>,
     },
     /// The CPU moves a block while it holds a zone's lock (`kmem:mm_page_alloc_zone_locked`,
     /// `kmem:mm_page_pcpu_drain`).

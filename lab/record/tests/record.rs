@@ -6,12 +6,16 @@ mod common;
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use common::Scratch;
 use everybuddy_record::record::{
-    RecordError, RecordOptions, Recorded, Recorder, can_record, terminate,
+    Contents, RecordError, RecordOptions, Recorded, Recorder, can_record, terminate,
 };
-use everybuddy_trace::{Leniency, Op, RegionKind, Resolved, StepKind, read, resolve, write};
+use everybuddy_trace::{
+    Acquisition, Leniency, Op, RegionKind, Resolved, StepKind, WaitsOnly, read, resolve, write,
+};
 
 /// Returns `true` if recording is possible here; otherwise tests that need it are skipped.
 fn possible(test: &str) -> bool {
@@ -28,7 +32,7 @@ fn options(scratch: &Scratch) -> RecordOptions {
     RecordOptions {
         buffer_bytes: Some(8 << 20),
         folder: scratch.path(""),
-        has_locks: true,
+        contents: Contents::CallsAndWaits,
     }
 }
 
@@ -221,4 +225,40 @@ fn real_commands_are_recorded() {
     let accounts = &recorded.assembled.accounts;
     assert!(accounts.processes > 50, "{accounts:?}");
     assert!(accounts.region_share() >= 0.99, "{accounts:?}");
+
+    // Waits alone, of a command and of the machine: one instance, no calls, and the time that it took.
+    let contents = Contents::Waits;
+    for is_machine in [false, true] {
+        let mut recorder = Recorder::new(&RecordOptions {
+            contents,
+            ..options(&scratch)
+        })
+        .unwrap();
+        assert_eq!(instances().len(), 1);
+        if is_machine {
+            recorder.start_machine().unwrap();
+            thread::sleep(Duration::from_millis(300));
+        } else {
+            let mut child = recorder.start(Command::new("sleep").arg("0.3")).unwrap();
+            child.wait().unwrap();
+        }
+        let recorded = recorder.stop().unwrap().assemble("waits", |_| {}).unwrap();
+        assert_eq!(instances(), [""; 0]);
+        assert!(recorded.losses.is_none(), "{:?}", recorded.losses);
+        let trace = &recorded.assembled.trace;
+        assert_eq!(
+            (trace.events.len(), recorded.assembled.accounts.tasks),
+            (0, 0)
+        );
+        let duration_ns = WaitsOnly::of(trace).unwrap().duration_ns;
+        assert!(
+            (300_000_000..2_000_000_000).contains(&duration_ns),
+            "{duration_ns}"
+        );
+        let is_within = |own: &Acquisition| own.time_ns <= duration_ns;
+        assert!(trace.acquisitions.iter().all(is_within));
+        let path = scratch.path("waits.parquet");
+        write(trace, &path).unwrap();
+        assert_eq!(&read(&path, Leniency::Strict).unwrap().0, trace);
+    }
 }

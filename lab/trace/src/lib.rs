@@ -32,7 +32,7 @@
 //! # Invariants
 //!
 //! A [`Trace`] returned by [`read()`] **replays by itself**: time never decreases, no live frame is allocated, and
-//! every free is inside a live block.
+//! every free is inside a live block. One without calls contains only waits for zones' locks ([`WaitsOnly`]).
 //! [`Leniency::Strict`] rejects a file that violates this and reports its first bad row;
 //! [`Leniency::Lenient`] repairs the file and reports the repairs in [`Repairs`]. A damaged file of any kind produces
 //! a [`TraceError`], never a panic.
@@ -60,6 +60,7 @@ mod shown;
 mod sizes;
 mod source;
 mod statistics;
+mod waits_only;
 mod write;
 
 pub use acquisitions::OnCpus;
@@ -85,4 +86,5 @@ pub use statistics::{
     CpuRun, LiveSample, LockWaits, OrderShare, Quantiles, RunLengths, Statistics, cpu_runs,
     region_runs, task_runs,
 };
+pub use waits_only::{WaitingCaller, WaitsOnly};
 pub use write::{Prepared, prepare, write};

@@ -20,6 +20,7 @@ use crate::repair::{Leniency, Repairs};
 use crate::repair_events::{self, Repaired, repair_events};
 use crate::schema::{EVENTS, FOREIGN_METADATA, NEEDED_OF_EVENTS, names};
 use crate::source::{Embedded, Source};
+use crate::waits_only::WaitsOnly;
 
 /// Reads and checks the trace `NAME.parquet` and, if they exist, its companion files `NAME.faults.parquet`,
 /// `NAME.vmas.parquet` and `NAME.locks.parquet`.
@@ -35,7 +36,7 @@ use crate::source::{Embedded, Source};
 /// # Errors
 ///
 /// Returns a [`TraceError`] with the file and the row for files that are missing, damaged or lack columns, for traces
-/// without rows and, if strict, for the first row that breaks a rule.
+/// without rows that are not a recording of waits alone and, if strict, for the first row that breaks a rule.
 pub fn read(path: &Path, leniency: Leniency) -> Result<(Trace, Repairs), TraceError> {
     read_sources(&Source::of_path(path), leniency)
 }
@@ -56,10 +57,14 @@ fn read_sources(
     let [faults, regions, acquisitions] = companions.each_ref().map(Option::as_ref);
     let mut repairs = Repairs::default();
     let table = ParquetTable::open(trace, &NEEDED_OF_EVENTS)?;
-    if table.rows() == 0 {
+    let mut metadata = table.metadata();
+    metadata.retain(|(key, _)| !FOREIGN_METADATA.contains(&key.as_str()));
+    let has_only_waits = table.rows() == 0 && WaitsOnly::is_in(&metadata);
+    if table.rows() == 0 && !has_only_waits {
         return Err(table.error(None, Problem::NoRows));
     }
     let mut legal = match leniency {
+        _ if has_only_waits => Legal::unchanged(Vec::new(), Vec::new()),
         Leniency::Strict => read_strictly(&table)?,
         Leniency::Lenient => {
             let mut sieve = Sieve::new(leniency);
@@ -68,7 +73,7 @@ fn read_sources(
             sifted(events, &sieve, leniency, &mut repairs).map_err(broken)?
         }
     };
-    if legal.events.is_empty() {
+    if legal.events.is_empty() && !has_only_waits {
         return Err(table.error(None, Problem::NoRows));
     }
 
@@ -90,8 +95,6 @@ fn read_sources(
     legal.spread_regions();
     let acquisitions = read_acquisitions(acquisitions, identity, leniency, &mut repairs)?;
 
-    let mut metadata = table.metadata();
-    metadata.retain(|(key, _)| !FOREIGN_METADATA.contains(&key.as_str()));
     let name = name_of(&trace.path);
     Ok((
         Trace {

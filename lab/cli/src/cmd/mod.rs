@@ -10,6 +10,7 @@
 //! Results go to standard output, everything else to standard error. The exit code is 0 if the command succeeded, 1
 //! if a claim or comparison failed, and 2 for errors in usage, input or files. `memory --need` documents its own codes.
 
+mod advise;
 mod bench;
 mod compare;
 mod completions;
@@ -63,6 +64,7 @@ Examples:
   everybuddy sweep grid.toml                    run a grid of simulations, here or on a cluster
   everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
   everybuddy memory                             show which large blocks this Linux machine has
+  everybuddy advise mine.parquet                would a setting of Linux help this machine?
   everybuddy record -- make -j2                 record a trace of your own program (as root)
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy traces                             list the bundled traces
@@ -100,6 +102,7 @@ enum Command {
     Experiments(experiments::Arguments),
     Machines(machines::Arguments),
     Memory(memory::Arguments),
+    Advise(advise::Arguments),
     Metrics(metrics::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -124,6 +127,7 @@ impl Cli {
             Command::Scaling(arguments) => scaling::run(arguments),
             Command::Experiments(arguments) => experiments::run(arguments),
             Command::Machines(arguments) => machines::run(arguments),
+            Command::Advise(arguments) => advise::run(arguments),
             Command::Metrics(arguments) => metrics::run(arguments),
             Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
             Command::Man(arguments) => man::run(&arguments, Cli::command()),

@@ -1,4 +1,4 @@
-//! `everybuddy record`: records a trace of your own program.
+//! `everybuddy record`: records a trace of your own program, or only its waits for zones' locks.
 //!
 //! # Purpose
 //!
@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use everybuddy_record::record::{RecordError, RecordOptions, Recorder, can_record};
+use everybuddy_record::record::{Contents, RecordError, RecordOptions, Recorder, can_record};
 use everybuddy_trace::PAGE_SHIFT;
 
 use crate::export::write_trace;
@@ -26,7 +26,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::size::Size;
 
-/// Record the page-allocator calls of a command or of the whole machine.
+/// Record page-allocator calls of a command or of the whole machine, or only its waits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,6 +36,7 @@ Examples:
   everybuddy record --seconds 60 -- redis-server   stop after one minute
   everybuddy record --buffer 128MiB -- stress      use larger buffers after lost events
   everybuddy record --no-locks -- make             do not record waits for the zone's lock
+  everybuddy record --contended --seconds 60       record nothing but these waits, to waits.parquet
   everybuddy record --overhead -- make -B          measure the slowdown by recording
   everybuddy compare make.parquet                  replay the trace on every system
 
@@ -44,6 +45,9 @@ default. If only perf is available, record with perf and use `everybuddy trace i
 Waits for the lock of the kernel's zones are recorded if the kernel reports them; which lock
 is a zone's is inferred from the callers where the kernel reports any lock. `everybuddy
 simulate --trace` shows them next to predicted ones.
+
+With --contended a machine in production is hardly disturbed: only CPUs that wait for a lock record
+an event. The trace cannot be replayed. `everybuddy advise` says whether the waits matter.
 docs/recording.md describes what is recorded, what is not, and the cost.")]
 pub(super) struct Arguments {
     /// Run and record this command; separate it by --
@@ -74,6 +78,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     no_locks: bool,
 
+    /// Record only the waits for the zone's lock: no calls, no processes
+    #[arg(long, conflicts_with = "no_locks")]
+    contended: bool,
+
     /// Replace an existing trace
     #[arg(long)]
     force: bool,
@@ -102,7 +110,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut recorder = Recorder::new(&RecordOptions {
         buffer_bytes: arguments.buffer.map(|size| size.frames << PAGE_SHIFT),
         folder,
-        has_locks: !arguments.no_locks,
+        contents: contents(&arguments),
     })
     .map_err(Error::recording)?;
     for missing in recorder.missing() {
@@ -137,7 +145,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         .map_err(Error::recording)?;
     bar.done();
     let trace = &made.assembled.trace;
-    if trace.events.is_empty() {
+    if trace.events.is_empty() && !arguments.contended {
         return Err(Error::usage(
             "nothing was recorded because no recorded task allocated memory; no file was written",
         ));
@@ -185,11 +193,20 @@ fn check(arguments: &Arguments) -> Result<PathBuf, Error> {
             name.push(".parquet");
             PathBuf::from(name)
         }
+        (None, None) if arguments.contended => PathBuf::from("waits.parquet"),
         (None, None) => PathBuf::from("machine.parquet"),
     };
     library::check_output(&path, None)?;
     library::check_replaced(&path, arguments.force)?;
     Ok(path)
+}
+
+fn contents(arguments: &Arguments) -> Contents {
+    match (arguments.contended, arguments.no_locks) {
+        (true, _) => Contents::Waits,
+        (false, true) => Contents::Calls,
+        (false, false) => Contents::CallsAndWaits,
+    }
 }
 
 fn command(arguments: &Arguments) -> Command {

@@ -45,7 +45,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut refused = Vec::new();
     let given = &arguments.traces;
     for name in given.iter().filter(|name| !is_companion(name, given)) {
-        match library::read(name, leniency) {
+        match library::read_any(name, leniency) {
             Ok((trace, repairs)) => {
                 let events = count(trace.events.len() as u64);
                 let locks = match trace.acquisitions.len() {

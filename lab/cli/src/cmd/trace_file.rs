@@ -9,17 +9,26 @@
 //! Nothing is repaired unless `--lenient` was given.
 
 use everybuddy_measure::{Error, library};
-use everybuddy_trace::{Leniency, Trace};
+use everybuddy_trace::{Leniency, Repairs, Trace};
 
 use crate::show::output;
 
-/// Reads a trace, and reports what was repaired.
+/// Reads a trace with calls, and reports what was repaired.
 pub(super) fn read(name: &str, lenient: bool) -> Result<Trace, Error> {
-    let (trace, repairs) = library::read(name, leniency(lenient))?;
+    library::read(name, leniency(lenient)).map(reported)
+}
+
+/// Reads a trace like [`read`], or one that contains only waits for zones' locks.
+pub(super) fn read_any(name: &str, lenient: bool) -> Result<Trace, Error> {
+    library::read_any(name, leniency(lenient)).map(reported)
+}
+
+/// Reports what was repaired.
+fn reported((trace, repairs): (Trace, Repairs)) -> Trace {
     if !repairs.is_empty() {
         output::note(&format!("trace {}: repaired: {repairs}", trace.name));
     }
-    Ok(trace)
+    trace
 }
 
 /// Returns what `--lenient` asks for.

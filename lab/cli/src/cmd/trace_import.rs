@@ -9,7 +9,7 @@
 //! Lost, skipped, unrecognized and omitted events are reported on standard error. No trace is replaced without
 //! `--force`.
 
-use everybuddy_trace::shown;
+use everybuddy_trace::{WaitsOnly, shown};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -121,6 +121,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     report(&imported, &arguments);
     write_trace(&imported.trace, &path)?;
+    if WaitsOnly::of(&imported.trace).is_some() {
+        let waits = count(imported.trace.acquisitions.len() as u64);
+        return output::text(&format!(
+            "{}: no calls, {waits} waits for a zone's lock\n",
+            shown(&path)
+        ));
+    }
     let (calls, faults) = (imported.trace.events.len(), imported.trace.faults.len());
     let locks = match imported.trace.acquisitions.len() {
         0 => String::new(),

@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use everybuddy_trace::{Machine, Statistics, resolve};
+use everybuddy_trace::{LockWaits, Machine, Statistics, WaitsOnly, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
@@ -22,7 +22,7 @@ use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 
 use super::files::Files;
-use super::trace_file::read;
+use super::trace_file::read_any;
 
 /// Show statistics of a trace: its machine, orders, runs, lifetimes, memory in use.
 #[derive(Debug, Args)]
@@ -52,7 +52,21 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
     let sinks = arguments.files.open(&mut outputs)?;
     let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
-    let read = read(&arguments.trace, arguments.lenient)?;
+    let read = read_any(&arguments.trace, arguments.lenient)?;
+    if let (Some(waits), Some(waits_only)) = (LockWaits::of(&read), WaitsOnly::of(&read)) {
+        if page.is_some() {
+            return Err(Error::usage(format!(
+                "--html: trace {} has no page events, so there is nothing to draw\nhelp: leave --html out",
+                read.name
+            )));
+        }
+        if !sinks.take_output() {
+            let machine = Machine::of(&read);
+            let text = trace::waits_only(&read.name, &waits, &waits_only, machine.as_ref());
+            output::text(&text)?;
+        }
+        return sinks.write(&export::trace::waits_only(&read.name, &waits));
+    }
     if let Some(text) = left_out::of(&read) {
         output::note(&format!("trace {}: {text}", read.name));
     }

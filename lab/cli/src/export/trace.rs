@@ -91,6 +91,20 @@ pub fn locks(name: &str, waits: &LockWaits) -> Vec<Row> {
     rows.rows
 }
 
+/// Converts a recording of waits alone to rows.
+pub fn waits_only(name: &str, waits: &LockWaits) -> Vec<Row> {
+    let mut rows = locks(name, waits);
+    // Without calls there is no number of waits per call.
+    rows.retain(|row| row.statistic != "rate");
+    rows.push(Row {
+        metric: "duration",
+        statistic: "value",
+        value: waits.duration_ns as f64,
+        ..rows.first().cloned().unwrap_or_default()
+    });
+    rows
+}
+
 /// A list of rows under construction.
 struct Rows {
     source: String,

@@ -13,6 +13,7 @@
 //! | [`machines`] | the list of machines, and a machine with its sources |
 //! | [`experiments`] | the list of experiments, their tables and claims |
 //! | [`trace`] | the statistics of a trace |
+//! | [`advise`] | advice for the machine of a trace |
 //! | [`systems`] | the list of systems |
 //! | `recorded` | the summary of a recording |
 //! | [`simulated`], [`sensitivity`] | the tables of a simulation |
@@ -30,6 +31,7 @@
 //!
 //! Colour and progress appear on a terminal only, and never if `NO_COLOR` is set.
 
+pub mod advise;
 pub mod bench;
 pub mod bench_doc;
 pub mod claims;

@@ -8,7 +8,7 @@
 //!
 //! If anything was lost, the summary reports the loss and a remedy.
 
-use everybuddy_trace::shown;
+use everybuddy_trace::{WaitsOnly, shown};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -48,11 +48,24 @@ impl Summary<'_> {
     /// Renders the text.
     pub fn text(&self) -> String {
         let style = Style::of_output(true);
-        let accounts = &self.made.assembled.accounts;
-        let cost = &self.made.cost;
         let path = shown(self.path);
         let mut out = format!("{}\n", style.bold(&path));
-        let mut line = |label: &str, text: String| out += &style.wrapped(label, INDENT, &text);
+        let is_of_waits = WaitsOnly::of(&self.made.assembled.trace).is_some();
+        if is_of_waits {
+            out += &style.wrapped("  time", INDENT, &self.time());
+        } else {
+            self.calls(&style, &mut out);
+        }
+        self.rest(&style, &mut out);
+        let next = if is_of_waits { "advise" } else { "compare" };
+        out += &format!("\nnext: everybuddy {next} {path}\n      everybuddy trace info {path}\n");
+        out
+    }
+
+    /// Describes the calls, and what is known about them.
+    fn calls(&self, style: &Style, out: &mut String) {
+        let accounts = &self.made.assembled.accounts;
+        let mut line = |label: &str, text: String| *out += &style.wrapped(label, INDENT, &text);
         let kept = count(accounts.allocations + accounts.frees - accounts.too_far);
         let [allocations, frees] = [accounts.allocations, accounts.frees].map(count);
         let calls = format!("{kept} ({allocations} allocations, {frees} frees)");
@@ -80,21 +93,34 @@ impl Summary<'_> {
             "{inferred} inferred, {partial} of a part of a block; {earlier} of earlier allocations"
         );
         line("  frees", frees);
-        if let Some(text) = locks(accounts) {
+    }
+
+    /// Describes the waits, the cost and the losses.
+    fn rest(&self, style: &Style, out: &mut String) {
+        let accounts = &self.made.assembled.accounts;
+        let cost = &self.made.cost;
+        let mut line = |label: &str, text: String| *out += &style.wrapped(label, INDENT, &text);
+        let is_of_waits = WaitsOnly::of(&self.made.assembled.trace).is_some();
+        if let Some(text) = locks(accounts, is_of_waits) {
             line("  zone's lock", text);
         }
         if let Some(text) = left_out::too_far(accounts.too_far) {
-            out += &style.warning(&style.wrapped("  too far apart", INDENT, &text));
+            *out += &style.warning(&style.wrapped("  too far apart", INDENT, &text));
         }
-        let mut line = |label: &str, text: String| out += &style.wrapped(label, INDENT, &text);
+        let mut line = |label: &str, text: String| *out += &style.wrapped(label, INDENT, &text);
         let left_out = accounts.odd_orders + accounts.misaligned + accounts.too_many;
         if left_out > 0 {
             line("  omitted", format!("{} invalid events", count(left_out)));
         }
         let (events, seconds) = (count(cost.events), self.finishing.as_secs_f64());
+        let of = if is_of_waits {
+            ""
+        } else {
+            " of the whole machine"
+        };
         let [moved, buffers] = [cost.bytes, cost.buffer_bytes].map(|own| bytes(own as f64));
         let text = format!(
-            "{events} events of the whole machine, {moved} through buffers of {buffers}; {seconds:.1} s to sort and \
+            "{events} events{of}, {moved} through buffers of {buffers}; {seconds:.1} s to sort and \
              write"
         );
         line("  cost", text);
@@ -109,10 +135,8 @@ impl Summary<'_> {
         }
         match lost(&self.made.losses, cost.buffer_bytes_of_cpu) {
             None => line("  lost events", "none".to_string()),
-            Some(text) => out += &style.warning(&style.wrapped("  lost events", INDENT, &text)),
+            Some(text) => *out += &style.warning(&style.wrapped("  lost events", INDENT, &text)),
         }
-        out += &format!("\nnext: everybuddy compare {path}\n      everybuddy trace info {path}\n");
-        out
     }
 
     fn time(&self) -> String {
@@ -137,8 +161,8 @@ fn exit(status: ExitStatus) -> String {
 }
 
 /// Describes the waits for locks. Returns `None` if no lock was waited for.
-fn locks(accounts: &Accounts) -> Option<String> {
-    if accounts.lock_events_seen == 0 {
+fn locks(accounts: &Accounts, is_of_waits: bool) -> Option<String> {
+    if accounts.lock_events_seen == 0 && !is_of_waits {
         return None;
     }
     let mut text = format!(

@@ -9,7 +9,7 @@
 //! Shares are printed as percentages.
 
 use everybuddy_trace::{
-    Context, LockSource, LockWaits, Machine, Quantiles, RunLengths, Statistics, shown,
+    Context, LockSource, LockWaits, Machine, Quantiles, RunLengths, Statistics, WaitsOnly, shown,
 };
 
 use everybuddy_measure::library::{Bundled, DEFAULT};
@@ -17,6 +17,9 @@ use everybuddy_measure::size::{count, cpus, frames};
 
 use super::output::Style;
 use super::sparkline;
+
+/// The callers that are shown.
+const MOST_CALLERS: usize = 5;
 
 /// Renders the list of bundled traces.
 pub fn list(known: &[(&Bundled, Statistics)]) -> String {
@@ -48,13 +51,7 @@ pub fn list(known: &[(&Bundled, Statistics)]) -> String {
 pub fn text(name: &str, s: &Statistics, machine: Option<&Machine>) -> String {
     let style = Style::of_output(false);
     let mut out = format!("{}\n", style.bold(name));
-    let mut section = |title: &str, lines: &[(&str, String)]| {
-        out += &format!("\n{}\n", style.bold(title));
-        for (label, value) in lines {
-            out += format!("  {label:<26}{value}").trim_end();
-            out.push('\n');
-        }
-    };
+    let mut section = |title: &str, lines: &[(&str, String)]| out += &section(&style, title, lines);
     let frees = format!("{} ({} of a part)", count(s.frees), count(s.partial_frees));
     let [of_cpus, tasks] = [cpus(u64::from(s.cpus)), count(u64::from(s.tasks))];
     section(
@@ -119,14 +116,70 @@ pub fn text(name: &str, s: &Statistics, machine: Option<&Machine>) -> String {
     if let Some(waits) = &s.lock_waits {
         section("acquisitions of a zone's lock, recorded", &locks(waits));
     }
-    if let Some(machine) = machine {
-        let lines = recorded_on(machine);
-        let lines = lines
-            .iter()
-            .map(|(label, value)| (label.as_str(), value.clone()));
-        section("machine", &lines.collect::<Vec<_>>());
+    out += &machine_section(&style, machine);
+    out
+}
+
+/// Renders a recording that contains only waits.
+pub fn waits_only(
+    name: &str,
+    waits: &LockWaits,
+    recording: &WaitsOnly,
+    machine: Option<&Machine>,
+) -> String {
+    let style = Style::of_output(false);
+    let mut out = format!("{}\n", style.bold(name));
+    let mut lines = vec![("time", seconds(waits.duration_ns))];
+    lines.extend(locks(waits));
+    let left_out = format!(
+        "{} waits for other locks; {} for locks without a known caller",
+        count(recording.of_others),
+        count(recording.of_unknown)
+    );
+    lines.push(("left out", left_out));
+    for (at, own) in recording.callers.iter().take(MOST_CALLERS).enumerate() {
+        let label = if at == 0 {
+            "callers, as far as known"
+        } else {
+            ""
+        };
+        let text = format!(
+            "{}: {} waits, {}",
+            shown(&own.name),
+            count(own.waits),
+            seconds(own.wait_ns)
+        );
+        lines.push((label, text));
+    }
+    out += &section(
+        &style,
+        "waits for a zone's lock, recorded without calls",
+        &lines,
+    );
+    out += &machine_section(&style, machine);
+    out
+}
+
+/// Renders a section of aligned lines.
+fn section(style: &Style, title: &str, lines: &[(&str, String)]) -> String {
+    let mut out = format!("\n{}\n", style.bold(title));
+    for (label, value) in lines {
+        out += format!("  {label:<26}{value}").trim_end();
+        out.push('\n');
     }
     out
+}
+
+/// Renders the machine of the recording, if it is known.
+fn machine_section(style: &Style, machine: Option<&Machine>) -> String {
+    let Some(machine) = machine else {
+        return String::new();
+    };
+    let lines = recorded_on(machine);
+    let lines = lines
+        .iter()
+        .map(|(label, value)| (label.as_str(), value.clone()));
+    section(style, "machine", &lines.collect::<Vec<_>>())
 }
 
 /// Describes the machine of the recording.
@@ -166,21 +219,26 @@ fn recorded_on(machine: &Machine) -> Vec<(String, String)> {
 /// Describes the acquisitions of a zone's lock.
 fn locks(waits: &LockWaits) -> Vec<(&'static str, String)> {
     let names: Vec<&str> = waits.sources.iter().map(|source| source.name()).collect();
-    let mut lines = vec![("reported by", names.join(", "))];
-    if waits.sources != [LockSource::Contention] {
+    let mut lines = Vec::new();
+    if !names.is_empty() {
+        lines.push(("reported by", names.join(", ")));
+    }
+    if waits.calls > 0 && waits.sources != [LockSource::Contention] {
         lines.push(("all", count(waits.acquisitions)));
     }
     let (wait, hold) = (&waits.wait_ns, &waits.hold_ns);
     let (waited, per_call) = (count(wait.count), waits.per_call() * 1e3);
-    lines.push((
-        "waited",
-        format!("{waited} ({per_call:.2} per 1,000 calls)"),
-    ));
     let (share, of) = (waits.share() * 100.0, cpus(u64::from(waits.cpus)));
-    lines.push((
-        "time spent waiting",
-        format!("{share:.3} % of the time of {of}"),
-    ));
+    let mut share = format!("{share:.3} % of the time of {of}");
+    if waits.calls > 0 {
+        let waited = format!("{waited} ({per_call:.2} per 1,000 calls)");
+        lines.push(("waited", waited));
+    } else {
+        lines.push(("waited", waited));
+        let per_second = seconds(waits.waited_per_second() as u64);
+        share = format!("{per_second} per second: {share}");
+    }
+    lines.push(("time spent waiting", share));
     let times = |own: &Quantiles| {
         let [median, p99, max] = [own.p50, own.p99, own.max].map(seconds);
         format!("median {median}, 99 % {p99}, maximum {max}")

@@ -35,6 +35,7 @@ fn help_shows_examples() {
         &["reproduce"],
         &["metrics"],
         &["memory"],
+        &["advise"],
         &["trace"],
         &["trace", "info"],
         &["trace", "check"],

@@ -1,5 +1,6 @@
 //! The tests of the program as users run it, in one program: it is linked once.
 
+mod advise;
 mod bench;
 mod command_line;
 mod common;

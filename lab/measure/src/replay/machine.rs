@@ -45,7 +45,7 @@ const BELOW_4_GIB: u64 = 3 << 18;
 /// Frames that Linux reserves for each zone where transparent huge pages are enabled: 11 page blocks.
 const RESERVE: u64 = 11 * 512;
 /// The most frames that a trace says were free and that become the room: 4 GiB. More costs time and changes no list.
-const LARGEST_ROOM: u64 = 1 << 20;
+pub(crate) const LARGEST_ROOM: u64 = 1 << 20;
 
 impl Machine {
     /// The memory of a machine about which nothing is known: 16 GiB.

@@ -24,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Accounts;
 use crate::kernel::What;
-use everybuddy_trace::{Acquisition, LockSource, OnCpus};
+use everybuddy_trace::{Acquisition, LockSource, OnCpus, WaitingCaller};
 
 /// Waits of one CPU that can be open at the same time: a thread, and interrupts of three kinds.
 const MAX_NESTED: usize = 4;
@@ -54,6 +54,8 @@ struct Wait {
     begin_ns: u64,
     /// Whether a `lock:contention_end` lay between the begin and the end.
     has_queued: bool,
+    /// The function of the page allocator that waits, if a call chain named it.
+    caller: Option<&'static str>,
 }
 
 /// The last event of a lock on a CPU, if nothing happened since.
@@ -61,7 +63,8 @@ struct Wait {
 struct Latest {
     lock: u64,
     tid: u32,
-    is_end: bool,
+    /// The position of its acquisition, if it is the end of a wait.
+    end: Option<usize>,
 }
 
 /// What a CPU is doing with locks.
@@ -102,6 +105,8 @@ struct FoundAcquisition {
     own: Acquisition,
     address: Option<u64>,
     is_own: bool,
+    /// The function that waited, if it is known.
+    caller: Option<&'static str>,
 }
 
 /// Everything that is known of locks.
@@ -114,12 +119,19 @@ pub(super) struct Locks {
     found: Vec<FoundAcquisition>,
     /// Addresses that the user named.
     named: Vec<u64>,
+    /// The time of the first event of a lock.
+    begin_ns: Option<u64>,
 }
 
 impl Locks {
     /// Names the addresses of zones' locks.
     pub(super) fn name(&mut self, addresses: &[u64]) {
         self.named.extend(addresses);
+    }
+
+    /// Returns the time of the first event of a lock, on the source's clock; `None` if there was none.
+    pub(super) fn begin_ns(&self) -> Option<u64> {
+        self.begin_ns
     }
 
     /// Follows the next event of any kind.
@@ -141,6 +153,7 @@ impl Locks {
             return;
         }
         accounts.lock_events_seen += u64::from(what.is_event());
+        self.begin_ns.get_or_insert(at.time_ns);
         match *what {
             What::ContentionBegin {
                 lock,
@@ -159,7 +172,7 @@ impl Locks {
                 }
                 accounts.waits_unfinished += (before - on_cpu.waits.len()) as u64;
                 on_cpu.waits.push(wait(lock, at));
-                on_cpu.latest = Some(latest_of(lock, at, false));
+                on_cpu.latest = Some(latest_of(lock, at, None));
             }
             What::ContentionEnd { lock, is_acquired } => {
                 let waits = &mut on_cpu.waits;
@@ -172,29 +185,44 @@ impl Locks {
                     return;
                 };
                 accounts.waits_unfinished += (waits.len() - place - 1) as u64;
-                let begin_ns = waits[place].begin_ns;
+                let Wait {
+                    begin_ns, caller, ..
+                } = waits[place];
                 waits.truncate(place);
                 if let Some(wanted) = &mut on_cpu.wanted {
                     wanted.has_queued |= wanted.tid == at.tid;
                 }
-                on_cpu.latest = Some(latest_of(lock, at, true));
+                on_cpu.latest = Some(latest_of(lock, at, Some(self.found.len())));
                 self.evidence.entry(lock).or_default().ends += 1;
                 if is_acquired {
                     let wait_ns = (at.time_ns - begin_ns).max(1);
                     let own = acquisition(at, wait_ns, 0, LockSource::Contention);
-                    self.found.push(found(own, Some(lock), at));
+                    self.found.push(FoundAcquisition {
+                        caller,
+                        ..found(own, Some(lock), at)
+                    });
                 }
             }
-            What::LockCaller { is_allocator } => {
+            What::LockCaller { allocator } => {
                 on_cpu.latest = latest;
                 if let Some(latest) = latest {
                     let evidence = self.evidence.entry(latest.lock).or_default();
-                    evidence.by_allocator += u64::from(is_allocator);
-                    evidence.by_others += u64::from(!is_allocator);
+                    evidence.by_allocator += u64::from(allocator.is_some());
+                    evidence.by_others += u64::from(allocator.is_none());
+                    // A wait that did not end with the lock has no acquisition: then the position is another one's.
+                    let place = latest.end.and_then(|place| self.found.get_mut(place));
+                    let ended = place.filter(|found| {
+                        (found.address, found.own.pid) == (Some(latest.lock), latest.tid)
+                    });
+                    match (ended, on_cpu.waits.last_mut()) {
+                        (Some(found), _) => found.caller = allocator.or(found.caller),
+                        (None, Some(wait)) if latest.end.is_none() => wait.caller = allocator,
+                        _ => {}
+                    }
                 }
             }
             What::ZoneLockHeld => {
-                if let Some(latest) = latest.filter(|latest| latest.is_end) {
+                if let Some(latest) = latest.filter(|latest| latest.end.is_some()) {
                     self.evidence.entry(latest.lock).or_default().held += 1;
                 }
             }
@@ -260,8 +288,13 @@ impl Locks {
         (!self.named.is_empty()).then_some(false)
     }
 
-    /// Returns the acquisitions of zones' locks by threads of the trace, on the trace's clock.
-    pub(super) fn finish(mut self, begin_ns: u64, accounts: &mut Accounts) -> Vec<Acquisition> {
+    /// Returns the acquisitions of zones' locks by threads of the trace, on the trace's clock, and the functions that
+    /// waited.
+    pub(super) fn finish(
+        mut self,
+        begin_ns: u64,
+        accounts: &mut Accounts,
+    ) -> (Vec<Acquisition>, Vec<WaitingCaller>) {
         let open: u64 = self.cpus.values_mut().map(OnCpu::forget).sum();
         accounts.waits_unfinished += open;
         // Events about zones' locks come first: `lock:contention_*` reports the same waits again.
@@ -269,6 +302,7 @@ impl Locks {
         let has_held = self.evidence.values().any(|evidence| evidence.held > 0);
         let mut decided: HashMap<u64, Option<bool>> = HashMap::new();
         let (mut acquisitions, mut cpus) = (Vec::new(), OnCpus::default());
+        let mut callers: HashMap<&str, (u64, u64)> = HashMap::new();
         for found in &self.found {
             let is_of_zone = match found.address {
                 Some(address) => *decided
@@ -291,6 +325,10 @@ impl Locks {
                     match cpus.admit(&own) {
                         Ok(()) => {
                             acquisitions.push(own);
+                            if let Some(name) = found.caller {
+                                let (waits, wait_ns) = callers.entry(name).or_default();
+                                (*waits, *wait_ns) = (*waits + 1, *wait_ns + own.wait_ns);
+                            }
                             &mut accounts.acquisitions
                         }
                         Err(_) => &mut accounts.waits_overlapping,
@@ -299,7 +337,16 @@ impl Locks {
             };
             *reason += 1;
         }
-        acquisitions
+        let callers = callers
+            .into_iter()
+            .map(|(name, (waits, wait_ns))| WaitingCaller {
+                name: name.to_string(),
+                waits,
+                wait_ns,
+            });
+        let mut callers: Vec<WaitingCaller> = callers.collect();
+        callers.sort_by(|a, b| (b.wait_ns, &a.name).cmp(&(a.wait_ns, &b.name)));
+        (acquisitions, callers)
     }
 }
 
@@ -309,14 +356,15 @@ fn wait(lock: u64, at: Moment) -> Wait {
         tid: at.tid,
         begin_ns: at.time_ns,
         has_queued: false,
+        caller: None,
     }
 }
 
-fn latest_of(lock: u64, at: Moment, is_end: bool) -> Latest {
+fn latest_of(lock: u64, at: Moment, end: Option<usize>) -> Latest {
     Latest {
         lock,
         tid: at.tid,
-        is_end,
+        end,
     }
 }
 
@@ -337,5 +385,6 @@ fn found(own: Acquisition, address: Option<u64>, at: Moment) -> FoundAcquisition
         own,
         address,
         is_own: at.is_own,
+        caller: None,
     }
 }

@@ -47,7 +47,7 @@ use self::owners::Owners;
 use self::spaces::Spaces;
 use self::tasks::{Task, TaskId, Tasks};
 use crate::kernel::{KernelEvent, What};
-use everybuddy_trace::{Event, Fault, LARGEST_ORDER, Trace};
+use everybuddy_trace::{Event, Fault, LARGEST_ORDER, Trace, WaitsOnly};
 
 /// The tasks whose allocations a trace keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,13 +97,15 @@ pub struct Assembly {
     now_ns: u64,
     /// The number of the last fault.
     fault: u32,
+    /// The begin and the end of a recording of waits alone, on the source's clock.
+    waits_only: Option<[u64; 2]>,
 }
 
 /// A trace, and how it was made.
 #[derive(Clone, Debug)]
 pub struct Assembled {
     /// The trace, which replays by itself. It has no events if none were kept; such a trace cannot be read again,
-    /// since reading rejects a file without rows.
+    /// unless it contains only waits for zones' locks ([`WaitsOnly`]).
     pub trace: Trace,
     /// Counts of events seen, omitted and inferred.
     pub accounts: Accounts,
@@ -130,6 +132,15 @@ impl Assembly {
     /// Call this before the first [`push`](Assembly::push).
     pub fn name_zone_locks(&mut self, addresses: &[u64]) {
         self.locks.name(addresses);
+    }
+
+    /// Restricts the trace to waits for zones' locks, recorded from one time to another on the source's clock.
+    /// Without this, a source that has events of locks and none of the page allocator gives such a trace, too.
+    ///
+    /// Call this before the first [`push`](Assembly::push).
+    pub fn keep_waits_only(&mut self, from_ns: u64, to_ns: u64) {
+        self.begin_ns = Some(from_ns);
+        self.waits_only = Some([from_ns, to_ns]);
     }
 
     /// Registers a process that existed before the first event, with its threads and address regions.
@@ -218,14 +229,14 @@ impl Assembly {
     /// Frames that are too far from the others are omitted here and counted in [`Accounts::too_far`]. They are damaged,
     /// or belong to a machine whose memory lies farther apart than a trace spans.
     pub fn finish(mut self, name: &str) -> Assembled {
-        let begin_ns = self.begin_ns.unwrap_or(0);
+        let begin_ns = self.begin_ns.or(self.locks.begin_ns()).unwrap_or(0);
         self.accounts.too_far = window::narrow(&mut self.events, &mut self.faults);
         let is_process = |task: &&Task| task.tid == task.tgid;
         self.accounts.tasks = self.tasks.list().len() as u64;
         self.accounts.processes = self.tasks.list().iter().filter(is_process).count() as u64;
         let regions = self.spaces.into_regions(begin_ns);
         self.accounts.regions = regions.len() as u64;
-        let acquisitions = self.locks.finish(begin_ns, &mut self.accounts);
+        let (acquisitions, callers) = self.locks.finish(begin_ns, &mut self.accounts);
         let mut trace = Trace {
             name: name.to_string(),
             events: self.events,
@@ -235,6 +246,18 @@ impl Assembly {
             metadata: Vec::new(),
         };
         trace.metadata = metadata::of(&trace, &self.accounts, self.tasks.list(), begin_ns);
+        if let Some([from_ns, to_ns]) = self
+            .waits_only
+            .or(has_only_waits(&self.accounts).then_some([begin_ns, self.now_ns]))
+        {
+            let waits_only = WaitsOnly {
+                duration_ns: to_ns.saturating_sub(from_ns),
+                of_others: self.accounts.waits_for_others,
+                of_unknown: self.accounts.waits_of_unknown_locks,
+                callers,
+            };
+            trace.metadata.push(waits_only.entry());
+        }
         Assembled {
             trace,
             accounts: self.accounts,
@@ -273,6 +296,12 @@ impl Assembly {
         }
         Some(order)
     }
+}
+
+/// Returns `true` if a source reported locks and no calls of the page allocator.
+fn has_only_waits(accounts: &Accounts) -> bool {
+    let calls = accounts.allocations_seen + accounts.frees_seen + accounts.refusals_seen;
+    calls == 0 && accounts.lock_events_seen > 0
 }
 
 /// Returns the file name of a program; its directory is private to the user.

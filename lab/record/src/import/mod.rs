@@ -54,7 +54,7 @@ use self::order::in_order;
 use crate::assemble::{Accounts, Assembly, Scope};
 use crate::functions::Functions;
 use crate::kernel::KernelEvent;
-use everybuddy_trace::{Leniency, Repairs, Trace, by_name, named};
+use everybuddy_trace::{Leniency, Repairs, Trace, WaitsOnly, by_name, named};
 
 named! {
     /// A kind of recording.
@@ -102,7 +102,7 @@ pub struct ImportOptions {
 /// A trace, and how it was made.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The trace, which replays by itself and has at least one event.
+    /// The trace, which replays by itself and has at least one event, unless it contains only waits for zones' locks.
     pub trace: Trace,
     /// The log of the import.
     pub log: ImportLog,
@@ -247,7 +247,12 @@ impl ReadSource {
         }
         let made = assembly.finish(name);
         if made.trace.events.is_empty() {
-            return Err(nothing_kept(&log, options.scope));
+            let waits_only = WaitsOnly::of(&made.trace);
+            match waits_only.map(|own| (own.of_unknown, made.trace.acquisitions.len())) {
+                None => return Err(nothing_kept(&log, options.scope)),
+                Some((unknown, 0)) if unknown > 0 => return Err(unknown_locks(unknown)),
+                Some(_) => {}
+            }
         }
         Ok(Imported {
             trace: made.trace,
@@ -301,6 +306,18 @@ fn nothing_understood(log: &ImportLog) -> Fault {
         ),
         "record kmem:mm_page_alloc and kmem:mm_page_free (docs/importing.md lists the commands), or \
          select another kind of recording with --from",
+    )
+}
+
+/// Returns the error of a recording of waits alone, of which nothing shows whose locks they were for.
+fn unknown_locks(waits: u64) -> Fault {
+    Fault::refuse(
+        "",
+        format!(
+            "no events of the page allocator, and nothing shows which locks its {waits} waits were for"
+        ),
+        "record call chains (perf record -g, and import with --kallsyms; or ftrace's trigger `stacktrace` of \
+         lock:contention_end), or name the address of the zone's lock with --zone-lock",
     )
 }
 

@@ -22,7 +22,7 @@ use super::graph::{GraphLine, graph};
 use super::head::{Head, Style, head};
 use super::import_log::ImportLog;
 use super::lines::Lines;
-use crate::functions::{Function, is_allocator};
+use crate::functions::{Function, waiting};
 use crate::kernel::{KernelEvent, What};
 
 /// Reads a whole text.
@@ -212,9 +212,7 @@ impl Chain {
             tid: head.tid,
             tgid: head.tgid,
             in_interrupt: head.in_interrupt,
-            what: What::LockCaller {
-                is_allocator: false,
-            },
+            what: What::LockCaller { allocator: None },
         });
     }
 
@@ -222,9 +220,9 @@ impl Chain {
     fn add(&mut self, line: &str) -> Option<KernelEvent> {
         let event = self.open.as_ref()?;
         let function = Function::named(function(line).filter(|name| !name.is_empty())?);
-        let is_allocator = is_allocator(std::iter::once(function))?;
+        let allocator = waiting(std::iter::once(function))?.allocator();
         let event = KernelEvent {
-            what: What::LockCaller { is_allocator },
+            what: What::LockCaller { allocator },
             ..event.clone()
         };
         self.open = None;

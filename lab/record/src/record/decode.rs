@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use crate::format::{Field, Format};
-use crate::functions::{Functions, is_allocator};
+use crate::functions::{Function, Functions, waiting};
 use crate::kernel::{KernelEvent, What};
 
 use super::tracepoints::{Shape, Tracepoint};
@@ -146,8 +146,8 @@ impl Shape {
                 let addresses = record.get(callers.offset..)?.chunks_exact(size_of::<u64>());
                 let addresses = addresses.filter_map(|bytes| bytes.try_into().ok());
                 let chain = addresses.map(|bytes| functions.at(u64::from_le_bytes(bytes)));
-                let is_allocator = is_allocator(chain).unwrap_or(false);
-                What::LockCaller { is_allocator }
+                let allocator = waiting(chain).and_then(Function::allocator);
+                What::LockCaller { allocator }
             }
             Shape::ZoneLocked {
                 wait_ns,
@@ -366,7 +366,7 @@ mod tests {
             rest.extend(callers.iter().flat_map(|caller| caller.to_ne_bytes()));
             let event = decoder.decode(5, 3, &record(4, 0, 7, &rest));
             match event.map(|event| event.what) {
-                Some(What::LockCaller { is_allocator }) => is_allocator,
+                Some(What::LockCaller { allocator }) => allocator == Some("rmqueue_bulk"),
                 other => panic!("{other:?}"),
             }
         };

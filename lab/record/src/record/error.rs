@@ -30,6 +30,11 @@ pub enum RecordError {
         /// Its group and name.
         tracepoint: &'static str,
     },
+    /// The kernel does not report waits for a zone's lock, and nothing else was to be recorded.
+    NoWaits {
+        /// What it lacks.
+        tracepoint: &'static str,
+    },
     /// The kernel describes a page or a tracepoint in an unknown format.
     UnknownFormat {
         /// The description.
@@ -93,6 +98,11 @@ impl fmt::Display for RecordError {
                 out,
                 "this kernel lacks the required tracepoint {tracepoint}\nhelp: use a kernel \
                  with CONFIG_EVENT_TRACING"
+            ),
+            RecordError::NoWaits { tracepoint } => write!(
+                out,
+                "this kernel lacks {tracepoint}, so it does not report waits for a zone's lock\nhelp: use \
+                 Linux 5.19 or later, and let root read addresses (sysctl kernel.kptr_restrict=1)"
             ),
             RecordError::UnknownFormat { path } => write!(
                 out,

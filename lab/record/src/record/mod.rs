@@ -1,10 +1,10 @@
-//! Records the page-allocator calls of a command or of the whole machine.
+//! Records the page-allocator calls of a command or of the whole machine, or only its waits for zones' locks.
 //!
 //! # Purpose
 //!
 //! Any program becomes a trace with one command. The kernel's tracepoints report each allocation, free, fault and
 //! system call. Two private instances of the tracer collect them, one for the whole machine (any task may free a
-//! frame) and one for the command and its descendants.
+//! frame) and one for the command and its descendants. Waits alone need only the second.
 //!
 //! | module | contents |
 //! |------|--------------|
@@ -46,8 +46,8 @@ use self::decode::Decoder;
 use self::drain::{Drain, Stream};
 use self::merge::Merge;
 use self::page::PageLayout;
-use self::tracefs::{Instance, Tracefs};
-use self::tracepoints::{CHAIN, LOCKS, LockEvents, MEMORY, TASKS, Tracepoint, WAITS};
+use self::tracefs::{BufferCounts, Instance, Tracefs};
+use self::tracepoints::{CHAIN, LOCKS, LockEvents, MEMORY, TASKS, Tracepoint, WAITS, WAITS_ONLY};
 use crate::assemble::{Assembled, Assembly, KnownProcess, Scope};
 use crate::functions::Functions;
 use everybuddy_trace::Machine;
@@ -70,6 +70,18 @@ const MOST_CHAINS: u32 = 2048;
 /// Returns of system calls that change address regions: mmap, munmap, brk, mremap.
 const MEMORY_CALLS: &str = "id==9||id==11||id==12||id==25";
 
+/// What a recording contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Contents {
+    /// Calls of the page allocator, and what explains them.
+    Calls,
+    /// Also the waits for a zone's lock, if the kernel reports them.
+    #[default]
+    CallsAndWaits,
+    /// Only the waits: no calls, and no processes.
+    Waits,
+}
+
 /// The parameters of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
@@ -78,8 +90,8 @@ pub struct RecordOptions {
     pub buffer_bytes: Option<u64>,
     /// The directory for temporary data: about 40 bytes per event, in unnamed files.
     pub folder: PathBuf,
-    /// Whether waits for the zone's lock are recorded, if the kernel reports them.
-    pub has_locks: bool,
+    /// What is recorded.
+    pub contents: Contents,
 }
 
 /// A recording in progress.
@@ -88,7 +100,8 @@ pub struct RecordOptions {
 #[derive(Debug)]
 pub struct Recorder {
     drain: Option<Drain>,
-    memory: Instance,
+    /// The instance for the whole machine; `None` if only waits are recorded.
+    memory: Option<Instance>,
     tree: Instance,
     decoder: Decoder,
     layout: PageLayout,
@@ -98,6 +111,7 @@ pub struct Recorder {
     scope: Option<Scope>,
     known: Vec<KnownProcess>,
     machine: Option<Machine>,
+    begin_ns: u64,
 }
 
 /// A tracepoint that this kernel lacks.
@@ -131,6 +145,8 @@ pub struct Recording {
     cost: RecordCost,
     lost: u64,
     missing: Vec<Missing>,
+    /// The begin and the end, if only waits were recorded.
+    waits_only: Option<[u64; 2]>,
 }
 
 /// The cost of a recording.
@@ -195,9 +211,16 @@ impl Recorder {
         tracefs::remove_leftovers(&tracefs);
         let layout = tracefs.page_layout()?;
         let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let buffer_bytes = options.buffer_bytes.unwrap_or_else(|| default_buffer(cpus));
+        let has_calls = options.contents != Contents::Waits;
+        let default = if has_calls {
+            default_buffer(cpus)
+        } else {
+            SMALLEST_DEFAULT
+        };
+        let buffer_bytes = options.buffer_bytes.unwrap_or(default);
         let name = |kind| format!("everybuddy-{}-{kind}", std::process::id());
-        let memory = Instance::create(&tracefs, &name("memory"), buffer_bytes)?;
+        let memory = || Instance::create(&tracefs, &name("memory"), buffer_bytes);
+        let memory = has_calls.then(memory).transpose()?;
         let tree = Instance::create(&tracefs, &name("tree"), buffer_bytes)?;
         let mut recorder = Recorder {
             drain: None,
@@ -211,35 +234,42 @@ impl Recorder {
             scope: None,
             known: Vec::new(),
             machine: None,
+            begin_ns: 0,
         };
-        recorder.enable(&tracefs, &MEMORY, &TASKS)?;
-        if options.has_locks {
-            recorder.enable_locks(&tracefs)?;
+        if has_calls {
+            recorder.enable(&tracefs)?;
         }
-        let mut files = recorder.memory.open_cpus()?;
-        recorder.cpus = files.len();
-        files.extend(recorder.tree.open_cpus()?);
+        match options.contents {
+            Contents::Calls => {}
+            Contents::CallsAndWaits => recorder.enable_locks(&tracefs, &LOCKS)?,
+            Contents::Waits => recorder.enable_locks(&tracefs, &WAITS_ONLY)?,
+        }
+        if let (false, Some(Missing { tracepoint, .. })) = (has_calls, recorder.missing.first()) {
+            return Err(RecordError::NoWaits { tracepoint });
+        }
+        let memory = recorder.memory.as_ref().map(Instance::open_cpus);
+        let mut files = memory.transpose()?.unwrap_or_default();
+        let tree = recorder.tree.open_cpus()?;
+        recorder.cpus = tree.len();
+        files.extend(tree);
         recorder.drain = Some(Drain::begin(files, &options.folder, layout)?);
         // The buffers of this recording are allocated by now, and do not count as free.
         recorder.machine = machine::here();
         Ok(recorder)
     }
 
-    fn enable(
-        &mut self,
-        tracefs: &Tracefs,
-        memory: &[Tracepoint],
-        tasks: &[Tracepoint],
-    ) -> Result<(), RecordError> {
+    /// Enables the events of calls, and those that explain them.
+    fn enable(&mut self, tracefs: &Tracefs) -> Result<(), RecordError> {
         // Only x86-64 has these numbers; on other architectures regions are unknown anyway.
         if cfg!(target_arch = "x86_64") {
             // Without the filter there is more to record, but nothing else is wrong.
             let _ = self.tree.filter("raw_syscalls/sys_exit", MEMORY_CALLS);
         }
-        for (instance, tracepoints) in [(&self.memory, memory), (&self.tree, tasks)] {
+        let tree = Some(&self.tree);
+        for (instance, tracepoints) in [(self.memory.as_ref(), &MEMORY[..]), (tree, &TASKS[..])] {
             for tracepoint in tracepoints {
                 if tracefs.teach(&mut self.decoder, tracepoint)? {
-                    instance.enable(tracepoint)?;
+                    instance.map_or(Ok(()), |instance| instance.enable(tracepoint))?;
                 } else if let Some(lacking) = tracepoint.lacking {
                     let tracepoint = tracepoint.path;
                     self.missing.push(Missing {
@@ -252,27 +282,31 @@ impl Recorder {
         Ok(())
     }
 
-    /// Enables the first kind of events about the zone's lock that the kernel has.
-    fn enable_locks(&mut self, tracefs: &Tracefs) -> Result<(), RecordError> {
+    /// Enables the first of these kinds of events about the zone's lock that the kernel has.
+    fn enable_locks(&mut self, tracefs: &Tracefs, kinds: &[LockEvents]) -> Result<(), RecordError> {
         for LockEvents {
             tracepoints,
             needs_callers,
-        } in LOCKS
+            filter,
+        } in kinds
         {
             let mut has_all = true;
-            for tracepoint in tracepoints {
+            for tracepoint in *tracepoints {
                 has_all &= tracefs.teach(&mut self.decoder, tracepoint)?;
             }
             if !has_all {
                 continue;
             }
             // Without callers it is unknown which of the kernel's locks it is, so nothing is recorded.
-            if needs_callers && !self.enable_chains(tracefs, tracepoints)? {
+            if *needs_callers && !self.enable_chains(tracefs, tracepoints)? {
                 self.missing.push(Missing {
                     tracepoint: "ftrace/kernel_stack, or the addresses in /proc/kallsyms",
                     lacking: WAITS,
                 });
                 return Ok(());
+            }
+            if let (Some(filter), Some(first)) = (filter, tracepoints.first()) {
+                self.tree.filter(first.path, filter)?;
             }
             return tracepoints
                 .iter()
@@ -338,7 +372,11 @@ impl Recorder {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         })?;
-        self.scope = Some(Scope::Tree { root: child.id() });
+        // Without calls the assembly knows no tasks, and the kernel reports only those that it follows.
+        self.scope = Some(match self.memory {
+            Some(_) => Scope::Tree { root: child.id() },
+            None => Scope::Everything,
+        });
         Ok(child)
     }
 
@@ -352,20 +390,31 @@ impl Recorder {
         // exclude it here; its allocations are omitted later in any case.
         let own: Vec<String> = existing::own_threads().iter().map(u32::to_string).collect();
         let _ = self.tree.write("set_event_notrace_pid", &own.join(" "));
-        self.known = existing::processes();
+        if self.memory.is_some() {
+            self.known = existing::processes();
+        }
         self.scope = Some(Scope::Everything);
         self.begin()
     }
 
-    fn begin(&self) -> Result<(), RecordError> {
+    fn begin(&mut self) -> Result<(), RecordError> {
+        self.begin_ns = now_ns();
         self.tree.write("tracing_on", "1")?;
-        self.memory.write("tracing_on", "1")
+        let memory = self.memory.as_ref();
+        memory.map_or(Ok(()), |memory| memory.write("tracing_on", "1"))
+    }
+
+    /// Returns the sums of the counters of all buffers.
+    fn counts(&self) -> BufferCounts {
+        let (tree, memory) = (Some(&self.tree), self.memory.as_ref());
+        let instances = tree.into_iter().chain(memory);
+        instances.fold(BufferCounts::default(), |sum, own| sum.with(own.counts()))
     }
 
     /// Returns the progress of the recording. Reads a small file per CPU.
     pub fn progress(&self) -> RecordProgress {
         RecordProgress {
-            events: self.memory.counts().records + self.tree.counts().records,
+            events: self.counts().records,
             bytes: self.drain.as_ref().map_or(0, Drain::bytes),
         }
     }
@@ -376,9 +425,11 @@ impl Recorder {
         self.drain.as_ref().is_some_and(Drain::has_ended)
     }
 
-    /// Waits for the frees that the kernel defers after a process has exited. 0.25 s.
+    /// Waits for the frees that the kernel defers after a process has exited, if calls are recorded. 0.25 s.
     pub fn settle(&self) {
-        thread::sleep(SETTLING);
+        if self.memory.is_some() {
+            thread::sleep(SETTLING);
+        }
     }
 
     /// Ends the recording, and removes it from the kernel.
@@ -387,18 +438,22 @@ impl Recorder {
     ///
     /// Returns an error if the recorded data could not be stored, for example because the disk is full.
     pub fn stop(mut self) -> Result<Recording, RecordError> {
-        self.memory.write("tracing_on", "0")?;
+        if let Some(memory) = &self.memory {
+            memory.write("tracing_on", "0")?;
+        }
         self.tree.write("tracing_on", "0")?;
+        let waits_only = [self.begin_ns, now_ns()];
         let own_threads = existing::own_threads();
         let streams = match self.drain.take() {
             Some(drain) => drain.finish()?,
             None => Vec::new(),
         };
-        let (memory, tree) = (self.memory.counts(), self.tree.counts());
+        let counts = self.counts();
+        let of_memory = self.memory.as_ref().map_or(0, Instance::buffer_bytes);
         let cost = RecordCost {
-            events: memory.records + tree.records,
+            events: counts.records,
             bytes: streams.iter().map(|stream| stream.bytes).sum(),
-            buffer_bytes: self.memory.buffer_bytes() + self.tree.buffer_bytes(),
+            buffer_bytes: of_memory + self.tree.buffer_bytes(),
             buffer_bytes_of_cpu: self.buffer_bytes,
             cpus: self.cpus,
         };
@@ -411,8 +466,9 @@ impl Recorder {
             decoder: std::mem::take(&mut self.decoder),
             layout: self.layout,
             cost,
-            lost: memory.lost + tree.lost,
+            lost: counts.lost,
             missing: std::mem::take(&mut self.missing),
+            waits_only: self.memory.is_none().then_some(waits_only),
         })
     }
 }
@@ -451,6 +507,9 @@ impl Recording {
         };
         let mut assembly = Assembly::new(self.scope);
         assembly.leave_out(&self.own_threads);
+        if let Some([from_ns, to_ns]) = self.waits_only {
+            assembly.keep_waits_only(from_ns, to_ns);
+        }
         for process in &self.known {
             assembly.register_known(process);
         }
@@ -507,6 +566,13 @@ impl Recording {
             missing: self.missing,
         })
     }
+}
+
+/// Returns the time on the clock of the recorded events.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (seconds, nanos) = (now.tv_sec as u64, now.tv_nsec as u64);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
 /// Asks a process to terminate, like `kill PID`. A process that has ended is left alone.

@@ -237,6 +237,14 @@ pub(super) struct BufferCounts {
 }
 
 impl BufferCounts {
+    /// Returns the sums of both.
+    pub(super) fn with(self, other: BufferCounts) -> BufferCounts {
+        BufferCounts {
+            records: self.records + other.records,
+            lost: self.lost + other.lost,
+        }
+    }
+
     /// Adds the counters of one CPU's file `stats`.
     fn add(&mut self, stats: &str) {
         for (name, value) in stats.lines().filter_map(|line| line.split_once(':')) {

@@ -123,23 +123,15 @@ pub(crate) struct LockEvents {
     pub(crate) tracepoints: &'static [Tracepoint],
     /// Whether the callers must show which lock it is.
     pub(crate) needs_callers: bool,
+    /// The filter of the kernel that the events of the first tracepoint must pass.
+    pub(crate) filter: Option<&'static str>,
 }
 
 /// Tracepoints about the zone's lock, for the tree of tasks: the most informative ones that a kernel has are used.
 pub(crate) const LOCKS: [LockEvents; 3] = [
     LockEvents {
         tracepoints: &[
-            Tracepoint {
-                path: "kmem/mm_zone_locked",
-                lacking: Some(WAITS),
-                parse: |format| {
-                    Some(Shape::ZoneLocked {
-                        wait_ns: format.field("wait_ns")?,
-                        contended: format.field("contended"),
-                        batch: format.field("count").or(format.field("batch")),
-                    })
-                },
-            },
+            ZONE_LOCKED,
             Tracepoint {
                 path: "kmem/mm_zone_lock_unlock",
                 lacking: Some(WAITS),
@@ -147,6 +139,7 @@ pub(crate) const LOCKS: [LockEvents; 3] = [
             },
         ],
         needs_callers: false,
+        filter: None,
     },
     LockEvents {
         tracepoints: &[
@@ -178,33 +171,63 @@ pub(crate) const LOCKS: [LockEvents; 3] = [
             },
         ],
         needs_callers: false,
+        filter: None,
     },
-    LockEvents {
-        tracepoints: &[
-            Tracepoint {
-                path: "lock/contention_begin",
-                lacking: Some(WAITS),
-                parse: |format| {
-                    Some(Shape::ContentionBegin {
-                        lock: format.field("lock_addr")?,
-                        flags: format.field("flags")?,
-                    })
-                },
-            },
-            Tracepoint {
-                path: "lock/contention_end",
-                lacking: Some(WAITS),
-                parse: |format| {
-                    Some(Shape::ContentionEnd {
-                        lock: format.field("lock_addr")?,
-                        result: format.field("ret")?,
-                    })
-                },
-            },
-        ],
-        needs_callers: true,
-    },
+    CONTENTION,
 ];
+
+/// Of these, the first that reports nothing but waits is used where only waits are recorded: an event for each
+/// acquisition would cost a busy machine too much. `kmem:mm_zone_lock_contended` does not say how long a wait was, but
+/// the acquisition that follows does, and the kernel drops those without a wait.
+pub(crate) const WAITS_ONLY: [LockEvents; 2] = [
+    LockEvents {
+        tracepoints: &[ZONE_LOCKED],
+        needs_callers: false,
+        filter: Some("wait_ns > 0"),
+    },
+    CONTENTION,
+];
+
+/// An acquisition of a zone's lock, with the wait before it.
+const ZONE_LOCKED: Tracepoint = Tracepoint {
+    path: "kmem/mm_zone_locked",
+    lacking: Some(WAITS),
+    parse: |format| {
+        Some(Shape::ZoneLocked {
+            wait_ns: format.field("wait_ns")?,
+            contended: format.field("contended"),
+            batch: format.field("count").or(format.field("batch")),
+        })
+    },
+};
+
+/// Waits for locks of any kind.
+const CONTENTION: LockEvents = LockEvents {
+    tracepoints: &[
+        Tracepoint {
+            path: "lock/contention_begin",
+            lacking: Some(WAITS),
+            parse: |format| {
+                Some(Shape::ContentionBegin {
+                    lock: format.field("lock_addr")?,
+                    flags: format.field("flags")?,
+                })
+            },
+        },
+        Tracepoint {
+            path: "lock/contention_end",
+            lacking: Some(WAITS),
+            parse: |format| {
+                Some(Shape::ContentionEnd {
+                    lock: format.field("lock_addr")?,
+                    result: format.field("ret")?,
+                })
+            },
+        },
+    ],
+    needs_callers: true,
+    filter: None,
+};
 
 /// What a trace lacks without any of [`LOCKS`].
 pub(crate) const WAITS: &str = "waits for the zone's lock";

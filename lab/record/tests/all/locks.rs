@@ -44,7 +44,9 @@ fn end(lock: u64) -> What {
 }
 
 fn events(step: Step, pfn: &mut u64) -> Vec<What> {
-    let caller = |is_allocator| What::LockCaller { is_allocator };
+    let caller = |is_allocator: bool| What::LockCaller {
+        allocator: is_allocator.then_some("rmqueue_bulk"),
+    };
     match step {
         Step::Wait(lock, nested) => {
             let mut all = vec![begin(lock)];
@@ -229,7 +231,7 @@ proptest! {
             let what = match what / 3 {
                 0 => begin(lock),
                 1 => end(lock),
-                _ => What::LockCaller { is_allocator: lock == ZONE },
+                _ => What::LockCaller { allocator: (lock == ZONE).then_some("rmqueue_bulk") },
             };
             event(time_ns, *cpu, what)
         }).collect();
@@ -256,7 +258,9 @@ proptest! {
 #[test]
 fn a_trace_of_a_tree_keeps_the_waits_of_its_tasks() {
     let mut assembly = Assembly::new(Scope::Tree { root: 10 });
-    let caller = What::LockCaller { is_allocator: true };
+    let caller = What::LockCaller {
+        allocator: Some("free_one_page"),
+    };
     let mut at = 100;
     for cpu in [0, 1] {
         for what in [begin(ZONE), end(ZONE), caller.clone()] {

@@ -12,16 +12,18 @@
 use std::collections::HashSet;
 
 use super::Quantiles;
+use crate::machine::Machine;
 use crate::model::{Acquisition, LockSource, Trace};
+use crate::waits_only::WaitsOnly;
 
 /// What a trace says about the lock of a zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockWaits {
     /// Calls of the trace.
     pub calls: u64,
-    /// CPUs that made calls or acquired the lock.
+    /// CPUs that made calls or acquired the lock; if waits are all that was recorded, those of the machine.
     pub cpus: u32,
-    /// Time from the first call or wait to the last.
+    /// Time from the first call or wait to the last; if waits are all that was recorded, that of the recording.
     pub duration_ns: u64,
     /// Acquisitions that were reported.
     pub acquisitions: u64,
@@ -36,15 +38,21 @@ pub struct LockWaits {
 }
 
 impl LockWaits {
-    /// Summarizes the acquisitions of a trace. Returns `None` if there are none. O(n log n).
+    /// Summarizes the acquisitions of a trace. Returns `None` if there are none, unless waits are all that was
+    /// recorded. O(n log n).
     pub fn of(trace: &Trace) -> Option<LockWaits> {
-        let (first, last) = (trace.acquisitions.first()?, trace.acquisitions.last()?);
-        let begin = first.time_ns.saturating_sub(first.wait_ns);
-        let begin = trace
-            .events
-            .first()
-            .map_or(begin, |event| event.time_ns.min(begin));
-        let end = trace.events.last().map_or(0, |event| event.time_ns);
+        let waits_only = WaitsOnly::of(trace);
+        let (first, last) = (trace.acquisitions.first(), trace.acquisitions.last());
+        if first.is_none() && waits_only.is_none() {
+            return None;
+        }
+        let begins = first.map(|own| own.time_ns.saturating_sub(own.wait_ns));
+        let begins = begins
+            .into_iter()
+            .chain(trace.events.first().map(|event| event.time_ns));
+        let ends = trace.events.last().map(|event| event.time_ns);
+        let ends = ends.into_iter().chain(last.map(|own| own.time_ns));
+        let seen_ns = ends.max().unwrap_or(0) - begins.min().unwrap_or(0);
         let calls = trace.events.iter().map(|event| event.cpu);
         let cpus: HashSet<u16> = calls
             .chain(trace.acquisitions.iter().map(|own| own.cpu))
@@ -57,10 +65,13 @@ impl LockWaits {
             let mut sources = trace.acquisitions.iter().map(|own| own.source);
             sources.any(|own| LockSource::from_value(own) == *source)
         };
+        let seen = cpus.len() as u32;
+        // CPUs that never waited are in no row, and neither is the time before the first wait.
+        let all = Machine::of(trace).filter(|_| waits_only.is_some());
         Some(LockWaits {
             calls: trace.events.len() as u64,
-            cpus: cpus.len() as u32,
-            duration_ns: end.max(last.time_ns) - begin,
+            cpus: all.map_or(seen, |machine| u32::from(machine.cpus).max(seen)),
+            duration_ns: waits_only.map_or(seen_ns, |own| own.duration_ns.max(seen_ns)),
             acquisitions: trace.acquisitions.len() as u64,
             wait_ns: quantiles(|own| own.wait_ns),
             hold_ns: quantiles(|own| own.hold_ns),
@@ -78,6 +89,11 @@ impl LockWaits {
     pub fn share(&self) -> f64 {
         let waited = self.wait_ns.mean * self.wait_ns.count as f64;
         waited / (self.duration_ns.max(1) as f64 * f64::from(self.cpus.max(1)))
+    }
+
+    /// Returns the sum of all waits, in nanoseconds per second of the trace.
+    pub fn waited_per_second(&self) -> f64 {
+        self.share() * f64::from(self.cpus.max(1)) * 1e9
     }
 }
 
@@ -124,5 +140,22 @@ mod tests {
         );
         assert_eq!(waits.per_call(), 0.5);
         assert_eq!(waits.share(), 400.0 / 800.0);
+        assert_eq!(waits.waited_per_second(), 1e9);
+        // If only waits were recorded, the recording says how long it took, and the machine how many CPUs it has.
+        trace.events.clear();
+        let waits_only = WaitsOnly {
+            duration_ns: 2_000,
+            ..WaitsOnly::default()
+        };
+        let machine = Machine {
+            cpus: 4,
+            total_kib: 1,
+            ..Machine::default()
+        };
+        trace.metadata = vec![waits_only.entry(), machine.entry()];
+        assert_eq!(LockWaits::of(&trace).unwrap().share(), 400.0 / 8_000.0);
+        trace.acquisitions.clear();
+        let none = LockWaits::of(&trace).unwrap();
+        assert_eq!((none.share(), none.duration_ns, none.cpus), (0.0, 2_000, 4));
     }
 }

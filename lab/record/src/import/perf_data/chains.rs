@@ -14,7 +14,7 @@ use linux_perf_event_reader::RawDataU64;
 use super::super::error::Fault;
 use super::bytes::Bytes;
 use super::{MMAP, MMAP_2};
-use crate::functions::{Function, Functions, is_allocator};
+use crate::functions::{Function, Functions, waiting};
 use crate::kernel::What;
 
 /// The smallest number in a chain that is not an address, but a marker of the context of the addresses that follow.
@@ -82,7 +82,7 @@ impl<'f> Chains<'f> {
         });
         let mut functions = functions.peekable();
         let first = *functions.peek()?;
-        let is_allocator = is_allocator(functions);
+        let waiting = waiting(functions);
         self.count += 1;
         if !self.has_functions {
             return None;
@@ -90,7 +90,9 @@ impl<'f> Chains<'f> {
         if let What::ContentionBegin { is_spin: true, .. } = wait {
             self.spins[usize::from(first == Function::Lock)] += 1;
         }
-        is_allocator.map(|is_allocator| What::LockCaller { is_allocator })
+        waiting.map(|function| What::LockCaller {
+            allocator: function.allocator(),
+        })
     }
 
     /// Returns the number of chains.

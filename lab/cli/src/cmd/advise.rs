@@ -1,0 +1,157 @@
+//! `everybuddy advise`: is the page allocator a machine's problem, and would a setting of Linux help?
+//!
+//! # Purpose
+//!
+//! An administrator who cannot change the kernel gets an answer in one command, from a recording of the machine.
+//!
+//! # Invariants
+//!
+//! Nothing on this machine is changed. The answer is [`everybuddy_measure::advise`]'s.
+
+use std::collections::HashSet;
+
+use clap::Args;
+use everybuddy_measure::Error;
+use everybuddy_measure::advise::{Advice, Load, Settings};
+use everybuddy_measure::library;
+use everybuddy_measure::replay::background_load::HostInfo;
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::replay::{self, ComparePlan, Script};
+use everybuddy_measure::rows::comparison as rows;
+use everybuddy_trace::{LockWaits, Machine, Quantiles, Trace, WaitsOnly, resolve};
+
+use crate::export::{self, Outputs};
+use crate::left_out;
+use crate::show::advise::{self, Context};
+use crate::show::progress::Progress;
+
+use super::files::{Files, Sinks};
+use super::trace_file::read_any;
+
+/// Say whether the allocator slows a machine down, and which setting would help.
+///
+/// The trace is replayed with the lists of free pages that the machine's CPUs have now, and with those
+/// that other values of vm.percpu_pagelist_high_fraction would give them.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  everybuddy record --seconds 10 -o mine.parquet    record this machine, as root
+  everybuddy advise mine.parquet                    is its allocator a problem, and what would help?
+  everybuddy record --contended --seconds 60        record only waits, on a machine in production
+  everybuddy advise waits.parquet                   answer only the first question
+  everybuddy advise gcc_build --json advice.jsonl   write the numbers as JSON lines
+
+The allocator is not the problem if CPUs wait for zones' locks for less than 1% of their time, and
+if its calls take less than 1%. A value is advised if it saves a tenth of the acquisitions of the
+zone's lock, at least one in 10,000 calls, and if it is not slower in each round. Of those that save
+nearly as much as the best, the one with the shortest lists is advised.
+
+The machine is the one that the trace states. Otherwise one of 16 GiB is assumed.
+docs/zone-lock.md explains the symptoms and other remedies."
+)]
+pub(super) struct Arguments {
+    /// Take this recording: a file, or the name of a bundled trace
+    #[arg(value_name = "TRACE")]
+    trace: Option<String>,
+
+    #[command(flatten)]
+    files: Files,
+
+    /// Repair an invalid trace and report the repairs, instead of rejecting it
+    #[arg(long)]
+    lenient: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let Some(name) = &arguments.trace else {
+        return Err(Error::usage(
+            "no trace to take advice from\nhelp: record this machine as root with `everybuddy record --seconds 10 -o \
+             mine.parquet`, and pass mine.parquet; with --contended, record only waits, which answers only whether \
+             they matter",
+        ));
+    };
+    let mut outputs = Outputs::beside(library::file(name)?.into_iter().collect());
+    let sinks = arguments.files.open(&mut outputs)?;
+    let trace = read_any(name, arguments.lenient)?;
+    let waits = LockWaits::of(&trace).or_else(|| no_waits(&trace));
+    let machine = Machine::of(&trace);
+    let style = sinks.style();
+    let context = Context {
+        name: &trace.name,
+        waits: waits.as_ref(),
+        machine: machine.as_ref(),
+        style,
+    };
+    if let (Some(waits), Some(waits_only)) = (&waits, WaitsOnly::of(&trace)) {
+        let load = Load::of_waits(waits);
+        sinks.print(&advise::of_waits(&context, &load, waits, &waits_only))?;
+        return sinks.write(&export::trace::waits_only(&trace.name, waits));
+    }
+    replayed(&trace, &context, sinks)
+}
+
+/// Returns what a trace says about waits in which they were recorded and none was for a zone's lock; `None` for others.
+fn no_waits(trace: &Trace) -> Option<LockWaits> {
+    let times = trace.events.first().zip(trace.events.last());
+    let (first, last) = times.filter(|_| left_out::has_no_waits(trace))?;
+    let cpus: HashSet<u16> = trace.events.iter().map(|event| event.cpu).collect();
+    Some(LockWaits {
+        calls: trace.events.len() as u64,
+        cpus: cpus.len() as u32,
+        duration_ns: last.time_ns - first.time_ns,
+        acquisitions: 0,
+        wait_ns: Quantiles::default(),
+        hold_ns: Quantiles::default(),
+        batch: Quantiles::default(),
+        sources: Vec::new(),
+    })
+}
+
+/// Replays a trace with each value of the setting, and shows the advice.
+fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Error> {
+    const SEED: u64 = 1;
+    let resolved = resolve(trace)?;
+    let script = Script::new(&trace.name, &resolved, None)?;
+    let settings = Settings::of(trace, script.cpus);
+    let plan = ComparePlan {
+        systems: settings.list.iter().map(|own| own.spec).collect(),
+        memory: Some(settings.room(&script)),
+        aged: None,
+        seed: SEED,
+        rounds: ComparePlan::ROUNDS,
+    };
+    let host = HostInfo::look();
+    let progress = Progress::new(plan.passes());
+    progress.says(&trace.name);
+    let timer = Timer::calibrated();
+    let mut arena = Arena::default();
+    arena.place(Some(settings.machine));
+    let comparison = replay::compare(&script, &plan, &timer, &mut arena, || progress.step())?;
+    progress.done();
+    let first = trace.events.first().map_or(0, |event| event.time_ns);
+    let last = trace.events.last().map_or(0, |event| event.time_ns);
+    let advice = Advice::of(&settings, &comparison, last - first, context.waits);
+    let advice = advice.ok_or_else(|| Error::usage("no setting to replay"))?;
+    sinks.print(&advise::text(
+        context,
+        &settings,
+        &advice,
+        &comparison,
+        &host,
+    ))?;
+    let mut all = rows::of(&comparison, &timer, SEED, false);
+    for row in &mut all {
+        row.experiment = row.experiment.replacen("compare", "advise", 1);
+    }
+    all.extend(
+        context
+            .waits
+            .iter()
+            .flat_map(|waits| export::trace::locks(&trace.name, waits)),
+    );
+    sinks.write(&all)
+}
