@@ -185,6 +185,7 @@ impl Parameters {
             specs: experiment.specs()?,
             cpus: self.cpus.clone(),
             frames,
+            start: None,
             think: self.think,
             shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
             phases: Phases::Together,

@@ -284,6 +284,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         load: &Load::Trace(std::sync::Arc::new(traced.clone())),
         cpus,
         frames: traced.memory(cpus) as u32,
+        start: None,
         think: [300; 2],
         shrink: 1,
         seed: 1,
