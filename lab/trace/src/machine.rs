@@ -322,7 +322,7 @@ mod tests {
         let zone = "{\"blocks\": [1, -1]}";
         let text = "{\"total_kib\": 5, \"cpus\": 70000, \"zones\": [ZONE], \"settings\": 4}";
         let least = of(&text.replace("ZONE", zone));
-        assert_eq!(least.clone().unwrap().zones[0].blocks, []);
+        assert!(least.clone().unwrap().zones[0].blocks.is_empty());
         let least = least.unwrap();
         assert_eq!(
             (least.cpus, least.zones.len(), least.settings.len()),
