@@ -14,6 +14,7 @@ use everybuddy_metrics::short;
 
 use crate::bench::ratio::Ratio;
 use crate::choice;
+use crate::replay::memory::Initial;
 use crate::replay::outcome::Comparison;
 use crate::rows::Row;
 use crate::rows::table::{self, Column, Which};
@@ -387,7 +388,7 @@ fn limits(comparison: &Comparison, was_busy: bool) -> String {
         1 => " One thread made all calls, so nothing waited (`everybuddy simulate` predicts it).",
         _ => " Counts are of one pass, and depend on which thread came first.",
     };
-    if comparison.memory.seed.is_none() {
+    if comparison.memory.initial == Initial::Fresh {
         text += " Memory was fresh (`--aged SEED` scatters long-lived blocks).";
     }
     if was_busy {

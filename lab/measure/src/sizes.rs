@@ -136,11 +136,7 @@ mod tests {
             let mut arena = Arena::default();
             let blocks = everybuddy_trace::division(&sizes, 4096, requests, 10);
             arena.divide(Presplit::new(blocks));
-            let memory = Memory {
-                frames: 4096,
-                taken: 0,
-                seed: None,
-            };
+            let memory = Memory::fresh(4096);
             let spec = "serewa".parse().unwrap();
             let count = |system: &AnySystem<'_, Watch>| {
                 let cpus = NativeCpus::new(1);

@@ -165,18 +165,18 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Adds the frames to a state, if there are any.
+    /// Adds the frames to a state, if there are any, and returns them.
     ///
     /// # Errors
     ///
     /// A message that names the file, if the flags cannot be read or do not belong to the state.
-    pub fn add_to(self, state: &mut State) -> Result<(), String> {
+    pub fn add_to(self, state: &mut State) -> Result<Option<Snapshot>, String> {
         let Some((name, mut flags)) = self.flags else {
             return match self.other {
                 Some(other) => Err(format!(
                     "{other}: it says nothing without the flags of frames: pass a copy of /proc/kpageflags as well"
                 )),
-                None => Ok(()),
+                None => Ok(None),
             };
         };
         let named = |cause: String| format!("{name}: {cause}");
@@ -197,6 +197,6 @@ impl Copies {
                 line: 1,
             },
         );
-        Ok(())
+        Ok(Some(snapshot))
     }
 }

@@ -9,27 +9,23 @@
 //! Results go to standard output, messages to standard error. Exit codes other than 0 and 2 come from `--need` alone.
 
 use std::ffi::OsStr;
-use std::io::{self, BufReader, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use serde_json::Value;
 
-use crate::attach::Copies;
-use crate::inputs::{Content, Input};
+use crate::files::{self, Inputs};
 use crate::live::Depth;
 use crate::need::{self, Need};
-use crate::read::Reader;
 use crate::show::atomic::AtomicFile;
 use crate::show::{html, json, prometheus, terminal};
-use crate::state::{FrameSize, Kind, State};
-use crate::{explain, live, size};
+use crate::state::State;
+use crate::{explain, size};
 
 /// The maximum number of reports that are listed before the last one.
 const LISTED: usize = 1000;
-
-/// The maximum number of bytes of a memory map.
-const LARGEST_MAP: u64 = 16 << 20;
 
 /// Show which large blocks a machine has, from /proc, or from copies and logs.
 #[derive(Debug, Args)]
@@ -115,14 +111,26 @@ struct Seen {
     empty: Option<State>,
 }
 
+/// What takes all states of a run, as `--json` writes them. Its error ends the command.
+pub type Export<'e> = dyn FnMut(&[Value]) -> Result<(), String> + 'e;
+
 /// Runs the command and returns its exit code.
 ///
 /// # Errors
 ///
 /// Fails with a message if a file cannot be read or written, or contains nothing.
 pub fn run(arguments: &Arguments) -> Result<u8, String> {
+    run_with(arguments, None)
+}
+
+/// The same, with one more output, which is written as often as the others.
+///
+/// # Errors
+///
+/// Like [`run`], and that of `export`.
+pub fn run_with(arguments: &Arguments, mut export: Option<&mut Export<'_>>) -> Result<u8, String> {
     loop {
-        let code = match once(arguments) {
+        let code = match once(arguments, export.as_deref_mut()) {
             Err(message) if message == CLOSED => return Ok(0),
             result => result?,
         };
@@ -133,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, String> {
     }
 }
 
-fn once(arguments: &Arguments) -> Result<u8, String> {
+fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, String> {
     let is_on_output = |path: &PathBuf| path.as_os_str() == OsStr::new("-");
     let to_output = arguments.json.as_ref().is_some_and(is_on_output);
     let mut json_file = match &arguments.json {
@@ -146,12 +154,12 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
     if arguments.watch.is_some() && has_table && io::stdout().is_terminal() {
         output("\x1b[H\x1b[2J")?;
     }
-    let (mut seen, mut failure) = (Seen::default(), None);
-    let mut emit = |mut state: State| {
-        if let Some(bytes) = arguments.frame_size.filter(|_| !state.frame.is_known) {
-            resize(&mut state, bytes);
-        }
+    let (mut seen, mut failure, mut values) = (Seen::default(), None, Vec::new());
+    let mut emit = |state: State, _| {
         let result = (|| {
+            if export.is_some() {
+                values.push(json::state(&state));
+            }
             if arguments.json.is_some() {
                 let line = format!("{}\n", json::state(&state));
                 match &mut json_file {
@@ -169,9 +177,17 @@ fn once(arguments: &Arguments) -> Result<u8, String> {
         failure = failure.take().or(result.err());
         seen.add(state);
     };
-    let is_live = read(arguments, &mut emit)?;
+    let inputs = Inputs {
+        files: &arguments.files,
+        depth: arguments.depth(),
+        frame_size: arguments.frame_size,
+    };
+    let is_live = files::read(&inputs, &mut emit)?;
     if let Some(failure) = failure {
         return Err(failure);
+    }
+    if let Some(export) = export {
+        export(&values)?;
     }
     if let Some(file) = json_file {
         file.finish().map_err(|cause| cause.to_string())?;
@@ -261,120 +277,6 @@ impl Seen {
         }
         text
     }
-}
-
-/// Reads all inputs. Returns `true` if the state is that of this machine.
-fn read(arguments: &Arguments, emit: &mut dyn FnMut(State)) -> Result<bool, String> {
-    let depth = arguments.depth();
-    if arguments.files.is_empty() {
-        emit(live::read(Path::new("/proc"), depth).map_err(|cause| cause.to_string())?);
-        return Ok(true);
-    }
-    // Frames belong to the last copy of tables, wherever it is among the files.
-    let (mut count, mut tables) = (0u64, None);
-    let mut counted = |state: State| {
-        count += 1;
-        let former = if state.has(Kind::Log) {
-            Some(state)
-        } else {
-            tables.replace(state)
-        };
-        if let Some(state) = former {
-            emit(state);
-        }
-    };
-    let (mut reader, mut refused) = (Reader::new(&mut counted), Vec::new());
-    let (mut folders, mut copies) = (Vec::new(), Copies::default());
-    for path in &arguments.files {
-        let name = path.display().to_string();
-        if path.is_dir() {
-            folders.push(live::read(path, depth).map_err(|cause| cause.to_string())?);
-            continue;
-        }
-        let input = Input::open(path).map_err(|cause| format!("{name}: {cause}"))?;
-        if input.content != Content::Text {
-            add_copy(&mut copies, name, input)?;
-            continue;
-        }
-        let summary = reader
-            .read(&name, input.reader)
-            .map_err(|cause| format!("{name}: {cause}"))?;
-        if let Some(reason) = summary.encoding {
-            refused.push(format!("{name}: {reason}"));
-        }
-        if summary.cut_lines > 0 {
-            refused.push(format!(
-                "{name}: {} lines were longer than 1 MiB: their rest was skipped",
-                summary.cut_lines
-            ));
-        }
-    }
-    reader.finish();
-    let has_copies = copies.flags.is_some() || copies.other.is_some();
-    if count == 0 && folders.is_empty() && !has_copies {
-        let first = arguments.files[0].display();
-        return Err(refused.into_iter().next().unwrap_or_else(|| {
-            format!(
-                "{first}: no state of memory found. Pass a copy of /proc/buddyinfo or zoneinfo, or a log with a \
-                 report of the kernel (\"Mem-Info:\")"
-            )
-        }));
-    }
-    if has_copies {
-        let state = tables.get_or_insert_default();
-        if let Some(bytes) = arguments.frame_size.filter(|_| !state.frame.is_known) {
-            resize(state, bytes);
-        }
-        copies.add_to(state)?;
-    }
-    for state in tables.into_iter().chain(folders) {
-        emit(state);
-    }
-    for line in refused {
-        let _ = writeln!(io::stderr(), "note: {line}");
-    }
-    Ok(false)
-}
-
-/// Keeps a file that describes frames until the zones are known.
-fn add_copy(copies: &mut Copies, name: String, input: Input) -> Result<(), String> {
-    let failed = |cause: io::Error| format!("{name}: {cause}");
-    match input.content {
-        Content::Text => return Ok(()),
-        Content::Flags => {
-            copies.flags = Some((name, input.words()));
-            return Ok(());
-        }
-        Content::Groups => copies.beside.groups = Some(input.words()),
-        Content::Owner => copies.beside.owner = Some(Box::new(BufReader::new(input.reader))),
-        Content::Map => {
-            let mut bytes = Vec::new();
-            input
-                .reader
-                .take(LARGEST_MAP)
-                .read_to_end(&mut bytes)
-                .map_err(failed)?;
-            copies.iomem = String::from_utf8_lossy(&bytes).into_owned();
-        }
-    }
-    copies.other = Some(name);
-    Ok(())
-}
-
-/// Sets the size of a frame. A log states sizes in KiB, which were converted with another one.
-fn resize(state: &mut State, bytes: u64) {
-    if state.has(Kind::Log) {
-        let former = state.frame.bytes;
-        for zone in &mut state.zones {
-            for frames in zone.logged_sizes() {
-                *frames = frames.map(|frames| frames.saturating_mul(former) / bytes);
-            }
-        }
-    }
-    state.frame = FrameSize {
-        bytes,
-        is_known: true,
-    };
 }
 
 /// Writes a complete file, or leaves the former one.

@@ -9,6 +9,7 @@
 //! |------|------|--------|
 //! | read the machine | [`live::read`] | one [`State`] |
 //! | read files | [`read::Reader`] | every [`State`] that they contain, as a stream |
+//! | all inputs of a run | [`files::read`] | their states, and which frames are free |
 //! | add frames | [`attach`], with the flags that [`frames`] reads | windows per zone, and what holds blocks |
 //! | answer | [`answer::of_zone`] | free blocks by order, and which requests may use them |
 //! | decide | [`need::decide`] | whether a number of blocks is there, with an exit code |
@@ -25,6 +26,7 @@ pub mod answer;
 pub mod attach;
 pub mod command;
 pub mod explain;
+pub mod files;
 pub mod frames;
 pub mod fuzz_checks;
 pub mod inputs;

@@ -42,8 +42,17 @@ pub enum Depth {
 ///
 /// Fails if neither a table nor the zones can be read.
 pub fn read(root: &Path, depth: Depth) -> io::Result<State> {
+    read_frames(root, depth).map(|(state, _)| state)
+}
+
+/// The same, with the classes of all frames if the user may read them.
+///
+/// # Errors
+///
+/// Like [`read`].
+pub fn read_frames(root: &Path, depth: Depth) -> io::Result<(State, Option<Snapshot>)> {
     if depth == Depth::Tables {
-        return tables(root);
+        return tables(root).map(|state| (state, None));
     }
     let opened = open_flags(root);
     let lacks_root =
@@ -62,14 +71,20 @@ pub fn read(root: &Path, depth: Depth) -> io::Result<State> {
     let mut state = tables(root)?;
     state.lacks_root |= lacks_root;
     state.remarks.extend(remark);
-    if let Some((path, mut flags, mut snapshot)) = prepared {
-        attach::refresh(&mut snapshot, &state);
-        match snapshot.read(&mut flags).map_err(|cause| cause.to_string()) {
-            Ok(()) => add_frames(root, &mut state, snapshot, flags, depth, &path),
-            Err(cause) => state.remarks.push(format!("{}: {cause}", path.display())),
+    let Some((path, mut flags, mut snapshot)) = prepared else {
+        return Ok((state, None));
+    };
+    attach::refresh(&mut snapshot, &state);
+    match snapshot.read(&mut flags).map_err(|cause| cause.to_string()) {
+        Ok(()) => {
+            add_frames(root, &mut state, &mut snapshot, flags, depth, &path);
+            Ok((state, Some(snapshot)))
+        }
+        Err(cause) => {
+            state.remarks.push(format!("{}: {cause}", path.display()));
+            Ok((state, None))
         }
     }
-    Ok(state)
 }
 
 /// Opens the flags of all frames, or a compressed copy in a folder.
@@ -114,7 +129,7 @@ fn prepare(root: &Path) -> Result<Snapshot, String> {
 fn add_frames(
     root: &Path,
     state: &mut State,
-    mut snapshot: Snapshot,
+    snapshot: &mut Snapshot,
     mut flags: Source,
     depth: Depth,
     path: &Path,
@@ -123,7 +138,7 @@ fn add_frames(
     let kcore = File::open(root.join("kcore"));
     let settled = match kcore.and_then(|kcore| Ok((kcore, File::open(root.join("kallsyms"))?))) {
         Ok((kcore, kallsyms)) => {
-            let settled = facts::settle(&mut snapshot, &mut flags, kcore, kallsyms);
+            let settled = facts::settle(snapshot, &mut flags, kcore, kallsyms);
             settled
                 .map_err(|cause| notes.push(format!("kcore: {cause}")))
                 .ok()
@@ -131,7 +146,7 @@ fn add_frames(
         Err(_) => None,
     };
     state.frame.bytes = snapshot.frame_bytes;
-    if let Err(cause) = attach::check(state, &snapshot) {
+    if let Err(cause) = attach::check(state, snapshot) {
         state.remarks.push(cause);
     }
     let beside = if depth == Depth::Holders {
@@ -139,13 +154,13 @@ fn add_frames(
     } else {
         Beside::default()
     };
-    let mut facts = Facts::of(&snapshot, settled, beside);
+    let mut facts = Facts::of(snapshot, settled, beside);
     facts.notes.extend(notes);
     let place = Place {
         file: path.display().to_string(),
         line: 1,
     };
-    attach::attach(state, &snapshot, Some(facts), place);
+    attach::attach(state, snapshot, Some(facts), place);
 }
 
 /// Opens what names the holders of frames, where it exists.

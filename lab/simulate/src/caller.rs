@@ -12,7 +12,7 @@
 
 use everybuddy::platform::CpuToken;
 use everybuddy::{FrameAllocator, Pfn, Release, Request};
-use everybuddy_measure::replay::memory::Random;
+use everybuddy_measure::replay::random::Random;
 use everybuddy_sim::{Sim, SimCpu};
 
 use crate::counted::{Counted, LOOK};

@@ -16,6 +16,7 @@ use everybuddy::{
     Zone, metadata_layout,
 };
 use everybuddy_measure::Error;
+use everybuddy_measure::replay::free_map::FreeMap;
 use everybuddy_measure::replay::machine;
 use everybuddy_measure::size::cpus;
 use everybuddy_sim::{
@@ -58,8 +59,10 @@ pub struct CellPlan<'p> {
     pub load: &'p Load,
     /// The number of CPUs, one thread on each.
     pub cpus: u16,
-    /// The frames of the memory.
+    /// The frames of the memory. Of a machine's memory, those that are free at the start.
     pub frames: u32,
+    /// The memory of a machine, if some of it is in use at the start. It has one zone.
+    pub start: Option<&'p FreeMap>,
     /// The mean number of instructions before an allocation, and before a free. They vary by a half.
     pub think: [u32; 2],
     /// The instructions that each call executes around the allocator, as a kernel does.
@@ -84,6 +87,13 @@ pub struct CellPlan<'p> {
     pub cut_off: Option<u64>,
     /// Whether everything that happens is recorded.
     pub is_recorded: bool,
+}
+
+impl CellPlan<'_> {
+    /// Returns the frames of the memory, with those that are in use at the start.
+    fn span(&self) -> u64 {
+        self.start.map_or(u64::from(self.frames), FreeMap::frames)
+    }
 }
 
 /// The durations of calls, in cycles.
@@ -202,14 +212,22 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         Zones::One => 1,
         Zones::Socket => u64::from(plan.hardware.sockets),
     };
-    let each = u64::from(plan.frames) / zones;
+    let each = plan.span() / zones;
     let ranges: Vec<FrameRange> = (0..zones)
         .map(|zone| FrameRange::new(zone * each, each))
         .collect();
-    let ranges: Vec<&[FrameRange]> = ranges.chunks(1).collect();
+    let ranges: Vec<&[FrameRange]> = match plan.start {
+        Some(map) => vec![map.ranges()],
+        None => ranges.chunks(1).collect(),
+    };
+    let reach = plan.start.map(|_| FrameRange::new(0, each));
+    let new = |own, cpus| match reach {
+        Some(reach) => Setup::new(own, cpus).with_reach(reach),
+        None => Setup::new(own, cpus),
+    };
     let refuse = |error| Error::usage(format!("system {spec}: {error}"));
     // The CPUs of services are CPUs of the system.
-    let services = services(plan, &Setup::new(ranges[0], cpus)).map_err(refuse)?;
+    let services = services(plan, &new(ranges[0], cpus)).map_err(refuse)?;
     let all = cpus.saturating_add(services);
     if services > 0 && plan.slice == 0 && u32::from(all) > plan.hardware.cpus() {
         return Err(Error::usage(format!(
@@ -241,7 +259,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
         .div_ceil(zones);
     let of_socket = u16::try_from(of_socket).unwrap_or(all);
     let zone = machine::Machine::sized(Some(installed.max(each)), of_socket).zone;
-    let setup = |own| Setup::new(own, all).with_zone(zone);
+    let setup = |own| new(own, all).with_zone(zone);
     let setups: Vec<Setup<'_>> = ranges.iter().map(|own| setup(own)).collect();
     // The memory of each zone begins at the same place of a line.
     let sizes = setups.iter().map(|setup| {
@@ -348,7 +366,7 @@ fn patience(plan: &CellPlan<'_>, all: u16) -> u64 {
         Services::Idle => 2 * all * u64::from(plan.think[0].max(plan.think[1]) / LOOK),
         Services::Callers | Services::Own => 0,
     };
-    (1 << 22) + 4096 * 4 * all * all + 64 * u64::from(plan.frames) + looks
+    (1 << 22) + 4096 * 4 * all * all + 64 * plan.span() + looks
 }
 
 /// Describes why a run did not end: which CPU waits for what, and for whom.
@@ -521,7 +539,7 @@ fn run(
         parts,
         background,
         outside: machine.model().outside(),
-        metadata: system.metadata_bytes() as f64 / f64::from(plan.frames),
+        metadata: system.metadata_bytes() as f64 / plan.span() as f64,
     })
 }
 

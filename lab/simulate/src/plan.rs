@@ -10,12 +10,15 @@
 //! that an earlier run has simulated.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
 use std::ops::Range;
+use std::sync::Arc;
 
 use everybuddy::SystemSpec;
+use everybuddy_measure::replay::free_map::FreeMap;
 use everybuddy_measure::rows::{Platform, Row};
-use everybuddy_measure::size::{count, cpus};
+use everybuddy_measure::size::{self, count, cpus};
 use everybuddy_measure::{Error, choice};
 use everybuddy_sim::Hardware;
 
@@ -42,6 +45,8 @@ pub struct Plan {
     pub cpus: Vec<u16>,
     /// The frames of the memory under a workload.
     pub frames: u32,
+    /// The memory of a machine, with which every cell starts. `frames` are those that are free.
+    pub start: Option<Arc<FreeMap>>,
     /// The mean number of cycles between two calls, for loads without a pace of their own.
     pub think: u32,
     /// The instructions that each call executes around the allocator, as a kernel does.
@@ -128,14 +133,25 @@ impl Plan {
     /// Returns the frames of the memory under a load.
     pub fn memory(&self, load: &Load, cpus: u16) -> u64 {
         match load {
-            Load::Workload(_) => u64::from(self.frames),
-            Load::Trace(traced) => traced.memory(cpus),
+            Load::Trace(traced) if self.start.is_none() => traced.memory(cpus),
+            _ => u64::from(self.frames),
         }
     }
 
     /// Returns the name of a cell, which no other cell of the plan has.
     pub fn name(&self, id: &CellId) -> String {
         Name(self, id).to_string()
+    }
+
+    /// Describes the memory at the start, if it is that of a machine. No other one has the same description.
+    pub fn start_described(&self) -> Option<String> {
+        let map = self.start.as_ref()?;
+        let mut hasher = DefaultHasher::new();
+        map.frames().hash(&mut hasher);
+        for range in map.ranges() {
+            (range.start, range.frames).hash(&mut hasher);
+        }
+        Some(format!("{} ({:016x})", map.label(), hasher.finish()))
     }
 
     /// Describes all that the rows of a cell depend on, except the program.
@@ -165,10 +181,12 @@ impl Plan {
             _ => format!("; around {around}"),
         };
         format!(
-            "{}{contents}; machine {machine}: {hardware:?}; {} frames; think {think}; shrink {shrink}; {phases:?}; \
+            "{}{contents}; machine {machine}: {hardware:?}; {} frames{}; think {think}; shrink {shrink}; {phases:?}; \
              {frees:?}; {zones:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}{more}",
             self.name(id),
             self.memory(load, id.cpus),
+            self.start_described()
+                .map_or_else(String::new, |start| format!(" free in {start}")),
         )
     }
 
@@ -316,6 +334,7 @@ impl Plan {
             load: &self.loads[id.load],
             cpus: id.cpus,
             frames: self.memory(&self.loads[id.load], id.cpus) as u32,
+            start: self.start.as_deref(),
             think: self.loads[id.load]
                 .pace()
                 .unwrap_or([self.think; 2])
@@ -335,7 +354,7 @@ impl Plan {
     }
 
     /// Returns what the run does not do by default: how rows name it, and how readers do.
-    fn choices(&self) -> impl Iterator<Item = [&'static str; 2]> {
+    fn choices(&self) -> impl Iterator<Item = [String; 2]> {
         let apart = (self.phases == Phases::Apart).then_some(["+phases=apart", "CPUs are apart"]);
         let frees = match self.frees {
             Frees::Own => None,
@@ -356,7 +375,17 @@ impl Plan {
         let around = self.around > 0;
         let around = around.then_some(["+around=on", "calls contain the way around an allocator"]);
         let all = apart.into_iter().chain(frees).chain(zones).chain(turns);
-        all.chain(cut).chain(around).chain(services)
+        let all = all
+            .chain(cut)
+            .chain(around)
+            .chain(services)
+            .map(|own| own.map(String::from));
+        all.chain(self.start.as_deref().map(|map| {
+            [
+                format!("+start={}", map.label()),
+                format!("{}, {} free", map.described(), size::frames(map.free())),
+            ]
+        }))
     }
 
     /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.
@@ -371,7 +400,7 @@ impl Plan {
         Row {
             experiment: self
                 .choices()
-                .fold("simulate".to_string(), |name, [own, _]| name + own),
+                .fold("simulate".to_string(), |name, [own, _]| name + &own),
             source: self.loads[id.load].name().to_string(),
             system: spec.name().to_string(),
             options: choice::options(spec),

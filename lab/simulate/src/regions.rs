@@ -11,7 +11,7 @@
 //! frame's region when it is freed does not depend on that when it was allocated.
 
 use everybuddy::Hint;
-use everybuddy_measure::replay::memory::Random;
+use everybuddy_measure::replay::random::Random;
 use everybuddy_workload::Runs;
 
 /// The regions of a thread among which its runs alternate. Assumed: the three arrays of stream.

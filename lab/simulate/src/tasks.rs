@@ -15,7 +15,7 @@ use std::cell::RefCell;
 
 use everybuddy::{Block, Hint, Pfn, Release, Request, Size};
 use everybuddy_measure::replay::adapter::{PENDING, REFUSED};
-use everybuddy_measure::replay::memory::Random;
+use everybuddy_measure::replay::random::Random;
 use everybuddy_measure::replay::script::{Move, MoveKind};
 use everybuddy_sim::{Caches, Machine, Region, Report, SimCpu, SimError};
 

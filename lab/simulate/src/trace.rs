@@ -111,13 +111,18 @@ impl Traced {
         u32::from(cpus).div_ceil(self.tasks)
     }
 
+    /// Returns the most frames that can be in use at the same time on a number of CPUs, in any schedule.
+    pub fn peak(&self, cpus: u16) -> u64 {
+        Deal::new(self, cpus).most_frames()
+    }
+
     /// Returns the frames of the memory of all copies on a number of CPUs: what was given, or 1.25 times what can be in
     /// use at the same time in any schedule, and at least 8 MiB for each CPU.
     pub fn memory(&self, cpus: u16) -> u64 {
         let frames = match self.frames {
             Some(frames) => frames * u64::from(self.copies(cpus)),
             None => {
-                let most = Deal::new(self, cpus).most_frames();
+                let most = self.peak(cpus);
                 (most + most.div_ceil(4)).max(u64::from(LEAST_FRAMES) * u64::from(cpus))
             }
         };

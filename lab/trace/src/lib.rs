@@ -70,7 +70,7 @@ pub use error::{Problem, TraceError};
 pub use export::{CSV_COLUMNS, ExportFormat, export};
 pub use file::Pending;
 pub use guard::quietly;
-pub use machine::{Machine, MachineZone, zones};
+pub use machine::{Machine, MachineZone, add_blocks, zones};
 pub use model::{
     Acquisition, AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, LockSource, Op,
     PAGE_SHIFT, RegionId, RegionKind, Trace,

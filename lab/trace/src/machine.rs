@@ -55,7 +55,21 @@ pub struct MachineZone {
     pub high_max: u64,
     /// The CPUs that share the zone: those of its node, or all if the node has none.
     pub cpus: u16,
+    /// The number of free blocks of each order, as `/proc/buddyinfo` has them; empty if unknown.
+    pub blocks: Vec<u64>,
 }
+
+impl MachineZone {
+    /// Returns the frames in its free blocks; 0 if they are unknown.
+    pub fn free_frames(&self) -> u64 {
+        let frames = |(count, order): (&u64, u32)| count.saturating_mul(1 << order);
+        let sum = self.blocks.iter().zip(0..).map(frames);
+        sum.fold(0, u64::saturating_add)
+    }
+}
+
+/// The most orders of a table. Linux has at most 17.
+const ORDERS: usize = 24;
 
 /// The numbers of a zone, with their names in the metadata.
 type Field = (&'static str, fn(&mut MachineZone) -> &mut u64);
@@ -76,10 +90,17 @@ impl Machine {
         let value: Value = serde_json::from_str(text).ok()?;
         let cpus = |value: &Value| u16::try_from(value["cpus"].as_u64().unwrap_or(0)).unwrap_or(0);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        // One number that is not one makes all of them useless.
+        let counts = |value: &Value| -> Vec<u64> {
+            let counts = value.as_array().filter(|counts| counts.len() <= ORDERS);
+            let counts = counts.map(|counts| counts.iter().map(Value::as_u64).collect());
+            counts.flatten().unwrap_or_default()
+        };
         let zone = |value: &Value| {
             let mut zone = MachineZone {
                 name: text(&value["name"]),
                 cpus: cpus(value),
+                blocks: counts(&value["blocks"]),
                 ..MachineZone::default()
             };
             for (key, field) in FIELDS {
@@ -112,6 +133,9 @@ impl Machine {
             let mut value = json!({ "name": zone.name, "cpus": zone.cpus });
             for (key, field) in FIELDS {
                 value[key] = (*field(&mut own)).into();
+            }
+            if !zone.blocks.is_empty() {
+                value["blocks"] = zone.blocks.as_slice().into();
             }
             value
         };
@@ -192,6 +216,25 @@ pub fn zones(text: &str, cpus_of: impl Fn(u64) -> Option<u16>) -> Vec<MachineZon
     zones
 }
 
+/// Adds the free blocks in a text such as `/proc/buddyinfo` to the zones that it names.
+pub fn add_blocks(zones: &mut [MachineZone], buddyinfo: &str) {
+    for line in buddyinfo.lines() {
+        let mut words = line.split_whitespace();
+        let (Some("Node"), Some(node), Some("zone"), Some(name)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let node: Option<u64> = node.trim_end_matches(',').parse().ok();
+        let counts: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
+        let counts = counts.filter(|counts| counts.len() <= ORDERS);
+        let is_own = |zone: &&mut MachineZone| Some(zone.node) == node && zone.name == name;
+        if let (Some(zone), Some(counts)) = (zones.iter_mut().find(is_own), counts) {
+            zone.blocks = counts;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,12 +280,21 @@ mod tests {
 
     #[test]
     fn a_machine_is_read_as_it_is_written() {
+        let mut own = zones(&[OLD, NEW].concat(), |_| None);
+        let text =
+            "Node 1, zone   Normal  5  0 7 \nNode 0, zone  Normal 9\nNode 0, zone DMA32 x\nNode 1,";
+        add_blocks(&mut own, text);
+        assert_eq!(
+            (&own[0].blocks[..], &own[1].blocks[..]),
+            (&[][..], &[5, 0, 7][..])
+        );
+        assert_eq!([own[0].free_frames(), own[1].free_frames()], [0, 33]);
         let machine = Machine {
             kernel: "6.12.0".to_string(),
             cpus: 2,
             total_kib: 24_684_092,
             free_kib: Some(11_601_040),
-            zones: zones(&[OLD, NEW].concat(), |_| None),
+            zones: own,
             settings: vec![("min_free_kbytes".to_string(), "67584".to_string())],
         };
         let of = |text: &str| {
@@ -267,7 +319,10 @@ mod tests {
         ] {
             assert_eq!(of(text), None, "{text}");
         }
-        let least = of("{\"total_kib\": 5, \"cpus\": 70000, \"zones\": [3], \"settings\": 4}");
+        let zone = "{\"blocks\": [1, -1]}";
+        let text = "{\"total_kib\": 5, \"cpus\": 70000, \"zones\": [ZONE], \"settings\": 4}";
+        let least = of(&text.replace("ZONE", zone));
+        assert!(least.clone().unwrap().zones[0].blocks.is_empty());
         let least = least.unwrap();
         assert_eq!(
             (least.cpus, least.zones.len(), least.settings.len()),

@@ -17,6 +17,7 @@ use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::replay::memory::Initial;
 use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::comparison as rows;
 use everybuddy_trace::{LockWaits, Machine, Quantiles, Trace, WaitsOnly, resolve};
@@ -120,7 +121,7 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
     let plan = ComparePlan {
         systems: settings.list.iter().map(|own| own.spec).collect(),
         memory: Some(settings.room(&script)),
-        aged: None,
+        initial: Initial::Fresh,
         seed: SEED,
         rounds: ComparePlan::ROUNDS,
     };

@@ -26,11 +26,13 @@ use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::machine::Machine;
+use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::rows::Row;
-use everybuddy_measure::size::Size;
+use everybuddy_measure::size::{self, Size};
 
 use super::files::{Files, Sinks};
 use super::numbers;
+use super::start::Start;
 
 /// Rows, and whether what they say passes.
 type Judged = (Vec<Row>, Result<(), Error>);
@@ -52,6 +54,8 @@ Examples:
         also report each time relative to lbs-31, and whether the difference is significant
   everybuddy bench --workloads churn --systems linux-6+percpu=locked,linux-6 --machine 1GiB
         Linux's lists, which have locks, and the same without; both as long as on a machine of 1 GiB
+  everybuddy bench --workloads churn --start kpageflags.gz,zoneinfo,iomem --memory 1GiB
+        in the first part of a machine's memory that has 1 GiB free, as fragmented as it was
   everybuddy bench --workloads hot --instructions
         count instructions with callgrind instead of measuring times: the counts are reproducible
   everybuddy bench --check
@@ -97,6 +101,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 
+    #[command(flatten)]
+    start: Start,
+
     /// Set the memory of the machine, from which the lengths of lists follow [default: 16GiB]
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["check", "instructions"])]
     machine: Option<Size>,
@@ -114,7 +121,7 @@ pub(super) struct Arguments {
     shrink: u32,
 
     /// Count instructions with callgrind instead of measuring times
-    #[arg(long, conflicts_with_all = ["check", "doc"])]
+    #[arg(long, conflicts_with_all = ["check", "doc", "start"])]
     instructions: bool,
 
     /// Check every contender against a shadow of memory instead of measuring
@@ -154,7 +161,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         contenders: contenders(&arguments)?,
         variants,
         threads: threads(&arguments)?,
-        frames: frames(&arguments)?,
+        memory: memory(&arguments)?,
         rounds: arguments.rounds,
         seed: arguments.seed,
         shrink: arguments.shrink,
@@ -168,7 +175,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if !arguments.check {
         bench::vet(&plan, &Timer::calibrated(), &mut Arena::default())?;
     }
-    let mut outputs = Outputs::default();
+    let mut outputs = Outputs::beside(arguments.start.files().to_vec());
     let sinks = arguments.files.open(&mut outputs)?;
     let doc = arguments.doc.as_deref();
     let doc = doc.map(|path| outputs.open("--doc", path)).transpose()?;
@@ -180,6 +187,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         (_, true) => stage.check(&plan)?,
         _ => stage.measure(&plan, machine, baseline, doc)?,
     };
+    let mut rows = rows;
+    if let Initial::As(map) = &plan.memory.initial {
+        let experiment = format!("{}+start={}", claim::bench::EXPERIMENT, map.label());
+        // A system starts up in memory of its own.
+        for row in rows.iter_mut().filter(|row| row.source != rows::START) {
+            row.experiment = row
+                .experiment
+                .replacen(claim::bench::EXPERIMENT, &experiment, 1);
+        }
+    }
     // The rows are written whatever the verdict is.
     sinks.write(&rows)?;
     passed
@@ -226,13 +243,13 @@ impl Stage<'_> {
             self.print(&benchmark.relative(baseline, &style))?;
         }
         self.print(&benchmark.starts(&style))?;
-        // Neither shortened sections nor fewer rounds decide anything.
-        let verdicts: Vec<(Claim, Verdict)> =
-            if plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS {
-                claim::bench::judge(&exported)?
-            } else {
-                Vec::new()
-            };
+        // Neither shortened sections nor fewer rounds decide anything, and claims are about memory that is free.
+        let decides = plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS;
+        let verdicts: Vec<(Claim, Verdict)> = if decides && plan.memory.initial == Initial::Fresh {
+            claim::bench::judge(&exported)?
+        } else {
+            Vec::new()
+        };
         self.print(&show::claims::listed(&verdicts, &style))?;
         self.print(&tables::closing(plan, &benchmark, &host, &timer, &style))?;
         if let Some(doc) = doc {
@@ -386,19 +403,35 @@ fn threads(arguments: &Arguments) -> Result<Vec<u16>, Error> {
     }
 }
 
-fn frames(arguments: &Arguments) -> Result<u32, Error> {
+fn memory(arguments: &Arguments) -> Result<Memory, Error> {
     /// 16 MiB: blocks of order 10 for two threads, and enough memory to fill.
     const LEAST: u64 = 4096;
     /// 64 GiB: slots for all frames are stored.
     const MOST: u64 = 1 << 24;
-    let Some(size) = arguments.memory else {
-        return Ok(BenchPlan::FRAMES);
+    let size = arguments.memory.map(|size| size.frames);
+    let memory = match arguments.start.read(arguments.seed)? {
+        Some(map) => {
+            let free = size.unwrap_or(map.free());
+            Memory::started(map.part(free)?.into())
+        }
+        None if arguments.start.is_recorded() => {
+            return Err(Error::usage(
+                "--start recorded: `bench` has no trace\nhelp: use `compare`, or pass files",
+            ));
+        }
+        None => {
+            let frames = size.unwrap_or(BenchPlan::FRAMES.into());
+            // Rounded up to whole blocks of order 10.
+            Memory::fresh(frames.next_multiple_of(1024))
+        }
     };
-    // Rounded up to whole blocks of order 10.
-    let frames = size.frames.next_multiple_of(1024);
-    if (LEAST..=MOST).contains(&frames) {
-        Ok(frames as u32)
-    } else {
-        Err(Error::usage("--memory: choose a size from 16MiB to 64GiB"))
+    if memory.free() < LEAST || memory.frames > MOST {
+        let option = if size.is_some() { "memory" } else { "start" };
+        return Err(Error::usage(format!(
+            "--{option}: {} of memory, {} of them free\nhelp: choose --memory from 16MiB to 64GiB",
+            size::frames(memory.frames),
+            size::frames(memory.free())
+        )));
     }
+    Ok(memory)
 }

@@ -27,7 +27,7 @@ use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::machine::Machine;
-use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::table::Which;
 use everybuddy_measure::rows::{Row, comparison as rows};
@@ -36,6 +36,7 @@ use everybuddy_measure::sizes;
 
 use super::files::{Files, Sinks};
 use super::numbers::{at_least_one, threads};
+use super::start::Start;
 
 /// Compare systems on traces of real programs.
 ///
@@ -60,6 +61,8 @@ Examples:
         what a machine of 1 GiB would do: Linux's lists are shorter there
   everybuddy compare numpy_thp --aged 1 --memory 1GiB
         start with long-lived blocks scattered over memory
+  everybuddy compare gcc_build --start buddyinfo,zoneinfo --no-html
+        start with the free blocks of these copies of /proc: what would the trace leave of them?
   everybuddy compare gcc_build --systems bs,serewa --sizes gcc_build.sizes.json
         divide memory in advance according to an earlier run (`everybuddy trace sizes`)
   everybuddy compare gcc_build --rows earlier.jsonl --html page.html
@@ -79,6 +82,11 @@ Room: the memory that the systems manage. It is what was free when the recording
 4 GiB, if the trace states it. Otherwise, and at least, it is 1.25 times the maximum number of
 frames in use, and what the CPUs' lists of that machine keep. It is at least 8 MiB, rounded up to
 whole blocks of order 10 (4 MiB). Frames are 4 KiB.
+
+Start: with --start, the room is what is free in the zone with the most free memory; with --memory,
+the first part of it that has as much. All other frames stay in use. Flags of frames (kpageflags,
+zoneinfo, iomem) show which frames are free. Tables (buddyinfo, logs) have the numbers of free
+blocks, which are placed at random by --seed. `recorded` takes the numbers in the trace.
 
 Linux: `linux-6+percpu=locked` is Linux, whose lists have locks. `linux-6` has the same lists
 without locks.
@@ -112,8 +120,11 @@ pub(super) struct Arguments {
     memory: Option<Size>,
 
     /// Start with long-lived blocks scattered over a tenth of memory, at random from this seed
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", conflicts_with = "start")]
     aged: Option<u64>,
+
+    #[command(flatten)]
+    start: Start,
 
     /// Divide memory in advance by these sizes, for systems with division=on
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
@@ -123,7 +134,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", requires = "sizes", value_parser = at_least_one)]
     sizes_first: Option<u64>,
 
-    /// Set the seed of the order in which systems take turns
+    /// Set the seed of the order in which systems take turns, and of a start that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -139,7 +150,8 @@ pub(super) struct Arguments {
     files: Files,
 
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "machine", "memory", "aged", "sizes", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "machine", "memory", "aged", "start",
+        "sizes", "seed"])]
     rows: Option<PathBuf>,
 
     /// Show all columns and counters instead of the most important ones
@@ -159,8 +171,8 @@ pub(super) fn check(arguments: &Arguments) -> Result<(), Error> {
     if let Some(texts) = &arguments.systems {
         choice::parse(texts)?;
     }
-    for (script, machine) in &scripts(arguments, &arguments.traces, false)?.0 {
-        memory(arguments, script, machine)?;
+    for subject in &scripts(arguments, &arguments.traces, false)?.0 {
+        subject.memory(arguments)?;
     }
     sizes::read(&arguments.sizes).map(drop)
 }
@@ -179,7 +191,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         &arguments.traces
     };
-    let mut inputs = arguments.sizes.clone();
+    let mut inputs = [&arguments.sizes[..], arguments.start.files()].concat();
     for name in names {
         inputs.extend(library::file(name)?);
     }
@@ -188,22 +200,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let page = page(&arguments, &mut outputs, &sinks)?;
     let (scripts, subjects) = scripts(&arguments, names, page.is_some())?;
     let print = |text: &str| sinks.print(text);
-    let plan = |memory: Option<u64>| ComparePlan {
+    let plan = |memory: Option<u64>, initial| ComparePlan {
         systems: systems.clone(),
         memory,
-        aged: arguments.aged,
+        initial,
         seed: arguments.seed,
         rounds: ComparePlan::ROUNDS,
     };
-    let given = arguments.memory.is_some();
+    // Rows that do not name the room have that of the trace.
+    let given = arguments.memory.is_some() || arguments.start.has_files();
     let known = sizes::read(&arguments.sizes)?;
     if !known.is_empty() {
         note_unused_sizes(&systems)?;
     }
     let mut divisions = Vec::with_capacity(scripts.len());
-    for (script, machine) in &scripts {
+    for subject in &scripts {
         // Rejects an impossible set-up before anything has run.
-        let memory = memory(&arguments, script, machine)?;
+        let (script, memory) = (&subject.script, subject.memory(&arguments)?);
         let requests = arguments.sizes_first.unwrap_or(u64::MAX);
         divisions.push(sizes::division(
             &known,
@@ -214,7 +227,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         ));
     }
     let host = HostInfo::look();
-    let progress = Progress::new(plan(None).passes() * scripts.len() as u64);
+    let progress = Progress::new(plan(None, Initial::Fresh).passes() * scripts.len() as u64);
     let timer = Timer::calibrated();
     let style = sinks.style();
     let mut arena = Arena::default();
@@ -222,11 +235,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut comparisons = Vec::with_capacity(scripts.len());
     let mut results: Vec<Vec<Row>> = Vec::with_capacity(scripts.len());
     let mut answers = Vec::with_capacity(scripts.len());
-    for ((script, machine), division) in scripts.iter().zip(divisions) {
+    for (subject, division) in scripts.iter().zip(divisions) {
+        let script = &subject.script;
         progress.says(&script.name);
         arena.divide(division);
-        arena.place(Some(*machine));
-        let plan = plan(Some(room(&arguments, script, machine)));
+        arena.place(Some(subject.machine));
+        let plan = plan(Some(subject.room(&arguments)), subject.initial.clone());
         let comparison = replay::compare(script, &plan, &timer, &mut arena, || progress.step())?;
         let rows = rows::of(&comparison, &timer, plan.seed, given);
         let answer = answer::of(&comparison, &rows, host.was_busy());
@@ -278,16 +292,20 @@ fn page(
     }
 }
 
-/// Returns the size of the room: what was given, or what the trace needs on its machine.
-fn room(arguments: &Arguments, script: &Script, machine: &Machine) -> u64 {
-    let given = arguments.memory.map(|size| size.frames);
-    given.unwrap_or_else(|| Memory::room(machine, script.peak_frames, script.cpus))
-}
+impl OnMachine {
+    /// Returns the size of the room: what was given, what is free at the start, or what the trace needs on its machine.
+    fn room(&self, arguments: &Arguments) -> u64 {
+        let given = arguments.memory.map(|size| size.frames);
+        given.unwrap_or_else(|| match &self.initial {
+            Initial::As(map) => map.free(),
+            _ => Memory::room(&self.machine, self.script.peak_frames, self.script.cpus),
+        })
+    }
 
-/// Returns the memory of a replay.
-fn memory(arguments: &Arguments, script: &Script, machine: &Machine) -> Result<Memory, Error> {
-    let room = room(arguments, script, machine);
-    Memory::new(script, Some(room), arguments.aged)
+    /// Returns the memory of a replay.
+    fn memory(&self, arguments: &Arguments) -> Result<Memory, Error> {
+        Memory::new(&self.script, Some(self.room(arguments)), &self.initial)
+    }
 }
 
 /// Returns the columns to show.
@@ -321,8 +339,14 @@ fn note_unused_sizes(selected: &[SystemSpec]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A trace to replay, and the machine from which the lengths of the lists follow.
-type OnMachine = (Script, Machine);
+/// A trace to replay on a machine.
+struct OnMachine {
+    script: Script,
+    /// The machine from which the lengths of the lists follow.
+    machine: Machine,
+    /// What is in use at the start.
+    initial: Initial,
+}
 
 /// Reads all traces, with their machines; the data for a page is kept only if a page is written.
 fn scripts(
@@ -337,6 +361,9 @@ fn scripts(
     };
     let mut scripts = Vec::with_capacity(names.len());
     let mut subjects = Vec::new();
+    let seed = arguments.seed;
+    let start = arguments.start.read(seed)?.map(Initial::As);
+    let start = start.unwrap_or(Initial::of_seed(arguments.aged));
     for name in names {
         let (trace, repairs) = library::read(name, leniency)?;
         if !repairs.is_empty() {
@@ -346,7 +373,18 @@ fn scripts(
         let script = Script::new(&trace.name, &resolved, arguments.cpus)?;
         let given = arguments.machine.map(|size| size.frames);
         let machine = Machine::new(&trace, given, script.cpus);
-        scripts.push((script, machine));
+        let own = || Start::of_trace(&trace, seed).map(Initial::As);
+        let initial = match (arguments.start.is_recorded(), &arguments.rows) {
+            (true, _) => own()?,
+            // An earlier run may have started with it.
+            (_, Some(_)) => own().unwrap_or_default(),
+            (false, None) => start.clone(),
+        };
+        scripts.push(OnMachine {
+            script,
+            machine,
+            initial,
+        });
         if is_page_wanted {
             subjects.push(Subject::new(&trace, resolved));
         }

@@ -26,6 +26,7 @@ mod record;
 mod reproduce;
 mod scaling;
 mod simulate;
+mod start;
 mod sweep;
 mod systems;
 mod trace;

@@ -19,6 +19,7 @@ use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::machine;
+use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::rows::{Platform, Row};
 use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
@@ -160,6 +161,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         specs: choice::parse(&systems)?,
         cpus,
         frames: FRAMES,
+        start: None,
         // The threads of a measurement do nothing between two calls.
         think: 0,
         around: 0,
@@ -197,7 +199,7 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
             .collect(),
         variants: variants.collect(),
         threads,
-        frames: plan.frames,
+        memory: Memory::fresh(u64::from(plan.frames)),
         rounds: arguments.rounds,
         seed: SEED,
         shrink: arguments.shrink,

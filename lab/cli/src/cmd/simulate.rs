@@ -36,6 +36,7 @@ use crate::show::simulated;
 
 use super::files::Files;
 use super::reproduce;
+use super::start::Start;
 
 mod plan;
 
@@ -57,6 +58,8 @@ Examples:
         two systems on two workloads, on up to 128 CPUs
   everybuddy simulate --trace gcc_build --cpus 1,4,16
         the calls of a program: its tasks are dealt out to the CPUs
+  everybuddy simulate --trace gcc_build --start kpageflags.gz,zoneinfo,iomem --cpus 4
+        the same in memory as it was on a machine; `everybuddy memory` reads the same files
   everybuddy simulate --workloads burst,steady --cpus 1,2,4,8,16,32,64,128,256 --to-limit
         where each system stops scaling, and why, without the CPUs beyond its limit
   everybuddy simulate --resume cells.jsonl
@@ -92,6 +95,9 @@ there are CPUs, copies of it run at the same time, on memory that grows with the
 at different times. Nothing has warmed up. Waits for the zone's lock that a trace contains are
 shown next to simulated ones on as many CPUs. By default, the memory is 1.25 times the largest use.
 
+Start: with --start, the memory is what is free in the zone with the most free memory; with
+--memory, the first part of it that has as much. `everybuddy compare --help` says more.
+
 If FILE is -, the rows go to standard output and the tables to standard error."
 )]
 pub(super) struct Arguments {
@@ -118,6 +124,9 @@ pub(super) struct Arguments {
     /// Set the memory, for a trace that of each copy [default: 8GiB; for a trace what it needs]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
+
+    #[command(flatten)]
+    start: Start,
 
     /// Let each CPU work for N cycles between two calls; programs of papers have their own pace
     #[arg(long, value_name = "CYCLES", default_value_t = 1000)]
@@ -185,8 +194,8 @@ pub(super) struct Arguments {
 
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
-        "cpus", "machine", "memory", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs", "resume",
-        "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
+        "cpus", "machine", "memory", "start", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs",
+        "resume", "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
 
@@ -267,6 +276,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         )));
     }
     let mut inputs: Vec<PathBuf> = arguments.resume.clone().into_iter().collect();
+    inputs.extend_from_slice(arguments.start.files());
     for own in &arguments.trace {
         inputs.extend(library::file(own)?);
     }
@@ -472,7 +482,9 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         let frames = plan.cpus.iter().map(|cpus| plan.memory(load, *cpus));
         list(&mut frames.map(|frames| frames.to_string()))
     };
-    vec![
+    let start = plan.start_described();
+    let start = start.map(|start| ("start", start));
+    let known = [
         ("program", digest::program()),
         ("machine", plan.machine.clone()),
         ("numbers of the machine", format!("{:?}", plan.hardware)),
@@ -498,5 +510,6 @@ fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("services", format!("{:?}", plan.services)),
         ("stops at the limit", plan.stops.to_string()),
         ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
-    ]
+    ];
+    known.into_iter().chain(start).collect()
 }

@@ -452,7 +452,7 @@ mod tests {
 
     use super::*;
 
-    /// What a grid's lists stand for, and what chooses what is printed and written.
+    /// What the lists of a grid stand for, what chooses what is printed and written, and a state, which grids do not have.
     const OTHERS: &[&str] = &[
         "all-columns",
         "cpus",
@@ -469,6 +469,7 @@ mod tests {
         "seed",
         "seeds",
         "sensitivity",
+        "start",
         "systems",
         "timeline",
         "to-limit",

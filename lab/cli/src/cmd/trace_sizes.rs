@@ -21,7 +21,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::machine::Machine;
-use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::size::{Size, count, frames};
 
 /// Gather statistics of sizes: the blocks of each order that the first requests need.
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 Memory::room(&machine, script.peak_frames, script.cpus)
             }
         };
-        let memory = Memory::new(&script, Some(room), None)?;
+        let memory = Memory::new(&script, Some(room), &Initial::Fresh)?;
         let own = Sizes::of(&trace.name, &resolved, memory.frames);
         match &mut joined {
             Some(joined) => joined.join(&own),

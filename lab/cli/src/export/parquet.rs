@@ -66,7 +66,20 @@ pub(crate) fn encode_with(rows: &[Row], metadata: &[(&str, String)]) -> io::Resu
 }
 
 fn written(rows: &[Row], metadata: &[(&str, String)]) -> Result<Vec<u8>, ParquetError> {
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    table(SCHEMA, rows, metadata, fill)
+}
+
+/// Writes a table of rows of any kind. `fill` writes the columns of the schema, in their order.
+///
+/// # Errors
+/// That of the library: a column does not have the type of the schema.
+pub(crate) fn table<R>(
+    schema: &str,
+    rows: &[R],
+    metadata: &[(&str, String)],
+    fill: impl FnOnce(&mut Columns<'_, '_, R>) -> Result<(), ParquetError>,
+) -> Result<Vec<u8>, ParquetError> {
+    let schema = Arc::new(parse_message_type(schema)?);
     let metadata = metadata.iter();
     let metadata = metadata.map(|(key, value)| KeyValue::new(key.to_string(), value.clone()));
     let properties = WriterProperties::builder()
@@ -74,7 +87,12 @@ fn written(rows: &[Row], metadata: &[(&str, String)]) -> Result<Vec<u8>, Parquet
         .set_key_value_metadata(Some(metadata.collect()).filter(|own: &Vec<_>| !own.is_empty()))
         .build();
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    fill(writer.next_row_group()?, rows)?;
+    {
+        let group = writer.next_row_group()?;
+        let mut columns = Columns { group, rows };
+        fill(&mut columns)?;
+        columns.group.close()?;
+    }
     writer.into_inner()
 }
 
@@ -113,8 +131,7 @@ fn value(field: &Field) -> Result<Value, String> {
 }
 
 /// Writes all columns, in the order of the schema.
-fn fill(group: SerializedRowGroupWriter<'_, Vec<u8>>, rows: &[Row]) -> Result<(), ParquetError> {
-    let mut out = Columns { group, rows };
+fn fill(out: &mut Columns<'_, '_, Row>) -> Result<(), ParquetError> {
     out.texts(|row| row.experiment.as_str().into())?;
     out.texts(|row| row.source.as_str().into())?;
     out.texts(|row| row.system.as_str().into())?;
@@ -129,32 +146,34 @@ fn fill(group: SerializedRowGroupWriter<'_, Vec<u8>>, rows: &[Row]) -> Result<()
     out.all::<DoubleType>(|row| row.value)?;
     out.texts(|row| row.unit().into())?;
     out.some::<DoubleType>(|row| row.expected)?;
-    out.all::<BoolType>(|row| row.platform.is_simulated())?;
-    out.group.close()?;
-    Ok(())
+    out.all::<BoolType>(|row| row.platform.is_simulated())
 }
 
 /// A row group that is written column by column.
-struct Columns<'w, 'r> {
+pub(crate) struct Columns<'w, 'r, R> {
     group: SerializedRowGroupWriter<'w, Vec<u8>>,
-    rows: &'r [Row],
+    rows: &'r [R],
 }
 
-impl Columns<'_, '_> {
-    fn texts(&mut self, value: impl Fn(&Row) -> ByteArray) -> Result<(), ParquetError> {
+impl<R> Columns<'_, '_, R> {
+    /// Writes a column of texts.
+    pub(crate) fn texts(&mut self, value: impl Fn(&R) -> ByteArray) -> Result<(), ParquetError> {
         self.all::<ByteArrayType>(value)
     }
 
     /// Writes a column without missing values.
-    fn all<T: DataType>(&mut self, value: impl Fn(&Row) -> T::T) -> Result<(), ParquetError> {
+    pub(crate) fn all<T: DataType>(
+        &mut self,
+        value: impl Fn(&R) -> T::T,
+    ) -> Result<(), ParquetError> {
         let values: Vec<T::T> = self.rows.iter().map(value).collect();
         self.column::<T>(&values, None)
     }
 
     /// Writes a column with missing values.
-    fn some<T: DataType>(
+    pub(crate) fn some<T: DataType>(
         &mut self,
-        value: impl Fn(&Row) -> Option<T::T>,
+        value: impl Fn(&R) -> Option<T::T>,
     ) -> Result<(), ParquetError> {
         let values: Vec<Option<T::T>> = self.rows.iter().map(value).collect();
         let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();

@@ -20,6 +20,7 @@ use everybuddy_measure::bench::{BenchPlan, Verdict};
 use everybuddy_measure::claim::bench::EXPERIMENT;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::memory::Initial;
 use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
@@ -451,7 +452,11 @@ pub fn closing(
     let spread = benchmark.spread() * 100.0;
     let mut out = benchmark.variants(style);
     out += "\nNotes\n";
-    let frames = size::frames(u64::from(plan.frames));
+    let frames = size::frames(plan.memory.free());
+    let initial = match &plan.memory.initial {
+        Initial::As(map) => format!(", those that are free in {}", map.described()),
+        _ => String::new(),
+    };
     let mut machines = benchmark
         .rows
         .iter()
@@ -470,7 +475,8 @@ pub fn closing(
         &format!(
             "nanoseconds per pair of one allocation and one free (burst: per call; churn: per \
              operation), {threads_note}; median of {} rounds. nT: on n pinned threads. \
-             Empty: unsupported, or most requests fail. {frames} of frames, which are never touched.{lists}",
+             Empty: unsupported, or most requests fail. {frames} of frames{initial}, which are never \
+             touched.{lists}",
             plan.rounds,
         ),
     );

@@ -12,6 +12,7 @@ use everybuddy_measure::answer::Answer;
 use everybuddy_measure::choice;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::script::Assignment;
 use everybuddy_measure::rows::Row;
@@ -83,19 +84,33 @@ pub fn legend(
 
 /// Describes the threads and the memory of a replay in a sentence.
 pub(crate) fn dealt(comparison: &Comparison) -> String {
-    let aged = match comparison.memory.seed {
-        Some(seed) => format!("; memory aged by seed {seed}"),
-        None => String::new(),
+    let memory = &comparison.memory;
+    let initial = match &memory.initial {
+        Initial::Fresh => String::new(),
+        Initial::Aged(seed) => format!("; memory aged by seed {seed}"),
+        Initial::As(map) => format!("; {}", map.described()),
     };
-    let room = size::frames(comparison.memory.frames);
+    let room = room(memory);
     let lists = match comparison.machine {
         Some(machine) => format!("; {machine}"),
         None => String::new(),
     };
     format!(
-        "Replayed on {}, in a room of {room}{aged}{lists}.",
+        "Replayed on {}, in a room of {room}{initial}{lists}.",
         threads(comparison)
     )
+}
+
+/// Describes the size of a room: what the systems manage; of a machine's memory, what was free.
+fn room(memory: &Memory) -> String {
+    match memory.initial {
+        Initial::As(_) if memory.taken > 0 => format!(
+            "{} free of {}",
+            size::frames(memory.free()),
+            size::frames(memory.frames)
+        ),
+        _ => size::frames(memory.frames),
+    }
 }
 
 /// Describes the threads that perform the calls.
@@ -122,23 +137,24 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         ..
     } = comparison;
     let threads = threads(comparison);
-    let aged = match memory.seed {
-        Some(seed) => format!(
+    let initial = match &memory.initial {
+        Initial::Fresh => String::new(),
+        Initial::Aged(seed) => format!(
             ", aged by seed {seed}: {} of it taken from the start",
             size::frames(memory.taken)
         ),
-        None => String::new(),
+        Initial::As(map) => format!(", {}", map.described()),
     };
     let machine = match comparison.machine {
         Some(machine) => format!(" · {machine}"),
         None => String::new(),
     };
     let what = format!(
-        "{}  {} calls · peak {}{machine} · room {}{aged} · {threads}",
+        "{}  {} calls · peak {}{machine} · room {}{initial} · {threads}",
         comparison.trace,
         size::count(u64::from(*events)),
         size::frames(*peak_frames),
-        size::frames(memory.frames),
+        room(memory),
     );
     // The name is made bold after wrapping, so that no escape code counts as text.
     let text = style.paragraph(&what);

@@ -123,7 +123,14 @@ pub fn dealt(plan: &Plan, traced: &Traced) -> String {
             1 => "one copy".to_string(),
             copies => format!("{copies} copies"),
         };
-        format!("{copies} on {}", size::frames(traced.memory(*cpus)))
+        match plan.start {
+            Some(_) => copies,
+            None => format!("{copies} on {}", size::frames(traced.memory(*cpus))),
+        }
+    };
+    let memory = match plan.start {
+        Some(_) => "in the same memory",
+        None => "on memory that grows with the copies",
     };
     let ends = match &plan.cpus[..] {
         [] => String::new(),
@@ -136,7 +143,7 @@ pub fn dealt(plan: &Plan, traced: &Traced) -> String {
     };
     format!(
         "The {} tasks of the trace are dealt out to the CPUs, round robin; with fewer tasks than CPUs, copies of the \
-         trace run at the same time, on memory that grows with the copies: {ends}. Copies begin at different times. \
+         trace run at the same time, {memory}: {ends}. Copies begin at different times. \
          Nothing has warmed up. `idle`: share of the CPUs' time, on the largest number of CPUs, in which they wait for \
          a block of another CPU, or have no calls left.",
         size::count(u64::from(traced.tasks())),

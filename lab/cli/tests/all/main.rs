@@ -12,5 +12,6 @@ mod page;
 mod peer;
 mod reproduce;
 mod simulate;
+mod start;
 mod sweep;
 mod trace_files;

@@ -22,6 +22,11 @@ use crate::replay::memory::Memory;
 /// Frames of the memory of a start that is timed: one million, 4 GiB.
 pub const START_FRAMES: u32 = 1 << 20;
 
+/// Returns the memory of a start that is timed.
+pub fn start_memory() -> Memory {
+    Memory::fresh(u64::from(START_FRAMES))
+}
+
 /// An allocator that can be selected for the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub enum ContenderSpec {
@@ -138,19 +143,19 @@ impl ContenderSpec {
         }
     }
 
-    /// Builds it for the given numbers of frames and threads, and runs `visitor` on it.
+    /// Builds it for a memory and a number of threads, and runs `visitor` on it.
     ///
     /// # Errors
-    /// Returns a usage error if it cannot be built for these numbers.
+    /// Returns a usage error if it cannot be built for these.
     pub fn with<T>(
         &self,
-        frames: u32,
+        memory: &Memory,
         threads: u16,
         arena: &mut Arena,
         visitor: impl FnOnce(&dyn Contender) -> T,
     ) -> Result<T, Error> {
         let (mut visitor, mut came) = (Some(visitor), None);
-        self.visit(frames, threads, arena, &mut |contender| {
+        self.visit(memory, threads, arena, &mut |contender| {
             came = visitor.take().map(|visitor| visitor(contender));
         })?;
         came.ok_or_else(|| {
@@ -164,18 +169,24 @@ impl ContenderSpec {
     /// Like [`with`](Self::with), but not generic: the loops of all systems are compiled into this crate only.
     fn visit(
         &self,
-        frames: u32,
+        memory: &Memory,
         threads: u16,
         arena: &mut Arena,
         visitor: Visitor<'_>,
     ) -> Result<(), Error> {
         match self {
             ContenderSpec::System(spec) => {
-                let memory = Memory::fresh(u64::from(frames));
                 let visitor = OfSystem { threads, visitor };
-                arena.build::<NoProbe, _>(spec, &memory, threads, visitor)
+                arena.build::<NoProbe, _>(spec, memory, threads, visitor)
             }
             ContenderSpec::Peer(row) => {
+                if memory.taken > 0 {
+                    return Err(Error::usage(format!(
+                        "{}: a third-party allocator cannot start with memory in use\nhelp: leave it out, or --start",
+                        self.name()
+                    )));
+                }
+                let frames = memory.frames as u32;
                 let visited = super::peer::with(row, frames, threads, visitor);
                 visited.ok_or_else(|| {
                     let name = self.name();

@@ -19,6 +19,7 @@ use super::perform::{Belt, Pot, Tools};
 use crate::Error;
 use crate::replay::clock::Timer;
 use crate::replay::host::Arena;
+use crate::replay::memory::Memory;
 
 /// Frames of the memory: enough for the batches of a large machine, and few enough to be prepared under callgrind.
 const FRAMES: u32 = 1 << 16;
@@ -80,7 +81,8 @@ pub fn perform(
         rounds,
         timer,
     };
-    contender.with(FRAMES, 1, &mut arena, |contender| visitor.call(contender))
+    let memory = Memory::fresh(u64::from(FRAMES));
+    contender.with(&memory, 1, &mut arena, |contender| visitor.call(contender))
 }
 
 /// Checks that instructions can be counted on this machine.

@@ -67,8 +67,8 @@ pub struct BenchPlan {
     pub variants: Vec<&'static Variant>,
     /// Numbers of threads.
     pub threads: Vec<u16>,
-    /// Frames of the memory.
-    pub frames: u32,
+    /// The memory.
+    pub memory: Memory,
     /// The number of rounds.
     pub rounds: u32,
     /// The seed of random choices.
@@ -103,9 +103,14 @@ impl BenchPlan {
         u64::from(self.rounds) * (self.cells().len() * self.contenders.len()) as u64
     }
 
+    /// Returns the frames that the workloads use: those that are free at the start.
+    pub fn frames(&self) -> u32 {
+        u32::try_from(self.memory.free()).unwrap_or(u32::MAX)
+    }
+
     fn setting(&self, threads: u16) -> Setting {
         Setting {
-            frames: self.frames,
+            frames: self.frames(),
             threads,
             seed: self.seed,
             shrink: self.shrink,
@@ -139,7 +144,7 @@ pub fn measure(
                     budget: BenchPlan::BUDGET,
                 };
                 let contender = &plan.contenders[who];
-                let came = contender.with(plan.frames, *threads, arena, |c| visit.call(c))?;
+                let came = contender.with(&plan.memory, *threads, arena, |c| visit.call(c))?;
                 if let Some(came) = judged(contender, variant, came)? {
                     results.cells[index][who].add(came);
                 }
@@ -217,7 +222,7 @@ pub fn check(
     let mut verdicts = Vec::new();
     for (variant, threads) in plan.cells() {
         for contender in &plan.contenders {
-            let shadow = Shadow::new(plan.frames);
+            let shadow = Shadow::new(plan.memory.frames as u32);
             let visit = Visit {
                 variant,
                 setting: plan.setting(threads),
@@ -226,7 +231,7 @@ pub fn check(
                 is_timed: false,
                 budget: f64::INFINITY,
             };
-            let came = contender.with(plan.frames, threads, arena, |inner| {
+            let came = contender.with(&plan.memory, threads, arena, |inner| {
                 let shadow = &shadow;
                 visit.call(&Checked { inner, shadow })
             })?;
@@ -265,7 +270,7 @@ pub fn vet(plan: &BenchPlan, timer: &Timer, arena: &mut Arena) -> Result<(), Err
         ..plan.clone()
     };
     for contender in &plan.contenders {
-        contender.with(contender_spec::START_FRAMES, 1, arena, |_| ())?;
+        contender.with(&contender_spec::start_memory(), 1, arena, |_| ())?;
     }
     let verdicts = check(&plan, timer, arena, |_| ())?;
     let Some(faulty) = verdicts.iter().find(|verdict| verdict.faults > 0) else {

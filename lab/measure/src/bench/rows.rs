@@ -19,6 +19,8 @@ use crate::rows::{Row, rounded};
 
 /// The name of the experiment.
 const EXPERIMENT: &str = "bench";
+/// The source of rows about start-up times.
+pub const START: &str = "start";
 
 fn common(contender: &ContenderSpec, source: &str, threads: u16, seed: u64) -> Row {
     let (system, options) = contender.parts();
@@ -81,7 +83,7 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
         push("all", Some(*order), "free_blocks", "value", blocks);
     }
     if let Some(bytes) = cell.metadata_bytes {
-        let value = bytes as f64 / f64::from(results.plan.frames);
+        let value = bytes as f64 / results.plan.memory.frames as f64;
         push("all", None, "metadata_bytes_per_frame", "value", value);
     }
     if let Some(machine) = results.machine.filter(|_| cell.metadata_bytes.is_some()) {
@@ -120,7 +122,7 @@ fn operation(part: Part) -> &'static str {
 /// Converts start-up times to rows.
 pub fn of_starts(starts: &[Start], seed: u64) -> Vec<Row> {
     let of = |start: &Start| {
-        let common = common(&start.contender, "start", 1, seed);
+        let common = common(&start.contender, START, 1, seed);
         let metadata = common.clone();
         let row = move |statistic, value| Row {
             metric: "start_time",

@@ -11,7 +11,7 @@
 
 use std::time::Instant;
 
-use super::contender_spec::START_FRAMES;
+use super::contender_spec::start_memory;
 use super::{BenchPlan, ContenderSpec};
 use crate::Error;
 use crate::replay::host::Arena;
@@ -47,7 +47,7 @@ pub fn measure(plan: &BenchPlan, machine: Option<Machine>) -> Result<Vec<Start>,
             let (millis, bytes) =
                 start
                     .contender
-                    .with(START_FRAMES, 1, &mut fresh, |contender| {
+                    .with(&start_memory(), 1, &mut fresh, |contender| {
                         (
                             begin.elapsed().as_secs_f64() * 1e3,
                             contender.metadata_bytes(),

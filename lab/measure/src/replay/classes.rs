@@ -161,6 +161,7 @@ fn map(position: u32, frames: &[u8]) -> ClassMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::memory::Initial;
     use everybuddy_trace::{Event, Op, Trace, resolve};
 
     /// Two blocks of 2 MiB: movable frames, and one that stays.
@@ -265,7 +266,7 @@ mod tests {
         let memory = Memory {
             frames: 1 << 18,
             taken: 1 << 14,
-            seed: Some(3),
+            initial: Initial::Aged(3),
         };
         let maps = follow(&script([1; 4]), &memory, &[REFUSED; 4], [4]);
         assert_eq!((maps[0].frames, maps[0].misplaced), (1 << 14, 0));

@@ -18,13 +18,13 @@ use crate::replay::classes;
 use crate::replay::clock::Timer;
 use crate::replay::detail::Detail;
 use crate::replay::host::Arena;
-use crate::replay::machine::Machine;
-use crate::replay::memory::{Memory, Random};
+use crate::replay::memory::{Initial, Memory};
 use crate::replay::observe::{Counting, Listed, Sample, Tally, Ticks};
 use crate::replay::outcome::{Comparison, Outcome};
 use crate::replay::pace::{Pace, Round};
 use crate::replay::pass::{self, How, Times};
 use crate::replay::play::Played;
+use crate::replay::random::Random;
 use crate::replay::script::Script;
 use crate::replay::watch::Watch;
 
@@ -35,8 +35,8 @@ pub struct ComparePlan {
     pub systems: Vec<SystemSpec>,
     /// The number of frames to manage; by default 1.25 times the trace's peak.
     pub memory: Option<u64>,
-    /// The seed for aging memory; memory is not aged by default.
-    pub aged: Option<u64>,
+    /// What is in use at the start.
+    pub initial: Initial,
     /// The seed of the order in which systems take turns.
     pub seed: u64,
     /// The number of repetitions of each timed pass.
@@ -69,7 +69,7 @@ pub fn compare(
     arena: &mut Arena,
     mut passed: impl FnMut(),
 ) -> Result<Comparison, Error> {
-    let memory = Memory::new(script, plan.memory, plan.aged)?;
+    let memory = Memory::new(script, plan.memory, &plan.initial)?;
     let mut stage = Stage {
         script,
         memory,
@@ -105,7 +105,7 @@ pub fn compare(
         cpus: script.cpus,
         threads: script.lanes.len(),
         assignment: script.assignment,
-        memory,
+        memory: stage.memory,
         machine: stage.arena.machine(),
         rounds: plan.rounds,
         switches: stage.switches,
@@ -163,8 +163,8 @@ impl Stage<'_> {
             asked: u64::try_from(asked).ok(),
         }));
         let moments = listed.iter().map(|listed| listed.position);
-        let ranges = [self.memory.range()];
-        let setup = Machine::setup(self.arena.machine(), &ranges, self.script.cpus);
+        let ranges = self.memory.ranges();
+        let setup = memory.setup(self.arena.machine(), &ranges, self.script.cpus);
         let parameters = spec.parameters(&setup);
         Ok(Outcome {
             spec: *spec,
@@ -172,7 +172,7 @@ impl Stage<'_> {
             has_list: parameters.as_ref().is_ok_and(Parameters::has_list),
             parameters: parameters.map(|p| p.to_string()).unwrap_or_default(),
             max_order: done.max_order,
-            given: self.memory.frames - self.memory.taken,
+            given: self.memory.free(),
             metadata_bytes: done.metadata_bytes,
             pace: Pace::default(),
             rounds: Vec::new(),
@@ -282,7 +282,7 @@ mod tests {
                 .map(|name| name.parse().unwrap())
                 .to_vec(),
             memory: None,
-            aged: None,
+            initial: Initial::Fresh,
             seed: 1,
             rounds: 1,
         };

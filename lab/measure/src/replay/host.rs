@@ -66,9 +66,10 @@ impl Arena {
         cpus: u16,
         visitor: V,
     ) -> Result<V::Output, Error> {
-        let ranges = [memory.range()];
+        let ranges = memory.ranges();
         let division = self.division;
-        let setup = Machine::setup(self.machine, &ranges, cpus).with_presplit(&division);
+        let setup = memory.setup(self.machine, &ranges, cpus);
+        let setup = setup.with_presplit(&division);
         self.reserve::<B>(spec, &setup)?;
         let built = with_system(spec, &setup, &mut self.bytes, visitor);
         built.map_err(|error| refused(spec, error))
@@ -86,9 +87,10 @@ impl Arena {
         cpus: u16,
         visitor: impl FnOnce(&AnySystem<'_, B>) -> T,
     ) -> Result<T, Error> {
-        let ranges = [memory.range()];
+        let ranges = memory.ranges();
         let division = self.division;
-        let setup = Machine::setup(self.machine, &ranges, cpus).with_presplit(&division);
+        let setup = memory.setup(self.machine, &ranges, cpus);
+        let setup = setup.with_presplit(&division);
         self.reserve::<B>(spec, &setup)?;
         let (mut visitor, mut came) = (Some(visitor), None);
         let visit = &mut |system: &AnySystem<'_, B>| {

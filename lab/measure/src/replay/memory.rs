@@ -1,4 +1,4 @@
-//! The size of the managed memory, and its aging.
+//! The size of the managed memory, and which of it is in use at the start.
 //!
 //! # Purpose
 //!
@@ -22,24 +22,45 @@
 //!
 //! The managed memory is a whole number of blocks of the largest order.
 
-use everybuddy::{AllocateError, FrameRange, FreeError, Order, Pfn, Release, Request};
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use everybuddy::{AllocateError, FrameRange, FreeError, Order, Pfn, Release, Request, Setup};
 
 use crate::Error;
+use crate::replay::free_map::FreeMap;
 use crate::replay::machine::Machine;
+use crate::replay::random::Random;
 use crate::replay::script::Script;
 
+/// What is in use before a replay starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Initial {
+    /// Nothing.
+    #[default]
+    Fresh,
+    /// What aging with this seed keeps.
+    Aged(u64),
+    /// What was in use on a machine.
+    As(Arc<FreeMap>),
+}
+
+impl Initial {
+    /// Returns memory that is aged, if there is a seed.
+    pub fn of_seed(seed: Option<u64>) -> Initial {
+        seed.map_or(Initial::Fresh, Initial::Aged)
+    }
+}
+
 /// The memory of a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Frames that the system manages.
+    /// Frames that the system manages, with those that are in use.
     pub frames: u64,
-    /// The number of these frames that are in use before the replay starts, if memory is aged.
+    /// The number of these frames that are in use before the replay starts.
     pub taken: u64,
-    /// The seed for aging.
-    pub seed: Option<u64>,
+    /// Which ones are in use.
+    pub initial: Initial,
 }
 
 /// The smallest default memory: 8 MiB.
@@ -51,7 +72,16 @@ impl Memory {
         Memory {
             frames,
             taken: 0,
-            seed: None,
+            initial: Initial::Fresh,
+        }
+    }
+
+    /// Returns the memory of a machine.
+    pub fn started(map: Arc<FreeMap>) -> Memory {
+        Memory {
+            frames: map.frames(),
+            taken: map.frames() - map.free(),
+            initial: Initial::As(map),
         }
     }
 
@@ -70,11 +100,27 @@ impl Memory {
         machine.room.unwrap_or(0).max(enough)
     }
 
-    /// Chooses the memory for a trace: the given size, or 1.25 times the peak; enlarged if it is aged.
+    /// Chooses the memory for a trace: the given size, or 1.25 times the peak; enlarged if it is aged. Of a machine's
+    /// memory, it is the first part in which the given size is free, or all of it.
     ///
     /// # Errors
-    /// Returns a usage error if the size exceeds the maximum.
-    pub fn new(script: &Script, given: Option<u64>, aged: Option<u64>) -> Result<Memory, Error> {
+    /// Returns a usage error if the size exceeds the maximum, or if less than the trace's peak is free on a machine.
+    pub fn new(script: &Script, given: Option<u64>, initial: &Initial) -> Result<Memory, Error> {
+        if let Initial::As(map) = initial {
+            let map =
+                given.map_or_else(|| Ok(Arc::clone(map)), |free| map.part(free).map(Arc::new))?;
+            if map.free() < script.peak_frames {
+                return Err(Error::usage(format!(
+                    "trace {}: its peak of {} does not fit into the {} that are free in {}\nhelp: choose another \
+                     --start, or a trace that has less in use at its peak",
+                    script.name,
+                    crate::size::frames(script.peak_frames),
+                    crate::size::frames(map.free()),
+                    map.described(),
+                )));
+            }
+            return Ok(Memory::started(map));
+        }
         let largest = script.largest_order.max(Order::TEN);
         let wanted = given.unwrap_or(Memory::usual(script.peak_frames));
         let block = u64::from(largest.frames());
@@ -92,20 +138,52 @@ impl Memory {
                 },
             )));
         }
-        let frames = match aged {
-            Some(_) => (base + base.div_ceil(9)).next_multiple_of(block),
-            None => base,
+        let frames = match initial {
+            Initial::Aged(_) => (base + base.div_ceil(9)).next_multiple_of(block),
+            _ => base,
         };
         Ok(Memory {
             frames,
             taken: frames - base,
-            seed: aged,
+            initial: initial.clone(),
         })
     }
 
-    /// Returns the memory as the range for the set-up of a system.
-    pub fn range(&self) -> FrameRange {
-        FrameRange::new(0, self.frames)
+    /// Returns the memory map for [`setup`](Self::setup). What was in use on a machine is not part of it.
+    pub fn ranges(&self) -> Cow<'_, [FrameRange]> {
+        match &self.initial {
+            Initial::As(map) => map.ranges().into(),
+            _ => vec![FrameRange::new(0, self.frames)].into(),
+        }
+    }
+
+    /// Returns the set-up of a system on this memory, with the lists of a machine. `ranges` are [those](Self::ranges)
+    /// of this memory.
+    pub fn setup<'r>(
+        &self,
+        machine: Option<Machine>,
+        ranges: &'r [FrameRange],
+        cpus: u16,
+    ) -> Setup<'r> {
+        let setup = Machine::setup(machine, ranges, cpus);
+        match self.initial {
+            // Places count from the first frame, whether or not it is free.
+            Initial::As(_) => setup.with_reach(FrameRange::new(0, self.frames)),
+            _ => setup,
+        }
+    }
+
+    /// Returns the frames that are not in use before the replay starts.
+    pub fn free(&self) -> u64 {
+        self.frames - self.taken
+    }
+
+    /// Returns the frames that the system has allocated before the replay starts.
+    pub fn allocated(&self) -> u64 {
+        match self.initial {
+            Initial::As(_) => 0,
+            _ => self.taken,
+        }
     }
 
     /// Ages the memory of a new system by operations on single frames. Nothing else may run; the caller must drain
@@ -118,7 +196,9 @@ impl Memory {
         allocate: &mut dyn FnMut(Request) -> Result<Pfn, AllocateError>,
         free: &mut dyn FnMut(Release) -> Result<(), FreeError>,
     ) -> Result<(), Error> {
-        let Some(seed) = self.seed else { return Ok(()) };
+        let Initial::Aged(seed) = self.initial else {
+            return Ok(());
+        };
         let broken = |what: String| Error::Broken(format!("aging memory: {what}"));
         for _ in 0..self.frames {
             allocate(Request::FRAME).map_err(|error| broken(error.to_string()))?;
@@ -129,10 +209,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the frames that aging keeps in use, in increasing order; empty for memory that is not aged.
+    /// Returns the frames that are in use before the replay starts, in increasing order.
     pub fn taken_frames(&self) -> Vec<u32> {
-        let Some(seed) = self.seed else {
-            return Vec::new();
+        let seed = match &self.initial {
+            Initial::Fresh => return Vec::new(),
+            Initial::As(map) => return map.taken().collect(),
+            Initial::Aged(seed) => *seed,
         };
         let mut stays = vec![true; self.frames as usize];
         for frame in self.leaving(seed) {
@@ -167,43 +249,9 @@ impl Memory {
     }
 }
 
-/// A small generator of random numbers. Its algorithm, SplitMix64, fixes the numbers of a seed.
-#[derive(Clone, Debug)]
-pub struct Random(SplitMix64);
-
-impl Random {
-    /// Starts a sequence.
-    pub fn new(seed: u64) -> Random {
-        Random(SplitMix64::seed_from_u64(seed))
-    }
-
-    /// Returns a number below `end`; 0 if there is none.
-    pub fn below(&mut self, end: u64) -> u64 {
-        // Multiplication instead of a remainder: the bias is negligible below 2^32.
-        ((u128::from(self.0.next_u64()) * u128::from(end)) >> 64) as u64
-    }
-
-    /// Shuffles a slice.
-    pub fn shuffle<T>(&mut self, slice: &mut [T]) {
-        for last in (1..slice.len()).rev() {
-            slice.swap(last, self.below(last as u64 + 1) as usize);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_seed_gives_the_same_numbers_everywhere() {
-        let mut random = Random::new(1_234_567);
-        // The upper halves of the first outputs of SplitMix64's reference implementation.
-        let expected = [6_457_827_717_110_365_317u64, 3_203_168_211_198_807_973];
-        for number in expected {
-            assert_eq!(random.below(1 << 32), number >> 32);
-        }
-    }
 
     #[test]
     fn the_room_is_what_was_free_if_the_program_fits_into_it() {
@@ -239,7 +287,7 @@ mod tests {
             let memory = Memory {
                 frames,
                 taken,
-                seed: Some(7),
+                initial: Initial::Aged(7),
             };
             let leaving = memory.leaving(7);
             assert_eq!(leaving.len() as u64, frames - taken);

@@ -9,6 +9,8 @@
 //! |------|--------------|
 //! | [`script`] | a prepared trace: compact moves, one lane per thread, segments |
 //! | [`memory`] | the size of the managed memory, and its aging |
+//! | [`free_map`] | memory as it was on a machine |
+//! | [`random`] | random numbers |
 //! | [`host`] | the host: CPU tokens, memory for metadata; a system as an adapter |
 //! | `platform` | the platform, and how a CPU waits |
 //! | [`retry`] | repeats a request that another CPU keeps busy |
@@ -41,6 +43,7 @@ pub mod clock;
 pub mod compare;
 pub mod detail;
 pub mod fence;
+pub mod free_map;
 pub mod gate;
 pub mod host;
 pub mod machine;
@@ -53,6 +56,7 @@ pub mod pace;
 pub mod pass;
 mod platform;
 pub mod play;
+pub mod random;
 pub mod retry;
 pub mod script;
 pub mod services;

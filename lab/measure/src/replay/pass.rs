@@ -23,7 +23,7 @@ use crate::Error;
 use crate::replay::adapter::{Adapter, Floor};
 use crate::replay::clock::Timer;
 use crate::replay::host::{self, AnySystem, Arena, ReplayPlatform, SystemAdapter};
-use crate::replay::memory::Memory;
+use crate::replay::memory::{Initial, Memory};
 use crate::replay::observe::{Observer, Segments, Singles, Ticks, Timing, Whole};
 use crate::replay::play::{Part, Played, Stretch, play};
 use crate::replay::script::{Lane, Script};
@@ -82,7 +82,7 @@ pub enum Times {
 
 /// Returns how far threads may run ahead of each other: half of the spare memory, within limits.
 fn window(script: &Script, memory: &Memory) -> u32 {
-    let spare = (memory.frames - memory.taken).saturating_sub(script.peak_frames);
+    let spare = memory.free().saturating_sub(script.peak_frames);
     (spare / 2).clamp(512, 4096) as u32
 }
 
@@ -245,7 +245,7 @@ impl Pass<'_> {
     ) -> Result<NativeCpus, Error> {
         let cpus = NativeCpus::new(self.script.cpus);
         let mut first = first::<B>(&cpus)?;
-        if self.memory.seed.is_some() {
+        if matches!(self.memory.initial, Initial::Aged(_)) {
             let cpu = RefCell::new(&mut first);
             let allocate = &mut |request| system.allocate(&mut cpu.borrow_mut(), request);
             let free = &mut |release| system.free(&mut cpu.borrow_mut(), release);
@@ -276,7 +276,7 @@ impl Pass<'_> {
         let census = system
             .check(&mut first)
             .map_err(|error| Error::Broken(error.to_string()))?;
-        let live = self.script.final_frames + self.memory.taken;
+        let live = self.script.final_frames + self.memory.allocated();
         if done.played.trouble.refused.total() == 0 && census.allocated != live {
             let counted = census.allocated;
             return Err(Error::Broken(format!(

@@ -16,6 +16,7 @@ use crate::choice;
 use crate::replay::classes::ClassMap;
 use crate::replay::clock::Timer;
 use crate::replay::machine::Machine;
+use crate::replay::memory::Initial;
 use crate::replay::observe::Tally;
 use crate::replay::outcome::{Comparison, Outcome, least, mean, share};
 use crate::replay::pace::Latency;
@@ -57,10 +58,16 @@ pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool)
         experiment += &format!("+machine={}MiB", machine.frames >> 8);
     }
     if memory_given {
-        experiment += &format!("+memory={}MiB", comparison.memory.frames >> 8);
+        let room = match comparison.memory.initial {
+            Initial::As(_) => comparison.memory.frames - comparison.memory.taken,
+            _ => comparison.memory.frames,
+        };
+        experiment += &format!("+memory={}MiB", room >> 8);
     }
-    if let Some(seed) = comparison.memory.seed {
-        experiment += &format!("+aged={seed}");
+    match &comparison.memory.initial {
+        Initial::Fresh => {}
+        Initial::Aged(seed) => experiment += &format!("+aged={seed}"),
+        Initial::As(map) => experiment += &format!("+start={}", map.label()),
     }
     let common = Row {
         experiment,

@@ -18,6 +18,7 @@ use everybuddy::systems::SERVICES;
 use crate::shared::prelude::*;
 use crate::streams::rows::over;
 use everybuddy_measure::replay::compare::{self, ComparePlan};
+use everybuddy_measure::replay::memory::Initial;
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
 use everybuddy_measure::rows::comparison as rows;
 
@@ -37,7 +38,7 @@ impl Parameters {
         Ok(ComparePlan {
             systems: experiment.specs()?,
             memory: None,
-            aged: None,
+            initial: Initial::Fresh,
             seed: 1,
             rounds: self.rounds,
         })

@@ -480,11 +480,7 @@ mod tests {
             cells: &mut NoCells,
         };
         let own = parameters();
-        let memory = Memory {
-            frames: own.blocks << Order::TEN.get(),
-            taken: 0,
-            seed: None,
-        };
+        let memory = Memory::fresh(own.blocks << Order::TEN.get());
         for load in &own.loads {
             for order in own.orders.iter().copied().filter_map(Order::new) {
                 let plan = Plan {

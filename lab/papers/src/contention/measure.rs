@@ -42,7 +42,7 @@ impl Work {
                 let frames = workloads::setting(threads, run.conditions).frames;
                 Memory::fresh(u64::from(frames))
             }
-            Work::Trace(traced) => traced.memory,
+            Work::Trace(traced) => traced.memory.clone(),
         }
     }
 

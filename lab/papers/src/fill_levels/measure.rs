@@ -14,6 +14,7 @@ use crate::shared::prelude::*;
 use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{BenchPlan, ContenderSpec, measure};
 use everybuddy_measure::choice;
+use everybuddy_measure::replay::memory::Memory;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -87,7 +88,7 @@ impl Parameters {
             contenders: specs.map(ContenderSpec::System).collect(),
             variants: variants(experiment)?,
             threads: vec![1],
-            frames,
+            memory: Memory::fresh(u64::from(frames)),
             rounds: if shrink == 1 { self.rounds } else { 1 },
             seed,
             shrink,

@@ -88,7 +88,7 @@ impl Measure for Parameters {
             for spec in &specs {
                 let (script, arena) = (&replay.script, &mut *run.bench.arena);
                 let how = How::COUNTED;
-                let done = pass::watch(script, &memory, arena, spec, how, Counting::new)?;
+                let done = pass::watch(script, &replay.memory, arena, spec, how, Counting::new)?;
                 let common = run.common(&source, spec, script.cpus);
                 rows.extend(replay.rows(&done, &common));
                 run.step(format_args!("{source} {spec}"));

@@ -10,7 +10,7 @@
 
 use std::fmt::Display;
 
-use everybuddy::{Setup, SystemSpec};
+use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
 use serde::de::DeserializeOwned;
 use toml::Table;
@@ -24,7 +24,7 @@ use everybuddy_measure::library;
 use everybuddy_measure::refusals::Refusals;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
-use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::replay::merge;
 use everybuddy_measure::replay::observe::Observer;
 use everybuddy_measure::replay::pass::{self, Done, How};
@@ -338,7 +338,7 @@ impl<'r> Run<'r, '_> {
 /// Returns the memory of a replay, according to the experiment; aged, if there is a seed.
 fn memory(experiment: &Experiment, script: &Script, aged: Option<u64>) -> Result<Memory, Error> {
     let frames = experiment.frames().map_err(Error::usage)?;
-    Memory::new(script, frames, aged)
+    Memory::new(script, frames, &Initial::of_seed(aged))
 }
 
 /// Returns the refused requests of a replay.
@@ -351,8 +351,9 @@ pub(crate) fn refusals<O>(script: &Script, done: &Done<O>) -> Refusals {
 
 /// Returns the row of the batch with which a system works on a memory, unless its list has none.
 pub(crate) fn batch(common: &Row, spec: &SystemSpec, memory: &Memory) -> Option<Row> {
-    let ranges = [memory.range()];
-    let parameters = spec.parameters(&Setup::new(&ranges, common.cpus)).ok()?;
+    let ranges = memory.ranges();
+    let parameters = spec.parameters(&memory.setup(None, &ranges, common.cpus));
+    let parameters = parameters.ok()?;
     let frames = f64::from(parameters.batch()?);
     Some(row(common, "batch", "value", frames))
 }

@@ -188,6 +188,7 @@ impl Parameters {
             specs: experiment.specs()?,
             cpus: self.cpus.clone(),
             frames,
+            start: None,
             think: self.think,
             around: 0,
             shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),

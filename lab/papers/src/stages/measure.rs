@@ -28,7 +28,7 @@ use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};
 use super::numbers::{self, ENDS, HALVES, HOME, Numbers, Printed, STAGES, Seen};
 use super::programs::{Kept, Kernel, Program, Thread};
 use crate::shared::prelude::*;
-use everybuddy_measure::replay::memory::Random;
+use everybuddy_measure::replay::random::Random;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]

@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use everybuddy::{Block, FrameAllocator, Hint, Order, Release, Request};
 use everybuddy_sim::{Sim, SimCpu};
 
-use everybuddy_measure::replay::memory::Random;
+use everybuddy_measure::replay::random::Random;
 use serde::Deserialize;
 
 /// A program, by the mean lengths of its runs.

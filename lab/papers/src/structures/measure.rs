@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::systems::{BitBuddy, Buddy, TreeBuddy, build_as};
-use everybuddy::{BuildError, CpuId, FrameAllocator, Memory, NoProbe, Setup, metadata_layout};
+use everybuddy::{BuildError, CpuId, FrameAllocator, Memory, NoProbe, metadata_layout};
 use everybuddy_trace::Resolved;
 
 use crate::emulation::counting::{Counting, accesses};
@@ -78,8 +78,8 @@ fn replay(
     samples: usize,
 ) -> Result<Seen, Error> {
     let refuse = |error: BuildError| Error::usage(format!("system {spec}: {error}"));
-    let ranges = [memory.range()];
-    let setup = Setup::new(&ranges, 1);
+    let ranges = memory.ranges();
+    let setup = memory.setup(None, &ranges, 1);
     let layout = metadata_layout::<Counting>(spec, &setup).map_err(refuse)?;
     let mut bytes = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
     let memory = Memory::new(&mut bytes);

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-use everybuddy_trace::{Machine, zones};
+use everybuddy_trace::{Machine, add_blocks, zones};
 
 /// Settings of the kernel that decide what its page allocator keeps, with their files.
 const SETTINGS: [(&str, &str); 6] = [
@@ -61,6 +61,8 @@ fn below(root: &Path) -> Option<Machine> {
         let cpus = thread::available_parallelism().ok()?;
         u16::try_from(cpus.get()).ok()
     };
+    let mut zones = zones(&read("proc/zoneinfo").unwrap_or_default(), cpus_of);
+    add_blocks(&mut zones, &read("proc/buddyinfo").unwrap_or_default());
     Some(Machine {
         kernel: read("proc/sys/kernel/osrelease")
             .unwrap_or_default()
@@ -69,7 +71,7 @@ fn below(root: &Path) -> Option<Machine> {
         cpus: online.or_else(available).unwrap_or(0),
         total_kib: kib(&memory, "MemTotal:")?,
         free_kib: kib(&memory, "MemFree:"),
-        zones: zones(&read("proc/zoneinfo").unwrap_or_default(), cpus_of),
+        zones,
         settings: SETTINGS.iter().filter_map(setting).collect(),
     })
 }
@@ -126,6 +128,7 @@ mod tests {
             "proc/zoneinfo",
             "Node 1, zone   Normal\n  pages free     5\n        managed  9000\n    cpu: 0\n",
         );
+        write("proc/buddyinfo", "Node 1, zone   Normal      1      2 \n");
         write("sys/devices/system/node/node1/cpulist", "0-3,8\n");
         write("sys/devices/system/cpu/online", "0-9\n");
         let machine = below(root.path()).unwrap();
@@ -135,6 +138,7 @@ mod tests {
             (24_684_092, Some(11_601_040))
         );
         assert_eq!((machine.zones[0].managed, machine.zones[0].cpus), (9000, 5));
+        assert_eq!(machine.zones[0].blocks, [1, 2]);
         assert_eq!(machine.setting("min_free_kbytes"), Some("67584"));
         assert_eq!(
             machine.setting("transparent_hugepage/enabled"),

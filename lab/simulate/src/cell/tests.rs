@@ -72,6 +72,7 @@ fn planned<T>(
         load: &load,
         cpus,
         frames: 8192,
+        start: None,
         think: [think; 2],
         around: 0,
         shrink: 64,

@@ -18,6 +18,7 @@ fn plan() -> Plan {
         specs: choice::parse(&names(&["bs", "is+order=9"])).unwrap(),
         cpus: vec![1, 2, 4],
         frames: 8192,
+        start: None,
         think: 100,
         around: 0,
         shrink: 64,

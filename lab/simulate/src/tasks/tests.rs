@@ -288,6 +288,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         load: &Load::Trace(std::sync::Arc::new(traced.clone())),
         cpus,
         frames: traced.memory(cpus) as u32,
+        start: None,
         think: [300; 2],
         around: 0,
         shrink: 1,

@@ -281,6 +281,7 @@ fn a_timeline_agrees_with_the_rows_of_its_run() {
             specs: choice::parse(&names(&[system])).unwrap(),
             cpus: vec![16],
             frames: 8192,
+            start: None,
             think: 400,
             around: 0,
             shrink: 64,

@@ -14,10 +14,10 @@ use std::path::Path;
 use everybuddy_measure::Error;
 use everybuddy_measure::answer::{self, Answer};
 use everybuddy_measure::library;
-use everybuddy_measure::replay::Script;
 use everybuddy_measure::replay::background_load::HostInfo;
+use everybuddy_measure::replay::free_map::FreeMap;
 use everybuddy_measure::replay::machine::Machine;
-use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::pace::Pace;
 use everybuddy_measure::rows::Row;
@@ -25,7 +25,7 @@ use everybuddy_measure::rows::comparison::TIMER;
 use everybuddy_measure::size::Size;
 
 use super::super::reproduce;
-use super::{Arguments, TITLE, page, scripts, which};
+use super::{Arguments, OnMachine, TITLE, page, scripts, which};
 use crate::export::Outputs;
 use crate::export::page::{self as pages, Occasion};
 use crate::show;
@@ -49,12 +49,12 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
     let (which, style) = (which(arguments), sinks.style());
     let comparisons: Result<Vec<Comparison>, Error> = scripts
         .iter()
-        .map(|(script, machine)| earlier.comparison(script, *machine))
+        .map(|subject| earlier.comparison(subject))
         .collect();
     let comparisons = comparisons?;
     let rows: Vec<Vec<Row>> = scripts
         .iter()
-        .map(|(script, _)| earlier.of(&script.name))
+        .map(|subject| earlier.of(&subject.script.name))
         .collect();
     let mut answers: Vec<Option<Answer>> = Vec::with_capacity(rows.len());
     for (comparison, rows) in comparisons.iter().zip(&rows) {
@@ -106,6 +106,8 @@ struct Earlier<'e> {
     memory: Option<u64>,
     /// The seed of aged memory.
     aged: Option<u64>,
+    /// The name of the state with which the run started.
+    start: Option<String>,
 }
 
 impl Earlier<'_> {
@@ -136,7 +138,7 @@ impl Earlier<'_> {
         if words.next() != Some("compare") {
             return Err(refuse(format!("the file has rows of {run}"), help));
         }
-        let (mut machine, mut memory, mut aged) = (None, None, None);
+        let (mut machine, mut memory, mut aged, mut start) = (None, None, None, None);
         for word in words {
             match word.split_once('=') {
                 Some((key @ ("machine" | "memory"), size)) => {
@@ -151,6 +153,7 @@ impl Earlier<'_> {
                     let seed = seed.parse();
                     aged = Some(seed.map_err(|_| refuse(format!("experiment {run}"), help))?);
                 }
+                Some(("start", label)) => start = Some(label.to_string()),
                 _ => return Err(refuse(format!("experiment {run}"), help)),
             }
         }
@@ -159,6 +162,7 @@ impl Earlier<'_> {
             machine,
             memory,
             aged,
+            start,
             rows,
         })
     }
@@ -182,7 +186,8 @@ impl Earlier<'_> {
     }
 
     /// Returns what was compared on a trace, without the systems. `machine` is that of the trace.
-    fn comparison(&self, script: &Script, machine: Machine) -> Result<Comparison, Error> {
+    fn comparison(&self, subject: &OnMachine) -> Result<Comparison, Error> {
+        let (script, machine) = (&subject.script, subject.machine);
         let refuse = |what: String, help: String| {
             let file = self.file.display();
             Err(Error::usage(format!(
@@ -214,6 +219,16 @@ impl Earlier<'_> {
         });
         let room = |machine| Memory::room(machine, script.peak_frames, script.cpus);
         let memory = self.memory.or_else(|| machine.as_ref().map(room));
+        let memory = match (&self.start, &subject.initial) {
+            (Some(label), Initial::As(map)) if map.label() == label && self.memory.is_none() => {
+                Memory::started(map.clone())
+            }
+            (Some(label), _) => {
+                let free = memory.unwrap_or(Memory::usual(script.peak_frames));
+                Memory::started(FreeMap::labelled(label, free).into())
+            }
+            (None, _) => Memory::new(script, memory, &Initial::of_seed(self.aged))?,
+        };
         Ok(Comparison {
             trace: name.clone(),
             events: script.events,
@@ -221,7 +236,7 @@ impl Earlier<'_> {
             cpus: script.cpus,
             threads: script.lanes.len(),
             assignment: script.assignment,
-            memory: Memory::new(script, memory, self.aged)?,
+            memory,
             machine,
             rounds: 0,
             switches: 0,

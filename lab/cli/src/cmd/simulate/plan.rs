@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
+use everybuddy_measure::replay::free_map::FreeMap;
 use everybuddy_measure::replay::merge::cut;
 use everybuddy_measure::size;
 use everybuddy_simulate::machines::Machine;
@@ -99,6 +100,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
             "--frees one: with --phases apart no CPU waits until one has freed everything\nhelp: leave one of them out",
         ));
     }
+    let start = started(arguments)?;
     let mut loads: Vec<Load> = variants.into_iter().map(Load::Workload).collect();
     for name in &arguments.trace {
         let traced = traced(arguments, name)?;
@@ -109,6 +111,20 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
             )));
         }
         for count in &cpus {
+            if let Some(map) = &start {
+                let peak = traced.peak(*count);
+                if peak > map.free() {
+                    return Err(Error::usage(format!(
+                        "--trace {name}: up to {} are in use on {}, and {} are free in {}\nhelp: choose \
+                         another --start, or fewer --cpus",
+                        size::frames(peak),
+                        size::cpus(u64::from(*count)),
+                        size::frames(map.free()),
+                        map.described(),
+                    )));
+                }
+                continue;
+            }
             let frames = traced.memory(*count);
             let least = u64::from(LEAST_FRAMES) * u64::from(*count);
             if !(least..=MOST).contains(&frames) {
@@ -126,13 +142,16 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
     }
     // Each CPU needs a share that the workloads can use.
     let least = u64::from(LEAST_FRAMES) * u64::from(most.max(2));
-    let frames = match (arguments.memory, workloads.is_empty()) {
-        (Some(size), false) => size.frames.next_multiple_of(1024),
+    let frames = match (&start, arguments.memory, workloads.is_empty()) {
+        (Some(map), ..) => map.free(),
+        (None, Some(size), false) => size.frames.next_multiple_of(1024),
         _ => MEMORY,
     };
-    if !(least..=MOST).contains(&frames) {
+    let span = start.as_ref().map_or(frames, |map| map.frames());
+    if frames < least || span > MOST {
+        let option = if start.is_some() { "start" } else { "memory" };
         return Err(Error::usage(format!(
-            "--memory: {most} CPUs need from {} to {}",
+            "--{option}: {most} CPUs need from {} to {}",
             size::frames(least),
             size::frames(MOST)
         )));
@@ -147,6 +166,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         },
         cpus: cpus.into_iter().collect(),
         frames: frames as u32,
+        start,
         think: arguments.think,
         around: arguments.around,
         shrink: arguments.shrink.unwrap_or(SHRINK),
@@ -174,6 +194,25 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         stops: arguments.to_limit,
         seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
     })
+}
+
+/// Returns the memory of a machine, if one is given.
+fn started(arguments: &Arguments) -> Result<Option<Arc<FreeMap>>, Error> {
+    if arguments.start.is_recorded() {
+        return Err(Error::usage(
+            "--start recorded: all loads of a simulation start with the same memory\nhelp: use `compare`, or pass files",
+        ));
+    }
+    let Some(map) = arguments.start.read(arguments.seed)? else {
+        return Ok(None);
+    };
+    if let Zoning::Socket = arguments.zones {
+        return Err(Error::usage(
+            "--zones socket: --start has the memory of one zone\nhelp: leave one of them out",
+        ));
+    }
+    let free = arguments.memory.map_or(map.free(), |size| size.frames);
+    map.part(free).map(|map| Some(Arc::new(map)))
 }
 
 /// Reads a trace.

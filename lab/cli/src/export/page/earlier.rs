@@ -12,7 +12,6 @@
 use everybuddy_page::report as page;
 
 use everybuddy_measure::choice;
-use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::rows::Row;
 
@@ -66,8 +65,9 @@ pub(super) fn systems(comparison: &Comparison, rows: &[Row]) -> Vec<page::System
 
 /// Returns the parameters of a system on the machine of a comparison; empty if this program does not know the system.
 fn parameters(comparison: &Comparison, name: &str) -> String {
-    let ranges = [comparison.memory.range()];
-    let setup = Machine::setup(comparison.machine, &ranges, comparison.cpus);
+    let memory = &comparison.memory;
+    let ranges = memory.ranges();
+    let setup = memory.setup(comparison.machine, &ranges, comparison.cpus);
     let spec = choice::one(name).ok();
     let parameters = spec.and_then(|spec| spec.parameters(&setup).ok());
     parameters.map(|own| own.to_string()).unwrap_or_default()

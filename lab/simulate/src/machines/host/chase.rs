@@ -12,7 +12,7 @@
 use std::cell::Cell;
 use std::hint::black_box;
 
-use everybuddy_measure::replay::memory::Random;
+use everybuddy_measure::replay::random::Random;
 
 use super::summary::{Rounds, time};
 

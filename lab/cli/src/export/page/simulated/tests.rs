@@ -40,6 +40,7 @@ fn plan(cpus: &[u16]) -> Plan {
         specs: choice::parse(&["bs".to_string(), "linux-6".to_string()]).unwrap(),
         cpus: cpus.to_vec(),
         frames: 0,
+        start: None,
         think: 100,
         around: 0,
         shrink: 1,
