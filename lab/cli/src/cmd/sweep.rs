@@ -452,7 +452,7 @@ mod tests {
 
     use super::*;
 
-    /// What the lists of a grid stand for, what chooses what is printed and written, and a state, which grids do not have.
+    /// What the lists of a grid stand for, what chooses what is printed and written, and a state, which no grid has.
     const OTHERS: &[&str] = &[
         "all-columns",
         "cpus",

@@ -54,9 +54,9 @@ impl FreeMap {
         FreeMap::new(label(source), ranges.collect(), zone.end - base)
     }
 
-    /// Draws a map with these numbers of free blocks, from order 0 on. The zone has `frames` frames, rounded up to whole
-    /// blocks of the largest order. Without them, it is twice as large as its free memory, or as large as the numbers
-    /// demand.
+    /// Draws a map with these numbers of free blocks, from order 0 on. The zone has `frames` frames, rounded up to
+    /// whole blocks of the largest order. Without them, it is twice as large as its free memory, or as large as the
+    /// numbers demand.
     ///
     /// # Errors
     /// Returns a usage error that names the order of which a zone of this size cannot have as many free blocks.

@@ -200,7 +200,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
 fn started(arguments: &Arguments) -> Result<Option<Arc<FreeMap>>, Error> {
     if arguments.start.is_recorded() {
         return Err(Error::usage(
-            "--start recorded: all loads of a simulation start with the same memory\nhelp: use `compare`, or pass files",
+            "--start recorded: all loads of a simulation start alike\nhelp: use `compare`, or pass files",
         ));
     }
     let Some(map) = arguments.start.read(arguments.seed)? else {
