@@ -169,11 +169,12 @@ impl Parameters {
         let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;
         let cut_off = (self.cut_off > 0).then_some(self.cut_off);
         // A smoke test has one seed, and little memory: the length of some workloads depends on it. Shrinking does not
-        // shorten bursts, so the calls of collapsed locks are cut off.
+        // shorten bursts, so the calls of collapsed locks are cut off. The memory is never exhausted: a call that finds
+        // it so waits for other CPUs, which do not run if there are more of them than cores and calls keep their cores.
         let (seeds, frames, cut_off) = match conditions.shrink {
             0 | 1 => (self.seeds.max(1), frames, cut_off),
             shrink => {
-                let least = LEAST_FRAMES * u32::from(cpus);
+                let least = 4 * LEAST_FRAMES * u32::from(cpus);
                 let soonest = cut_off.map_or(SMOKE_CUT_OFF, |own| own.min(SMOKE_CUT_OFF));
                 (1, (frames / shrink).max(least), Some(soonest))
             }
@@ -199,9 +200,7 @@ impl Parameters {
                 0 => u64::from(u32::MAX),
                 given => given,
             },
-            // A call that finds memory exhausted waits for CPUs which, if calls keep their cores, may not get one. Only
-            // the little memory of a smoke test is ever exhausted.
-            whole_calls: self.whole_calls && conditions.shrink <= 1,
+            whole_calls: self.whole_calls,
             services: Services::Callers,
             cut_off,
             stops: false,
