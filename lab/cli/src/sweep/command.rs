@@ -37,7 +37,7 @@ impl Command {
                 "memory", "think", "around", "shrink", "lenient", "phases", "frees", "zones", "slice",
                 "whole-calls", "cut-off", "services",
             ],
-            Command::Compare => &["memory", "machine", "aged", "sizes", "sizes-first", "lenient"],
+            Command::Compare => &["memory", "aged", "sizes", "sizes-first", "lenient"],
         }
     }
 }
