@@ -115,6 +115,14 @@ fn no_waits(trace: &Trace) -> Option<LockWaits> {
 /// Replays a trace with each value of the setting, and shows the advice.
 fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Error> {
     const SEED: u64 = 1;
+    let times = trace.events.first().zip(trace.events.last());
+    let duration = times.map_or(0, |(first, last)| last.time_ns - first.time_ns);
+    if duration == 0 {
+        return Err(Error::usage(format!(
+            "{}: all calls have the same time, so nothing can be said per second\nhelp: record for some seconds",
+            trace.name
+        )));
+    }
     let resolved = resolve(trace)?;
     let script = Script::new(&trace.name, &resolved, None)?;
     let settings = Settings::of(trace, script.cpus);
@@ -133,9 +141,7 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
     arena.place(Some(settings.machine));
     let comparison = replay::compare(&script, &plan, &timer, &mut arena, || progress.step())?;
     progress.done();
-    let first = trace.events.first().map_or(0, |event| event.time_ns);
-    let last = trace.events.last().map_or(0, |event| event.time_ns);
-    let advice = Advice::of(&settings, &comparison, last - first, context.waits);
+    let advice = Advice::of(&settings, &comparison, duration, context.waits);
     let advice = advice.ok_or_else(|| Error::usage("no setting to replay"))?;
     sinks.print(&advise::text(
         context,

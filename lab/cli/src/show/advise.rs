@@ -67,12 +67,17 @@ impl Context<'_> {
             cpus(u64::from(waits.cpus)),
             waits.waited_per_second() / 1e6,
         );
-        if waits.sources.contains(&LockSource::Contention) || waits.sources.is_empty() {
+        if is_lower_bound(waits) {
             text +=
                 ". This is a lower bound: on hardware, the first CPU that waits reports nothing";
         }
         self.line("waits", &text)
     }
+}
+
+/// Returns `true` if the kernel may have waited more than it reported.
+fn is_lower_bound(waits: &LockWaits) -> bool {
+    waits.sources.contains(&LockSource::Contention) || waits.sources.is_empty()
 }
 
 /// Renders the advice from a trace that contains only waits.
@@ -87,6 +92,14 @@ pub fn of_waits(
     let verdict = if is_waiting {
         format!(
             "CPUs wait for zones' locks for {limit} of their time or more: the page allocator is a problem."
+        )
+    } else if recording.of_unknown > waits.wait_ns.count {
+        "Unknown: most waits are for locks without a known caller, so they may be for zones' locks."
+            .to_string()
+    } else if is_lower_bound(waits) {
+        format!(
+            "CPUs wait for zones' locks for less than {limit} of their time, as far as this kernel reports waits: \
+             nothing shows that the lock is the problem."
         )
     } else {
         format!(
@@ -105,7 +118,7 @@ pub fn of_waits(
     out += &context.line("recorded", &text);
     if let Some(own) = recording.callers.first() {
         let text = format!(
-            "most waited `{}`, in the waits with known callers",
+            "`{}` waited longest, of the known callers",
             shown(&own.name)
         );
         out += &context.line("caller", &text);
@@ -128,7 +141,7 @@ pub fn text(
     host: &HostInfo,
 ) -> String {
     let load = &advice.load;
-    let mut out = context.verdict(&verdict(advice));
+    let mut out = context.verdict(&verdict(advice, context.waits));
     out += &context.waiting(load);
     if let (Some(calling), Some(leaving)) = (load.calling, load.leaving) {
         let text = format!(
@@ -170,14 +183,18 @@ pub fn text(
 }
 
 /// Says the answer in a sentence or two.
-fn verdict(advice: &Advice) -> String {
+fn verdict(advice: &Advice, waits: Option<&LockWaits>) -> String {
     match advice.verdict {
         Verdict::NotTheProblem => {
             let calling = percent(LEAST_CALLING);
             match advice.load.waiting {
                 Some(_) => format!(
-                    "The page allocator is not the problem: its calls take less than {calling} of the CPUs' time, and \
-                     waits for its locks less than {}.",
+                    "The page allocator is not the problem{}: its calls take less than {calling} of the CPUs' time, \
+                     and waits for its locks less than {}.",
+                    match waits.is_some_and(is_lower_bound) {
+                        true => ", as far as this kernel reports waits",
+                        false => "",
+                    },
                     percent(LEAST_WAITING)
                 ),
                 None => format!(
@@ -204,7 +221,8 @@ fn verdict(advice: &Advice) -> String {
             });
             let time = own.and_then(|own| own.ratio).map_or("", |ratio| {
                 if ratio.is_undecided() {
-                    " The time of a call is within noise, so it helps where CPUs wait for each other."
+                    " The time of a call is within noise: it can only help where CPUs wait for each other, which was \
+                     not replayed."
                 } else {
                     " The mean call is faster in each round."
                 }
@@ -282,7 +300,8 @@ fn kernel(context: &Context<'_>, age: Age) -> String {
     match age {
         Age::Tuned => format!(
             "Linux {version} tunes the lengths of its lists itself, between both high marks, as long as the setting is \
-             0. Every other value ends that"
+             0. Every other value ends that. In the replay the lists never become shorter again, and in Linux idle \
+             ones do, so what another value would gain may not show"
         ),
         Age::Unknown => {
             "its version is unknown. Linux from 6.7 on is assumed, whose lists tune their lengths"
@@ -293,7 +312,8 @@ fn kernel(context: &Context<'_>, age: Age) -> String {
              grow like those of Linux 6.7, so it shows fewer of them"
         ),
         Age::WithoutSetting => format!(
-            "Linux {version} does not have this setting, which came with 5.14. docs/zone-lock.md has other remedies"
+            "Linux {version} does not have this setting, which came with 5.14, and the older vm.percpu_pagelist_fraction is not \
+             replayed. docs/zone-lock.md has other remedies"
         ),
     }
 }
@@ -320,7 +340,10 @@ fn not_modelled(machine: Option<&Machine>) -> String {
 /// Returns a share as text.
 fn percent(share: f64) -> String {
     let share = share * 100.0;
-    let digits = if share == 0.0 || share >= 0.995 { 0 } else { 3 };
+    if share > 0.0 && share < 0.0005 {
+        return "less than 0.001%".to_string();
+    }
+    let digits = if share == 0.0 || share >= 1.0 { 0 } else { 3 };
     format!("{share:.digits$}%")
 }
 
@@ -330,8 +353,19 @@ mod tests {
 
     #[test]
     fn small_shares_are_not_rounded_to_nothing() {
-        let all = [0.0, 0.000_04, 0.01, 0.256, 1.0].map(percent);
-        assert_eq!(all, ["0%", "0.004%", "1%", "26%", "100%"]);
+        let all = [0.0, 1e-9, 0.000_04, 0.009_97, 0.01, 0.256, 1.0].map(percent);
+        assert_eq!(
+            all,
+            [
+                "0%",
+                "less than 0.001%",
+                "0.004%",
+                "0.997%",
+                "1%",
+                "26%",
+                "100%"
+            ]
+        );
     }
 
     #[test]

@@ -82,10 +82,10 @@ impl FreeMap {
         let free =
             free.ok_or_else(|| refuse("it has more free frames than can be managed".into()))?;
         let mut blocks = frames.unwrap_or(ASSUMED * free).div_ceil(1 << top).max(1);
-        if blocks << top > most {
+        if blocks > most >> top {
             return Err(refuse(format!(
                 "its zone has {}, and at most {} can be managed",
-                size::frames(blocks << top),
+                size::frames(blocks.saturating_mul(1 << top)),
                 size::frames(most)
             )));
         }
