@@ -119,7 +119,7 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
     let duration = times.map_or(0, |(first, last)| last.time_ns - first.time_ns);
     if duration == 0 {
         return Err(Error::usage(format!(
-            "{}: all calls have the same time, so nothing can be said per second\nhelp: record for some seconds",
+            "{}: all calls have the same time, so nothing can be said per second\nhelp: record for ten seconds",
             trace.name
         )));
     }

@@ -312,8 +312,8 @@ fn kernel(context: &Context<'_>, age: Age) -> String {
              grow like those of Linux 6.7, so it shows fewer of them"
         ),
         Age::WithoutSetting => format!(
-            "Linux {version} does not have this setting, which came with 5.14, and the older vm.percpu_pagelist_fraction is not \
-             replayed. docs/zone-lock.md has other remedies"
+            "Linux {version} does not have this setting, which came with 5.14, and the older \
+             vm.percpu_pagelist_fraction is not replayed. docs/zone-lock.md has other remedies"
         ),
     }
 }
