@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     own: command::Arguments,
 
-    /// Write the numbers of --json to FILE as Parquet, such as `by_moving` of an order
+    /// Write the numbers of --json to FILE as Parquet, a row for each
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
 }
