@@ -191,9 +191,10 @@ fn verdict(advice: &Advice, waits: Option<&LockWaits>) -> String {
                 Some(_) => format!(
                     "The page allocator is not the problem{}: its calls take less than {calling} of the CPUs' time, \
                      and waits for its locks less than {}.",
-                    match waits.is_some_and(is_lower_bound) {
-                        true => ", as far as this kernel reports waits",
-                        false => "",
+                    if waits.is_some_and(is_lower_bound) {
+                        ", as far as this kernel reports waits"
+                    } else {
+                        ""
                     },
                     percent(LEAST_WAITING)
                 ),
