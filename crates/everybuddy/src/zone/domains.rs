@@ -300,6 +300,14 @@ impl<'a, P: Platform> Domains<'a, P> {
         self.with_merged(inner, work)
     }
 
+    /// Takes a block of a domain.
+    #[inline(always)]
+    fn take(&self, held: &HeldDomain<'_, P>, order: Order, probe: &mut P::Probe) -> Option<Frame> {
+        let head = Eager.allocate(held, order, probe)?;
+        self.all.table.set_tag(head, Tag::allocated(order));
+        Some(head)
+    }
+
     /// Claims a block that is tagged as allocated.
     fn claim(&self, head: Frame, tag: Tag) -> Result<(), FreeError> {
         if self.all.table.exchange(head, tag, Tag::INTERIOR) {
@@ -308,6 +316,16 @@ impl<'a, P: Platform> Domains<'a, P> {
             Err(self.all.table.diagnose(head))
         }
     }
+}
+
+/// Takes the block that covers a run. Inlined into the rest of a request for a run, it takes 200 instructions more.
+#[inline(never)]
+fn covering<P: Platform>(
+    held: &HeldDomain<'_, P>,
+    order: Order,
+    probe: &mut P::Probe,
+) -> Option<Frame> {
+    Eager.allocate(held, order, probe)
 }
 
 impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
@@ -326,11 +344,20 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
 
     #[inline]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
-        self.serve(caller, (order, 1), |held, probe| {
-            let head = Eager.allocate(held, order, probe)?;
-            self.all.table.set_tag(head, Tag::allocated(order));
-            Some(head)
-        })
+        // As `serve` does, with a closure of its own for the frequent path: one that is called in one place is inlined,
+        // and the domain is not passed through memory.
+        let mut again =
+            |held: &HeldDomain<'_, P>, probe: &mut P::Probe| self.take(held, order, probe);
+        if caller.nested {
+            return self.serve_nested(caller, &mut again);
+        }
+        let served = self.with_own_domain(caller, Some(order), |held, probe| {
+            (self.take(held, order, probe), 1)
+        });
+        match served.ok_or(AllocateError::Busy)? {
+            Some(head) => Ok(head),
+            None => self.serve_from_all(caller, &mut again),
+        }
     }
 
     fn allocate_run(
@@ -344,7 +371,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
                 largest: self.all.max_order,
             })?;
         self.serve(caller, (order, 1), |held, probe| {
-            let head = Eager.allocate(held, order, probe)?;
+            let head = covering(held, order, probe)?;
             range::tag_allocated(self.all.table, head, frames);
             let (rest, remnant) = (head.offset(frames), order.frames() - frames);
             range::free_pieces(held, &Eager, rest, remnant, probe);
