@@ -358,7 +358,8 @@ fn of_type(blocks: &Blocks, name: &MigrateType) -> Range {
 }
 
 /// Returns the number of blocks that serve a request.
-fn general(blocks: &Blocks, request: Request) -> Range {
+#[must_use]
+pub fn general(blocks: &Blocks, request: Request) -> Range {
     let count = Range::from(blocks.count);
     match &blocks.types {
         Types::Unknown => count,

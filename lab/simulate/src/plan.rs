@@ -372,15 +372,21 @@ impl Plan {
         let turns = turns.then_some(["+turns=calls", "CPUs take turns between calls"]);
         let cut = self.cut_off.is_some();
         let cut = cut.then_some(["+cut-off=on", "calls that take too long are cut off"]);
-        let around = self.around > 0;
-        let around = around.then_some(["+around=on", "calls contain the way around an allocator"]);
+        let around = (self.around > 0).then(|| {
+            [
+                format!("+around={}", self.around),
+                format!(
+                    "{} instructions around the allocator in each call",
+                    self.around
+                ),
+            ]
+        });
         let all = apart.into_iter().chain(frees).chain(zones).chain(turns);
         let all = all
             .chain(cut)
-            .chain(around)
             .chain(services)
             .map(|own| own.map(String::from));
-        all.chain(self.start.as_deref().map(|map| {
+        all.chain(around).chain(self.start.as_deref().map(|map| {
             [
                 format!("+start={}", map.label()),
                 format!("{}, {} free", map.described(), size::frames(map.free())),

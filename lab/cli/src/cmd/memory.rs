@@ -60,6 +60,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Error> {
     let Some(path) = &arguments.parquet else {
         return command::run(&arguments.own).map_err(Error::Usage);
     };
+    if path.as_os_str() == "-" {
+        return Err(Error::usage(
+            "--parquet -: standard output has the answer\nhelp: pass the name of a file",
+        ));
+    }
     let mut failure = None;
     let mut export = |states: &[Value]| {
         let written = write(path, states);

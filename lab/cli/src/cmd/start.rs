@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //!
-//! One zone of the last state is used: the one with the most free memory. What is drawn or assumed is said.
+//! One zone of the last state is used: of those that serve ordinary requests, the one with the most free memory.
+//! Watermarks do not apply. What is drawn or assumed is said.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -16,11 +17,12 @@ use std::sync::Arc;
 use clap::Args;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::free_map::FreeMap;
+use everybuddy_memory::answer::{self, Request};
 use everybuddy_memory::files::{self, Inputs};
 use everybuddy_memory::frames::snapshot::ZoneFrames;
 use everybuddy_memory::frames::{Kind, Snapshot};
 use everybuddy_memory::live::Depth;
-use everybuddy_memory::state::{self, State, Zone};
+use everybuddy_memory::state::{self, Blocks, State, Zone};
 use everybuddy_trace::{Machine, Trace};
 
 use crate::show::output;
@@ -33,7 +35,7 @@ const RECORDED: &str = "recorded";
 /// The memory with which a run starts.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Start {
-    /// Start with a machine's memory: files as for `everybuddy memory`, or `recorded` (below)
+    /// Start with a machine's memory: files as for `memory`; in `compare` also `recorded`
     #[arg(long, value_name = "FILE,G", value_delimiter = ',')]
     start: Vec<PathBuf>,
 }
@@ -118,12 +120,18 @@ fn map(state: &State, snapshot: Option<&Snapshot>, seed: u64) -> Result<FreeMap,
             return exact(state, zone);
         }
     }
-    let zones = state.zones.iter().filter(|zone| zone.blocks.is_some());
-    let most = zones.max_by_key(|zone| zone.table_frames().map(|count| count.value));
+    let has_blocks = |zone: &&Zone| zone.blocks.is_some() && !answer::is_restricted(zone);
+    let zones = state.zones.iter().filter(has_blocks);
+    let most = zones.max_by_key(|zone| {
+        let counts = usable(zone).into_iter().zip(0u32..);
+        counts.fold(0u64, |sum, (count, order)| {
+            sum.saturating_add(count.saturating_mul(1 << order))
+        })
+    });
     let Some(zone) = most else {
         return Err(Error::usage(
-            "--start: the input has no free blocks by order\nhelp: pass a copy of /proc/buddyinfo or of a log with its \
-             table",
+            "--start: the input has no free blocks by order, of a zone that serves ordinary requests\nhelp: pass a \
+             copy of /proc/buddyinfo or of a log with its table",
         ));
     };
     drawn(zone, seed)
@@ -157,6 +165,13 @@ fn runs(kinds: &[Kind]) -> impl Iterator<Item = Range<u64>> + '_ {
     })
 }
 
+/// Returns the numbers of free blocks that serve ordinary requests, by order.
+fn usable(zone: &Zone) -> Vec<u64> {
+    let blocks = zone.blocks.as_deref().unwrap_or_default().iter();
+    let usable = |blocks: &Blocks| answer::general(blocks, Request::default()).low;
+    blocks.map(usable).collect()
+}
+
 /// Draws a map with the counts of a zone.
 fn drawn(zone: &Zone, seed: u64) -> Result<FreeMap, Error> {
     let blocks = zone.blocks.as_deref().unwrap_or_default();
@@ -167,7 +182,15 @@ fn drawn(zone: &Zone, seed: u64) -> Result<FreeMap, Error> {
              /proc/buddyinfo of the same moment as well"
         )));
     }
-    let counts: Vec<u64> = blocks.iter().map(|blocks| blocks.count.value).collect();
+    let counts = usable(zone);
+    if let Some(order) =
+        (0..blocks.len()).rfind(|order| counts[*order] < blocks[*order].count.value)
+    {
+        output::note(&format!(
+            "--start: {source}: free blocks for special requests (CMA, HighAtomic) count as in use; the largest has \
+             order {order}"
+        ));
+    }
     let map = FreeMap::random(&source, &counts, zone.managed, seed)?;
     if map.free() == 0 {
         return Err(Error::usage(format!("--start: {source}: nothing is free")));

@@ -94,7 +94,7 @@ pub fn locks(name: &str, waits: &LockWaits) -> Vec<Row> {
 /// Converts a recording of waits alone to rows.
 pub fn waits_only(name: &str, waits: &LockWaits) -> Vec<Row> {
     let mut rows = locks(name, waits);
-    // Without calls there is no number of waits per call.
+    // Without calls, waits cannot be counted per call.
     rows.retain(|row| row.statistic != "rate");
     rows.push(Row {
         metric: "duration",

@@ -329,9 +329,9 @@ fn not_modelled(machine: Option<&Machine>) -> String {
         }
     };
     format!(
-        "{}, {}, {} and reclaim. Longer lists keep pages that these need: they leave fewer whole blocks, and less free \
-         memory above the watermarks. CPUs that wait for each other are not replayed: `everybuddy simulate --trace` \
-         predicts that",
+        "what Linux executes around its lists, so calls are too short; {}, {}, {} and reclaim. Longer lists keep pages \
+         that these need: they leave fewer whole blocks, and less free memory above the watermarks. CPUs that wait for \
+         each other are not replayed: `everybuddy simulate --trace` predicts that",
         of("watermarks", "min_free_kbytes"),
         of("transparent huge pages", "transparent_hugepage/enabled"),
         of("compaction", "compaction_proactiveness"),
@@ -380,6 +380,6 @@ mod tests {
         };
         let text = not_modelled(Some(&machine));
         assert!(text.contains("huge pages (transparent_hugepage/enabled=madvise), compaction and"));
-        assert!(not_modelled(None).starts_with("watermarks, transparent huge pages, compaction"));
+        assert!(not_modelled(None).contains("; watermarks, transparent huge pages, compaction"));
     }
 }

@@ -173,6 +173,27 @@ fn comparisons_start_with_the_free_blocks_of_a_machine() {
         .refused(&["trace tiny does not contain the free blocks of its machine"]);
 }
 
+/// Ordinary requests get nothing from HighMem, and nothing from CMA.
+#[test]
+fn memory_for_special_requests_is_in_use() {
+    let folder = Folder::new("start-special");
+    let path = folder.file("synthetic-log");
+    let text = "Node 0 Normal: 0*4kB 0*8kB 0*16kB 0*32kB 0*64kB 0*128kB 0*256kB 0*512kB 0*1024kB 2*2048kB (U) \
+                3*4096kB (C) = 16384kB\nNode 0 HighMem: 0*4kB 0*8kB 0*16kB 0*32kB 0*64kB 0*128kB 0*256kB 0*512kB \
+                0*1024kB 0*2048kB 900*4096kB (M) = 3686400kB\n";
+    std::fs::write(&path, format!("Mem-Info:\n{text}")).unwrap();
+    let run = everybuddy(&[
+        "bench",
+        "--systems",
+        "bs",
+        "--start",
+        &path,
+        "--memory",
+        "16MiB",
+    ]);
+    run.refused(&["Node-0-Normal", "4 MiB", "CMA"]);
+}
+
 #[test]
 fn a_trace_brings_the_memory_of_its_machine() {
     let folder = Folder::new("start-recorded");
