@@ -26,7 +26,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use everybuddy::{CpuId, Pfn};
+use everybuddy::{CpuId, Index};
 
 /// The owners and commitments of all CPUs.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Ledger {
     ///
     /// # Panics
     /// If a CPU already holds any of them.
-    pub fn gets(&self, cpu: CpuId, start: Pfn, frames: u32) {
+    pub fn gets(&self, cpu: CpuId, start: Index, frames: u32) {
         let state = &mut *self.state();
         state.asked[cpu.index()] = 0;
         for pfn in start.0..start.0 + frames {
@@ -121,7 +121,7 @@ impl Ledger {
     ///
     /// # Panics
     /// If the CPU does not hold them.
-    pub fn gives_back(&self, cpu: CpuId, start: Pfn, frames: u32) {
+    pub fn gives_back(&self, cpu: CpuId, start: Index, frames: u32) {
         let state = &mut *self.state();
         for pfn in start.0..start.0 + frames {
             let holder = state.holders[pfn as usize].take();
@@ -131,7 +131,7 @@ impl Ledger {
     }
 
     /// Records that a free returned. Another CPU may have allocated the frames by now.
-    pub fn is_back(&self, start: Pfn, frames: u32) {
+    pub fn is_back(&self, start: Index, frames: u32) {
         let state = &mut *self.state();
         state.committed -= frames;
         for pfn in start.0..start.0 + frames {
@@ -143,7 +143,7 @@ impl Ledger {
     ///
     /// # Panics
     /// If it does not hold them.
-    pub fn is_handed(&self, start: Pfn, frames: u32, from: CpuId, to: CpuId) {
+    pub fn is_handed(&self, start: Index, frames: u32, from: CpuId, to: CpuId) {
         let holders = &mut self.state().holders;
         for pfn in start.0..start.0 + frames {
             let holder = holders[pfn as usize].replace(to);

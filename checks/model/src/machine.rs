@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, FrameAllocator, FrameRange,
-    FreeError, Hint, Order, Pfn, Platform, Progress, Release, Request, Setup, SystemSpec,
+    FreeError, Hint, Index, Order, Platform, Progress, Release, Request, Setup, SystemSpec,
     metadata_layout,
 };
 
@@ -141,7 +141,7 @@ impl<P: Checker> Machine<'_, P> {
             let snapshot = self.system.snapshot(worker.cpu);
             let largest = self.system.max_order();
             let mut whole = [0; Order::LIMIT.index() + 1];
-            for block in Block::cover(Pfn(0), frames as u32, largest) {
+            for block in Block::cover(Index(0), frames as u32, largest) {
                 whole[block.order.index()] += 1;
             }
             assert_eq!(snapshot.free_blocks, whole, "free blocks are not coalesced");
@@ -210,11 +210,11 @@ impl<P: Checker> Worker<'_, P> {
     }
 
     /// Requests a run of frames. Returns `None` if the request failed and the failure is allowed.
-    pub fn try_allocate_frames(&mut self, frames: u32) -> Option<Pfn> {
+    pub fn try_allocate_frames(&mut self, frames: u32) -> Option<Index> {
         self.request(Request::frames(frames), frames)
     }
 
-    fn request(&mut self, request: Request, frames: u32) -> Option<Pfn> {
+    fn request(&mut self, request: Request, frames: u32) -> Option<Index> {
         let id = self.cpu.id();
         self.ledger.asks(id, frames);
         match self.system.allocate(self.cpu, request.with_hint(self.hint)) {
@@ -245,11 +245,11 @@ impl<P: Checker> Worker<'_, P> {
     }
 
     /// Frees a run of frames.
-    pub fn free_frames(&mut self, start: Pfn, frames: u32) {
+    pub fn free_frames(&mut self, start: Index, frames: u32) {
         self.release(Release::frames(start, frames), start, frames);
     }
 
-    fn release(&mut self, release: Release, start: Pfn, frames: u32) {
+    fn release(&mut self, release: Release, start: Index, frames: u32) {
         let id = self.cpu.id();
         self.access(start, frames);
         self.ledger.gives_back(id, start, frames);
@@ -260,7 +260,7 @@ impl<P: Checker> Worker<'_, P> {
     }
 
     /// Reserves frames, which this CPU holds from then on. Returns `false` if the system refuses.
-    pub fn reserve(&mut self, start: Pfn, frames: u32) -> bool {
+    pub fn reserve(&mut self, start: Index, frames: u32) -> bool {
         let id = self.cpu.id();
         self.ledger.asks(id, frames);
         let range = FrameRange::new(start.0.into(), frames.into());
@@ -278,7 +278,7 @@ impl<P: Checker> Worker<'_, P> {
     ///
     /// # Panics
     /// If the system refuses.
-    pub fn unreserve(&mut self, start: Pfn, frames: u32) {
+    pub fn unreserve(&mut self, start: Index, frames: u32) {
         self.access(start, frames);
         self.ledger.gives_back(self.cpu.id(), start, frames);
         let range = FrameRange::new(start.0.into(), frames.into());
@@ -289,7 +289,7 @@ impl<P: Checker> Worker<'_, P> {
     }
 
     /// Accesses the contents of frames as their holder.
-    fn access(&self, start: Pfn, frames: u32) {
+    fn access(&self, start: Index, frames: u32) {
         let contents = self.contents.iter().skip(start.0 as usize);
         contents.take(frames as usize).for_each(P::access);
     }
@@ -333,7 +333,7 @@ impl<P: Checker> Worker<'_, P> {
     ///
     /// # Errors
     /// Any [`AllocateError`].
-    pub fn try_allocate_untracked(&mut self, request: Request) -> Result<Pfn, AllocateError> {
+    pub fn try_allocate_untracked(&mut self, request: Request) -> Result<Index, AllocateError> {
         self.system.allocate(self.cpu, request)
     }
 
@@ -341,7 +341,7 @@ impl<P: Checker> Worker<'_, P> {
     ///
     /// # Panics
     /// If the request fails.
-    pub fn allocate_untracked(&mut self, request: Request) -> Pfn {
+    pub fn allocate_untracked(&mut self, request: Request) -> Index {
         self.try_allocate_untracked(request)
             .expect("enough is free for this request")
     }

@@ -41,7 +41,7 @@ pub use shadow::{Random, Shadow};
 pub use specs::specs;
 
 pub use everybuddy::SystemSpec;
-use everybuddy::{Block, FrameAllocator, FrameRange, Order, Pfn, Platform, Setup};
+use everybuddy::{Block, FrameAllocator, FrameRange, Index, Order, Platform, Setup};
 
 /// Builds systems on a platform, and runs code on its CPUs.
 pub trait Host<P: Platform>: Sync {
@@ -88,7 +88,7 @@ pub fn order(order: u8) -> Order {
 
 /// Returns the block that starts there.
 pub fn block(start: u32, order: u8) -> Block {
-    Block::new(Pfn(start), self::order(order))
+    Block::new(Index(start), self::order(order))
 }
 
 /// Goes over all specs: `property(spec)` runs for each, and a failure names the spec.

@@ -7,7 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use everybuddy::{FrameRange, Order, Pfn, Place, Span};
+use everybuddy::{FrameRange, Index, Order, Place, Span};
 
 /// Which frames are free.
 pub struct Model {
@@ -40,13 +40,13 @@ impl Model {
         let block = frames.next_power_of_two();
         let mut starts = (0..span.frames()).step_by(block as usize);
         starts.any(|start| {
-            place.holds(span.physical(Pfn(start)), frames)
-                && (start..start + block).all(|frame| self.is_free(Pfn(frame)))
+            place.holds(span.physical(Index(start)), frames)
+                && (start..start + block).all(|frame| self.is_free(Index(frame)))
         })
     }
 
     /// Returns `true` if this frame is free.
-    pub fn is_free(&self, frame: Pfn) -> bool {
+    pub fn is_free(&self, frame: Index) -> bool {
         self.free.get(frame.index()).is_some_and(|free| *free)
     }
 
@@ -54,7 +54,7 @@ impl Model {
     ///
     /// # Panics
     /// If any of them is not free.
-    pub fn take(&mut self, start: Pfn, frames: u32) {
+    pub fn take(&mut self, start: Index, frames: u32) {
         for free in &mut self.free[start.index()..][..frames as usize] {
             assert!(
                 core::mem::replace(free, false),
@@ -67,7 +67,7 @@ impl Model {
     ///
     /// # Panics
     /// If any of them is free already.
-    pub fn give(&mut self, start: Pfn, frames: u32) {
+    pub fn give(&mut self, start: Index, frames: u32) {
         for free in &mut self.free[start.index()..][..frames as usize] {
             assert!(!core::mem::replace(free, true), "a free frame was freed");
         }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use everybuddy::Pfn;
+use everybuddy::Index;
 
 /// The owner of each frame. It catches a frame that is given twice the moment it is.
 pub struct Shadow(Vec<AtomicU32>);
@@ -18,7 +18,7 @@ impl Shadow {
     ///
     /// # Panics
     /// If any of them has an owner.
-    pub fn take(&self, start: Pfn, frames: u32, owner: u32) {
+    pub fn take(&self, start: Index, frames: u32, owner: u32) {
         for frame in start.0..start.0 + frames {
             let before = self.0[frame as usize].swap(owner + 1, Ordering::Relaxed);
             assert_eq!(
@@ -34,7 +34,7 @@ impl Shadow {
     ///
     /// # Panics
     /// If `owner` has not all of them.
-    pub fn give(&self, start: Pfn, frames: u32, owner: u32) {
+    pub fn give(&self, start: Index, frames: u32, owner: u32) {
         for frame in start.0..start.0 + frames {
             let before = self.0[frame as usize].swap(0, Ordering::Relaxed);
             assert_eq!(before, owner + 1, "frame {frame:#x} was not {owner}'s");

@@ -15,7 +15,7 @@ use core::alloc::Layout;
 use core::fmt;
 
 use everybuddy::{
-    FrameAllocator, FrameRange, FreeError, Pfn, Platform, RegionError, Release, Request,
+    FrameAllocator, FrameRange, FreeError, Index, Platform, RegionError, Release, Request,
 };
 
 use crate::FRAME_BYTES;
@@ -82,7 +82,7 @@ pub trait ByteFrames {
         self.with_system(|system, cpu| {
             let start = system.allocate(cpu, Request::frames(asked)).ok()?;
             if asked > frames {
-                let rest = Release::frames(Pfn(start.0 + frames), asked - frames);
+                let rest = Release::frames(Index(start.0 + frames), asked - frames);
                 // It was allocated just now, so only misuse can have freed it.
                 let _ = system.free(cpu, rest);
             }

@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char};
 use core::fmt::Write;
 
 use everybuddy::systems::ROWS;
-use everybuddy::{CpuId, Pfn};
+use everybuddy::{CpuId, Index};
 
 use crate::EB_ABI_VERSION;
 use crate::errors::{Failure, Text};
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn eb_is_zeroed(
     // SAFETY: as promised by the caller.
     unsafe {
         ask_with(system, zeroed, |system| {
-            Ok(system.is_zeroed(Pfn(start), frames))
+            Ok(system.is_zeroed(Index(start), frames))
         })
     }
 }
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn eb_frame_state(
     state: *mut eb_state,
 ) -> eb_status {
     let get = |system: System| {
-        let state = system.frame_state(Pfn(frame));
+        let state = system.frame_state(Index(frame));
         Ok(state.ok_or(EB_ERROR_FOREIGN)?.into())
     };
     // SAFETY: as promised by the caller.

@@ -8,7 +8,7 @@
 use core::ffi::c_void;
 use core::slice;
 
-use everybuddy::{Block, Hint, Pfn, Progress, Release, Request, Run, Size, Visit};
+use everybuddy::{Block, Hint, Index, Progress, Release, Request, Run, Size, Visit};
 
 use crate::errors::{Failure, eb_error};
 use crate::handle::{eb_cpu, park, read, run, run_with};
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn eb_allocate(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eb_free(cpu: *mut eb_cpu, frame: u32, order: u32) -> eb_status {
     let free = |system: System, token: &mut Token| {
-        let block = Block::new(Pfn(frame), self::order(order)?);
+        let block = Block::new(Index(frame), self::order(order)?);
         Ok(system.free(token, Release::block(block))?)
     };
     // SAFETY: as promised by the caller.
@@ -153,8 +153,8 @@ pub unsafe extern "C" fn eb_allocate_bulk(
         }
         // SAFETY: that many numbers may be written by the caller's promise.
         let out = unsafe { zeroed(frames, length) };
-        // SAFETY: a `Pfn` is a `u32`, transparently.
-        let out = unsafe { &mut *(out as *mut [u32] as *mut [Pfn]) };
+        // SAFETY: a `Index` is a `u32`, transparently.
+        let out = unsafe { &mut *(out as *mut [u32] as *mut [Index]) };
         Ok(system.allocate_bulk(token, request, out)?)
     };
     // SAFETY: as promised by the caller.
@@ -215,7 +215,7 @@ fn free_all(
     freed: &mut usize,
 ) -> Result<(), Failure> {
     for batch in releases.chunks(RELEASES) {
-        let mut converted = [Release::frame(Pfn(0)); RELEASES];
+        let mut converted = [Release::frame(Index(0)); RELEASES];
         let mut used = 0;
         let mut refused = Ok(());
         for (place, release) in converted.iter_mut().zip(batch) {

@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_void};
 use core::mem::offset_of;
 
 use everybuddy::{
-    BlockType, Census, Colours, Flags, FrameRange, FrameState, Frames, Hint, Node, Order, Pfn,
+    BlockType, Census, Colours, Flags, FrameRange, FrameState, Frames, Hint, Index, Node, Order,
     Place, Reason, Release, Request, Run, Shortage, Size, Snapshot,
 };
 
@@ -350,7 +350,7 @@ impl eb_release {
     /// Converts the release.
     pub(crate) fn convert(&self) -> Result<Release, eb_status> {
         Ok(Release {
-            start: Pfn(self.start),
+            start: Index(self.start),
             size: size(self.size, self.unit)?,
             hint: Hint {
                 task: self.task,

@@ -17,8 +17,8 @@ use core::slice;
 
 use everybuddy::systems::{OnSystem, build_for};
 use everybuddy::{
-    AllocateError, Block, BuildError, Census, CpuId, Flags, FrameAllocator, FreeError, Hint, LINE,
-    Memory, Order, Pfn, Progress, Release, Request, Setup, Snapshot, SystemSpec, Violation,
+    AllocateError, Block, BuildError, Census, CpuId, Flags, FrameAllocator, FreeError, Hint, Index,
+    LINE, Memory, Order, Progress, Release, Request, Setup, Snapshot, SystemSpec, Violation,
     metadata_layout,
 };
 
@@ -97,16 +97,16 @@ impl Frames {
 
     /// Returns the physical frame of a frame of the system, as a number that is not negative.
     #[inline(always)]
-    pub(crate) fn physical(&self, pfn: Pfn) -> i64 {
+    pub(crate) fn physical(&self, pfn: Index) -> i64 {
         // Frame numbers have far fewer than 63 bits.
         (self.base + u64::from(pfn.0)) as i64
     }
 
     /// Returns the number by which the system knows a physical frame, if it can have one.
     #[inline(always)]
-    pub(crate) fn pfn(&self, frame: u64) -> Option<Pfn> {
+    pub(crate) fn pfn(&self, frame: u64) -> Option<Index> {
         let pfn = frame.checked_sub(self.base)?;
-        u32::try_from(pfn).ok().map(Pfn)
+        u32::try_from(pfn).ok().map(Index)
     }
 
     /// Runs `call` as a CPU. Returns `None` without calling it if the system was not set up for that CPU, or if the
@@ -385,7 +385,7 @@ fn free_nested(
     frames: &Frames,
     gate: &Gate,
     cpu: CpuId,
-    start: Pfn,
+    start: Index,
     order: Order,
 ) -> Result<(), FreeError> {
     count(&gate.nested);
@@ -396,7 +396,7 @@ fn free_nested(
 /// Frees frames that are not a block. Returns 0 or an error, as the operations do.
 #[cold]
 #[inline(never)]
-fn free_parts(frames: &Frames, gate: &'static Gate, cpu: CpuId, start: Pfn, order: Order) -> i32 {
+fn free_parts(frames: &Frames, gate: &'static Gate, cpu: CpuId, start: Index, order: Order) -> i32 {
     let parts = Release::frames(start, order.frames());
     let freed = gate.pass(cpu, |token| frames.system().free(token, parts));
     let freed = freed.unwrap_or_else(|| {

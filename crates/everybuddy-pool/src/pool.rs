@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use everybuddy::{Everybuddy, FrameAllocator, Order, Pfn, Release, System, Visit};
+use everybuddy::{Everybuddy, FrameAllocator, Index, Order, Release, System, Visit};
 
 use crate::builder::PoolBuilder;
 use crate::error::PoolError;
@@ -170,7 +170,7 @@ impl<S: System + 'static> Pool<S> {
         if bytes == 0 || !bytes.is_multiple_of(page) || !offset.is_multiple_of(page) {
             return Err(foreign);
         }
-        Ok(self.guard(Pfn((offset / page) as u32), bytes / page))
+        Ok(self.guard(Index((offset / page) as u32), bytes / page))
     }
 
     /// Returns all free huge blocks, of 2 MiB, to the operating system, and reports how much that was.
@@ -305,7 +305,7 @@ impl<S: System + 'static> Pool<S> {
         self.shared.mapping.offset(address.addr(), 1).is_some()
     }
 
-    fn guard(&self, start: Pfn, pages: usize) -> Pages<'_, S> {
+    fn guard(&self, start: Index, pages: usize) -> Pages<'_, S> {
         let start = self
             .shared
             .mapping

@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 
 use everybuddy::systems::build;
 use everybuddy::{
-    AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Memory, Order, Pfn, Release,
+    AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Release,
     Request, Setup, System,
 };
 
@@ -118,7 +118,7 @@ impl<S: System + 'static> Shared<S> {
     }
 
     #[inline]
-    pub(crate) fn allocate_frames(self: &Arc<Self>, pages: usize) -> Result<Pfn, PoolError> {
+    pub(crate) fn allocate_frames(self: &Arc<Self>, pages: usize) -> Result<Index, PoolError> {
         let request = match pages {
             1 => Request::FRAME,
             _ => Request::frames(u32::try_from(pages).unwrap_or(u32::MAX)),
@@ -144,7 +144,7 @@ impl<S: System + 'static> Shared<S> {
         request: Request,
         pages: usize,
         error: AllocateError,
-    ) -> Result<Pfn, PoolError> {
+    ) -> Result<Index, PoolError> {
         let (system, slots) = (self.system, &self.slots);
         let error = match error {
             AllocateError::Busy | AllocateError::Exhausted => {
@@ -173,7 +173,7 @@ impl<S: System + 'static> Shared<S> {
     }
 
     /// Repeats a request that may wait, as long as it fails as busy.
-    fn retry(self: &Arc<Self>, request: Request) -> Result<Pfn, AllocateError> {
+    fn retry(self: &Arc<Self>, request: Request) -> Result<Index, AllocateError> {
         let mut retries = 0;
         loop {
             let mut call = self.enter().map_err(|_| AllocateError::Busy)?;
@@ -204,7 +204,7 @@ impl<S: System + 'static> Shared<S> {
         let (address, bytes) = (start.addr().get(), pages << self.page_shift);
         let offset = self.mapping.offset(address, bytes);
         let offset = offset.ok_or(PoolError::Foreign { address, bytes })?;
-        let pfn = Pfn((offset >> self.page_shift) as u32);
+        let pfn = Index((offset >> self.page_shift) as u32);
         let release = match pages {
             1 => Release::frame(pfn),
             _ => Release::frames(pfn, pages as u32),

@@ -13,7 +13,7 @@
 use core::fmt;
 
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
-use crate::frame::{Block, Frames, Order, Pfn};
+use crate::frame::{Block, Frames, Index, Order};
 use crate::place::{Node, Place, RunSearch};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
@@ -83,7 +83,7 @@ pub enum Visit {
 /// // Exactly 260 frames, freed in two parts.
 /// let run = system.allocate(&mut cpu, Request::frames(260))?;
 /// system.free(&mut cpu, Release::frames(run, 100))?;
-/// system.free(&mut cpu, Release::frames(Pfn(run.0 + 100), 160))?;
+/// system.free(&mut cpu, Release::frames(Index(run.0 + 100), 160))?;
 /// # Ok(())
 /// # }
 /// ```
@@ -101,7 +101,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// [`Exhausted`](AllocateError::Exhausted), [`TooLarge`](AllocateError::TooLarge),
     /// [`ZeroFrames`](AllocateError::ZeroFrames), [`NoSuchCpu`](AllocateError::NoSuchCpu),
     /// [`Busy`](AllocateError::Busy).
-    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError>;
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError>;
 
     /// Frees a block, an exact allocation, or any part of allocations.
     ///
@@ -113,7 +113,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// frames. A system may inline there what `allocate` calls, so that hits of single frames stay short.
     #[doc(hidden)]
     #[inline(always)]
-    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         self.allocate(cpu, request)
     }
 
@@ -136,7 +136,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
 
     /// Returns `true` if these frames, which the caller allocated and did not write to, are known to contain only
     /// zeros. A refused free of some of them can end that knowledge. O(frames / frames of a huge block).
-    fn is_zeroed(&self, start: Pfn, frames: u32) -> bool {
+    fn is_zeroed(&self, start: Index, frames: u32) -> bool {
         let _ = (start, frames);
         false
     }
@@ -155,7 +155,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
         &self,
         cpu: &mut P::Cpu,
         request: Request,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         one_by_one(out, 0, || self.allocate(cpu, request))
     }
@@ -179,7 +179,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// # Errors
     /// Those of [`allocate`](Self::allocate); [`Busy`](AllocateError::Busy) if a lock is held, or if the zone has no
     /// such block and a list has frames.
-    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError>;
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError>;
 
     /// Frees from code that interrupted an operation on the same CPU. See
     /// [`allocate_nested`](Self::allocate_nested).
@@ -241,13 +241,13 @@ pub trait FrameAllocator<P: Platform>: Sync {
     ///
     /// # Errors
     /// [`RegionError`]; nothing is allocated. [`NotFree`](RegionError::NotFree) names the first frame that is not free.
-    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError>;
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError>;
 
     /// Does what [`allocate_at`](Self::allocate_at) does, but drains no list: a frame that a list caches is not free.
     ///
     /// # Errors
     /// Those of [`allocate_at`](Self::allocate_at).
-    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.allocate_at(cpu, range)
     }
 
@@ -284,7 +284,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
         cpu: &mut P::Cpu,
         request: Request,
         place: &Place,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         let start = self.allocate(cpu, request)?;
         let frames = request.size.extent().frames();
         let is_here = !matches!(place.node, Node::Only(1..));
@@ -388,7 +388,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
         visit: &mut dyn FnMut(Block) -> Visit,
     ) -> u64 {
         let (span, frames) = (self.span(), order.frames());
-        let (mut kept, mut at) = (0, Pfn(0));
+        let (mut kept, mut at) = (0, Index(0));
         while at.0 < span.frames() && span.frames() - at.0 >= frames {
             let block = Block::new(at, order);
             let range = FrameRange::new(span.physical(at), u64::from(frames));
@@ -406,7 +406,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
                     Visit::KeepAndStop => return kept + 1,
                 };
             }
-            at = Pfn(at.0 + frames);
+            at = Index(at.0 + frames);
         }
         kept
     }
@@ -449,7 +449,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns the present use of a frame, or `None` outside the span.
     ///
     /// A hint while other CPUs work. O(orders), no lock.
-    fn frame_state(&self, pfn: Pfn) -> Option<FrameState>;
+    fn frame_state(&self, pfn: Index) -> Option<FrameState>;
 
     /// Checks every invariant of all metadata; for tests, while no other CPU works. O(frames).
     ///
@@ -496,9 +496,9 @@ pub(crate) fn describe<P: Platform>(
 /// Goes on with a bulk request after `given` blocks, one by one, until a block cannot be allocated.
 #[inline]
 pub(crate) fn one_by_one(
-    out: &mut [Pfn],
+    out: &mut [Index],
     mut given: usize,
-    mut allocate: impl FnMut() -> Result<Pfn, AllocateError>,
+    mut allocate: impl FnMut() -> Result<Index, AllocateError>,
 ) -> Result<usize, AllocateError> {
     while let Some(place) = out.get_mut(given) {
         match allocate() {

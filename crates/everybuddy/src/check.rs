@@ -19,7 +19,7 @@
 //!    accessed only by the holder of its token, or by another CPU while the CPU's state word permits it.
 //! 5. After an error everything is as before, unless two CPUs free the same frames simultaneously.
 
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::Tag;
 use crate::platform::Platform;
 use crate::snapshot::{Census, FrameState, Violation};
@@ -44,8 +44,13 @@ pub(crate) fn walk_divided<P: Platform, S: Structure<P>>(
     let mut census = Census::default();
     let mut at = frames.start;
     while at < frames.end {
-        let fail = |what| Err(Violation { pfn: Pfn(at), what });
-        let Some(head) = table.frame(Pfn(at)) else {
+        let fail = |what| {
+            Err(Violation {
+                pfn: Index(at),
+                what,
+            })
+        };
+        let Some(head) = table.frame(Index(at)) else {
             return fail("beyond the table");
         };
         let Some(state) = table.tag(head).state(head) else {
@@ -103,7 +108,7 @@ pub(crate) fn walk_divided<P: Platform, S: Structure<P>>(
         .sum();
     if free != census.free {
         return Err(Violation {
-            pfn: Pfn(frames.start),
+            pfn: Index(frames.start),
             what: "the free blocks of an order are miscounted",
         });
     }

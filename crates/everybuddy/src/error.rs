@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 
 /// The reason why an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,11 +139,11 @@ pub enum RegionError {
     /// The range reaches outside the span that the system was built for.
     OutsideSpan,
     /// This frame is part of the managed memory already.
-    AlreadyManaged(Pfn),
+    AlreadyManaged(Index),
     /// This frame is not in the state that the operation needs: allocated, buffered, reserved or a hole.
-    NotFree(Pfn),
+    NotFree(Index),
     /// This frame is not reserved.
-    NotReserved(Pfn),
+    NotReserved(Index),
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
     /// Another CPU did not drain its list in time, or a service did not process a freed block in time, or other CPUs

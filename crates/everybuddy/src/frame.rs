@@ -17,9 +17,9 @@ use core::fmt;
 /// error fit into 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
-pub struct Pfn(pub u32);
+pub struct Index(pub u32);
 
-impl Pfn {
+impl Index {
     /// Returns the number as an index.
     #[inline]
     pub const fn index(self) -> usize {
@@ -33,13 +33,13 @@ impl Pfn {
     }
 }
 
-impl fmt::Debug for Pfn {
+impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "frame {:#x}", self.0)
     }
 }
 
-impl fmt::Display for Pfn {
+impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "frame {:#x}", self.0)
     }
@@ -157,7 +157,7 @@ pub struct Frames(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Block {
     /// The first frame.
-    pub start: Pfn,
+    pub start: Index,
     /// The size.
     pub order: Order,
 }
@@ -165,23 +165,23 @@ pub struct Block {
 impl Block {
     /// Creates a block. Alignment is checked where the block is used.
     #[inline]
-    pub const fn new(start: Pfn, order: Order) -> Block {
+    pub const fn new(start: Index, order: Order) -> Block {
         Block { start, order }
     }
 
     /// Returns the other half of the block of the next order that contains this one.
     ///
     /// ```
-    /// use everybuddy::{Block, Order, Pfn};
+    /// use everybuddy::{Block, Order, Index};
     ///
-    /// let block = Block::new(Pfn(8), Order::new(1).unwrap());
-    /// assert_eq!(block.buddy().start, Pfn(10));
+    /// let block = Block::new(Index(8), Order::new(1).unwrap());
+    /// assert_eq!(block.buddy().start, Index(10));
     /// assert_eq!(block.buddy().buddy(), block);
     /// ```
     #[inline]
     pub const fn buddy(self) -> Block {
         Block {
-            start: Pfn(self.start.0 ^ self.order.frames()),
+            start: Index(self.start.0 ^ self.order.frames()),
             order: self.order,
         }
     }
@@ -189,13 +189,13 @@ impl Block {
     /// Splits a run of frames into the fewest aligned blocks of at most `largest`, lowest address first.
     ///
     /// ```
-    /// use everybuddy::{Block, Order, Pfn};
+    /// use everybuddy::{Block, Order, Index};
     ///
-    /// let sizes: Vec<u32> = Block::cover(Pfn(3), 9, Order::TEN).map(|b| b.order.frames()).collect();
+    /// let sizes: Vec<u32> = Block::cover(Index(3), 9, Order::TEN).map(|b| b.order.frames()).collect();
     /// assert_eq!(sizes, [1, 4, 4]);
     /// ```
     #[inline]
-    pub fn cover(start: Pfn, frames: u32, largest: Order) -> impl Iterator<Item = Block> {
+    pub fn cover(start: Index, frames: u32, largest: Order) -> impl Iterator<Item = Block> {
         let mut at = u64::from(start.0);
         let end = at + u64::from(frames);
         core::iter::from_fn(move || {
@@ -206,7 +206,7 @@ impl Block {
             let by_size = 63 - (end - at).leading_zeros();
             let order = Order::saturating(by_place.min(by_size).min(largest.0));
             let block = Block {
-                start: Pfn(at as u32),
+                start: Index(at as u32),
                 order,
             };
             at += u64::from(order.frames());
@@ -236,7 +236,7 @@ mod tests {
         for start in 0..40u32 {
             for frames in 0..70u32 {
                 let mut at = start;
-                for block in Block::cover(Pfn(start), frames, Order(3)) {
+                for block in Block::cover(Index(start), frames, Order(3)) {
                     assert_eq!(block.start.0, at);
                     assert!(block.start.is_aligned(block.order) && block.order <= Order(3));
                     at += block.order.frames();

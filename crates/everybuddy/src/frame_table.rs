@@ -30,7 +30,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::FreeError;
-use crate::frame::{Block, Order, Pfn};
+use crate::frame::{Block, Index, Order};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform};
 use crate::snapshot::FrameState;
 
@@ -51,8 +51,8 @@ pub struct Frame(u32);
 impl Frame {
     /// Returns the frame number.
     #[inline(always)]
-    pub const fn pfn(self) -> Pfn {
-        Pfn(self.0)
+    pub const fn pfn(self) -> Index {
+        Index(self.0)
     }
 
     /// Returns the frame `frames` further on, which must belong to the same block or run.
@@ -266,7 +266,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
 
     /// Validates a frame number from outside.
     #[inline(always)]
-    pub fn frame(&self, pfn: Pfn) -> Option<Frame> {
+    pub fn frame(&self, pfn: Index) -> Option<Frame> {
         (pfn.index() < self.records.len()).then_some(Frame(pfn.0))
     }
 
@@ -354,7 +354,7 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         // A right child has a higher address than its parent, so it is never frame 0, which represents no child.
         let right = match word & RIGHT {
             0 => None,
-            right => self.frame(Pfn(right)),
+            right => self.frame(Index(right)),
         };
         (right, lean)
     }
@@ -435,7 +435,7 @@ mod tests {
             assert_eq!(
                 allocated,
                 Some(FrameState::Allocated {
-                    head: Pfn(8),
+                    head: Index(8),
                     order
                 })
             );

@@ -10,7 +10,7 @@
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use crate::bit_runs::{WORD, WORD_ORDER, first};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::snapshot::Snapshot;
 
 /// Counts the aligned blocks that are wholly free, those within larger ones included.
@@ -94,12 +94,12 @@ pub(crate) trait FreeBits {
     }
 
     /// Returns the first frame of the free block that holds a free frame.
-    fn free_block_of(&self, pfn: Pfn, max_order: Order) -> Pfn {
+    fn free_block_of(&self, pfn: Index, max_order: Order) -> Index {
         let start = |order: Order| pfn.0 & !(order.frames() - 1);
         let largest = Order::up_to(max_order)
             .take_while(|order| self.is_whole(start(*order), *order))
             .last();
-        Pfn(start(largest.unwrap_or(Order::ZERO)))
+        Index(start(largest.unwrap_or(Order::ZERO)))
     }
 }
 

@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 
 use crate::api::{Extent, FrameAllocator, Progress, Service, describe, one_by_one};
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::percpu::{Missed, PerCpu};
 use crate::platform::{CpuId, CpuToken, Platform};
@@ -100,7 +100,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu: &mut P::Cpu,
         frames: u32,
         flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         if !self.has_cpu(cpu.id()) {
             return Err(AllocateError::NoSuchCpu);
         }
@@ -134,7 +134,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         (origin, left): (u64, u32),
         flags: Flags,
         missed: Missed,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         if order > self.max_order {
             return Err(self.too_large());
         }
@@ -164,7 +164,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         order: Order,
         flags: Flags,
         error: AllocateError,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         match error {
             AllocateError::Exhausted => {
                 self.search(cpu, flags, &|zone, caller| zone.allocate(caller, order))
@@ -183,7 +183,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu: &mut P::Cpu,
         flags: Flags,
         last_try: LastTry<'_, P, Z>,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         if flags.contains(Flags::NO_WAIT) {
             let caller = &mut Caller::asking(cpu, Self::class(flags));
             return self.try_beside_lists(|| last_try(&self.zone, caller));
@@ -205,7 +205,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     fn try_beside_lists(
         &self,
         last_try: impl FnOnce() -> Result<Frame, AllocateError>,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         let caches = || self.front.buffered_frames() > 0;
         if !F::CACHES {
             return Err(AllocateError::Exhausted);
@@ -225,7 +225,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     fn free_block(
         &self,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         order: Order,
         (origin, left): (u64, u32),
         missed: Missed,
@@ -251,7 +251,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     fn free_run(
         &self,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         frames: u32,
         release: Release,
     ) -> Result<(), FreeError> {
@@ -277,20 +277,20 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     }
 
     /// Validates a run of frames.
-    fn run(&self, start: Pfn, frames: u32) -> Result<Frame, FreeError> {
+    fn run(&self, start: Index, frames: u32) -> Result<Frame, FreeError> {
         if frames == 0 {
             return Err(FreeError::ZeroFrames);
         }
         let last = start.0.checked_add(frames - 1).ok_or(FreeError::Foreign)?;
         self.zone
             .table()
-            .frame(Pfn(last))
+            .frame(Index(last))
             .ok_or(FreeError::Foreign)?;
         self.zone.table().frame(start).ok_or(FreeError::Foreign)
     }
 
     /// Returns `true` if a CPU's list may hold this frame.
-    fn may_be_cached(&self, pfn: Pfn) -> bool {
+    fn may_be_cached(&self, pfn: Index) -> bool {
         let state = self.frame_state(pfn);
         !self.front.tags_cached() || matches!(state, Some(FrameState::Buffered { .. }))
     }
@@ -330,7 +330,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
 impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P, F, Z> {
     // Always: as `free`.
     #[inline(always)]
-    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         match request.size.extent() {
             Extent::Block(order) => {
                 let hint = request.hint;
@@ -372,7 +372,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         &self,
         cpu: &mut P::Cpu,
         request: Request,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         let mut given = 0;
         let Extent::Block(order) = request.size.extent() else {
@@ -448,7 +448,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         Ok(())
     }
 
-    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError> {
         if !self.has_cpu(cpu) {
             return Err(AllocateError::NoSuchCpu);
         }
@@ -558,7 +558,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             .add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)
     }
 
-    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         if !self.has_cpu(cpu.id()) {
             return Err(RegionError::NoSuchCpu);
         }
@@ -574,7 +574,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         }
     }
 
-    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         if !self.has_cpu(cpu.id()) {
             return Err(RegionError::NoSuchCpu);
         }
@@ -623,7 +623,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         F::USES_HINTS
     }
 
-    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
         let frame = self.zone.table().frame(pfn)?;
         self.zone.table().holder(frame).map(|(_, state)| state)
     }
@@ -631,7 +631,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
         let mut census = self.zone.check(&mut Caller::of(cpu))?;
         let cached = self.front.buffered_frames();
-        let violation = |what| Violation { pfn: Pfn(0), what };
+        let violation = |what| Violation {
+            pfn: Index(0),
+            what,
+        };
         if !self.front.tags_cached() {
             // The records call the frames in lists allocated.
             let what = "the lists hold more frames than are tagged as allocated";
@@ -652,7 +655,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         request: Request,
-        out: &mut [Pfn],
+        out: &mut [Index],
         given: usize,
     ) -> Result<usize, AllocateError> {
         one_by_one(out, given, || self.allocate(cpu, request))

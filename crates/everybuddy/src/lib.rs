@@ -90,7 +90,7 @@ pub use self::everybuddy::OwnedTrees;
 pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
-pub use frame::{Block, Frames, Order, Pfn};
+pub use frame::{Block, Frames, Index, Order};
 pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
 pub use nodes::{Nodes, Zone, ZoneState};
 pub use place::{Colours, Node, Place};
@@ -113,8 +113,9 @@ pub mod prelude {
         Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
     };
     pub use crate::{
-        AllocateError, Block, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint, Memory,
-        Order, Pfn, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout, with_system,
+        AllocateError, Block, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint, Index,
+        Memory, Order, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
+        with_system,
     };
 }
 

@@ -19,7 +19,7 @@
 //! keeps limited memory in zones of its own.
 
 use crate::error::{AllocateError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::region::{FrameRange, Span};
 use crate::snapshot::FrameState;
 
@@ -167,9 +167,9 @@ pub(crate) struct RunSearch<'s> {
     /// The system's frames.
     pub(crate) span: Span,
     /// Returns the use of a frame.
-    pub(crate) state: &'s dyn Fn(Pfn) -> Option<FrameState>,
+    pub(crate) state: &'s dyn Fn(Index) -> Option<FrameState>,
     /// Allocates exactly the frames of a range.
-    pub(crate) take: &'s mut dyn FnMut(FrameRange) -> Result<Pfn, RegionError>,
+    pub(crate) take: &'s mut dyn FnMut(FrameRange) -> Result<Index, RegionError>,
 }
 
 impl RunSearch<'_> {
@@ -177,7 +177,7 @@ impl RunSearch<'_> {
     ///
     /// Fails as busy if it took no run and an attempt failed although its frames seemed free.
     #[inline]
-    pub(crate) fn run(&mut self, frames: u32, place: &Place) -> Result<Pfn, AllocateError> {
+    pub(crate) fn run(&mut self, frames: u32, place: &Place) -> Result<Index, AllocateError> {
         let own = Order::covering(frames).ok_or(AllocateError::ZeroFrames)?;
         let step = u64::from(own.max(place.alignment).frames());
         let end = (self.span.base() + u64::from(self.span.frames())).min(place.limit);

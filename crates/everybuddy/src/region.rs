@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! Physical memory begins anywhere and has holes, while buddies are found by arithmetic on frame numbers. A [`Span`]
-//! maps physical frame numbers to the small relative ones ([`Pfn`]) that the layers use.
+//! maps physical frame numbers to the small relative ones ([`Index`]) that the layers use.
 //!
 //! # Invariants
 //!
@@ -11,7 +11,7 @@
 //! physically.
 
 use crate::error::{BuildError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 
 /// A run of physical frames. An array of them can be shared with C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,21 +90,21 @@ impl Span {
     }
 
     /// Returns the relative number of a physical frame. Returns `None` outside the span. O(1).
-    pub const fn pfn(&self, physical: u64) -> Option<Pfn> {
+    pub const fn pfn(&self, physical: u64) -> Option<Index> {
         if physical >= self.base && physical - self.base < self.frames as u64 {
-            Some(Pfn((physical - self.base) as u32))
+            Some(Index((physical - self.base) as u32))
         } else {
             None
         }
     }
 
     /// Returns the physical number of a relative frame. O(1).
-    pub const fn physical(&self, pfn: Pfn) -> u64 {
+    pub const fn physical(&self, pfn: Index) -> u64 {
         self.base + pfn.0 as u64
     }
 
     /// Returns the relative start and length of a range, which must lie in the span. O(1).
-    pub fn relative(&self, range: FrameRange) -> Result<(Pfn, u32), RegionError> {
+    pub fn relative(&self, range: FrameRange) -> Result<(Index, u32), RegionError> {
         if range.frames == 0 {
             return Err(RegionError::Empty);
         }

@@ -12,7 +12,7 @@
 
 use core::fmt;
 
-use crate::frame::{Block, Frames, Order, Pfn};
+use crate::frame::{Block, Frames, Index, Order};
 
 /// The size of a request or a free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,7 +284,7 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The first frame.
-    pub start: Pfn,
+    pub start: Index,
     /// The size. By order: exactly a block that was allocated with that order (or the piece of that order that a
     /// partial free left). By frames: any run of allocated frames.
     pub size: Size,
@@ -295,7 +295,7 @@ pub struct Release {
 impl Release {
     /// Frees a single frame that was allocated as such.
     #[inline]
-    pub const fn frame(start: Pfn) -> Release {
+    pub const fn frame(start: Index) -> Release {
         Release {
             start,
             size: Size::Order(Order::ZERO),
@@ -315,7 +315,7 @@ impl Release {
 
     /// Frees a run of frames: an exact allocation, or any part of any allocation.
     #[inline]
-    pub const fn frames(start: Pfn, frames: u32) -> Release {
+    pub const fn frames(start: Index, frames: u32) -> Release {
         Release {
             start,
             size: Size::Frames(Frames(frames)),

@@ -10,7 +10,7 @@
 //! An allocation that fails frees what it had taken.
 
 use crate::error::AllocateError;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::request::{Flags, Release, Request};
 
 /// Frames that follow each other. An array of them can be shared with C.
@@ -18,7 +18,7 @@ use crate::request::{Flags, Release, Request};
 #[repr(C)]
 pub struct Run {
     /// The first frame.
-    pub start: Pfn,
+    pub start: Index,
     /// The number of frames.
     pub frames: u32,
 }
@@ -39,7 +39,7 @@ pub(crate) enum RunCall {
 /// An allocation of runs: what it asks of the system.
 pub(crate) struct Runs<'s> {
     pub(crate) max_order: Order,
-    pub(crate) call: &'s mut dyn FnMut(RunCall) -> Result<Pfn, AllocateError>,
+    pub(crate) call: &'s mut dyn FnMut(RunCall) -> Result<Index, AllocateError>,
 }
 
 impl Runs<'_> {
@@ -151,7 +151,7 @@ mod tests {
                     let found = (order_of(asked)..blocks.len()).find(|order| blocks[*order] > 0);
                     let found = found.ok_or(AllocateError::Exhausted)?;
                     blocks[found] -= 1;
-                    Ok(Pfn(found as u32))
+                    Ok(Index(found as u32))
                 }
                 RunCall::Free(run) => {
                     blocks[run.start.index()] += 1;
@@ -196,7 +196,7 @@ mod tests {
                         Err(AllocateError::Busy)
                     }
                     frames if frames < least => Err(AllocateError::Exhausted),
-                    _ => Ok(Pfn(0)),
+                    _ => Ok(Index(0)),
                 },
                 RunCall::Free(run) => Ok(run.start),
             },

@@ -10,7 +10,7 @@
 
 use core::fmt;
 
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::CpuId;
 use crate::request::BlockType;
 
@@ -117,7 +117,7 @@ pub enum FrameState {
     /// Part of an allocated block.
     Allocated {
         /// The block's first frame.
-        head: Pfn,
+        head: Index,
         /// The block's order.
         order: Order,
     },
@@ -131,7 +131,7 @@ pub enum FrameState {
     /// Part of a free block.
     Free {
         /// The block's first frame.
-        head: Pfn,
+        head: Index,
     },
     /// Free, but in a queue of a system whose services divide and link.
     Queued,
@@ -178,7 +178,7 @@ impl Census {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The frame where it was detected.
-    pub pfn: Pfn,
+    pub pfn: Index,
     /// A description of the violation.
     pub what: &'static str,
 }

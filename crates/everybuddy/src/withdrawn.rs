@@ -15,7 +15,7 @@
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::{WORD, words};
 use crate::error::{BuildError, FreeError, RegionError};
-use crate::frame::Pfn;
+use crate::frame::Index;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
 /// How often a word is tried again after another CPU changed it.
@@ -112,7 +112,7 @@ impl<'m, P: Platform> WithdrawnFrames<'m, P> {
         for (word, bits) in claims().take_while(|(word, _)| *word < failed) {
             self.mark_in(word, bits, from);
         }
-        let pfn = Pfn(failed as u32 * WORD + bit);
+        let pfn = Index(failed as u32 * WORD + bit);
         Err(match from {
             Withdrawn::Hole => RegionError::AlreadyManaged(pfn),
             Withdrawn::Reserved => RegionError::NotReserved(pfn),

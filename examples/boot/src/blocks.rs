@@ -4,7 +4,7 @@
 //!
 //! The first word of a frame is not part of its content: a test may use it for a link.
 
-use everybuddy::{Block, CpuId, Order, Pfn, Release};
+use everybuddy::{Block, CpuId, Order, Index, Release};
 
 use crate::frames::address;
 
@@ -34,9 +34,9 @@ impl Content {
     }
 
     /// Returns the words of a run of frames, and what each should contain.
-    fn words(self, start: Pfn, frames: u32) -> impl Iterator<Item = (*mut u64, u64)> {
+    fn words(self, start: Index, frames: u32) -> impl Iterator<Item = (*mut u64, u64)> {
         (start.0..start.0 + frames).flat_map(move |frame| {
-            let words = address(Pfn(frame)) as *mut u64;
+            let words = address(Index(frame)) as *mut u64;
             let value =
                 self.0.rotate_left(17) ^ u64::from(frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (1..WORDS)
@@ -46,7 +46,7 @@ impl Content {
     }
 
     /// Writes the content into a run of frames, which the caller allocated.
-    pub(crate) fn fill(self, start: Pfn, frames: u32) {
+    pub(crate) fn fill(self, start: Index, frames: u32) {
         for (place, value) in self.words(start, frames) {
             // SAFETY: the frame was allocated, and all memory is mapped to itself.
             unsafe { place.write_volatile(value) };
@@ -54,7 +54,7 @@ impl Content {
     }
 
     /// Checks the content of a run of frames, which the caller allocated and filled.
-    pub(crate) fn check(self, start: Pfn, frames: u32) {
+    pub(crate) fn check(self, start: Index, frames: u32) {
         for (place, value) in self.words(start, frames) {
             // SAFETY: as in `fill`.
             let found = unsafe { place.read_volatile() };
@@ -70,7 +70,7 @@ impl Content {
 /// An allocation that is held, with its content.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
-    pub(crate) start: Pfn,
+    pub(crate) start: Index,
     pub(crate) frames: u32,
     /// Whether it was allocated by its order, and is freed so.
     pub(crate) order: Option<Order>,

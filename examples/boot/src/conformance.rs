@@ -15,7 +15,7 @@ use core::mem::MaybeUninit;
 
 use everybuddy::systems::Options;
 use everybuddy::{
-    FrameAllocator, Memory, Pfn, Release, Setup, SystemSpec, build_any, metadata_layout,
+    FrameAllocator, Memory, Index, Release, Setup, SystemSpec, build_any, metadata_layout,
 };
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_suite::{Host, conformance, specs};
@@ -98,7 +98,7 @@ pub(crate) fn run(system: &SystemSpec, extent: Extent) {
 }
 
 /// Allocates the frames of the heap.
-fn take_heap() -> Pfn {
+fn take_heap() -> Index {
     let start = allocate_adjacent(HEAP_FRAMES);
     let bytes = HEAP_FRAMES as usize * FRAME_BYTES as usize;
     // SAFETY: the frames were allocated just now, and all memory is mapped to itself.
@@ -107,7 +107,7 @@ fn take_heap() -> Pfn {
 }
 
 /// Frees the frames of the heap.
-fn return_heap(start: Pfn) {
+fn return_heap(start: Index) {
     let mut heap = HEAP.lock();
     assert_eq!(heap.used(), 0, "bytes of the heap are in use");
     *heap = Heap::empty();

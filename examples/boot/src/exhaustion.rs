@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use everybuddy::{AllocateError, Pfn, Release, Request};
+use everybuddy::{AllocateError, Index, Release, Request};
 
 use crate::blocks::Content;
 use crate::console::println;
@@ -49,10 +49,10 @@ pub(crate) fn run(expected: u64) {
         let owner = (cpu.index() + 1) % usize::from(count());
         let content = Content::new(everybuddy::CpuId(owner as u16), 0);
         let mut next = LISTS[owner].load(Ordering::Relaxed);
-        let mut bulk = [Release::frame(Pfn(0)); BULK];
+        let mut bulk = [Release::frame(Index(0)); BULK];
         let mut len = 0;
         while next > 0 {
-            let frame = Pfn(next - 1);
+            let frame = Index(next - 1);
             content.check(frame, 1);
             // SAFETY: as above.
             next = unsafe { (address(frame) as *const u32).read_volatile() };

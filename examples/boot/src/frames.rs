@@ -8,7 +8,7 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{
-    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Pfn, Release,
+    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Index, Release,
     Request, Setup, Snapshot, build_any, metadata_layout,
 };
 use everybuddy_adapters::FRAME_BYTES;
@@ -94,12 +94,12 @@ pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
 }
 
 /// Returns the address of a frame.
-pub(crate) fn address(frame: Pfn) -> u64 {
+pub(crate) fn address(frame: Index) -> u64 {
     frames().span().physical(frame) * FRAME_BYTES
 }
 
 /// Allocates on this CPU, and tries again while another CPU is busy.
-pub(crate) fn allocate(request: Request) -> Result<Pfn, AllocateError> {
+pub(crate) fn allocate(request: Request) -> Result<Index, AllocateError> {
     let mut attempt = 0;
     loop {
         match with_token(|cpu| frames().allocate(cpu, request)) {
@@ -113,7 +113,7 @@ pub(crate) fn allocate(request: Request) -> Result<Pfn, AllocateError> {
 /// Allocates adjacent frames, also more than the largest block has.
 ///
 /// They are those at the highest multiple of their number that are free.
-pub(crate) fn allocate_adjacent(count: u32) -> Pfn {
+pub(crate) fn allocate_adjacent(count: u32) -> Index {
     let (span, count) = (frames().span(), u64::from(count));
     let end = (span.base() + u64::from(span.frames())) / count * count;
     let starts = (1..).map_while(|step| end.checked_sub(step * count));
@@ -181,7 +181,7 @@ pub(crate) fn misuse() {
         ),
         (
             "a frame beyond memory",
-            Release::frame(Pfn(span.frames())),
+            Release::frame(Index(span.frames())),
             FreeError::Foreign,
         ),
         (

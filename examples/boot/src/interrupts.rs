@@ -12,7 +12,7 @@
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use everybuddy::{AllocateError, Flags, FreeError, Pfn, Release, Request};
+use everybuddy::{AllocateError, Flags, FreeError, Index, Release, Request};
 use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::port::Port;
@@ -102,7 +102,7 @@ impl Handler {
                 }
             }
             held => {
-                let frame = Pfn(held - 1);
+                let frame = Index(held - 1);
                 content.check(frame, 1);
                 let release = Release::frame(frame);
                 let result = match &mut token {
@@ -119,8 +119,8 @@ impl Handler {
     }
 
     /// Takes the frame that the handler holds. Its timer does not allocate any more.
-    pub(crate) fn take(&self) -> Option<Pfn> {
-        self.held.swap(0, Ordering::Relaxed).checked_sub(1).map(Pfn)
+    pub(crate) fn take(&self) -> Option<Index> {
+        self.held.swap(0, Ordering::Relaxed).checked_sub(1).map(Index)
     }
 }
 

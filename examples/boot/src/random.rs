@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use everybuddy::{AllocateError, Class, CpuId, Order, Pfn, Release, Request};
+use everybuddy::{AllocateError, Class, CpuId, Order, Index, Release, Request};
 use everybuddy_suite::Random;
 use spin::Mutex;
 
@@ -196,7 +196,7 @@ impl<'a> Worker<'a> {
         if held.frames > 1 && self.random.chance(20) {
             let first = 1 + self.random.below(u64::from(held.frames) - 1) as u32;
             free(Release::frames(held.start, first));
-            let rest = Pfn(held.start.0 + first);
+            let rest = Index(held.start.0 + first);
             held.content.check(rest, held.frames - first);
             free(Release::frames(rest, held.frames - first));
         } else {
@@ -221,7 +221,7 @@ impl<'a> Worker<'a> {
 
     /// Allocates frames in bulk and frees them in bulk.
     fn bulk(&mut self) {
-        let mut starts = [Pfn(0); BULK];
+        let mut starts = [Index(0); BULK];
         let wanted = 1 + self.random.below(BULK as u64) as usize;
         let result =
             with_token(|cpu| frames().allocate_bulk(cpu, Request::FRAME, &mut starts[..wanted]));
@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
         let content = self.content();
         starts.iter().for_each(|start| content.fill(*start, 1));
         starts.iter().for_each(|start| content.check(*start, 1));
-        let releases = [Release::frame(Pfn(0)); BULK];
+        let releases = [Release::frame(Index(0)); BULK];
         let mut releases = releases;
         for (release, start) in releases.iter_mut().zip(starts) {
             *release = Release::frame(*start);

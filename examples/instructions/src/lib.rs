@@ -123,7 +123,7 @@ pub mod measured {
     pub fn allocate_frame<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
         cpu: &mut P::Cpu,
-    ) -> Option<Pfn> {
+    ) -> Option<Index> {
         system.allocate(cpu, Request::FRAME).ok()
     }
 
@@ -131,7 +131,7 @@ pub mod measured {
     pub fn free_frame<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
         cpu: &mut P::Cpu,
-        frame: Pfn,
+        frame: Index,
     ) -> bool {
         system.free(cpu, Release::frame(frame)).is_ok()
     }
@@ -141,7 +141,7 @@ pub mod measured {
         system: &A,
         cpu: &mut P::Cpu,
         order: Order,
-    ) -> Option<Pfn> {
+    ) -> Option<Index> {
         system.allocate(cpu, Request::order(order)).ok()
     }
 
@@ -149,7 +149,7 @@ pub mod measured {
     pub fn free_block<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         order: Order,
     ) -> bool {
         let release = Release {
@@ -164,7 +164,7 @@ pub mod measured {
         system: &A,
         cpu: &mut P::Cpu,
         frames: u32,
-    ) -> Option<Pfn> {
+    ) -> Option<Index> {
         system.allocate(cpu, Request::frames(frames)).ok()
     }
 
@@ -172,7 +172,7 @@ pub mod measured {
     pub fn free_run<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         frames: u32,
     ) -> bool {
         system.free(cpu, Release::frames(start, frames)).is_ok()
@@ -182,7 +182,7 @@ pub mod measured {
     pub fn allocate_bulk<P: Platform, A: FrameAllocator<P> + ?Sized>(
         system: &A,
         cpu: &mut P::Cpu,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Option<usize> {
         system.allocate_bulk(cpu, Request::FRAME, out).ok()
     }
@@ -277,7 +277,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         self.system.quiesce(cpu).expect("no other CPU works");
     }
 
-    fn allocate(&self, cpu: &mut P::Cpu, order: Order) -> Pfn {
+    fn allocate(&self, cpu: &mut P::Cpu, order: Order) -> Index {
         let start = self.count(cpu, |system, cpu| match order {
             Order::ZERO => measured::allocate_frame(system, cpu),
             _ => measured::allocate_block(system, cpu, order),
@@ -285,7 +285,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         start.expect("memory is larger than any path needs")
     }
 
-    fn free(&self, cpu: &mut P::Cpu, start: Pfn, order: Order) {
+    fn free(&self, cpu: &mut P::Cpu, start: Index, order: Order) {
         let is_freed = self.count(cpu, |system, cpu| match order {
             Order::ZERO => measured::free_frame(system, cpu, start),
             _ => measured::free_block(system, cpu, start, order),
@@ -351,7 +351,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
     }
 
     fn bulk(&self, cpu: &mut P::Cpu) {
-        let mut frames = [Pfn(0); 31];
+        let mut frames = [Index(0); 31];
         self.settle(cpu);
         let given = self.count(cpu, |system, cpu| {
             measured::allocate_bulk(system, cpu, &mut frames)
@@ -384,7 +384,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         let start = allocate(cpu);
         self.discard("as before");
         free(cpu, start, 100, "free-part 100");
-        free(cpu, Pfn(start.0 + 100), 160, "free-rest 160");
+        free(cpu, Index(start.0 + 100), 160, "free-rest 160");
     }
 
     fn refuse(&self, cpu: &mut P::Cpu) {
@@ -392,7 +392,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         let largest = self.system.max_order();
         let free = |cpu: &mut P::Cpu, start: u32, frames: u32| {
             // A part of a block, also where it is one frame.
-            let release = Release::frames(Pfn(start), frames);
+            let release = Release::frames(Index(start), frames);
             self.system.free(cpu, release).expect("it is allocated");
         };
         self.settle(cpu);

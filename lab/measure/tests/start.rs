@@ -1,7 +1,7 @@
 //! Memory as it was on a machine: what is drawn, and what systems start with.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{CpuId, FrameState, Order, Pfn};
+use everybuddy::{CpuId, FrameState, Index, Order};
 use everybuddy_measure::choice;
 use everybuddy_measure::replay::free_map::FreeMap;
 use everybuddy_measure::replay::host::{AnySystem, Arena};
@@ -130,6 +130,6 @@ fn all_systems_start_with_the_free_frames_of_a_machine() {
 
 /// Returns for each frame whether it is none of the system's.
 fn are_holes(system: &AnySystem<'_, Watch>) -> Vec<bool> {
-    let states = (0..).map_while(|frame| system.frame_state(Pfn(frame)));
+    let states = (0..).map_while(|frame| system.frame_state(Index(frame)));
     states.map(|state| state == FrameState::Hole).collect()
 }

@@ -10,7 +10,7 @@
 //! Bits past the last frame stay unavailable.
 
 use bitmap_allocator::{BitAlloc, BitAlloc1M, BitAlloc16M};
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use spin::Mutex;
 
 use crate::stack::on_large_stack;
@@ -44,7 +44,7 @@ impl<B: BitAlloc + Send> Peer for Bitmap<B> {
     }
 
     #[inline]
-    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Pfn> {
+    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Index> {
         if order > Order::TEN {
             return None;
         }
@@ -54,7 +54,7 @@ impl<B: BitAlloc + Send> Peer for Bitmap<B> {
         } else {
             bits.alloc_contiguous(None, order.frames() as usize, order.index())
         };
-        start.map(|start| Pfn(start as u32))
+        start.map(|start| Index(start as u32))
     }
 
     #[inline]

@@ -17,7 +17,7 @@
 #![allow(unsafe_code)]
 
 use buddy_slab_allocator::BuddyAllocator;
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use spin::Mutex;
 
 use crate::{Bare, Peer};
@@ -73,7 +73,7 @@ impl Peer for BuddySlab {
     }
 
     #[inline]
-    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Pfn> {
+    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Index> {
         if order > Order::TEN {
             return None;
         }
@@ -83,7 +83,7 @@ impl Peer for BuddySlab {
             .lock()
             .alloc_pages(order.frames() as usize, PAGE)
             .ok()?;
-        Some(Pfn((address - self.base) as u32))
+        Some(Index((address - self.base) as u32))
     }
 
     #[inline]

@@ -13,7 +13,7 @@
 //! The peer never receives an order that it was not built with (it would index past its lists).
 
 use buddy_system_allocator::LockedFrameAllocator;
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 
 use crate::{Bare, Peer};
 
@@ -39,12 +39,12 @@ impl Peer for BuddySystem {
     }
 
     #[inline]
-    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Pfn> {
+    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Index> {
         if order > Order::TEN {
             return None;
         }
         let start = self.0.lock().alloc(order.frames() as usize)?;
-        Some(Pfn(start as u32))
+        Some(Index(start as u32))
     }
 
     #[inline]

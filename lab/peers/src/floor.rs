@@ -17,7 +17,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use spin::Mutex;
 
 use crate::Peer;
@@ -100,7 +100,7 @@ impl Peer for Floor {
     }
 
     #[inline]
-    fn allocate(&self, local: &mut FloorLocal<'_>, order: Order) -> Option<Pfn> {
+    fn allocate(&self, local: &mut FloorLocal<'_>, order: Order) -> Option<Index> {
         self.pop(&mut local.arrays, order)
     }
 
@@ -123,9 +123,9 @@ impl Floor {
 
     /// Allocates a block from a thread's arrays.
     #[inline]
-    pub(crate) fn pop(&self, arrays: &mut Arrays, order: Order) -> Option<Pfn> {
+    pub(crate) fn pop(&self, arrays: &mut Arrays, order: Order) -> Option<Index> {
         match arrays.free.get_mut(order.index())?.pop() {
-            Some(frame) => Some(Pfn(frame)),
+            Some(frame) => Some(Index(frame)),
             None => self.refill(arrays, order),
         }
     }
@@ -149,23 +149,23 @@ impl Floor {
 
     /// Refills an empty array, from the rest of the thread's share or otherwise from the pool.
     #[cold]
-    fn refill(&self, arrays: &mut Arrays, order: Order) -> Option<Pfn> {
+    fn refill(&self, arrays: &mut Arrays, order: Order) -> Option<Index> {
         let start = arrays.next.next_multiple_of(order.frames());
         if let Some(end) = start
             .checked_add(order.frames())
             .filter(|end| *end <= arrays.end)
         {
             // Frames that alignment skips are not lost: they enter the arrays of smaller orders.
-            for skipped in Block::cover(Pfn(arrays.next), start - arrays.next, Order::TEN) {
+            for skipped in Block::cover(Index(arrays.next), start - arrays.next, Order::TEN) {
                 arrays.free[skipped.order.index()].push(skipped.start.0);
             }
             arrays.next = end;
-            return Some(Pfn(start));
+            return Some(Index(start));
         }
         let batch = self.pool.lock()[order.index()].pop()?;
         let free = &mut arrays.free[order.index()];
         free.extend_from_slice(&batch);
-        free.pop().map(Pfn)
+        free.pop().map(Index)
     }
 
     #[cold]

@@ -15,7 +15,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 
 use crate::floor::{Arrays, Floor};
 use crate::rows::{FLOOR, PeerRow};
@@ -88,7 +88,7 @@ unsafe extern "C" fn free(handle: *mut c_void, cpu: u32, frame: u32, order: u32)
     floor.push(
         arrays,
         Block {
-            start: Pfn(frame),
+            start: Index(frame),
             order,
         },
     );

@@ -25,7 +25,7 @@ use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use frame_alloc::{
     CpuId, DepotAllocator, InitError, PageSize, PhysicalAllocator, Provenance, RegionInit,
     SummaryBuddyAllocator,
@@ -154,9 +154,9 @@ impl<A: Core> Peer for Hosted<A> {
     }
 
     #[inline]
-    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Pfn> {
+    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Index> {
         let address = self.allocator.allocate_physical(FRAME, count(order)).ok()?;
-        Some(Pfn((address / FRAME.bytes()) as u32))
+        Some(Index((address / FRAME.bytes()) as u32))
     }
 
     #[inline]

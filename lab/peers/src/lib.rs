@@ -52,7 +52,7 @@ mod rvm;
 mod stack;
 mod table;
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 
 pub use floor_table::FLOOR_TABLE;
 pub use load::{LoadError, load};
@@ -71,7 +71,7 @@ pub trait Peer: Sync + Sized {
 
     /// Allocates an aligned block of 2^order frames. Returns `None` if the request fails or the order is not
     /// supported.
-    fn allocate(&self, local: &mut Self::Local<'_>, order: Order) -> Option<Pfn>;
+    fn allocate(&self, local: &mut Self::Local<'_>, order: Order) -> Option<Index>;
 
     /// Frees a block that was allocated with this order, possibly by another thread.
     fn free(&self, local: &mut Self::Local<'_>, block: Block);

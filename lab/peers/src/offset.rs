@@ -12,7 +12,7 @@
 //!
 //! The table contains a handle for exactly the frames that are allocated.
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use offset_allocator::{Allocation, Allocator};
 use spin::Mutex;
 
@@ -45,13 +45,13 @@ impl Peer for Offset {
     }
 
     #[inline]
-    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Pfn> {
+    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Index> {
         if order != Order::ZERO {
             return None;
         }
         let state = &mut *self.0.lock();
         let allocation = state.allocator.allocate(1)?;
-        let frame = Pfn(allocation.offset);
+        let frame = Index(allocation.offset);
         state.handles[frame.index()] = Some(allocation);
         Some(frame)
     }

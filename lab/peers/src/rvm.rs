@@ -13,7 +13,7 @@
 //!
 //! No frame past the last one is free in the peer.
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use rvm_memory::{BuddyAllocator, PAGE_SIZE};
 use rvm_types::PhysAddr;
 use spin::Mutex;
@@ -63,7 +63,7 @@ impl<const FRAMES: usize, const WORDS: usize> Peer for Rvm<FRAMES, WORDS> {
     }
 
     #[inline]
-    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Pfn> {
+    fn allocate(&self, _local: &mut Bare, order: Order) -> Option<Index> {
         // The peer itself rejects orders above 10.
         let address = self.0.lock().alloc_pages(order.index()).ok()?;
         Some(frame(address))
@@ -85,12 +85,12 @@ impl<const FRAMES: usize, const WORDS: usize> Peer for Rvm<FRAMES, WORDS> {
 }
 
 #[inline]
-fn frame(address: PhysAddr) -> Pfn {
-    Pfn((address.as_u64() / PAGE_SIZE as u64) as u32)
+fn frame(address: PhysAddr) -> Index {
+    Index((address.as_u64() / PAGE_SIZE as u64) as u32)
 }
 
 #[inline]
-fn address(frame: Pfn) -> PhysAddr {
+fn address(frame: Index) -> PhysAddr {
     PhysAddr::new(u64::from(frame.0) * PAGE_SIZE as u64)
 }
 
@@ -103,7 +103,7 @@ fn keep_first<const FRAMES: usize, const WORDS: usize>(
         return;
     }
     while buddy.alloc_pages(Order::TEN.index()).is_ok() {}
-    for block in Block::cover(Pfn(0), frames, Order::TEN) {
+    for block in Block::cover(Index(0), frames, Order::TEN) {
         let freed = buddy.free_pages(address(block.start), block.order.index());
         assert!(
             freed.is_ok(),

@@ -15,7 +15,7 @@
 use core::ffi::{c_char, c_void};
 use core::ptr::NonNull;
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 
 use crate::Peer;
 
@@ -113,11 +113,11 @@ impl Peer for Behind {
     }
 
     #[inline]
-    fn allocate(&self, local: &mut BehindLocal, order: Order) -> Option<Pfn> {
+    fn allocate(&self, local: &mut BehindLocal, order: Order) -> Option<Index> {
         // SAFETY: the handle came from `init` and lives as long as `self`. Only this thread uses the CPU's number, by
         // the contract of `Peer::local`.
         let frame = unsafe { (local.allocate)(local.handle, local.cpu, u32::from(order.get())) };
-        (frame != REFUSED).then_some(Pfn(frame))
+        (frame != REFUSED).then_some(Index(frame))
     }
 
     #[inline]

@@ -13,7 +13,7 @@ mod support;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use everybuddy_peers::{PEERS, Peer, PeerRow, WithPeer, with_peer};
 use support::{Shadow, frames};
 
@@ -24,8 +24,8 @@ fn order(order: u8) -> Order {
 }
 
 /// Allocates single frames until a request fails. Returns `true` if a frame was handed out twice.
-fn doubles<P: Peer>(peer: &P, local: &mut P::Local<'_>, held: &[Pfn]) -> bool {
-    let mut seen: HashSet<Pfn> = held.iter().copied().collect();
+fn doubles<P: Peer>(peer: &P, local: &mut P::Local<'_>, held: &[Index]) -> bool {
+    let mut seen: HashSet<Index> = held.iter().copied().collect();
     // At most one more than there are frames: a broken list may be circular.
     for _ in 0..=FRAMES {
         match peer.allocate(local, Order::ZERO) {
@@ -45,7 +45,7 @@ impl WithPeer for FreeTwice {
 
     fn call<P: Peer>(self, _row: &'static PeerRow, peer: &P) -> bool {
         let mut local = peer.local(0);
-        let mut all: Vec<Pfn> = (0..128)
+        let mut all: Vec<Index> = (0..128)
             .map_while(|_| peer.allocate(&mut local, Order::ZERO))
             .collect();
         assert_eq!(all.len(), 128);

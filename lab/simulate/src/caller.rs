@@ -11,7 +11,7 @@
 //! services meanwhile.
 
 use everybuddy::platform::CpuToken;
-use everybuddy::{FrameAllocator, Pfn, Release, Request};
+use everybuddy::{FrameAllocator, Index, Release, Request};
 use everybuddy_measure::replay::random::Random;
 use everybuddy_sim::{Sim, SimCpu};
 
@@ -153,7 +153,7 @@ impl<'t, 'c> Caller<'t, 'c> {
     }
 
     /// Thinks, then allocates. Returns `None` if the request is refused, or cut off.
-    pub(crate) fn allocate(&mut self, request: Request) -> Option<Pfn> {
+    pub(crate) fn allocate(&mut self, request: Request) -> Option<Index> {
         if self.is_cut_off() {
             return None;
         }

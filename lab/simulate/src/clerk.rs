@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::{
-    AllocateError, Census, CpuId, FrameAllocator, FrameRange, FrameState, FreeError, Order, Pfn,
+    AllocateError, Census, CpuId, FrameAllocator, FrameRange, FrameState, FreeError, Index, Order,
     Probe, Progress, RegionError, Release, Request, Service, Size, Snapshot, Span, Violation,
 };
 use everybuddy_sim::{Sim, SimCpu};
@@ -101,7 +101,7 @@ impl Clerk {
 }
 
 impl FrameAllocator<Sim> for Clerk {
-    fn allocate(&self, cpu: &mut SimCpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate(&self, cpu: &mut SimCpu, request: Request) -> Result<Index, AllocateError> {
         self.note(cpu, Kind::Allocate);
         self.parked
             .lock()
@@ -118,7 +118,7 @@ impl FrameAllocator<Sim> for Clerk {
         }
         let mut log = self.log.lock().expect("no CPU has panicked");
         log.push(Asked::Allocate(cpu.id().0, request, start));
-        Ok(Pfn(start))
+        Ok(Index(start))
     }
 
     fn free(&self, cpu: &mut SimCpu, release: Release) -> Result<(), FreeError> {
@@ -143,7 +143,7 @@ impl FrameAllocator<Sim> for Clerk {
             .insert(cpu.id().0);
     }
 
-    fn allocate_nested(&self, _: CpuId, _: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_nested(&self, _: CpuId, _: Request) -> Result<Index, AllocateError> {
         unreachable!()
     }
     fn free_nested(&self, _: CpuId, _: Release) -> Result<(), FreeError> {
@@ -171,7 +171,7 @@ impl FrameAllocator<Sim> for Clerk {
     fn span(&self) -> Span {
         unreachable!()
     }
-    fn allocate_at(&self, _: &mut SimCpu, _: FrameRange) -> Result<Pfn, RegionError> {
+    fn allocate_at(&self, _: &mut SimCpu, _: FrameRange) -> Result<Index, RegionError> {
         unreachable!()
     }
     fn max_order(&self) -> Order {
@@ -186,7 +186,7 @@ impl FrameAllocator<Sim> for Clerk {
     fn snapshot(&self, _: &mut SimCpu) -> Snapshot {
         unreachable!()
     }
-    fn frame_state(&self, _: Pfn) -> Option<FrameState> {
+    fn frame_state(&self, _: Index) -> Option<FrameState> {
         None
     }
     fn services(&self) -> &'static [Service] {

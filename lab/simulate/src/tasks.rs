@@ -13,7 +13,7 @@
 
 use std::cell::RefCell;
 
-use everybuddy::{Block, Hint, Pfn, Release, Request, Size};
+use everybuddy::{Block, Hint, Index, Release, Request, Size};
 use everybuddy_measure::replay::adapter::{PENDING, REFUSED};
 use everybuddy_measure::replay::random::Random;
 use everybuddy_measure::replay::script::{Move, MoveKind};
@@ -110,7 +110,7 @@ impl Thread<'_, '_> {
         }
         let start = match self.wait_for(place) {
             REFUSED => return,
-            start => Pfn(start + own.offset()),
+            start => Index(start + own.offset()),
         };
         let release = match own.kind {
             MoveKind::FreePart => Release::frames(start, own.order().frames()),

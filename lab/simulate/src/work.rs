@@ -190,7 +190,7 @@ fn class(order: Order) -> usize {
 mod tests {
     use super::*;
     use everybuddy::systems::ROWS;
-    use everybuddy::{Block, Pfn};
+    use everybuddy::{Block, Index};
 
     fn work(name: &str) -> Work {
         Work::of(&name.parse().unwrap())
@@ -262,14 +262,14 @@ mod tests {
         for name in ["bs", "lis-31", "serewa"] {
             let work = work(name);
             let order = Order::new(3).unwrap();
-            let block = Block::new(Pfn(8), order);
+            let block = Block::new(Index(8), order);
             let calls = [
                 (work.allocate(&Request::FRAME), work.blocks[0][0]),
                 (work.allocate(&Request::order(order)), work.blocks[0][1]),
                 (work.allocate(&Request::frames(5)), work.runs[0]),
-                (work.free(&Release::frame(Pfn(8))), work.blocks[1][0]),
+                (work.free(&Release::frame(Index(8))), work.blocks[1][0]),
                 (work.free(&Release::block(block)), work.blocks[1][1]),
-                (work.free(&Release::frames(Pfn(8), 5)), work.runs[1]),
+                (work.free(&Release::frames(Index(8), 5)), work.runs[1]),
             ];
             for (index, (taken, own)) in calls.iter().enumerate() {
                 assert_eq!(taken, own, "{name}, {index}");

@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use everybuddy::{Block, Pfn, Release, Request, Size};
+use everybuddy::{Block, Index, Release, Request, Size};
 use everybuddy_sim::{Caches, Machine, Region, Report, SimCpu, SimError};
 use everybuddy_workload::{Body, Program, Setting, Step, Variant, deal};
 
@@ -59,7 +59,7 @@ pub enum Frees {
 /// What was allocated.
 #[derive(Clone, Copy)]
 struct Held {
-    start: Pfn,
+    start: Index,
     size: Size,
 }
 

@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use everybuddy::platform::{CpuToken, NativeCpus};
 use everybuddy::systems::ROWS;
 use everybuddy::{
-    AllocateError, Counts, FrameRange, Frames, Order, Pfn, Progress, Release, Request, Setup, Size,
+    AllocateError, Counts, FrameRange, Frames, Index, Order, Progress, Release, Request, Setup,
+    Size,
 };
 use everybuddy_suite::{System, claim, on};
 use everybuddy_workload::{Churn, Mix, Step, Workload};
@@ -21,7 +22,7 @@ const THREADS: u16 = 2;
 struct Shadow(Vec<AtomicU64>);
 
 impl Shadow {
-    fn flip(&self, start: Pfn, frames: u32, set: bool) {
+    fn flip(&self, start: Index, frames: u32, set: bool) {
         let mut at = start.0;
         while at < start.0 + frames {
             let end = (start.0 + frames).min((at | 63) + 1);

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everybuddy::{AllocateError, Counts, CpuId, FreeError, Pfn, Release, Request};
+use everybuddy::{AllocateError, Counts, CpuId, FreeError, Index, Release, Request};
 use everybuddy_model::machine::Program;
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
@@ -280,7 +280,7 @@ fn a_run_is_freed_in_parts<M: Memory>(spec: &'static str, preemptions: usize) {
         // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
         let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
         let free = |start: u32, frames| {
-            let release = Release::frames(Pfn(run.0 + start), frames);
+            let release = Release::frames(Index(run.0 + start), frames);
             move |w: &mut Cpu<'_, M>| w.free_untracked(release)
         };
         at_once(machine, sums, &[&free(1, 2), &free(0, 1)]);

@@ -15,7 +15,7 @@
 //!
 //! More than three CPUs; more than a pair of children; retry bounds that run out.
 
-use everybuddy::{Block, FrameRange, Pfn};
+use everybuddy::{Block, FrameRange, Index};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, bound};
 
@@ -62,7 +62,7 @@ fn a_search_is_not_passed_by_a_frame() {
             let held: Vec<_> = (0..4).map(|_| w.allocate(0)).collect();
             held
         });
-        let at = |frame: u32| held.iter().find(|block| block.start == Pfn(frame));
+        let at = |frame: u32| held.iter().find(|block| block.start == Index(frame));
         let [low, high] = [at(0), at(1024)].map(|block| *block.expect("all are held"));
         machine.on(1, |w| w.free(high));
         machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn(0), &|w: &mut Cpu<'_>| {
@@ -156,8 +156,8 @@ fn a_huge_frame_is_freed_for_a_reservation() {
     run(512, 2, bound(&[4, 5]), |machine| {
         let huge = machine.on(0, |w| w.allocate(9));
         machine.at_once(&[&|w: &mut Cpu<'_>| w.free(huge), &|w: &mut Cpu<'_>| {
-            if w.reserve(Pfn(0), 2) {
-                w.unreserve(Pfn(0), 2);
+            if w.reserve(Index(0), 2) {
+                w.unreserve(Index(0), 2);
             }
         }]);
     });

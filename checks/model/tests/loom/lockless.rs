@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use everybuddy::{AllocateError, Block, CpuId, Order, Pfn, Release, Request};
+use everybuddy::{AllocateError, Block, CpuId, Index, Order, Release, Request};
 use everybuddy_model::{Loom, Machine, Worker};
 
 pub(crate) type Cpu<'w> = Worker<'w, Loom>;
@@ -72,7 +72,7 @@ pub(crate) fn two_cpus_free_parts_of_a_block(
 ) {
     let (start, frames) = whole(machine, order);
     let free = |(at, frames): Part| {
-        move |w: &mut Cpu<'_>| w.free_untracked(Release::frames(Pfn(start + at), frames))
+        move |w: &mut Cpu<'_>| w.free_untracked(Release::frames(Index(start + at), frames))
     };
     machine.at_once(&[&free(first), &free(second)]);
     let [first_end, second_end] = [first, second].map(|(at, frames)| at + frames);
@@ -94,10 +94,10 @@ pub(crate) fn a_part_of_a_block_is_taken_while_another_is_freed(
     let (start, frames) = whole(machine, order);
     let others = frames - rest;
     machine.at_once(&[
-        &|w: &mut Cpu<'_>| w.free_untracked(Release::frames(Pfn(start), others)),
+        &|w: &mut Cpu<'_>| w.free_untracked(Release::frames(Index(start), others)),
         &|w: &mut Cpu<'_>| {
             let frame = w.try_allocate_untracked(Request::FRAME);
-            w.free_untracked(Release::frames(Pfn(start + others), rest));
+            w.free_untracked(Release::frames(Index(start + others), rest));
             if let Ok(frame) = frame {
                 w.free_untracked(Release::frame(frame));
             }
@@ -111,7 +111,7 @@ pub(crate) fn a_block_that_is_freed_whole_and_in_part_is_freed_once(
     order: u8,
 ) {
     let (start, frames) = whole(machine, order);
-    let block = Block::new(Pfn(start), Order::new(order).expect("an order"));
+    let block = Block::new(Index(start), Order::new(order).expect("an order"));
     let freed = [AtomicU32::new(2), AtomicU32::new(2)];
     let free = |which: usize, release| {
         let freed = &freed[which];
@@ -124,13 +124,13 @@ pub(crate) fn a_block_that_is_freed_whole_and_in_part_is_freed_once(
     };
     machine.at_once(&[
         &free(0, Release::block(block)),
-        &free(1, Release::frames(Pfn(start + frames - 1), 1)),
+        &free(1, Release::frames(Index(start + frames - 1), 1)),
     ]);
     let freed = freed.map(AtomicU32::into_inner);
     assert!(freed == [1, 0] || freed == [0, 1], "{freed:?}");
     if freed == [0, 1] {
         machine.on(0, |w| {
-            w.free_untracked(Release::frames(Pfn(start), frames - 1));
+            w.free_untracked(Release::frames(Index(start), frames - 1));
         });
     }
 }
@@ -151,8 +151,8 @@ pub(crate) fn a_range_is_reserved_while_its_frames_are_wanted(
 ) {
     machine.at_once(&[
         &|w: &mut Cpu<'_>| {
-            if w.reserve(Pfn(0), frames) {
-                w.unreserve(Pfn(0), frames);
+            if w.reserve(Index(0), frames) {
+                w.unreserve(Index(0), frames);
             }
             end(w);
         },
@@ -167,7 +167,7 @@ pub(crate) fn a_range_is_reserved_while_its_frames_are_wanted(
 /// Code that interrupted CPU 0 frees `held`, allocates a frame and frees it, between any two steps of CPU 0.
 pub(crate) fn a_nested_request_comes_between(
     machine: &Machine<'_, Loom>,
-    held: Option<Pfn>,
+    held: Option<Index>,
     may_be_busy: bool,
     end: Step,
 ) {

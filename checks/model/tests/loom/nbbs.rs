@@ -17,7 +17,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use everybuddy::{FrameRange, Pfn, Release, Request};
+use everybuddy::{FrameRange, Index, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, bound};
 
@@ -73,11 +73,11 @@ fn a_search_is_not_passed_by_a_frame() {
         // CPU 1 holds all frames except the last one.
         let held = machine.on(1, |w| {
             let held: Vec<_> = (0..33).map(|_| w.allocate(0)).collect();
-            let last = held.iter().find(|block| block.start == Pfn(32));
+            let last = held.iter().find(|block| block.start == Index(32));
             w.free(*last.expect("all are held"));
             held
         });
-        let is = |frame: u32| move |block: &&everybuddy::Block| block.start == Pfn(frame);
+        let is = |frame: u32| move |block: &&everybuddy::Block| block.start == Index(frame);
         let low = *held.iter().find(is(0)).expect("all are held");
         machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn(0), &|w: &mut Cpu<'_>| {
             w.free(low);
@@ -153,7 +153,7 @@ fn a_late_free_does_not_clear_the_marks_of_higher_levels() {
         }]);
         machine.on(1, |w| {
             w.check();
-            w.free_untracked(Release::frame(Pfn(held.into_inner())));
+            w.free_untracked(Release::frame(Index(held.into_inner())));
         });
     });
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use everybuddy::platform::{AtomicWord, Ordering};
-use everybuddy::{Pfn, Platform, Release, Request};
+use everybuddy::{Index, Platform, Release, Request};
 use everybuddy_model::weak::{exhaust, polling};
 use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound};
 
@@ -154,9 +154,9 @@ fn a_part_comes_back<M: Memory>(spec: &'static str, preemptions: usize) {
         let run = machine.on(0, |w| w.try_allocate_frames(4).expect("all is free"));
         machine.at_once(&[
             &|w: &mut Cpu<'_, M>| {
-                w.free_frames(Pfn(run.0 + 1), 2);
+                w.free_frames(Index(run.0 + 1), 2);
                 w.free_frames(run, 1);
-                w.free_frames(Pfn(run.0 + 3), 1);
+                w.free_frames(Index(run.0 + 3), 1);
             },
             &|w: &mut Cpu<'_, M>| {
                 w.try_churn(0);

@@ -20,7 +20,7 @@
 
 use std::sync::Mutex;
 
-use everybuddy::{Flags, FrameRange, Pfn, RegionError, Release, Request};
+use everybuddy::{Flags, FrameRange, Index, RegionError, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
@@ -281,7 +281,7 @@ fn a_frame_is_freed_twice_at_once<M: Memory>(
             [(); 2].map(|()| w.allocate_untracked(Request::FRAME))
         });
         let accepted = Mutex::new(0);
-        let free = |w: &mut Cpu<'_, M>, frame: Pfn| {
+        let free = |w: &mut Cpu<'_, M>, frame: Index| {
             let ok = w.try_free_untracked(Release::frame(frame));
             *accepted.lock().unwrap() += u32::from(ok);
         };

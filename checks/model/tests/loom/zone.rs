@@ -10,7 +10,7 @@
 //!
 //! More than three preemptions where a model has a bound; adding and removing memory.
 
-use everybuddy::{Pfn, Release, Request};
+use everybuddy::{Index, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
@@ -40,7 +40,7 @@ fn a_run_is_freed_in_parts_by_two_cpus() {
         // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
         let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
         let free = |start: u32, frames| {
-            let release = Release::frames(Pfn(run.0 + start), frames);
+            let release = Release::frames(Index(run.0 + start), frames);
             move |w: &mut Worker<'_, Loom>| w.free_untracked(release)
         };
         machine.at_once(&[&free(1, 2), &free(0, 1)]);

@@ -9,7 +9,7 @@
 //!
 //! Weak memory; bulk and nested requests; adding and removing memory.
 
-use everybuddy::Pfn;
+use everybuddy::Index;
 use everybuddy::systems::ROWS;
 use everybuddy_model::strong::{Picking, sample};
 use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker, bound};
@@ -35,7 +35,7 @@ impl Dice {
 fn work<M: Memory>(w: &mut Worker<'_, Shuttle<M>>) {
     let mut dice = Dice(thread_rng().r#gen::<u64>() | 1);
     let mut blocks = Vec::new();
-    let mut runs: Vec<(Pfn, u32)> = Vec::new();
+    let mut runs: Vec<(Index, u32)> = Vec::new();
     for _ in 0..OPERATIONS {
         match dice.below(20) {
             0..=6 => blocks.extend(w.try_allocate(0)),
@@ -54,7 +54,7 @@ fn work<M: Memory>(w: &mut Worker<'_, Shuttle<M>>) {
                 let part = 1 + dice.below(u64::from(frames)) as u32;
                 w.free_frames(start, part);
                 if part < frames {
-                    runs.push((Pfn(start.0 + part), frames - part));
+                    runs.push((Index(start.0 + part), frames - part));
                 }
             }
             17 => w.park(),

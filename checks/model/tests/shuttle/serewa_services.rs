@@ -15,7 +15,7 @@
 //!
 //! Weak memory; threads that stop permanently, which the allocator's own tests cover.
 
-use everybuddy::Pfn;
+use everybuddy::Index;
 use everybuddy_model::strong::{Picking, sample};
 use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker, bound};
 use shuttle::rand::{Rng, thread_rng};
@@ -45,7 +45,7 @@ fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking
         Machine::<Shuttle<M>>::build(spec, FRAMES, 5, |machine| {
             let call = |w: &mut Worker<'_, Shuttle<M>>| {
                 let mut dice = Dice(thread_rng().r#gen::<u64>() | 1);
-                let mut runs: Vec<(Pfn, u32)> = Vec::new();
+                let mut runs: Vec<(Index, u32)> = Vec::new();
                 for _ in 0..30 {
                     if dice.below(2) == 0 || runs.is_empty() {
                         let frames = 1 + dice.below(8) as u32;
@@ -56,7 +56,7 @@ fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking
                         let part = 1 + dice.below(u64::from(frames)) as u32;
                         w.free_frames(start, part);
                         if part < frames {
-                            runs.push((Pfn(start.0 + part), frames - part));
+                            runs.push((Index(start.0 + part), frames - part));
                         }
                     }
                 }

@@ -2,7 +2,7 @@
 
 use everybuddy::systems::{ListAccess, ListKind, ZoneKind};
 use everybuddy::{
-    AllocateError, Block, BulkFreeError, CpuId, CpuToken, Flags, FrameRange, FreeError, Pfn,
+    AllocateError, Block, BulkFreeError, CpuId, CpuToken, Flags, FrameRange, FreeError, Index,
     Platform, RegionError, Release, Request, Setup, SystemSpec,
 };
 
@@ -48,7 +48,7 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
                 Request::FRAME.with_flags(Flags::NO_WAIT),
             ] {
                 assert_eq!(system.allocate(cpu, request), Err(refused));
-                let mut out = [Pfn(0); 4];
+                let mut out = [Index(0); 4];
                 let given = system.allocate_bulk(cpu, request, &mut out);
                 assert_eq!(given, Err(refused));
                 assert_eq!(system.allocate_bulk(cpu, request, &mut []), Ok(0));

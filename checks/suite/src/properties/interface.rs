@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use everybuddy::systems::Check;
 use everybuddy::{
-    AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Pfn, Platform, RegionError,
-    Release, Request, Setup, SystemSpec,
+    AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Index, Platform,
+    RegionError, Release, Request, Setup, SystemSpec,
 };
 
 use super::is_as_new;
@@ -33,11 +33,12 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
             let reserved = reserved.expect("a frame is free");
             system.free(cpu, Release::frame(freed)).unwrap();
             system
-                .free(cpu, Release::frames(Pfn(run.0 + 2), 1))
+                .free(cpu, Release::frames(Index(run.0 + 2), 1))
                 .unwrap();
             let before = (system.check(cpu).unwrap(), system.snapshot(cpu));
-            let by_order =
-                |start: u32, size| Release::block(everybuddy::Block::new(Pfn(start), order(size)));
+            let by_order = |start: u32, size| {
+                Release::block(everybuddy::Block::new(Index(start), order(size)))
+            };
             let end = system.span().frames();
             let allocated = order(2);
             let mut cases = vec![
@@ -50,18 +51,18 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
                 ),
                 (
                     "reaching out",
-                    Release::frames(Pfn(end - 1), 2),
+                    Release::frames(Index(end - 1), 2),
                     FreeError::Foreign,
                 ),
                 (
                     "overflowing",
-                    Release::frames(Pfn(u32::MAX), u32::MAX),
+                    Release::frames(Index(u32::MAX), u32::MAX),
                     FreeError::Foreign,
                 ),
                 ("a hole", by_order(20, 0), FreeError::Hole),
                 (
                     "a run in a hole",
-                    Release::frames(Pfn(20), 3),
+                    Release::frames(Index(20), 3),
                     FreeError::Hole,
                 ),
                 ("reserved", by_order(reserved, 0), FreeError::Reserved),
@@ -83,7 +84,7 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
                 ),
                 (
                     "a part twice",
-                    Release::frames(Pfn(run.0 + 2), 1),
+                    Release::frames(Index(run.0 + 2), 1),
                     FreeError::NotAllocated,
                 ),
                 (
@@ -127,9 +128,9 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
                 assert_eq!(before.0, after.0, "{what}");
                 assert_eq!(before.1.free_frames(), after.1.free_frames(), "{what}");
             }
-            assert_eq!(system.frame_state(Pfn(end)), None);
-            assert_eq!(system.frame_state(Pfn(20)), Some(FrameState::Hole));
-            let inside = Pfn(block.0 + 3);
+            assert_eq!(system.frame_state(Index(end)), None);
+            assert_eq!(system.frame_state(Index(20)), Some(FrameState::Hole));
+            let inside = Index(block.0 + 3);
             let state = if knows_orders {
                 FrameState::Allocated {
                     head: block,
@@ -146,7 +147,7 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
             system.free(cpu, by_order(block.0, 2)).unwrap();
             system.free(cpu, Release::frames(run, 2)).unwrap();
             system
-                .free(cpu, Release::frames(Pfn(run.0 + 3), 4))
+                .free(cpu, Release::frames(Index(run.0 + 3), 4))
                 .unwrap();
             system.unreserve(cpu, physical(reserved)).unwrap();
             is_as_new(system, cpu, RANGES);
@@ -278,7 +279,7 @@ pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
             assert_eq!(zero, Err(AllocateError::ZeroFrames));
 
             let shadow = Shadow::new(512);
-            let mut out = [Pfn(0); 600];
+            let mut out = [Index(0); 600];
             let given = system.allocate_bulk(cpu, Request::FRAME, &mut out).unwrap();
             assert_eq!(given, 512, "bulk gives all there is");
             out[..given]

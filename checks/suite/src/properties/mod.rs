@@ -22,8 +22,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use everybuddy::{
-    AllocateError, CpuToken, FrameAllocator, FrameRange, FreeError, Order, Pfn, Platform, Release,
-    Request, Setup, SystemSpec,
+    AllocateError, CpuToken, FrameAllocator, FrameRange, FreeError, Index, Order, Platform,
+    Release, Request, Setup, SystemSpec,
 };
 
 use spin::Mutex;
@@ -132,7 +132,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                 let mut random = Random(seed as u64);
                 let mut model = Model::new(system.span(), ranges);
                 // Runs that are held: start and frames; some whole by order, some to be freed in parts.
-                let mut held: Vec<(Pfn, u32)> = Vec::new();
+                let mut held: Vec<(Index, u32)> = Vec::new();
                 for step in 0..1500 {
                     let fill = if step % 300 < 150 { 70 } else { 30 };
                     let hint = everybuddy::Hint {
@@ -189,7 +189,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                                 // A random part in the middle; what remains is held on.
                                 let from = random.below(u64::from(frames)) as u32;
                                 let length = 1 + random.below(u64::from(frames - from)) as u32;
-                                let part = Pfn(start.0 + from);
+                                let part = Index(start.0 + from);
                                 system
                                     .free(cpu, Release::frames(part, length).with_hint(hint))
                                     .unwrap();
@@ -199,7 +199,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                                 }
                                 let rest = frames - from - length;
                                 if rest > 0 {
-                                    held.push((Pfn(part.0 + length), rest));
+                                    held.push((Index(part.0 + length), rest));
                                 }
                             }
                         }
@@ -314,7 +314,7 @@ pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, 
     host.build(spec, &Setup::new(RANGES, CPUS), &mut |system| {
         for round in 0..rounds() {
             // The others hold 100 frames each, and begin with empty lists.
-            let held: Vec<Mutex<Vec<Pfn>>> = (0..CPUS).map(|_| Mutex::default()).collect();
+            let held: Vec<Mutex<Vec<Index>>> = (0..CPUS).map(|_| Mutex::default()).collect();
             host.run(CPUS, |cpu| {
                 if cpu.id().0 > 0 {
                     let mut held = held[cpu.id().index()].lock();
@@ -375,7 +375,7 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
             host.run(cpus, |cpu| {
                 let me = u32::from(cpu.id().0);
                 let mut random = Random(u64::from(me) + 1);
-                let mut held: Vec<(Pfn, u32)> = Vec::new();
+                let mut held: Vec<(Index, u32)> = Vec::new();
                 for step in 0..600 {
                     if random.chance(55) {
                         let frames = match random.below(10) {

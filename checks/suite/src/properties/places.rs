@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use everybuddy::{
-    AllocateError, Block, Colours, CpuToken, Flags, FrameAllocator, FrameRange, Node, Order, Pfn,
+    AllocateError, Block, Colours, CpuToken, Flags, FrameAllocator, FrameRange, Index, Node, Order,
     Place, Platform, Reason, RegionError, Release, Request, Run, Setup, SystemSpec, Visit,
 };
 
@@ -23,11 +23,11 @@ pub fn given_frames_are_allocated<P: Platform, H: Host<P>>(host: &H, spec: &Syst
         let shadow = Shadow::new(system.span().frames());
         host.run(3, |cpu| {
             let mut random = Random(u64::from(cpu.id().0) + 1);
-            let mut held: Vec<(Pfn, u32)> = Vec::new();
+            let mut held: Vec<(Index, u32)> = Vec::new();
             for _ in 0..120 {
                 let start = random.below(u64::from(system.span().frames())) as u32;
                 let frames = 1 + random.below(9) as u32;
-                let physical = system.span().physical(Pfn(start));
+                let physical = system.span().physical(Index(start));
                 let got = if random.chance(50) {
                     let range = FrameRange::new(physical, u64::from(frames));
                     system.allocate_at(cpu, range).ok().map(|at| (at, frames))
@@ -74,7 +74,7 @@ fn one_cpu_takes_given_frames<P: Platform>(
     }
     let mut model = Model::new(span, ranges);
     let mut random = Random(5);
-    let mut held: Vec<(Pfn, u32)> = Vec::new();
+    let mut held: Vec<(Index, u32)> = Vec::new();
     for step in 0..200 {
         // Some frames go through lists, and so lists hold some.
         if step % 3 == 0
@@ -88,14 +88,14 @@ fn one_cpu_takes_given_frames<P: Platform>(
                 model.give(frame, 1);
             }
         }
-        let start = Pfn(random.below(u64::from(span.frames())) as u32);
+        let start = Index(random.below(u64::from(span.frames())) as u32);
         let most = (span.frames() - start.0).min(if step % 10 == 0 { 200 } else { 20 });
         let frames = 1 + random.below(u64::from(most)) as u32;
         let range = FrameRange::new(span.physical(start), u64::from(frames));
-        let busy = (start.0..start.0 + frames).find(|frame| !model.is_free(Pfn(*frame)));
+        let busy = (start.0..start.0 + frames).find(|frame| !model.is_free(Index(*frame)));
         let expected = match busy {
             None => Ok(start),
-            Some(frame) => Err(RegionError::NotFree(Pfn(frame))),
+            Some(frame) => Err(RegionError::NotFree(Index(frame))),
         };
         assert_eq!(system.allocate_at(cpu, range), expected, "{range:?}");
         if busy.is_none() {
@@ -151,7 +151,7 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
                 for frames in [1u32, 4] {
                     let span = system.span();
                     let mut model = Model::new(span, RANGES);
-                    let is_in = |start: u32| place.holds(span.physical(Pfn(start)), frames);
+                    let is_in = |start: u32| place.holds(span.physical(Index(start)), frames);
                     let mut held = Vec::new();
                     let error = loop {
                         match system.allocate_in(cpu, Request::frames(frames), &place) {
@@ -166,7 +166,7 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
                     assert_eq!(error, AllocateError::Exhausted, "{place:?}");
                     let starts = (0..span.frames()).step_by(frames as usize);
                     let left = starts.filter(|start| {
-                        is_in(*start) && (*start..start + frames).all(|f| model.is_free(Pfn(f)))
+                        is_in(*start) && (*start..start + frames).all(|f| model.is_free(Index(f)))
                     });
                     assert_eq!(left.count(), 0, "{place:?} of {frames}");
                     for start in held {
@@ -190,7 +190,7 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
 /// Frames that a test holds, and the model of all others.
 struct Holder {
     model: Model,
-    held: Vec<(Pfn, u32)>,
+    held: Vec<(Index, u32)>,
     random: Random,
 }
 
@@ -236,7 +236,7 @@ impl Holder {
         system.free(cpu, release).unwrap();
         self.model.give(start, freed);
         if freed < frames {
-            self.held.push((Pfn(start.0 + freed), frames - freed));
+            self.held.push((Index(start.0 + freed), frames - freed));
         }
     }
 }
@@ -332,7 +332,7 @@ pub fn many_frames_come_in_few_runs<P: Platform, H: Host<P>>(host: &H, spec: &Sy
                 let mut model = Model::new(system.span(), RANGES);
                 (0..512)
                     .step_by(5)
-                    .for_each(|frame| model.take(Pfn(frame), 1));
+                    .for_each(|frame| model.take(Index(frame), 1));
                 model.coalesced(order(2))
             };
             let fours = out[..runs].iter().filter(|run| run.frames == 4).count();
@@ -376,7 +376,7 @@ pub fn free_blocks_are_visited<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
             assert_eq!(kept, 2);
             for start in [32, 40] {
                 system
-                    .free(cpu, Release::block(Block::new(Pfn(start), size)))
+                    .free(cpu, Release::block(Block::new(Index(start), size)))
                     .unwrap();
             }
             is_as_new(system, cpu, RANGES);

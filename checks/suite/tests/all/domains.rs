@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, Counts, CpuToken, Event, FrameRange, FrameState, FreeError, Order, Pfn,
+    AllocateError, Block, Counts, CpuToken, Event, FrameRange, FrameState, FreeError, Index, Order,
     Release, Request, Setup,
 };
 use everybuddy_suite::platform::give_way;
@@ -55,8 +55,8 @@ fn sum(all: &Mutex<Counts>, cpu: &mut Cpu) {
 }
 
 /// Returns the heads of all free blocks, each once.
-fn heads(system: &System<'_>) -> Vec<Pfn> {
-    let frames = (0..system.span().frames()).map(Pfn);
+fn heads(system: &System<'_>) -> Vec<Index> {
+    let frames = (0..system.span().frames()).map(Index);
     let heads = frames.filter(|pfn| match system.frame_state(*pfn) {
         Some(FrameState::Free { head }) => head == *pfn,
         _ => false,
@@ -65,11 +65,11 @@ fn heads(system: &System<'_>) -> Vec<Pfn> {
 }
 
 /// Makes exactly `free` of all frames free in a standard buddy; returns the heads and numbers of its free blocks.
-fn standard(system: &System<'_>, free: &[bool]) -> (Vec<Pfn>, Vec<u32>) {
+fn standard(system: &System<'_>, free: &[bool]) -> (Vec<Index>, Vec<u32>) {
     let mut cpu = everybuddy_suite::claim(&NativeCpus::new(1), 0);
     while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
     for (frame, _) in (0..).zip(free).filter(|(_, free)| **free) {
-        system.free(&mut cpu, Release::frame(Pfn(frame))).unwrap();
+        system.free(&mut cpu, Release::frame(Index(frame))).unwrap();
     }
     let snapshot = system.snapshot(&mut cpu);
     (heads(system), snapshot.free_blocks.to_vec())
@@ -89,7 +89,7 @@ fn work(
     cpu: &mut Cpu,
     shadow: &Shadow,
     random: &mut Random,
-    held: &mut Vec<(Pfn, u32)>,
+    held: &mut Vec<(Index, u32)>,
 ) {
     let owner = u32::from(cpu.id().0);
     for _ in 0..150 {
@@ -122,7 +122,7 @@ fn work(
             shadow.give(start, part, owner);
             system.free(cpu, Release::frames(start, part)).unwrap();
             if part < frames {
-                held.push((Pfn(start.0 + part), frames - part));
+                held.push((Index(start.0 + part), frames - part));
             }
         }
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everybuddy::platform::{Bare, Waiting};
 use everybuddy::systems::{Everybuddy, Lbs31, Options, layout};
 use everybuddy::{
-    AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Memory, NoProbe, Pfn, Release,
+    AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Index, Memory, NoProbe, Release,
     Request, Setup, System, build,
 };
 
@@ -138,7 +138,7 @@ fn cpus_exclude_each_other() {
         std::thread::scope(|threads| {
             for cpu in 4..8 {
                 threads.spawn(move || {
-                    let free = |frame: Pfn| {
+                    let free = |frame: Index| {
                         let freed = system.free(&mut Lent::new(cpu), Release::frame(frame));
                         freed.unwrap();
                     };

@@ -5,6 +5,6 @@ use everybuddy::*;
 #[test]
 fn a_glob_import_hides_no_path() {
     // Compiled, this holds: nothing that a glob imports has the name of the crate.
-    let block: everybuddy::Block = Block::new(Pfn(8), everybuddy::Order::ZERO);
-    assert_eq!(block.buddy().start, everybuddy::Pfn(9));
+    let block: everybuddy::Block = Block::new(Index(8), everybuddy::Order::ZERO);
+    assert_eq!(block.buddy().start, everybuddy::Index(9));
 }

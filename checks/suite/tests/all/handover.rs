@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Pfn, Release, Request, Setup,
+    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Release, Request, Setup,
 };
 use everybuddy_suite::{claim, on, order};
 
@@ -117,7 +117,7 @@ fn a_frame_goes_to_the_list_of_its_page_blocks_owner() {
         let allocated = order(1);
         let wrong = Err(FreeError::WrongOrder { allocated });
         assert_eq!(system.free(first, Release::frame(pair)), wrong);
-        let inside = Release::frame(Pfn(pair.0 + 1));
+        let inside = Release::frame(Index(pair.0 + 1));
         let error = FreeError::InsideBlock { order: order(1) };
         assert_eq!(system.free(first, inside), Err(error));
         system
@@ -157,7 +157,7 @@ fn parts_of_owned_page_blocks_are_recovered() {
         assert_eq!(first.probe().counts.since(&before).refills, 1);
         assert!(again.iter().all(|frame| frame.0 >> 9 == held[0].0 >> 9));
         free(system, second, &again);
-        let rest: Vec<Pfn> = held.into_iter().filter(|frame| frame.0 % 4 == 0).collect();
+        let rest: Vec<Index> = held.into_iter().filter(|frame| frame.0 % 4 == 0).collect();
         free(system, second, &rest);
         assert_eq!((kept(0), kept(1)), (512, 0));
     });
@@ -196,7 +196,7 @@ fn a_frame_in_another_list_is_not_merged() {
         let kept = |cpu| system.buffered_frames(CpuId(cpu));
         assert_eq!((kept(0), kept(1)), (0, 1));
         let cached = held[if taken[0] == held[1] { 3 } else { 1 }];
-        let buddy = Pfn(cached.0 - 1);
+        let buddy = Index(cached.0 - 1);
         free(system, &mut first, &[buddy]);
         assert_eq!((kept(0), kept(1)), (1, 1));
         system.drain(&mut first);

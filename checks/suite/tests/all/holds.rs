@@ -12,7 +12,7 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, CpuId, CpuToken, FrameRange, Order, Pfn, Release, Request, Setup,
+    AllocateError, Block, CpuId, CpuToken, FrameRange, Index, Order, Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, Shadow, System, claim, on, order};
 
@@ -162,7 +162,7 @@ fn both_run_out(name: &str, system: &System<'_>) {
             scope.spawn(move || {
                 let mut cpu = claim(set, id);
                 for round in 0..2000 {
-                    let mut taken: Vec<Pfn> = Vec::new();
+                    let mut taken: Vec<Index> = Vec::new();
                     // To the end, or a few.
                     let most = if round % 3 == 0 { FRAMES + 1 } else { 5 };
                     for _ in 0..most {

@@ -1,7 +1,7 @@
 //! What the lists of current Linux move, call by call, against its rules on plain numbers.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{CpuToken, FrameRange, Order, Pfn, Release, Request, Setup};
+use everybuddy::{CpuToken, FrameRange, Index, Order, Release, Request, Setup};
 use everybuddy_suite::{claim, on};
 use proptest::prelude::*;
 
@@ -115,7 +115,7 @@ fn follow((frames, cpus, name): (u32, u16, &str), mut rules: Rules, runs: &[Run]
     let ranges = [FrameRange::new(0, frames.into())];
     on(name, &Setup::new(&ranges, cpus), |system| {
         let mut cpu = claim(&NativeCpus::new(cpus), 0);
-        let mut held: [Vec<Pfn>; 5] = Default::default();
+        let mut held: [Vec<Index>; 5] = Default::default();
         let mut held_frames = 0;
         for (allocates, list, count) in runs {
             let (list, order) = (*list, Order::new(ORDERS[*list]).unwrap());

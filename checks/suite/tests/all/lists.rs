@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Block, Counts, CpuId, CpuToken, FrameRange, Order, Pfn, Release, Request, Setup};
+use everybuddy::{
+    Block, Counts, CpuId, CpuToken, FrameRange, Index, Order, Release, Request, Setup,
+};
 use everybuddy_suite::{Cpu, System, claim, on};
 use proptest::prelude::*;
 
@@ -19,20 +21,20 @@ fn counts(cpu: &mut Cpu) -> Counts {
 fn with(
     name: &str,
     body: impl FnOnce(
-        &dyn Fn(&mut Cpu, u32) -> Vec<Pfn>,
-        &dyn Fn(&mut Cpu, &[Pfn]),
+        &dyn Fn(&mut Cpu, u32) -> Vec<Index>,
+        &dyn Fn(&mut Cpu, &[Index]),
         &dyn Fn(&mut Cpu),
         &mut Cpu,
     ),
 ) {
     on(name, &Setup::new(RANGES, 1), |system| {
         let mut cpu = claim(&NativeCpus::new(1), 0);
-        let take = |cpu: &mut Cpu, count: u32| -> Vec<Pfn> {
+        let take = |cpu: &mut Cpu, count: u32| -> Vec<Index> {
             (0..count)
                 .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
                 .collect()
         };
-        let give = |cpu: &mut Cpu, frames: &[Pfn]| {
+        let give = |cpu: &mut Cpu, frames: &[Index]| {
             for frame in frames {
                 system.free(cpu, Release::frame(*frame)).unwrap();
             }
@@ -105,7 +107,7 @@ fn the_marks_follow_the_memory_as_in_linux() {
             on(name, &Setup::new(&ranges, 1), |system| {
                 let mut cpu = claim(&NativeCpus::new(1), 0);
                 let take = |cpu: &mut Cpu| system.allocate(cpu, Request::FRAME).unwrap();
-                let held: Vec<Pfn> = (0..high).map(|_| take(&mut cpu)).collect();
+                let held: Vec<Index> = (0..high).map(|_| take(&mut cpu)).collect();
                 let bypasses = name.ends_with("-1");
                 let refilled = if bypasses { 0 } else { batch };
                 assert_eq!(
@@ -417,7 +419,11 @@ fn a_refused_free_bypasses_no_list() {
             };
             let before = bypasses(&mut cpu);
             for size in [0, 3, 5] {
-                let at = if size == 5 { Pfn(start.0 + 32) } else { start };
+                let at = if size == 5 {
+                    Index(start.0 + 32)
+                } else {
+                    start
+                };
                 let wrong = Block::new(at, everybuddy_suite::order(size));
                 assert!(
                     system.free(&mut cpu, Release::block(wrong)).is_err(),
@@ -446,7 +452,7 @@ fn never_coalesces_only_on_demand() {
             assert_eq!(system.snapshot(&mut cpu).free_blocks[0], 1024);
             // It is reclaimed before a request is refused, also without quiescing.
             let all = Request::order(Order::TEN);
-            assert_eq!(system.allocate(&mut cpu, all), Ok(Pfn(0)));
+            assert_eq!(system.allocate(&mut cpu, all), Ok(Index(0)));
         },
     );
 }
@@ -463,7 +469,7 @@ fn a_call_that_own_trees_serve_is_no_miss() {
             let misses = |cpu: &mut Cpu, calls: u32| {
                 let before = counts(cpu).bypasses_order0;
                 let frame = |_| system.allocate(cpu, Request::FRAME).unwrap();
-                let frames: Vec<Pfn> = (0..calls).map(frame).collect();
+                let frames: Vec<Index> = (0..calls).map(frame).collect();
                 (counts(cpu).bypasses_order0 - before, frames)
             };
             let (claims, first) = misses(&mut cpu, 64);

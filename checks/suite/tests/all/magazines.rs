@@ -11,7 +11,7 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, BuildError, CpuId, CpuToken, FrameRange, FrameState, FreeError, Pfn, Release,
+    AllocateError, BuildError, CpuId, CpuToken, FrameRange, FrameState, FreeError, Index, Release,
     Request, Setup, SystemSpec,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
@@ -202,7 +202,7 @@ fn a_refill_is_allocated_in_the_order_of_the_zone() {
     with("magazines", |system, first, _| {
         let held = allocate(system, first, 31);
         assert_eq!(first.probe().counts.refills, 1);
-        let is_next = |pair: &[Pfn]| pair[1].0 == pair[0].0 + 1;
+        let is_next = |pair: &[Index]| pair[1].0 == pair[0].0 + 1;
         assert!(held.windows(2).all(is_next), "{held:?}");
         free(system, first, &held);
     });

@@ -150,7 +150,7 @@ fn two_bits_and_a_header_per_tree_are_little_more_than_a_quarter_of_a_byte_a_fra
 
 #[test]
 fn results_fit_a_register() {
-    assert_eq!(size_of::<Result<Pfn, AllocateError>>(), 8);
+    assert_eq!(size_of::<Result<Index, AllocateError>>(), 8);
     assert_eq!(size_of::<Result<(), FreeError>>(), 8);
     assert!(size_of::<Request>() <= 24 && size_of::<Release>() <= 24);
 }
@@ -370,7 +370,7 @@ fn largest_blocks(system: &System<'_>) {
     let mut cpu = claim(&NativeCpus::new(1), 0);
     let largest = Order::new(18).unwrap();
     assert_eq!(system.max_order(), largest);
-    let blocks: Vec<Pfn> = (0..2)
+    let blocks: Vec<Index> = (0..2)
         .map(|_| system.allocate(&mut cpu, Request::order(largest)).unwrap())
         .collect();
     assert_eq!(blocks[0].0.abs_diff(blocks[1].0), 1 << 18);

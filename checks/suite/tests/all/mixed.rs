@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use everybuddy::platform::{CpuToken, NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, Block, Class, CpuId, Flags, FrameRange, FreeError, Node, Order, Pfn, Place,
+    AllocateError, Block, Class, CpuId, Flags, FrameRange, FreeError, Index, Node, Order, Place,
     Progress, RegionError, Release, Request, Run, Setup, Size, SystemSpec, Visit,
 };
 use everybuddy_suite::platform::waiting_by;
@@ -56,7 +56,7 @@ struct Stage<'s> {
 /// Frames that a thread has allocated.
 #[derive(Clone, Copy)]
 struct Held {
-    start: Pfn,
+    start: Index,
     frames: u32,
     /// They are a whole allocation, and not a part of one.
     is_whole: bool,
@@ -69,7 +69,7 @@ impl Held {
 
     fn from_word(word: u64) -> Option<Self> {
         (word != 0).then_some(Self {
-            start: Pfn((word >> 32) as u32),
+            start: Index((word >> 32) as u32),
             frames: word as u32 >> 1,
             is_whole: word & 1 == 1,
         })
@@ -139,7 +139,7 @@ impl Drop for Acting<'_> {
 }
 
 impl Actor<'_> {
-    fn keep(&mut self, start: Pfn, frames: u32) {
+    fn keep(&mut self, start: Index, frames: u32) {
         self.stage.shadow.take(start, frames, 0);
         self.held.push(Held {
             start,
@@ -219,7 +219,7 @@ impl Actor<'_> {
             if held.frames < all {
                 held.is_whole = false;
                 self.held.push(Held {
-                    start: Pfn(held.start.0 + held.frames),
+                    start: Index(held.start.0 + held.frames),
                     frames: all - held.frames,
                     is_whole: false,
                 });
@@ -248,7 +248,7 @@ impl Actor<'_> {
         match self.random.below(3) {
             0 => {
                 let (request, frames) = self.request();
-                let mut out = [Pfn(0); 40];
+                let mut out = [Index(0); 40];
                 match system.allocate_bulk(&mut self.cpu, request, &mut out) {
                     Ok(given) => out[..given].iter().for_each(|at| self.keep(*at, frames)),
                     Err(error) => refused(error),
@@ -376,7 +376,7 @@ impl Actor<'_> {
             }
             10 => {
                 for _ in 0..20 {
-                    let frame = Pfn(random.below(u64::from(system.span().frames())) as u32);
+                    let frame = Index(random.below(u64::from(system.span().frames())) as u32);
                     system.frame_state(frame);
                     system.is_zeroed(frame, 1);
                 }

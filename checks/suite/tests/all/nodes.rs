@@ -3,7 +3,7 @@
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, BuildError, Class, Colours, FrameAllocator, FrameRange, FrameState, FreeError,
-    Memory, Node, Nodes, Order, Pfn, Place, Reason, RegionError, Release, Request, Setup,
+    Index, Memory, Node, Nodes, Order, Place, Reason, RegionError, Release, Request, Setup,
     SystemSpec, Zone, build_any,
 };
 use everybuddy_suite::platform::memory_for;
@@ -142,7 +142,7 @@ fn a_request_is_served_near_its_cpu_and_falls_back_by_distance() {
         "spring+order=5",
     ] {
         on_three_nodes(spec, |nodes, cpu| {
-            let node_of = |pfn: Pfn| pfn.0 / 64;
+            let node_of = |pfn: Index| pfn.0 / 64;
             let all = |cpu: &mut Cpu, place: Place| {
                 let mut held = Vec::new();
                 while let Ok(frame) = nodes.allocate_in(cpu, Request::FRAME, &place) {
@@ -272,40 +272,40 @@ fn a_reserve_is_kept_for_requests_that_no_higher_zone_can_serve() {
 fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
     on_three_nodes("bs+order=5", |nodes, cpu| {
         let range = FrameRange::new;
-        assert_eq!(nodes.allocate_at(cpu, range(100, 8)), Ok(Pfn(100)));
+        assert_eq!(nodes.allocate_at(cpu, range(100, 8)), Ok(Index(100)));
         assert_eq!(
             nodes.allocate_at(cpu, range(96, 8)),
-            Err(RegionError::NotFree(Pfn(100)))
+            Err(RegionError::NotFree(Index(100)))
         );
         assert_eq!(
             nodes.remove(cpu, range(60, 8)),
             Err(RegionError::OutsideSpan)
         );
         let inside = FrameState::Allocated {
-            head: Pfn(100),
+            head: Index(100),
             order: Order::new(2).unwrap(),
         };
-        assert_eq!(nodes.frame_state(Pfn(101)), Some(inside));
+        assert_eq!(nodes.frame_state(Index(101)), Some(inside));
         nodes.reserve(cpu, range(130, 2)).unwrap();
         assert_eq!(
             nodes.unreserve(cpu, range(129, 2)),
-            Err(RegionError::NotReserved(Pfn(129)))
+            Err(RegionError::NotReserved(Index(129)))
         );
         assert_eq!(
-            nodes.free(cpu, Release::frame(Pfn(131))),
+            nodes.free(cpu, Release::frame(Index(131))),
             Err(FreeError::Reserved)
         );
         assert_eq!(
-            nodes.free(cpu, Release::frame(Pfn(192))),
+            nodes.free(cpu, Release::frame(Index(192))),
             Err(FreeError::Foreign)
         );
         nodes.remove(cpu, range(140, 3)).unwrap();
         assert_eq!(
             nodes.add(cpu, range(139, 2)),
-            Err(RegionError::AlreadyManaged(Pfn(139)))
+            Err(RegionError::AlreadyManaged(Index(139)))
         );
         nodes.add(cpu, range(140, 3)).unwrap();
-        nodes.free(cpu, Release::frames(Pfn(100), 8)).unwrap();
+        nodes.free(cpu, Release::frames(Index(100), 8)).unwrap();
         // Colours and alignment are of physical frames, in whichever zone.
         let odd = Colours::new(1, 0b10).unwrap();
         let place = Place::ANYWHERE.on(Node::Only(2)).coloured(odd);
@@ -356,7 +356,7 @@ fn cpus_that_one_zone_does_not_know_are_refused_by_all() {
     let cpu = &mut claim(&cpus, 1);
     let unknown = AllocateError::NoSuchCpu;
     assert_eq!(nodes.allocate(cpu, Request::FRAME), Err(unknown));
-    let bulk = nodes.allocate_bulk(cpu, Request::FRAME, &mut [Pfn(0); 4]);
+    let bulk = nodes.allocate_bulk(cpu, Request::FRAME, &mut [Index(0); 4]);
     assert_eq!(bulk, Err(unknown));
     assert_eq!(
         nodes.free(cpu, Release::frame(known)),

@@ -1,7 +1,7 @@
 //! Systems against the plain model: random sequences that shrink, and all short sequences on tiny memory.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{AllocateError, FrameRange, Order, Pfn, Release, Request, Setup, SystemSpec};
+use everybuddy::{AllocateError, FrameRange, Index, Order, Release, Request, Setup, SystemSpec};
 use everybuddy_suite::model::Model;
 use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{Cpu, System, claim, on};
@@ -58,7 +58,7 @@ impl Program<'_> {
         let set = NativeCpus::new(self.cpus);
         let mut cpus: Vec<Cpu> = (0..self.cpus).map(|id| claim(&set, id)).collect();
         let mut model = Model::new(system.span(), self.ranges);
-        let mut held: Vec<(Pfn, u32)> = Vec::new();
+        let mut held: Vec<(Index, u32)> = Vec::new();
         let count = cpus.len();
         let at = |cpu: u8| usize::from(cpu) % count;
         // One thread holds all tokens, so no CPU answers a drain request: the others are parked meanwhile.
@@ -125,14 +125,14 @@ impl Program<'_> {
                     let (start, all) = held.swap_remove(usize::from(which) % held.len());
                     let from = u32::from(from) % all;
                     let frames = 1 + u32::from(frames) % (all - from);
-                    let part = Pfn(start.0 + from);
+                    let part = Index(start.0 + from);
                     system
                         .free(&mut cpus[at(cpu)], Release::frames(part, frames))
                         .unwrap();
                     model.give(part, frames);
                     held.extend((from > 0).then_some((start, from)));
                     let rest = all - from - frames;
-                    held.extend((rest > 0).then_some((Pfn(part.0 + frames), rest)));
+                    held.extend((rest > 0).then_some((Index(part.0 + frames), rest)));
                 }
                 Step::Drain { cpu } => system.drain(&mut cpus[at(cpu)]),
                 Step::Park { cpu } => system.park(&mut cpus[at(cpu)]),

@@ -2,7 +2,7 @@
 //! batch of 32 frames and a high watermark of 1024, two page blocks.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Block, Counts, CpuToken, FrameRange, Order, Pfn, Release, Request, Setup};
+use everybuddy::{Block, Counts, CpuToken, FrameRange, Index, Order, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
 /// One CPU, and the system.
@@ -17,7 +17,7 @@ impl Bench<'_> {
         Block::new(start.unwrap(), order)
     }
 
-    fn take_frames(&mut self, count: u32) -> Vec<Pfn> {
+    fn take_frames(&mut self, count: u32) -> Vec<Index> {
         (0..count).map(|_| self.take(Order::ZERO).start).collect()
     }
 
@@ -25,7 +25,7 @@ impl Bench<'_> {
         self.system.free(self.cpu, Release::block(block)).unwrap();
     }
 
-    fn free_frames(&mut self, frames: &[Pfn]) {
+    fn free_frames(&mut self, frames: &[Index]) {
         frames
             .iter()
             .for_each(|frame| self.free(Block::new(*frame, Order::ZERO)));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, Colours, CpuId, CpuToken, Event, Flags, FrameAllocator, FrameRange, FreeError,
-    Nodes, Pfn, Place, Release, Request, Setup, Visit, Zone,
+    Index, Nodes, Place, Release, Request, Setup, Visit, Zone,
 };
 use everybuddy_suite::{Cpu, claim, on, order};
 
@@ -80,15 +80,15 @@ fn a_request_for_a_place_that_does_not_wait_drains_no_list() {
 /// Frames 0 and 1 wait in a queue, and are the only pair below frame 8. The search sees them there, tries the frames 6
 /// and 7, of which one is in use, and thereby empties the queue. Outside of the place, 14 and 15 are free.
 fn with_a_pair_in_a_queue(system: &System<'_>, cpu: &mut Cpu) {
-    let frames = system.allocate_bulk(cpu, Request::FRAME, &mut [Pfn(0); 16]);
+    let frames = system.allocate_bulk(cpu, Request::FRAME, &mut [Index(0); 16]);
     assert_eq!(frames, Ok(16));
     let mut free = |range: std::ops::RangeInclusive<u32>| {
-        range.for_each(|frame| system.free(cpu, Release::frame(Pfn(frame))).unwrap());
+        range.for_each(|frame| system.free(cpu, Release::frame(Index(frame))).unwrap());
     };
     free(6..=6);
     free(14..=15);
     system.quiesce(cpu).unwrap();
-    (0..=1).for_each(|frame| system.free(cpu, Release::frame(Pfn(frame))).unwrap());
+    (0..=1).for_each(|frame| system.free(cpu, Release::frame(Index(frame))).unwrap());
     let waiting = system.snapshot(cpu).buffered_frames;
     assert_eq!(waiting, 2);
 }
@@ -104,7 +104,7 @@ fn a_search_that_empties_the_queues_does_not_make_memory_exhausted() {
         let hasty = pair.with_flags(Flags::NO_WAIT);
         let answer = system.allocate_in(cpu, hasty, &place);
         assert_eq!(answer, Err(AllocateError::Busy));
-        assert_eq!(system.allocate_in(cpu, hasty, &place), Ok(Pfn(0)));
+        assert_eq!(system.allocate_in(cpu, hasty, &place), Ok(Index(0)));
     });
     // `Nodes` asks each zone without waiting first.
     on("serewa", &Setup::new(&ranges, 1), |system| {
@@ -112,7 +112,7 @@ fn a_search_that_empties_the_queues_does_not_make_memory_exhausted() {
         let nodes = Nodes::new(&zones, &[], &[]).unwrap();
         let cpu = &mut claim(&NativeCpus::new(1), 0);
         with_a_pair_in_a_queue(system, cpu);
-        assert_eq!(nodes.allocate_in(cpu, pair, &place), Ok(Pfn(0)));
+        assert_eq!(nodes.allocate_in(cpu, pair, &place), Ok(Index(0)));
     });
 }
 
@@ -136,11 +136,13 @@ fn a_list_that_is_drained_beside_a_request_does_not_make_memory_exhausted() {
             }));
             std::thread::scope(|scope| {
                 let mut other = claim(&cpus, 1);
-                let mut held = [Pfn(0); 16];
+                let mut held = [Index(0); 16];
                 let taken = system.allocate_bulk(&mut other, Request::FRAME, &mut held);
                 assert_eq!(taken, Ok(16));
                 for frame in [0, 1] {
-                    system.free(&mut other, Release::frame(Pfn(frame))).unwrap();
+                    system
+                        .free(&mut other, Release::frame(Index(frame)))
+                        .unwrap();
                 }
                 assert_eq!(system.buffered_frames(CpuId(1)), 2, "{spec}");
                 cpus.release(other);
@@ -155,7 +157,7 @@ fn a_list_that_is_drained_beside_a_request_does_not_make_memory_exhausted() {
                 let pair = Request::order(order(1)).with_flags(Flags::NO_WAIT);
                 let answer = system.allocate(&mut cpu, pair);
                 is_refused.store(true, Ordering::Relaxed);
-                assert_eq!(answer, Ok(Pfn(0)), "{spec}");
+                assert_eq!(answer, Ok(Index(0)), "{spec}");
             });
         });
     }
@@ -179,7 +181,7 @@ fn a_place_may_end_where_frame_numbers_do() {
 /// in and out of the zone. A drain merges under the list's lock alone, and must not merge a frame that the other has.
 fn owner_against_zone(
     take: fn(&System<'_>, &mut Cpu, FrameRange) -> bool,
-    give: fn(&System<'_>, &mut Cpu, Pfn),
+    give: fn(&System<'_>, &mut Cpu, Index),
 ) {
     let ranges = [FrameRange::new(0, 64)];
     on("pcp-buddy+order=2", &Setup::new(&ranges, 3), |system| {
@@ -190,7 +192,7 @@ fn owner_against_zone(
             .collect();
         held.sort();
         let lower = held[0];
-        let upper = Pfn(lower.0 + 1);
+        let upper = Index(lower.0 + 1);
         system.free_nested(CpuId(0), Release::frame(lower)).unwrap();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {

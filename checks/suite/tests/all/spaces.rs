@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Pfn, Release,
+    AllocateError, Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Release,
     Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
@@ -40,18 +40,18 @@ fn misuse(name: &str, system: &System<'_>) {
         (block.start, 2),
         (single.start, 1),
         (run, 2),
-        (Pfn(run.0 + 2), 1),
+        (Index(run.0 + 2), 1),
     ];
     let never = (0..32)
         .rev()
         .find(|frame| {
-            let has = |run: &(Pfn, u32)| (run.0.0..run.0.0 + run.1).contains(frame);
+            let has = |run: &(Index, u32)| (run.0.0..run.0.0 + run.1).contains(frame);
             *frame != freed.start.0 && !held.iter().any(has)
         })
         .unwrap();
     let state = |cpu: &mut Cpu| (system.check(cpu).unwrap(), system.snapshot(cpu));
     let before = state(&mut cpus[0]);
-    let by_order = |start: u32, size| Release::block(Block::new(Pfn(start), order(size)));
+    let by_order = |start: u32, size| Release::block(Block::new(Index(start), order(size)));
     let (start, end) = (block.start.0, system.span().frames());
     let (pair, largest) = (order(1), system.max_order().get());
     let cases = [
@@ -68,7 +68,7 @@ fn misuse(name: &str, system: &System<'_>) {
         ),
         (
             "never allocated, a run",
-            Release::frames(Pfn(never), 1),
+            Release::frames(Index(never), 1),
             FreeError::NotAllocated,
         ),
         (
@@ -89,19 +89,19 @@ fn misuse(name: &str, system: &System<'_>) {
         ("a hole", by_order(35, 0), FreeError::Hole),
         (
             "a run in a hole",
-            Release::frames(Pfn(33), 3),
+            Release::frames(Index(33), 3),
             FreeError::Hole,
         ),
         ("outside", by_order(end, 0), FreeError::Foreign),
         ("far outside", by_order(u32::MAX, 0), FreeError::Foreign),
         (
             "reaching out",
-            Release::frames(Pfn(end - 1), 2),
+            Release::frames(Index(end - 1), 2),
             FreeError::Foreign,
         ),
         (
             "all memory",
-            Release::frames(Pfn(0), 32),
+            Release::frames(Index(0), 32),
             FreeError::NotAllocated,
         ),
         (
@@ -155,7 +155,7 @@ fn counts(cpu: &mut Cpu) -> Counts {
 }
 
 /// Returns the number of a frame's space, of eight frames.
-fn space(frame: Pfn) -> u32 {
+fn space(frame: Index) -> u32 {
     frame.0 / 8
 }
 

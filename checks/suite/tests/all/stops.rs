@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, CpuToken, Event, FrameRange, Pfn, Platform, Release, Request, Setup,
+    AllocateError, CpuToken, Event, FrameRange, Index, Platform, Release, Request, Setup,
 };
 use everybuddy_suite::platform::{timed_by, waiting_by};
 use everybuddy_suite::{Cpu, Machine, System, claim, on};
@@ -54,7 +54,7 @@ struct Ran {
 
 /// Requests and releases of all kinds, services in between; `held` is what was given and not asked back.
 fn program(system: &System<'_>, cpu: &mut Cpu, held: &mut HashSet<u32>) {
-    let mut runs: Vec<(Pfn, u32)> = Vec::new();
+    let mut runs: Vec<(Index, u32)> = Vec::new();
     for (step, frames) in [1, 5, 2, 8, 3, 1, 1, 13].into_iter().enumerate() {
         if let Ok(start) = system.allocate(cpu, Request::frames(frames)) {
             for frame in start.0..start.0 + frames {
@@ -66,7 +66,7 @@ fn program(system: &System<'_>, cpu: &mut Cpu, held: &mut HashSet<u32>) {
             let (start, frames) = runs.swap_remove(0);
             // In two parts; what is being freed belongs to no caller.
             let part = 1 + frames / 3;
-            for (start, frames) in [(start, part), (Pfn(start.0 + part), frames - part)] {
+            for (start, frames) in [(start, part), (Index(start.0 + part), frames - part)] {
                 (start.0..start.0 + frames).for_each(|frame| {
                     held.remove(&frame);
                 });

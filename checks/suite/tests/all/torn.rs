@@ -11,7 +11,7 @@ use everybuddy::platform::{
 };
 use everybuddy::systems::{Everybuddy, Options, layout};
 use everybuddy::{
-    AllocateError, Class, CpuId, Flags, FrameAllocator, FrameRange, Memory, NoProbe, Order, Pfn,
+    AllocateError, Class, CpuId, Flags, FrameAllocator, FrameRange, Index, Memory, NoProbe, Order,
     Release, Request, Setup, build,
 };
 
@@ -91,13 +91,13 @@ fn a_request_that_must_not_wait_is_not_refused_by_what_is_read_in_two_pieces() {
         }
         // Single frames in two words, which a search for a pair remembers; then pairs in three others.
         for frame in [0, 64] {
-            let single = Release::frames(Pfn(frame), 1);
+            let single = Release::frames(Index(frame), 1);
             system.free(&mut zero, single).unwrap();
         }
         system.park(&mut zero);
         assert!(system.allocate(&mut zero, block(1)).is_err());
         for frame in [128, 192, 256] {
-            let pair = Release::frames(Pfn(frame), 2);
+            let pair = Release::frames(Index(frame), 2);
             system.free(&mut zero, pair).unwrap();
         }
         system.park(&mut zero);

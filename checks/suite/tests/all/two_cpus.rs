@@ -1,7 +1,7 @@
 //! A system with two CPUs and 256 MiB, shared by tests of frames that change CPUs.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Counts, CpuToken, FrameRange, Pfn, Release, Request, Setup};
+use everybuddy::{Counts, CpuToken, FrameRange, Index, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on};
 
 /// 256 MiB: a magazine has 31 frames.
@@ -26,13 +26,13 @@ pub(crate) fn with(name: &str, body: impl FnOnce(&System<'_>, &mut Cpu, &mut Cpu
 }
 
 /// Allocates frames one by one.
-pub(crate) fn allocate(system: &System<'_>, cpu: &mut Cpu, frames: u64) -> Vec<Pfn> {
+pub(crate) fn allocate(system: &System<'_>, cpu: &mut Cpu, frames: u64) -> Vec<Index> {
     let frame = |_| system.allocate(cpu, Request::FRAME).unwrap();
     (0..frames).map(frame).collect()
 }
 
 /// Frees frames one by one.
-pub(crate) fn free(system: &System<'_>, cpu: &mut Cpu, frames: &[Pfn]) {
+pub(crate) fn free(system: &System<'_>, cpu: &mut Cpu, frames: &[Index]) {
     for frame in frames {
         system.free(cpu, Release::frame(*frame)).unwrap();
     }

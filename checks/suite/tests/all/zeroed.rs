@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::platform::{AtomicWord, NativeCpus};
 use everybuddy::{
-    FrameAllocator, FrameRange, FreeError, Nodes, Pfn, Platform, Release, Request, Setup, Visit,
+    FrameAllocator, FrameRange, FreeError, Index, Nodes, Platform, Release, Request, Setup, Visit,
     Zone,
 };
 use everybuddy_suite::{Cpu, Machine, Random, System, block, claim, on, order};
@@ -56,12 +56,12 @@ fn a_promise_lasts_until_a_part_is_freed_without_one() {
         nodes.free_zeroed(cpu, Release::frames(part, 2)).unwrap();
         let whole = nodes.allocate_at(cpu, range(8, 8)).unwrap();
         assert!(nodes.is_zeroed(whole, 8));
-        assert!(!nodes.is_zeroed(Pfn(whole.0 - 1), 2), "the block below");
+        assert!(!nodes.is_zeroed(Index(whole.0 - 1), 2), "the block below");
         assert!(!nodes.is_zeroed(whole, 9), "the block above");
         nodes.free(cpu, Release::frames(whole, 1)).unwrap();
-        assert!(!nodes.is_zeroed(Pfn(whole.0 + 1), 7));
+        assert!(!nodes.is_zeroed(Index(whole.0 + 1), 7));
         nodes
-            .free_zeroed(cpu, Release::frames(Pfn(whole.0 + 1), 7))
+            .free_zeroed(cpu, Release::frames(Index(whole.0 + 1), 7))
             .unwrap();
         assert!(!nodes.is_zeroed(whole, 8), "a frame of it is not zero");
     });
@@ -71,13 +71,13 @@ fn a_promise_lasts_until_a_part_is_freed_without_one() {
 fn only_whole_blocks_of_a_zone_that_remembers_them_are_known() {
     with_one_cpu(|nodes, cpu| {
         fill(nodes, cpu, 0, 16);
-        assert!(!nodes.is_zeroed(Pfn(0), 8), "this zone does not remember");
+        assert!(!nodes.is_zeroed(Index(0), 8), "this zone does not remember");
         fill(nodes, cpu, SECOND + 4, 20);
         let known: Vec<u32> = (0..8)
-            .filter(|block| nodes.is_zeroed(Pfn(SECOND + 8 * block), 8))
+            .filter(|block| nodes.is_zeroed(Index(SECOND + 8 * block), 8))
             .collect();
         assert_eq!(known, [1, 2]);
-        assert!(!nodes.is_zeroed(Pfn(5000), 8));
+        assert!(!nodes.is_zeroed(Index(5000), 8));
     });
 }
 
@@ -96,7 +96,7 @@ fn every_way_to_free_frames_without_a_promise_is_noticed() {
         }),
         ("free_bulk", &|nodes, cpu, range| {
             let start = nodes.allocate_at(cpu, range).unwrap();
-            let frames = [0, 1, 2, 3].map(|frame| Release::frames(Pfn(start.0 + frame), 1));
+            let frames = [0, 1, 2, 3].map(|frame| Release::frames(Index(start.0 + frame), 1));
             nodes.free_bulk(cpu, &frames).unwrap();
         }),
         ("add", &|nodes, cpu, range| {
@@ -115,8 +115,8 @@ fn every_way_to_free_frames_without_a_promise_is_noticed() {
         with_one_cpu(|nodes, cpu| {
             fill(nodes, cpu, SECOND + 8, 16);
             way(nodes, cpu, FrameRange::new(u64::from(SECOND) + 8, 4));
-            assert!(!nodes.is_zeroed(Pfn(SECOND + 8), 8), "{name}");
-            let other = nodes.is_zeroed(Pfn(SECOND + 16), 8);
+            assert!(!nodes.is_zeroed(Index(SECOND + 8), 8), "{name}");
+            let other = nodes.is_zeroed(Index(SECOND + 16), 8);
             assert_eq!(other, name != "visit_free", "{name}");
         });
     }
@@ -127,7 +127,7 @@ fn a_visit_can_fill_free_blocks() {
     with_one_cpu(|nodes, cpu| {
         let held = nodes.allocate(cpu, Request::FRAME).unwrap();
         nodes.visit_free(cpu, order(3), &mut |_| Visit::ReturnZeroed);
-        let known = (0..256).filter(|block| nodes.is_zeroed(Pfn(8 * block), 8));
+        let known = (0..256).filter(|block| nodes.is_zeroed(Index(8 * block), 8));
         assert_eq!(known.count(), 127, "all of the second zone but one");
         nodes.free(cpu, Release::frame(held)).unwrap();
         assert_eq!(nodes.check(cpu).unwrap().free, 2048);

@@ -29,7 +29,7 @@
 //! - A block in a CPU's list is allocated: the policy sees it when the list frees it.
 
 use super::{Coalesce, debt, lazy_class, record_move};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
@@ -183,7 +183,7 @@ impl Delay {
     ) -> bool {
         let table = structure.table();
         (start..start + order.frames()).all(|frame| {
-            let tag = table.frame(Pfn(frame)).map(|frame| table.tag(frame));
+            let tag = table.frame(Index(frame)).map(|frame| table.tag(frame));
             tag.is_some_and(|tag| tag != Tag::HOLE && tag != Tag::RESERVED)
         })
     }
@@ -192,7 +192,7 @@ impl Delay {
     /// part of a free block.
     fn split_groups<P: Platform, S: LocalStructure<P>>(
         structure: &S,
-        start: Pfn,
+        start: Index,
         frames: u32,
         mut each: impl FnMut(Order),
     ) {
@@ -200,7 +200,7 @@ impl Delay {
         for order in Order::up_to(structure.max_order()).skip(1) {
             let mut group = start.0 & !(order.frames() - 1);
             while group < end {
-                let is_free = structure.table().frame(Pfn(group)).is_some_and(|head| {
+                let is_free = structure.table().frame(Index(group)).is_some_and(|head| {
                     Order::up_to(structure.max_order())
                         .filter(|larger| *larger >= order)
                         .any(|larger| structure.contains(head.aligned(larger), larger))
@@ -304,14 +304,14 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         }
     }
 
-    fn on_added(&self, structure: &S, start: Pfn, frames: u32) {
+    fn on_added(&self, structure: &S, start: Index, frames: u32) {
         Self::split_groups(structure, start, frames, |order| {
             add::<P>(&structure.class(order).total, 1);
             add::<P>(&structure.class(order).slack, 1);
         });
     }
 
-    fn on_withdraw(&self, structure: &S, start: Pfn, frames: u32) {
+    fn on_withdraw(&self, structure: &S, start: Index, frames: u32) {
         Self::split_groups(structure, start, frames, |order| {
             lazy_class::less::<P>(&structure.class(order).total, 1);
             lazy_class::less::<P>(&structure.class(order).slack, 1);
@@ -320,7 +320,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
         let end = start.0 + frames;
         let mut at = start.0;
         while at < end {
-            let Some((head, order)) = free_block_at(structure, Pfn(at)) else {
+            let Some((head, order)) = free_block_at(structure, Index(at)) else {
                 return;
             };
             lazy_class::less::<P>(&structure.class(order).total, 1);

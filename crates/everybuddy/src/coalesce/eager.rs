@@ -149,7 +149,7 @@ fn record_splits<P: Platform>(probe: &mut P::Probe, found: Order, given: Adjacen
 mod tests {
     use super::*;
     use crate::Native;
-    use crate::frame::Pfn;
+    use crate::frame::Index;
     use crate::platform::Spin;
     use crate::probe::Counts;
     use crate::structure::{FreeLists, Placed, with_structure};
@@ -186,7 +186,7 @@ mod tests {
             let mut held: Vec<AdjacentBlocks> = Vec::new();
             let whole = Order::new(LARGEST).unwrap();
             for start in (0..FRAMES).step_by(whole.frames() as usize) {
-                lists.insert(lists.table().frame(Pfn(start)).unwrap(), whole);
+                lists.insert(lists.table().frame(Index(start)).unwrap(), whole);
             }
             for (order, count, pick) in steps {
                 let order = Order::new(*order).unwrap();

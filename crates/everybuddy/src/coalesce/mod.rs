@@ -31,7 +31,7 @@ pub(crate) use delay::Delay;
 pub(crate) use eager::Eager;
 pub(crate) use mobility::ByMobility;
 
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::Frame;
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
@@ -178,8 +178,8 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
     fn settle(&self, _: &S, _: &mut P::Probe) {}
 
     /// Notes that a run of frames was added, whose blocks were adopted. O(frames × orders).
-    fn on_added(&self, _: &S, _: Pfn, _: u32) {}
+    fn on_added(&self, _: &S, _: Index, _: u32) {}
 
     /// Notes that a run of free frames will be removed, after everything is settled. O(frames × orders).
-    fn on_withdraw(&self, _: &S, _: Pfn, _: u32) {}
+    fn on_withdraw(&self, _: &S, _: Index, _: u32) {}
 }

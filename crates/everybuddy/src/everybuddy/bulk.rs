@@ -14,7 +14,7 @@
 use crate::api::{FrameAllocator, one_by_one};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BulkFreeError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::{CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::{Flags, Release, Size};
@@ -32,7 +32,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         &self,
         cpu: &mut P::Cpu,
         flags: Flags,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
             return one_by_one(out, 0, || Err(AllocateError::NoSuchCpu));
@@ -56,8 +56,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         local: &Local<'_, P>,
         wanted: Wanted,
         flags: Flags,
-        out: &mut [Pfn],
-        mut take: impl FnMut(&mut [Pfn]) -> usize,
+        out: &mut [Index],
+        mut take: impl FnMut(&mut [Index]) -> usize,
     ) -> Result<usize, AllocateError> {
         let mut given = 0;
         while let Some(rest) = out.get_mut(given..) {
@@ -67,7 +67,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             };
             // The current tree has no more. This request may change the current tree.
             match self.allocate_slow(cpu, local, wanted, flags) {
-                Ok(start) => *place = Pfn(start),
+                Ok(start) => *place = Index(start),
                 Err(error) if given == 0 => return Err(error),
                 Err(_) => break,
             }
@@ -83,7 +83,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         cpu: &mut P::Cpu,
         order: Order,
         flags: Flags,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
             return one_by_one(out, 0, || Err(AllocateError::NoSuchCpu));

@@ -13,7 +13,7 @@
 
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Size;
@@ -176,7 +176,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     pub(super) fn free_further(
         &self,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         size: Size,
     ) -> Result<(), FreeError> {
         match size {
@@ -189,7 +189,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
 
     /// Frees a frame that is not a hit.
     #[inline(always)]
-    fn return_frame(&self, cpu: &mut P::Cpu, start: Pfn) -> Result<(), FreeError> {
+    fn return_frame(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
         if let Some(local) = self.local(cpu.id()) {
             if CHECK && local.free_and_own(&self.shared, start.0) {
                 return Ok(());
@@ -207,7 +207,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     fn free_apart<const LARGE: bool>(
         &self,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         order: Order,
     ) -> Result<(), FreeError> {
         self.free_order::<LARGE>(cpu, start, order)
@@ -219,7 +219,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     pub(super) fn free_order<const LARGE: bool>(
         &self,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         order: Order,
     ) -> Result<(), FreeError> {
         // A word lies in one tree.
@@ -245,7 +245,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     pub(super) fn free_missed(
         &self,
         cpu: &mut P::Cpu,
-        start: Pfn,
+        start: Index,
         size: Size,
     ) -> Result<(), FreeError> {
         let Some(local) = self.local(cpu.id()) else {

@@ -14,7 +14,7 @@
 //! 3. Only the holder of the CPU's token touches the cells.
 
 use crate::cache_padded::CachePadded;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::fitting::Fitting;
@@ -309,7 +309,12 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Takes frames of the current tree, lowest first, until `out` is full. Returns their number.
-    pub(crate) fn take_frames(&self, shared: &Shared<'_, P>, kind: Kind, out: &mut [Pfn]) -> usize {
+    pub(crate) fn take_frames(
+        &self,
+        shared: &Shared<'_, P>,
+        kind: Kind,
+        out: &mut [Index],
+    ) -> usize {
         let place = self.place(kind);
         let tree = place.current.get();
         let Some(header) = shared
@@ -386,7 +391,7 @@ impl<'m, P: Platform> Local<'m, P> {
         shared: &Shared<'_, P>,
         order: Order,
         kind: Kind,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> usize {
         let tree = self.place(kind).large.get();
         match shared.trees.header(tree) {

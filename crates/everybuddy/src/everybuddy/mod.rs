@@ -59,7 +59,7 @@ use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::lock::SpinLock;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
@@ -231,7 +231,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     pub(crate) fn remove_before_use(&self, from: u32, to: u32) {
         let frames = to.saturating_sub(from);
         // No frame is reserved yet, so the table is not needed.
-        let _ = self.withdraw_run((Pfn(from), frames), Absent::Hole);
+        let _ = self.withdraw_run((Index(from), frames), Absent::Hole);
     }
 
     /// Returns the number of frames of all trees, which may be more than those of the span.
@@ -274,7 +274,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
 
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
     #[inline(always)]
-    fn named(&self, start: Pfn, size: Size) -> Result<(u32, u32), FreeError> {
+    fn named(&self, start: Index, size: Size) -> Result<(u32, u32), FreeError> {
         let span = self.span.frames();
         let frames = match size {
             _ if start.0 >= span => return Err(FreeError::Foreign),
@@ -294,7 +294,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
 
     /// Says what is wrong with a free by an order of which no block can start there.
     #[cold]
-    fn unaligned(&self, start: Pfn) -> FreeError {
+    fn unaligned(&self, start: Index) -> FreeError {
         match self.state_of(start) {
             Some(FrameState::Allocated { order, .. }) => FreeError::WrongOrder { allocated: order },
             _ => self.diagnose(start.0, 1),
@@ -308,7 +308,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         cpu: &mut P::Cpu,
         local: &Local<'m, P>,
         flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         let kind = Kind::of(flags.class());
         let wanted = Wanted {
             frames: 1,
@@ -319,7 +319,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             Some(start) => start,
             None => self.allocate_slow(cpu, local, wanted, flags)?,
         };
-        Ok(Pfn(start))
+        Ok(Index(start))
     }
 
     /// The hit of a free of a frame.
@@ -340,7 +340,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         cpu: &mut P::Cpu,
         size: Size,
         flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         match size {
             Size::Order(order) if is_large(order) => self.allocate_apart::<true>(cpu, order, flags),
             Size::Order(order) => self.allocate_apart::<false>(cpu, order, flags),
@@ -355,7 +355,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         cpu: &mut P::Cpu,
         order: Order,
         flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         self.allocate_order::<LARGE>(cpu, order, flags)
     }
 
@@ -366,7 +366,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         cpu: &mut P::Cpu,
         order: Order,
         flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         if order <= self.largest_hit
             && let Some(local) = self.local(cpu.id())
         {
@@ -377,7 +377,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
                 local.hit_block(&self.shared, order, kind)
             };
             if let Some(start) = start {
-                return Ok(Pfn(start));
+                return Ok(Index(start));
             }
         }
         self.allocate_missed(cpu, Size::Order(order), flags)
@@ -390,7 +390,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         cpu: &mut P::Cpu,
         size: Size,
         flags: Flags,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(AllocateError::NoSuchCpu);
         };
@@ -405,15 +405,15 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             None
         };
         match start {
-            Some(start) => Ok(Pfn(start)),
-            None => self.allocate_slow(cpu, local, wanted, flags).map(Pfn),
+            Some(start) => Ok(Index(start)),
+            None => self.allocate_slow(cpu, local, wanted, flags).map(Index),
         }
     }
 }
 
 impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHECK> {
     #[inline(always)]
-    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
         {
@@ -424,7 +424,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
                 local.hit_listed(kind)
             };
             return match frame {
-                Some(frame) => Ok(Pfn(frame)),
+                Some(frame) => Ok(Index(frame)),
                 None => self.allocate_frame(cpu, local, request.flags),
             };
         }
@@ -444,7 +444,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     }
 
     #[inline(always)]
-    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         match request.size {
             Size::Order(order) if is_large(order) => {
                 self.allocate_order::<true>(cpu, order, request.flags)
@@ -471,7 +471,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         &self,
         cpu: &mut P::Cpu,
         request: Request,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         match request.size {
             Size::Order(Order::ZERO) => self.allocate_frames(cpu, request.flags, out),
@@ -486,10 +486,10 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         self.free_all(cpu, releases)
     }
 
-    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError> {
         let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
         let wanted = self.wanted(request.size, request.flags)?;
-        self.allocate_unowned(local.home, wanted).map(Pfn)
+        self.allocate_unowned(local.home, wanted).map(Index)
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
@@ -552,11 +552,11 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         self.restore(cpu.id(), range, Absent::Reserved)
     }
 
-    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.allocate_range(cpu.id(), range, true)
     }
 
-    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.allocate_range(cpu.id(), range, false)
     }
 
@@ -593,7 +593,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         true
     }
 
-    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
         self.state_of(pfn)
     }
 

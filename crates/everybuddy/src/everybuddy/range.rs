@@ -13,7 +13,7 @@
 
 use crate::arena::zero_cells;
 use crate::error::RegionError;
-use crate::frame::Pfn;
+use crate::frame::Index;
 use crate::lock::{RawLock, Section};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::region::FrameRange;
@@ -101,7 +101,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     fn with_trees<T>(
         &self,
         local: &Local<'_, P>,
-        (start, frames): (Pfn, u32),
+        (start, frames): (Index, u32),
         ask: Ask,
         work: impl FnOnce() -> Result<T, RegionError>,
     ) -> Result<T, RegionError> {
@@ -135,20 +135,20 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Checks the frames of a run word by word: `wrong` returns those that are not as they should be.
     fn check_run(
         &self,
-        (start, frames): (Pfn, u32),
+        (start, frames): (Index, u32),
         wrong: impl Fn(&Part<'_, P>) -> u64,
-    ) -> Result<(), Pfn> {
+    ) -> Result<(), Index> {
         for part in self.shared.trees.parts(start.0, frames) {
             let wrong = wrong(&part) & part.frames;
             if wrong != 0 {
-                return Err(Pfn(part.index * 64 + wrong.trailing_zeros()));
+                return Err(Index(part.index * 64 + wrong.trailing_zeros()));
             }
         }
         Ok(())
     }
 
     /// Checks that all frames of a run are free, after those that were returned were collected.
-    fn check_free(&self, run: (Pfn, u32)) -> Result<(), RegionError> {
+    fn check_free(&self, run: (Index, u32)) -> Result<(), RegionError> {
         for part in self.shared.trees.parts(run.0.0, run.1) {
             // Whatever the inbox says: other CPUs may keep frames of the run.
             if part.word.has_foreign(u64::MAX) {
@@ -170,7 +170,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         cpu: CpuId,
         range: FrameRange,
         may_ask: bool,
-    ) -> Result<Pfn, RegionError> {
+    ) -> Result<Index, RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
         // Before the search, as in `allocate_slow`: the planes call frames in lists allocated.
@@ -188,9 +188,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     fn take_range(
         &self,
         local: &Local<'_, P>,
-        run: (Pfn, u32),
+        run: (Index, u32),
         ask: Ask,
-    ) -> Result<Pfn, RegionError> {
+    ) -> Result<Index, RegionError> {
         self.with_trees(local, run, ask, || {
             self.check_free(run)?;
             for part in self.shared.trees.parts(run.0.0, run.1) {
@@ -225,7 +225,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Does the same in own trees, under the lock of the table. Fails if the table has no room.
-    pub(super) fn withdraw_run(&self, run: (Pfn, u32), to: Absent) -> Result<(), RegionError> {
+    pub(super) fn withdraw_run(&self, run: (Index, u32), to: Absent) -> Result<(), RegionError> {
         // A word that changes as a whole has no absent frame of the other kind.
         let mixes = |part: &Part<'_, P>| {
             let (absent, reserved) = self.absent_in(part);
@@ -273,7 +273,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         })
     }
 
-    fn restore_run(&self, run: (Pfn, u32), from: Absent) -> Result<(), RegionError> {
+    fn restore_run(&self, run: (Index, u32), from: Absent) -> Result<(), RegionError> {
         let wrong = |part: &Part<'_, P>| {
             let (absent, reserved) = self.absent_in(part);
             match from {

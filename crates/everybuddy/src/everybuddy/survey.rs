@@ -11,7 +11,7 @@
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use crate::bit_runs::{WORD, find, first};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::snapshot::{Census, FrameState, Violation};
@@ -39,7 +39,7 @@ impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
 impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns the use of a frame. O(frames of the largest block / 64); with `check=border`, O(entries of all lists)
     /// for a frame that is not free.
-    pub(super) fn state_of(&self, pfn: Pfn) -> Option<FrameState> {
+    pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
         let inside = pfn.0 < self.span.frames();
         let part = self.shared.trees.part(pfn.0).filter(|_| inside)?;
         let (absent, reserved) = self.absent_in(&part);
@@ -79,7 +79,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             Some(FrameState::Reserved) => Some(FreeError::Reserved),
             Some(_) => Some(FreeError::NotAllocated),
         };
-        let mut states = (start..start + frames).map(|frame| self.state_of(Pfn(frame)));
+        let mut states = (start..start + frames).map(|frame| self.state_of(Index(frame)));
         // Another CPU may have changed the frame meanwhile.
         states.find_map(other).unwrap_or(FreeError::NotAllocated)
     }
@@ -92,12 +92,12 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let Some(header) = trees.header(tree) else {
                 break;
             };
-            let pfn = Pfn(tree << trees.shift);
+            let pfn = Index(tree << trees.shift);
             self.check_owner(tree, header)
                 .and_then(|()| self.check_marks(tree, header))
                 .map_err(|what| Violation { pfn, what })?;
             for part in trees.parts(pfn.0, 1 << trees.shift) {
-                let pfn = Pfn(part.index * WORD);
+                let pfn = Index(part.index * WORD);
                 self.check_word(&part)
                     .map_err(|what| Violation { pfn, what })?;
                 // The last words reach beyond the span.
@@ -119,7 +119,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         census.buffered += buffered;
         // Two CPUs may have the same frame.
         census.allocated = census.allocated.checked_sub(buffered).ok_or(Violation {
-            pfn: Pfn(0),
+            pfn: Index(0),
             what: "the lists have more frames than the planes call allocated",
         })?;
         self.check_table()?;
@@ -133,7 +133,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     fn check_buffered(&self) -> Result<u64, Violation> {
         let violation = |frame, what| {
             Err(Violation {
-                pfn: Pfn(frame),
+                pfn: Index(frame),
                 what,
             })
         };
@@ -175,7 +175,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             Ok(())
         } else {
             Err(Violation {
-                pfn: Pfn(0),
+                pfn: Index(0),
                 what: "a block is free that is remembered as refused",
             })
         }
@@ -187,7 +187,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let is_own = |tree: &u32| local.own_trees().any(|own| own == *tree);
             if let Some(tree) = local.current_trees().find(|tree| !is_own(tree)) {
                 let what = "a CPU allocates from a tree that it does not own";
-                let pfn = Pfn(tree << self.shared.trees.shift);
+                let pfn = Index(tree << self.shared.trees.shift);
                 return Err(Violation { pfn, what });
             }
         }
@@ -282,7 +282,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let Some(index) = word.checked_sub(1) else {
                 continue;
             };
-            let pfn = Pfn(index as u32 * WORD);
+            let pfn = Index(index as u32 * WORD);
             let is_mixed = self.shared.trees.part(pfn.0).is_some_and(|part| {
                 let (absent, reserved) = self.absent_in(&part);
                 reserved != 0 && reserved != absent && reserved & !absent == 0

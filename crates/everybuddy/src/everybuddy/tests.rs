@@ -193,7 +193,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         self.allocated(frames, result);
     }
 
-    fn allocated(&mut self, frames: u32, result: Result<Pfn, AllocateError>) {
+    fn allocated(&mut self, frames: u32, result: Result<Index, AllocateError>) {
         let covering = Order::covering(frames).unwrap();
         match result {
             Ok(start) => {
@@ -218,8 +218,8 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         };
         let part = start + from;
         let release = match length {
-            1 => Release::frame(Pfn(part)),
-            _ => Release::frames(Pfn(part), length),
+            1 => Release::frame(Index(part)),
+            _ => Release::frames(Index(part), length),
         };
         let cpu = random.below(self.cpus.len() as u32) as usize;
         let freed = match random.below(4) {
@@ -260,7 +260,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
             _ => FreeError::NotAllocated,
         };
         let cpu = random.below(self.cpus.len() as u32) as usize;
-        let release = Release::frames(Pfn(start), frames);
+        let release = Release::frames(Index(start), frames);
         let refused = self.system.free(&mut self.cpus[cpu], release);
         assert_eq!(refused, Err(expected));
         let refused = self.system.free_nested(CpuId(cpu as u16), release);
@@ -292,9 +292,9 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         let first = (start..start + frames).find(|frame| self.model[*frame as usize] != from);
         let expected = first.map_or(Ok(()), |frame| {
             Err(match from {
-                Is::Hole => RegionError::AlreadyManaged(Pfn(frame)),
-                Is::Reserved => RegionError::NotReserved(Pfn(frame)),
-                _ => RegionError::NotFree(Pfn(frame)),
+                Is::Hole => RegionError::AlreadyManaged(Index(frame)),
+                Is::Reserved => RegionError::NotReserved(Index(frame)),
+                _ => RegionError::NotFree(Index(frame)),
             })
         });
         assert_eq!(result, expected);
@@ -308,7 +308,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
 
     fn state(&mut self, random: &mut Random) {
         let frame = random.below(self.model.len() as u32);
-        let state = self.system.frame_state(Pfn(frame)).unwrap();
+        let state = self.system.frame_state(Index(frame)).unwrap();
         let expected = match state {
             FrameState::Free { .. } | FrameState::Buffered { .. } => Is::Free,
             FrameState::Hole => Is::Hole,
@@ -405,7 +405,7 @@ fn a_block_of_several_words_is_not_freed_if_another_cpu_freed_a_frame_of_it() {
     with_own_tree(|system, cpu| {
         let nine = Order::new(9).unwrap();
         let start = system.allocate(cpu, Request::order(nine)).unwrap();
-        let middle = Pfn(start.0 + 100);
+        let middle = Index(start.0 + 100);
         system
             .free_nested(CpuId(0), Release::frame(middle))
             .unwrap();
@@ -415,7 +415,7 @@ fn a_block_of_several_words_is_not_freed_if_another_cpu_freed_a_frame_of_it() {
         assert_eq!(again, Err(FreeError::NotAllocated));
         let census = system.check(cpu).unwrap();
         assert_eq!((census.allocated, census.free), (511, 4096 - 511));
-        for (start, frames) in [(start, 100), (Pfn(start.0 + 101), 411)] {
+        for (start, frames) in [(start, 100), (Index(start.0 + 101), 411)] {
             system.free(cpu, Release::frames(start, frames)).unwrap();
         }
         assert_eq!(system.check(cpu).unwrap().free, 4096);
@@ -429,19 +429,19 @@ fn a_free_frame_above_the_first_fit_point_waits_for_its_turn() {
         assert_eq!(frames.map(|frame| frame.0), [0, 1, 2, 3, 4, 5]);
         // Below the point, the frame that was freed last comes first.
         for frame in [1, 3] {
-            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+            system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
         for expected in [3, 1, 6] {
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(expected)));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(expected)));
         }
         // The point is 6. A block above it is freed frame by frame: none of them enters the list.
         let order = Order::new(3).unwrap();
         let block = system.allocate(cpu, Request::order(order)).unwrap();
-        assert_eq!(block, Pfn(8));
+        assert_eq!(block, Index(8));
         for frame in 8..16 {
-            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+            system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(7)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(7)));
     });
 }
 
@@ -465,9 +465,9 @@ fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
         // A word that is whole again gives its entry back.
         system.unreserve(&mut cpu, range(5, 3)).unwrap();
         system.reserve(&mut cpu, range(last, 1)).unwrap();
-        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(64 * last + 1)));
+        let nested = system.free_nested(CpuId(0), Release::frame(Index(64 * last + 1)));
         assert_eq!(nested, Err(FreeError::Reserved));
-        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(64 * last)));
+        let nested = system.free_nested(CpuId(0), Release::frame(Index(64 * last)));
         assert_eq!(nested, Err(FreeError::Hole));
         system.check(&mut cpu).unwrap();
     });
@@ -511,7 +511,7 @@ fn a_run_needs_no_more_than_its_frames() {
             ] {
                 assert_eq!(
                     system.allocate(&mut cpu, request),
-                    Ok(Pfn(0)),
+                    Ok(Index(0)),
                     "{frames} in {tree}"
                 );
                 assert_eq!(
@@ -520,11 +520,11 @@ fn a_run_needs_no_more_than_its_frames() {
                 );
                 system.check(&mut cpu).unwrap();
                 system
-                    .free(&mut cpu, Release::frames(Pfn(0), frames))
+                    .free(&mut cpu, Release::frames(Index(0), frames))
                     .unwrap();
             }
             let nested = system.allocate_nested(CpuId(0), Request::frames(frames));
-            assert!(matches!(nested, Ok(Pfn(0)) | Err(AllocateError::Busy)));
+            assert!(matches!(nested, Ok(Index(0)) | Err(AllocateError::Busy)));
         });
     }
 }
@@ -535,14 +535,14 @@ fn a_free_far_beyond_the_span_is_foreign() {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim(CpuId(0)).unwrap();
         for order in (0..=10).map(|order| Order::new(order).unwrap()) {
-            for start in [4096, 4097, u32::MAX - 1, u32::MAX].map(Pfn) {
+            for start in [4096, 4097, u32::MAX - 1, u32::MAX].map(Index) {
                 let block = Release::block(crate::Block { start, order });
                 assert_eq!(system.free(&mut cpu, block), Err(FreeError::Foreign));
                 assert_eq!(system.free_nested(CpuId(0), block), Err(FreeError::Foreign));
             }
         }
         for frames in [2, u32::MAX] {
-            let run = Release::frames(Pfn(4095), frames);
+            let run = Release::frames(Index(4095), frames);
             assert_eq!(system.free(&mut cpu, run), Err(FreeError::Foreign));
         }
     });
@@ -554,7 +554,7 @@ fn a_block_of_absent_words_is_not_freed() {
         let absent = FrameRange::new(256, 128);
         system.reserve(cpu, absent).unwrap();
         let frame = system.allocate(cpu, Request::FRAME).unwrap();
-        let block = Release::frames(Pfn(256), 128);
+        let block = Release::frames(Index(256), 128);
         assert_eq!(system.free(cpu, block), Err(FreeError::Reserved));
         assert_eq!(system.check(cpu).unwrap().reserved, 128);
         system.free(cpu, Release::frame(frame)).unwrap();
@@ -569,12 +569,12 @@ fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
         // The first tree is whole, and the second one has an allocated and a returned frame.
         let held = FrameRange::new(70, 2);
-        assert_eq!(system.allocate_at(&mut cpu, held), Ok(Pfn(70)));
-        let returned = Release::frame(Pfn(71));
+        assert_eq!(system.allocate_at(&mut cpu, held), Ok(Index(70)));
+        let returned = Release::frame(Index(71));
         system.free_nested(CpuId(0), returned).unwrap();
         let order = Order::new(7).unwrap();
         let block = system.allocate(&mut cpu, Request::order(order));
-        assert_eq!(block, Ok(Pfn(128)));
+        assert_eq!(block, Ok(Index(128)));
         assert_eq!(system.check(&mut cpu).unwrap().allocated, 129);
     });
 }
@@ -614,19 +614,19 @@ fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
         let [first, second] = &mut cpus[..] else {
             panic!("two CPUs")
         };
-        let frames: Vec<Pfn> = (0..256)
+        let frames: Vec<Index> = (0..256)
             .map(|_| system.allocate(first, Request::FRAME).unwrap())
             .collect();
         system.drain(first);
         // The second CPU has freed three times into the last tree when that is spent again.
         for frame in [192, 194, 196] {
-            system.free(second, Release::frame(Pfn(frame))).unwrap();
+            system.free(second, Release::frame(Index(frame))).unwrap();
         }
         for _ in 0..3 {
             system.allocate(first, Request::FRAME).unwrap();
         }
         system.drain(first);
-        system.free(second, Release::frames(Pfn(200), 2)).unwrap();
+        system.free(second, Release::frames(Index(200), 2)).unwrap();
         let pair = Request::order(Order::new(1).unwrap());
         let tried = system.allocate(
             first,
@@ -637,7 +637,7 @@ fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
         );
         assert_eq!(tried, Err(AllocateError::Busy), "the other CPU keeps it");
         system.park(second);
-        assert_eq!(system.allocate(first, pair), Ok(Pfn(200)));
+        assert_eq!(system.allocate(first, pair), Ok(Index(200)));
         assert_eq!(frames.len(), 256);
     });
 }

@@ -29,7 +29,7 @@
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
 use crate::bit_runs::{WORD, WORD_ORDER, block, find, first, first_block};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::word::{Header, Kind, Word};
@@ -242,7 +242,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         tree: u32,
         header: &Header<P>,
         may_split: bool,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> usize {
         let mut places = out.iter_mut();
         let mut given = 0;
@@ -264,7 +264,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             while left != 0
                 && let Some(place) = places.next()
             {
-                *place = Pfn(index * WORD + left.trailing_zeros());
+                *place = Index(index * WORD + left.trailing_zeros());
                 left &= left - 1;
                 given += 1;
             }
@@ -416,7 +416,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         tree: u32,
         header: &Header<P>,
         order: Order,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> usize {
         let (order, first_word) = (word_order(order), tree * self.words_per_tree());
         let mut split = header.split.get();
@@ -425,7 +425,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             let Some(at) = first_block(!split & self.extent(), order) else {
                 break;
             };
-            *place = Pfn((first_word + at) * WORD);
+            *place = Index((first_word + at) * WORD);
             split |= block(order) << at;
             given += 1;
         }

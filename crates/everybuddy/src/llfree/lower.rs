@@ -15,7 +15,7 @@ use super::entry::{Entries, Entry};
 use super::field::{CHILD, CHILD_WORDS, Fields};
 use crate::bit_runs::WORD;
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::Platform;
 use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 
@@ -219,7 +219,7 @@ impl<P: Platform> Lower<'_, P> {
         for _ in 0..CHILD_RETRIES {
             let in_use = (start..start + frames).find(|frame| !self.is_free(*frame));
             if let Some(frame) = in_use {
-                return Err(RegionError::NotFree(Pfn(frame)));
+                return Err(RegionError::NotFree(Index(frame)));
             }
             // A CPU may have lowered the counter and not taken its frame yet.
             let Some(entry) = lower(child, frames) else {

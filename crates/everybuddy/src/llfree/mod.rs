@@ -50,7 +50,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
@@ -164,7 +164,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
     }
 
     /// Adds a range of frames as free, before the system is in use. O(frames / 64).
-    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+    pub(crate) fn seed(&self, start: Index, frames: u32) {
         // Ranges do not overlap, so all these frames are holes.
         let _ = self.restore(start.0, frames, Withdrawn::Hole);
     }
@@ -186,7 +186,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
         cpu: CpuId,
         probe: &mut P::Probe,
         request: Request,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
         let (frames, order) = match request.size.extent() {
             Extent::Block(order) => (order.frames(), order),
@@ -199,7 +199,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
         if order > self.max_order {
             return Err(self.too_large());
         }
-        self.find(local, probe, frames, order).map(Pfn)
+        self.find(local, probe, frames, order).map(Index)
     }
 
     /// Frees for a CPU.
@@ -224,7 +224,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
 
     /// Says what is wrong with a free by an order of which no block can start there.
     #[cold]
-    fn unaligned(&self, start: Pfn) -> Result<(), FreeError> {
+    fn unaligned(&self, start: Index) -> Result<(), FreeError> {
         Err(match self.state_of(start) {
             None => FreeError::Foreign,
             Some(FrameState::Hole) => FreeError::Hole,
@@ -275,7 +275,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
 
 impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
     #[inline]
-    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         self.allocate_on(cpu.id(), cpu.probe(), request)
     }
 
@@ -289,12 +289,12 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         &self,
         cpu: &mut P::Cpu,
         request: Request,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         one_by_one(out, 0, || self.allocate(cpu, request))
     }
 
-    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError> {
         self.allocate_on(cpu, &mut P::Probe::default(), request)
     }
 
@@ -347,7 +347,7 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         self.add_back(cpu.id(), range, Withdrawn::Reserved)
     }
 
-    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
         let (start, frames) = self.span.relative(range)?;
         self.lower.allocate_at(start.0, frames)?;
@@ -378,7 +378,7 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         self.survey(self.max_order)
     }
 
-    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
         self.state_of(pfn)
     }
 

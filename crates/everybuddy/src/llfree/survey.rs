@@ -11,7 +11,7 @@
 use super::LlFree;
 use super::field::{CHILD, CHILD_WORDS};
 use crate::bit_runs::{WORD, first};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::Platform;
 use crate::snapshot::{Census, FrameState, Violation};
@@ -30,7 +30,7 @@ impl<P: Platform> FreeBits for LlFree<'_, P> {
 
 impl<P: Platform> LlFree<'_, P> {
     /// Returns the use of a frame. O(frames of the largest block / 64).
-    pub(super) fn state_of(&self, pfn: Pfn) -> Option<FrameState> {
+    pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
         if pfn.0 >= self.span.frames() {
             return None;
         }
@@ -41,7 +41,7 @@ impl<P: Platform> LlFree<'_, P> {
         }
         if self.lower.entries.load(pfn.0 / CHILD).is_huge() {
             return Some(FrameState::Allocated {
-                head: Pfn(pfn.0 & !(CHILD - 1)),
+                head: Index(pfn.0 & !(CHILD - 1)),
                 order: Order::saturating(CHILD.trailing_zeros()),
             });
         }
@@ -63,7 +63,7 @@ impl<P: Platform> LlFree<'_, P> {
             let children = 1 << (self.upper.shift - CHILD.trailing_zeros());
             let first = tree * children;
             let fail = |what| {
-                let pfn = Pfn(first * CHILD);
+                let pfn = Index(first * CHILD);
                 Err(Violation { pfn, what })
             };
             let mut free = 0;
@@ -96,7 +96,7 @@ impl<P: Platform> LlFree<'_, P> {
             Ok(census)
         } else {
             Err(Violation {
-                pfn: Pfn(0),
+                pfn: Index(0),
                 what: "children belong to no tree",
             })
         }
@@ -107,7 +107,7 @@ impl<P: Platform> LlFree<'_, P> {
         let entry = self.lower.entries.load(child);
         let mut counted = 0;
         for word in child * CHILD_WORDS..(child + 1) * CHILD_WORDS {
-            let pfn = Pfn(word * WORD);
+            let pfn = Index(word * WORD);
             let free = self.free_bits(word);
             counted += free.count_ones();
             let (present, reserved) = self.lower.withdrawn.bits(word as usize);
@@ -128,7 +128,7 @@ impl<P: Platform> LlFree<'_, P> {
             census.free += count(free);
             census.allocated += count(!free & !withdrawn);
         }
-        let pfn = Pfn(child * CHILD);
+        let pfn = Index(child * CHILD);
         if counted != entry.free() {
             let what = "the counter of a child differs from its bits";
             return Err(Violation { pfn, what });

@@ -9,7 +9,7 @@ use super::field::{CHILD, CHILD_WORDS, Fields, Polarity};
 use super::lower::Lower;
 use crate::bit_runs::{find, first, first_block, part};
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Native, NativeAtomicU64, NativeCpus, Ordering};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
@@ -204,14 +204,14 @@ fn withdrawn_frames_are_named_and_the_flag_goes_with_the_last() {
     assert_eq!(lower.free(505, 1), Err(FreeError::Reserved));
     assert_eq!(lower.free(490, 30), Err(FreeError::Reserved));
     assert_eq!((entry(0).free(), entry(1).free()), (500, 494));
-    let in_use = RegionError::NotFree(Pfn(500));
+    let in_use = RegionError::NotFree(Index(500));
     assert_eq!(lower.withdraw(0, 501, Withdrawn::Hole), Err(in_use));
     assert_eq!(lower.withdraw(0, 1500, Withdrawn::Hole), Err(in_use));
     assert_eq!(entry(0).free(), 500, "what was taken before is free again");
-    let managed = RegionError::AlreadyManaged(Pfn(1499));
+    let managed = RegionError::AlreadyManaged(Index(1499));
     assert!(lower.restore(1490, 100, Withdrawn::Hole).is_err());
     assert_eq!(lower.restore(1499, 1, Withdrawn::Hole), Err(managed));
-    let not_reserved = RegionError::NotReserved(Pfn(530));
+    let not_reserved = RegionError::NotReserved(Index(530));
     assert_eq!(
         lower.restore(520, 20, Withdrawn::Reserved),
         Err(not_reserved)
@@ -266,7 +266,7 @@ fn repeated_frees_reserve_the_tree() {
         let frames = [(); 4].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
         system.park(&mut cpu);
         let own = system.allocate(&mut other, Request::FRAME).unwrap();
-        let tree = |frame: Pfn| frame.0 / 4096;
+        let tree = |frame: Index| frame.0 / 4096;
         // The last tree is not reserved, and not the first choice of another CPU that is new.
         system.park(&mut other);
         let _ = own;
@@ -285,15 +285,15 @@ fn the_state_of_a_huge_frame_names_its_head() {
         let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
         let huge = system.allocate(&mut cpu, Request::order(order(9))).unwrap();
         let state = |order, head| Some(FrameState::Allocated { head, order });
-        assert_eq!(system.frame_state(Pfn(huge.0 + 3)), state(order(9), huge));
+        assert_eq!(system.frame_state(Index(huge.0 + 3)), state(order(9), huge));
         system.free(&mut cpu, Release::frame(huge)).unwrap();
-        let rest = Pfn(huge.0 + 3);
+        let rest = Index(huge.0 + 3);
         assert_eq!(system.frame_state(rest), state(Order::ZERO, rest));
         let head = FrameState::Free { head: huge };
         assert_eq!(system.frame_state(huge), Some(head));
         system.check(&mut cpu).unwrap();
         system
-            .free(&mut cpu, Release::frames(Pfn(huge.0 + 1), 511))
+            .free(&mut cpu, Release::frames(Index(huge.0 + 1), 511))
             .unwrap();
         let two = system
             .allocate(&mut cpu, Request::order(Order::TEN))

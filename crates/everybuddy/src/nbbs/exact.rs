@@ -16,7 +16,7 @@ use super::tree::{At, NotTaken, WORD_RETRIES};
 use super::word::{BOTTOM_SHIFT, WITHDRAWN, WordLevel};
 use crate::bit_runs::{WORD, first};
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Block, Order, Pfn};
+use crate::frame::{Block, Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::Platform;
 use crate::withdrawn::Withdrawn;
@@ -40,7 +40,7 @@ impl<P: Platform> Nbbs<'_, P> {
     pub(super) fn free_block(
         &self,
         caller: &CallerState<'_, P>,
-        start: Pfn,
+        start: Index,
         order: Order,
     ) -> Result<(), FreeError> {
         let level = WordLevel::of(order);
@@ -71,7 +71,7 @@ impl<P: Platform> Nbbs<'_, P> {
     /// Says why no block of the order starts at a frame of the span.
     #[cold]
     #[inline(never)]
-    fn refused(&self, start: Pfn) -> FreeError {
+    fn refused(&self, start: Index) -> FreeError {
         if let Err(error) = self.withdrawn.none_in(start.0, 1) {
             return error;
         }
@@ -109,7 +109,7 @@ impl<P: Platform> Nbbs<'_, P> {
                 let length = left.min((1 << BOTTOM_SHIFT) - unit);
                 let freed = tree.free(place, |word| level.without_run(word, unit, length));
                 (freed, length)
-            } else if Pfn(at).is_aligned(order) && order.frames() <= left {
+            } else if Index(at).is_aligned(order) && order.frames() <= left {
                 let freed = tree.free(place, |word| level.freed(word, part));
                 (freed, order.frames())
             } else {
@@ -149,7 +149,7 @@ impl<P: Platform> Nbbs<'_, P> {
         start: u32,
         frames: u32,
     ) -> Result<(), RegionError> {
-        for block in Block::cover(Pfn(start), frames, self.max_order) {
+        for block in Block::cover(Index(start), frames, self.max_order) {
             let level = WordLevel::of(block.order);
             let at = At::of(level, block.start.0);
             let part = level.part(block.start.0, block.order);
@@ -159,7 +159,7 @@ impl<P: Platform> Nbbs<'_, P> {
             });
             if let Err(error) = taken {
                 let done = block.start.0 - start;
-                for block in Block::cover(Pfn(start), done, self.max_order) {
+                for block in Block::cover(Index(start), done, self.max_order) {
                     // Taken just now, so only misuse can have freed it.
                     let _ = self.free_block(caller, block.start, block.order);
                 }
@@ -206,7 +206,7 @@ impl<P: Platform> Nbbs<'_, P> {
             }
             let in_use = (start..start + frames).find(|frame| !self.is_free(*frame));
             if let Some(frame) = in_use {
-                return Err(RegionError::NotFree(Pfn(frame)));
+                return Err(RegionError::NotFree(Index(frame)));
             }
         }
         Err(RegionError::Busy)

@@ -43,7 +43,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::probe::{Event, Probe};
@@ -150,7 +150,7 @@ impl<'m, P: Platform> Nbbs<'m, P> {
     }
 
     /// Adds a range of frames as free, before the system is in use. O(frames / 32).
-    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+    pub(crate) fn seed(&self, start: Index, frames: u32) {
         let Some(caller) = self.caller(CpuId(0), true) else {
             return;
         };
@@ -179,7 +179,7 @@ impl<'m, P: Platform> Nbbs<'m, P> {
         &self,
         caller: Option<CallerState<'_, P>>,
         request: Request,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         let caller = caller.ok_or(AllocateError::NoSuchCpu)?;
         let (frames, order) = match request.size.extent() {
             Extent::Block(order) => (order.frames(), order),
@@ -197,7 +197,7 @@ impl<'m, P: Platform> Nbbs<'m, P> {
             // The rest of the block, which no other CPU knows.
             let _ = self.free_run(&caller, start + frames, order.frames() - frames);
         }
-        Ok(Pfn(start))
+        Ok(Index(start))
     }
 
     /// Frees for a CPU.
@@ -247,7 +247,7 @@ impl<'m, P: Platform> Nbbs<'m, P> {
 
 impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
     #[inline]
-    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         let allocated = self.allocate_for(self.caller(cpu.id(), false), request);
         if let Some(order) = Order::covering(request.size.extent().frames()) {
             cpu.probe().record(Event::Bypass(order));
@@ -265,7 +265,7 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         Ok(())
     }
 
-    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError> {
         self.allocate_for(self.caller(cpu, true), request)
     }
 
@@ -302,7 +302,7 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         self.add_back(cpu.id(), range, Withdrawn::Reserved)
     }
 
-    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         let caller = self.caller(cpu.id(), false).ok_or(RegionError::NoSuchCpu)?;
         let (start, frames) = self.span.relative(range)?;
         self.take_range(&caller, start.0, frames)?;
@@ -330,7 +330,7 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         self.survey(self.max_order)
     }
 
-    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
         self.state_of(pfn)
     }
 

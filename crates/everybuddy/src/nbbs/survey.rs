@@ -13,7 +13,7 @@ use super::Nbbs;
 use super::tree::At;
 use super::word::{BOTTOM_SHIFT, FAN_SHIFT, WITHDRAWN, WordLevel};
 use crate::bit_runs::{WORD, first};
-use crate::frame::Pfn;
+use crate::frame::Index;
 use crate::free_bits::FreeBits;
 use crate::platform::Platform;
 use crate::snapshot::{Census, FrameState, Violation};
@@ -44,7 +44,7 @@ impl<P: Platform> Nbbs<'_, P> {
     }
 
     /// Returns the use of a frame. O(levels), and of a free one O(frames of the largest block / 64).
-    pub(super) fn state_of(&self, pfn: Pfn) -> Option<FrameState> {
+    pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
         if pfn.0 >= self.span.frames() {
             return None;
         }
@@ -59,7 +59,7 @@ impl<P: Platform> Nbbs<'_, P> {
             },
             Some((at, part)) => {
                 let order = at.level.order(part);
-                let head = Pfn(pfn.0 & !(order.frames() - 1));
+                let head = Index(pfn.0 & !(order.frames() - 1));
                 FrameState::Allocated { head, order }
             }
         })
@@ -73,14 +73,14 @@ impl<P: Platform> Nbbs<'_, P> {
             for index in 0..words.map_or(0, |words| words.len() as u32) {
                 self.check_word(At { level, index })
                     .map_err(|what| Violation {
-                        pfn: Pfn(index << level.shift()),
+                        pfn: Index(index << level.shift()),
                         what,
                     })?;
             }
         }
         let mut census = Census::default();
         for word in 0..self.words() {
-            let pfn = Pfn(word * WORD);
+            let pfn = Index(word * WORD);
             let inside = first(self.span.frames() - pfn.0);
             let free = self.free_bits(word);
             let (present, reserved) = self.withdrawn.bits(word as usize);

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::word::{VERSION, WITHDRAWN, WordBlock, WordLevel};
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::{Native, NativeCpus};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
@@ -47,7 +47,7 @@ struct Plain(Vec<Option<WordBlock>>);
 
 impl Plain {
     fn put(&mut self, unit: u32, units: u32) {
-        for block in Block::cover(Pfn(unit), units, Order::LIMIT) {
+        for block in Block::cover(Index(unit), units, Order::LIMIT) {
             let (unit, size) = (block.start.0, block.order.get().into());
             let part = WordBlock { unit, size };
             self.0[unit as usize..][..part.units() as usize].fill(Some(part));
@@ -188,7 +188,7 @@ fn blocks_of_all_levels_are_divided_and_coalesced() {
                 let (start, frames) = held.swap_remove(random.below(held.len() as u32) as usize);
                 let offset = random.below(frames);
                 let length = 1 + random.below(frames - offset);
-                let part = Release::frames(Pfn(start + offset), length);
+                let part = Release::frames(Index(start + offset), length);
                 system.free(cpu, part).unwrap();
                 assert_eq!(system.free(cpu, part), Err(FreeError::NotAllocated));
                 let rest = [
@@ -204,7 +204,7 @@ fn blocks_of_all_levels_are_divided_and_coalesced() {
         }
         for (start, frames) in held {
             system
-                .free(cpu, Release::frames(Pfn(start), frames))
+                .free(cpu, Release::frames(Index(start), frames))
                 .unwrap();
         }
         assert_eq!(system.check(cpu).unwrap().allocated, 0);
@@ -217,13 +217,13 @@ fn a_part_of_a_block_leaves_blocks_that_can_be_freed_by_their_orders() {
     with(&[FrameRange::new(0, 1 << 14)], 14, 1, |system, cpus| {
         let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
         let all = system.allocate(cpu, Request::order(order(14))).unwrap();
-        assert_eq!(all, Pfn(0));
-        system.free(cpu, Release::frames(Pfn(0), 1)).unwrap();
+        assert_eq!(all, Index(0));
+        system.free(cpu, Release::frames(Index(0), 1)).unwrap();
         for size in 0..14 {
-            let head = Pfn(1 << size);
+            let head = Index(1 << size);
             let order = order(size);
             let state = Some(FrameState::Allocated { head, order });
-            assert_eq!(system.frame_state(Pfn(2 * head.0 - 1)), state);
+            assert_eq!(system.frame_state(Index(2 * head.0 - 1)), state);
             let wrong = Release::block(Block::new(head, order.down()));
             let error = Err(FreeError::WrongOrder { allocated: order });
             if size > 0 {
@@ -233,7 +233,7 @@ fn a_part_of_a_block_leaves_blocks_that_can_be_freed_by_their_orders() {
             system
                 .free(cpu, Release::block(Block::new(head, order)))
                 .unwrap();
-            let free = FrameState::Free { head: Pfn(0) };
+            let free = FrameState::Free { head: Index(0) };
             assert_eq!(system.frame_state(head), Some(free), "coalesced");
         }
         assert_eq!(system.snapshot(cpu).free_blocks[14], 1);
@@ -248,7 +248,7 @@ fn the_lowest_place_after_the_start_is_taken_first() {
         let frames: Vec<u32> = (0..200).map(|_| frame().0).collect();
         assert_eq!(frames, (0..200).collect::<Vec<_>>());
         for freed in [150, 7, 90] {
-            system.free(cpu, Release::frame(Pfn(freed))).unwrap();
+            system.free(cpu, Release::frame(Index(freed))).unwrap();
         }
         let mut frame = || system.allocate(cpu, Request::FRAME).unwrap();
         let frames: Vec<u32> = (0..4).map(|_| frame().0).collect();
@@ -274,14 +274,14 @@ fn a_word_with_withdrawn_frames_serves_the_others() {
         let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
         system.reserve(cpu, FrameRange::new(3, 1)).unwrap();
         let block = system.allocate(cpu, Request::order(order(4))).unwrap();
-        assert_eq!(block, Pfn(16));
+        assert_eq!(block, Index(16));
         let frames: Vec<u32> = (0..15)
             .map(|_| system.allocate(cpu, Request::FRAME).unwrap().0)
             .collect();
         assert!(!frames.contains(&3) && frames.iter().all(|frame| *frame < 16));
         let refused = |cpu: &mut _, frame, error| {
-            assert_eq!(system.free(cpu, Release::frame(Pfn(frame))), Err(error));
-            let run = Release::frames(Pfn(frame), 1);
+            assert_eq!(system.free(cpu, Release::frame(Index(frame))), Err(error));
+            let run = Release::frames(Index(frame), 1);
             assert_eq!(system.free(cpu, run), Err(error));
         };
         refused(cpu, 3, FreeError::Reserved);
@@ -292,7 +292,7 @@ fn a_word_with_withdrawn_frames_serves_the_others() {
             .free(cpu, Release::block(Block::new(block, order(4))))
             .unwrap();
         for frame in frames {
-            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+            system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
         system.check(cpu).unwrap();
         assert_eq!(system.snapshot(cpu).free_blocks[6], 1);
@@ -307,7 +307,7 @@ fn a_range_that_is_partly_in_use_is_neither_allocated_nor_withdrawn() {
         system.allocate_at(cpu, FrameRange::new(150, 1)).unwrap();
         let census = system.check(cpu).unwrap();
         let range = FrameRange::new(3, 200);
-        let in_use = RegionError::NotFree(Pfn(150));
+        let in_use = RegionError::NotFree(Index(150));
         assert_eq!(system.allocate_at(cpu, range), Err(in_use));
         assert_eq!(system.reserve(cpu, range), Err(in_use));
         assert_eq!(system.remove(cpu, range), Err(in_use));

@@ -23,7 +23,7 @@
 //! 3. A block of two units of which only the first is occupied is being split.
 
 use crate::bit_runs::first;
-use crate::frame::{Block, Order, Pfn};
+use crate::frame::{Block, Index, Order};
 
 /// The number of levels of words that the largest order needs.
 pub(crate) const WORD_LEVELS: usize = 5;
@@ -232,7 +232,7 @@ impl WordLevel {
 
     #[inline]
     fn blocks(self, unit: u32, units: u32) -> u64 {
-        Block::cover(Pfn(unit), units, Order::LIMIT).fold(0, |bits, block| {
+        Block::cover(Index(unit), units, Order::LIMIT).fold(0, |bits, block| {
             let (unit, size) = (block.start.0, block.order.get().into());
             bits | self.block(WordBlock { unit, size })
         })

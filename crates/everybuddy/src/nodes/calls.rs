@@ -11,7 +11,7 @@
 use super::Nodes;
 use crate::api::{FrameAllocator, Progress, Service, one_by_one};
 use crate::error::{AllocateError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::place::Place;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 use crate::region::{FrameRange, Span};
@@ -26,7 +26,7 @@ fn frames_of(size: Size) -> u64 {
 }
 
 impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_, P, S> {
-    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         self.allocate_from(cpu, request, &Place::ANYWHERE)
     }
 
@@ -35,7 +35,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         cpu: &mut P::Cpu,
         request: Request,
         place: &Place,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         self.allocate_from(cpu, request, place)
     }
 
@@ -59,7 +59,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         Ok(())
     }
 
-    fn is_zeroed(&self, start: Pfn, frames: u32) -> bool {
+    fn is_zeroed(&self, start: Index, frames: u32) -> bool {
         let zone = self.zone_of(start);
         zone.is_some_and(|(zone, start)| zone.zeroed.is_zeroed(start.0, frames))
     }
@@ -68,7 +68,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         &self,
         cpu: &mut P::Cpu,
         request: Request,
-        out: &mut [Pfn],
+        out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         if out.is_empty() {
             return Ok(0);
@@ -96,7 +96,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         one_by_one(out, given, || self.allocate(cpu, request))
     }
 
-    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Pfn, AllocateError> {
+    fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError> {
         if cpu.0 >= self.cpus {
             return Err(AllocateError::NoSuchCpu);
         }
@@ -168,17 +168,17 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         })
     }
 
-    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
             let start = zone.withdraw(range, || zone.system.allocate_at(cpu, range))?;
-            Ok(Pfn(start.0 + self.shift(zone)))
+            Ok(Index(start.0 + self.shift(zone)))
         })
     }
 
-    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Pfn, RegionError> {
+    fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
             let start = zone.withdraw(range, || zone.system.try_allocate_at(cpu, range))?;
-            Ok(Pfn(start.0 + self.shift(zone)))
+            Ok(Index(start.0 + self.shift(zone)))
         })
     }
 
@@ -238,14 +238,14 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         zones.map(|zone| zone.system.buffered_frames(cpu)).sum()
     }
 
-    fn frame_state(&self, pfn: Pfn) -> Option<FrameState> {
+    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
         if pfn.0 >= self.span.frames() {
             return None;
         }
         let Some((zone, inner)) = self.zone_of(pfn) else {
             return Some(FrameState::Hole);
         };
-        let here = |head: Pfn| Pfn(head.0 + self.shift(zone));
+        let here = |head: Index| Index(head.0 + self.shift(zone));
         Some(match zone.system.frame_state(inner)? {
             FrameState::Allocated { head, order } => FrameState::Allocated {
                 head: here(head),
@@ -261,13 +261,13 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         let mut frames = 0;
         for zone in self.zones {
             let own = zone.system.check(cpu).map_err(|violation| Violation {
-                pfn: Pfn(violation.pfn.0 + self.shift(zone)),
+                pfn: Index(violation.pfn.0 + self.shift(zone)),
                 ..violation
             })?;
             let free = own.free + own.buffered + own.queued;
             if zone.reserve > 0 && zone.free.load(Ordering::Relaxed) != free {
                 return Err(Violation {
-                    pfn: Pfn(self.shift(zone)),
+                    pfn: Index(self.shift(zone)),
                     what: "the free frames of a zone with a reserve are miscounted",
                 });
             }

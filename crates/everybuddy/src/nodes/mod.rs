@@ -38,7 +38,7 @@ use core::fmt;
 
 use crate::api::{FrameAllocator, describe};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::place::{Node, Place};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
@@ -185,7 +185,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
     }
 
     /// Returns the zone that holds a frame, and the frame's number there. Returns `None` between zones and outside.
-    fn zone_of(&self, pfn: Pfn) -> Option<(&'z Zone<'z, P, S>, Pfn)> {
+    fn zone_of(&self, pfn: Index) -> Option<(&'z Zone<'z, P, S>, Index)> {
         let physical = self.span.base() + u64::from(pfn.0);
         let mut zones = self.zones.iter();
         zones.find_map(|zone| Some((zone, zone.system.span().pfn(physical)?)))
@@ -209,7 +209,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
             return Err(RegionError::NoSuchCpu);
         }
         let zone = self.zone_of_range(range)?;
-        let here = |pfn: Pfn| Pfn(pfn.0 + self.shift(zone));
+        let here = |pfn: Index| Index(pfn.0 + self.shift(zone));
         work(zone).map_err(|error| match error {
             RegionError::AlreadyManaged(pfn) => RegionError::AlreadyManaged(here(pfn)),
             RegionError::NotFree(pfn) => RegionError::NotFree(here(pfn)),
@@ -246,8 +246,8 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         cpu: CpuId,
         frames: u32,
         place: &Place,
-        ask: &mut dyn FnMut(&S) -> Result<Pfn, AllocateError>,
-    ) -> Result<Pfn, AllocateError> {
+        ask: &mut dyn FnMut(&S) -> Result<Index, AllocateError>,
+    ) -> Result<Index, AllocateError> {
         let node = match place.node {
             Node::Home => self.home(cpu),
             Node::Preferred(node) | Node::Only(node) => node,
@@ -263,7 +263,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
                 continue;
             }
             let error = match ask(zone.system) {
-                Ok(pfn) => return Ok(Pfn(pfn.0 + self.shift(zone))),
+                Ok(pfn) => return Ok(Index(pfn.0 + self.shift(zone))),
                 Err(error) => error,
             };
             zone.refund(u64::from(frames));
@@ -294,7 +294,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         cpu: &mut P::Cpu,
         request: Request,
         place: &Place,
-    ) -> Result<Pfn, AllocateError> {
+    ) -> Result<Index, AllocateError> {
         let id = cpu.id();
         if id.0 >= self.cpus {
             return Err(AllocateError::NoSuchCpu);

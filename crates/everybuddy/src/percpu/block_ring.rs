@@ -12,7 +12,7 @@
 //! CPU that owns the list; without checks (`CHECK` is false), as allocated. One CPU touches the list at a time.
 
 use super::merge;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
@@ -170,7 +170,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         order: Order,
         cpu: CpuId,
     ) -> Option<Frame> {
-        let head = table.frame(Pfn(self.entries.at(top - 1).get()))?;
+        let head = table.frame(Index(self.entries.at(top - 1).get()))?;
         if CHECK {
             if table.tag(head) != Self::tag(order, cpu) {
                 return None;
@@ -213,7 +213,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         let mut left = 0;
         while let Some(number) = self.ends.pop_top(self.entries) {
             left += 1;
-            let Some(head) = table.frame(Pfn(number)) else {
+            let Some(head) = table.frame(Index(number)) else {
                 continue;
             };
             if table.tag(head) == Self::tag(order, caller.cpu) {
@@ -258,7 +258,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         let mut ends = self.ends.get();
         let head = ends.pop_bottom::<P>(self.entries)?;
         self.ends.set(ends);
-        table.frame(Pfn(head))
+        table.frame(Index(head))
     }
 
     /// Returns up to `wanted` of the oldest blocks of an order to the zone, under one lock. Returns how many were
@@ -279,7 +279,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
             if moved == wanted {
                 return None;
             }
-            let head = table.frame(Pfn(ends.pop_bottom::<P>(self.entries)?))?;
+            let head = table.frame(Index(ends.pop_bottom::<P>(self.entries)?))?;
             moved += 1;
             Some((head, order, tag))
         });
@@ -307,7 +307,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
             if next == blocks {
                 return None;
             }
-            let head = table.frame(Pfn(entries.at(start + next).get()))?;
+            let head = table.frame(Index(entries.at(start + next).get()))?;
             next += 1;
             // What another CPU's list or a holder has does not belong to this list, and the zone drops it.
             let order = table.tag(head).buffered_by(owner).unwrap_or(Order::ZERO);

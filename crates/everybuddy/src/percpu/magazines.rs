@@ -44,7 +44,7 @@ use super::buffered::CpuList;
 use super::linux::CLOSED_MARKS;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Locks, Section, ZoneLock};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
@@ -258,7 +258,7 @@ impl<'a, P: Platform> MagazineList<'a, P> {
         let loaded = self.loaded.get();
         while let Some(top) = self.top.get().checked_sub(1) {
             self.top.set(top);
-            let Some(head) = table.frame(Pfn(self.entry(loaded, top).get())) else {
+            let Some(head) = table.frame(Index(self.entry(loaded, top).get())) else {
                 continue;
             };
             if table.tag(head) == Self::tag(loaded) {
@@ -318,7 +318,7 @@ impl<'a, P: Platform> MagazineList<'a, P> {
             if next == frames {
                 return None;
             }
-            let head = table.frame(Pfn(self.entry(magazine, next).get()))?;
+            let head = table.frame(Index(self.entry(magazine, next).get()))?;
             next += 1;
             Some((head, Order::ZERO, tag))
         });
@@ -359,7 +359,7 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
             return None;
         }
         let loaded = self.loaded.get();
-        let head = table.frame(Pfn(self.entry(loaded, top - 1).get()))?;
+        let head = table.frame(Index(self.entry(loaded, top - 1).get()))?;
         if table.tag(head) != Self::tag(loaded) {
             return None;
         }

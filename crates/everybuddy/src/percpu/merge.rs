@@ -26,7 +26,7 @@
 //!
 //! About n to the power of 1.3 accesses to the entries of n frames, and two accesses to the record of each.
 
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{FrameTable, Tag};
 use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
@@ -71,7 +71,7 @@ pub(super) fn merge<P: Platform>(
     // The entries below `start + kept` are a stack of blocks. Only its top can be the lower buddy of what comes next.
     let mut kept = 0;
     for index in 0..length {
-        let Some(frame) = table.frame(Pfn(entries.at(start + index).get())) else {
+        let Some(frame) = table.frame(Index(entries.at(start + index).get())) else {
             continue;
         };
         let (mut head, mut order) = (frame, Order::ZERO);
@@ -145,7 +145,7 @@ mod tests {
         let largest = (table, order(largest));
         let blocks = merge::<Native>(entries, start, length, largest, OWNER, &mut NoProbe);
         let heads = (0..blocks).map(|index| {
-            let head = table.frame(Pfn(entries.at(start + index).get())).unwrap();
+            let head = table.frame(Index(entries.at(start + index).get())).unwrap();
             (head.pfn().0, table.tag(head))
         });
         (heads.collect(), records)
@@ -161,7 +161,10 @@ mod tests {
         assert_eq!(blocks, expected);
         let table = FrameTable::new(&records);
         for inside in [9, 10, 11, 13] {
-            assert_eq!(table.tag(table.frame(Pfn(inside)).unwrap()), Tag::INTERIOR);
+            assert_eq!(
+                table.tag(table.frame(Index(inside)).unwrap()),
+                Tag::INTERIOR
+            );
         }
     }
 
@@ -191,7 +194,7 @@ mod tests {
             for (head, tag) in &blocks {
                 let size = Order::up_to(order(6)).find(|size| Tag::buffered(*size, OWNER) == *tag);
                 let size = size.expect("a block of the owner");
-                prop_assert!(Pfn(*head).is_aligned(size));
+                prop_assert!(Index(*head).is_aligned(size));
                 covered.extend(*head..*head + size.frames());
             }
             let mut frames = batch.clone();

@@ -46,7 +46,7 @@ use super::buffered::CpuList;
 use super::linux::Watermarks;
 use super::linux6::COSTLY_ORDER;
 use super::page_blocks::PageBlockTable;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
@@ -109,7 +109,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
     /// Returns the youngest block of an order.
     #[inline(always)]
     fn youngest(&self, table: FrameTable<'_, P>, order: Order) -> Option<Frame> {
-        table.frame(Pfn(self.first.get(order.index())?.get()))
+        table.frame(Index(self.first.get(order.index())?.get()))
     }
 
     /// Replaces the youngest block of an order.
@@ -291,7 +291,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             .get(((oldest + count) % REMEMBERED) as usize)
         {
             if count == REMEMBERED
-                && let Some(forgotten) = table.frame(Pfn(place.get()))
+                && let Some(forgotten) = table.frame(Index(place.get()))
             {
                 self.pages.forget(forgotten, self.owner);
             }
@@ -311,7 +311,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             let number = self.remembered.get(oldest as usize)?.get();
             self.oldest.set((oldest + 1) % REMEMBERED);
             self.count.set(self.count.get() - 1);
-            let start = table.frame(Pfn(number))?;
+            let start = table.frame(Index(number))?;
             self.pages.forget(start, self.owner);
             if self.pages.owner(start) == Some(self.owner) {
                 return Some(start);

@@ -36,7 +36,7 @@ use crate::api::{Progress, Service};
 use crate::check;
 use crate::coalesce::{AdjacentBlocks, Coalesce, Eager, record_move};
 use crate::error::{AllocateError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, WaitLimit};
@@ -504,7 +504,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
     fn add(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
@@ -515,7 +515,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
     fn withdraw(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
@@ -527,7 +527,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
     fn allocate_at(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
     ) -> Result<Frame, RegionError> {
         self.with_finished(caller, |probe| {
@@ -591,7 +591,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         // An area that is tagged as waiting but is in no queue belongs to a thread that stopped while freeing it.
         if waiting > census.queued {
             return Err(Violation {
-                pfn: Pfn(0),
+                pfn: Index(0),
                 what: "an area waits in two slots",
             });
         }

@@ -60,7 +60,7 @@ use crate::api::Service;
 use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
 use crate::error::BuildError;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, pieces};
 use crate::lock::{Guard, ZoneLock};
 use crate::platform::{AtomicWord, Platform};
@@ -213,7 +213,7 @@ impl<'a, P: Platform, S: Structure<P>> Serewa<'a, P, S> {
 
     /// Adds a run of interior frames as free, before the system is in use: in blocks as large as possible, except where
     /// `wanted` requests smaller ones. O(blocks + orders).
-    pub(crate) fn seed(&self, start: Pfn, frames: u32, wanted: &mut Presplit) {
+    pub(crate) fn seed(&self, start: Index, frames: u32, wanted: &mut Presplit) {
         let max_order = self.structure.max_order();
         if let Some(start) = self.structure.table().frame(start) {
             for (head, order) in pieces(start, frames, max_order) {

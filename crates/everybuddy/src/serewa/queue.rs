@@ -30,7 +30,7 @@ use super::area::Area;
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::error::BuildError;
-use crate::frame::Pfn;
+use crate::frame::Index;
 use crate::frame_table::FrameTable;
 use crate::lock::{Locks, ZoneLock};
 use crate::platform::{AtomicWord, Ordering, Platform};
@@ -327,7 +327,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
             if word.stage != Stage::Filled || word.lap != self.lap(position) {
                 continue;
             }
-            let Some(start) = self.table.frame(Pfn(word.start)) else {
+            let Some(start) = self.table.frame(Index(word.start)) else {
                 continue;
             };
             let stage = Stage::Taken;
@@ -387,7 +387,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
         slots.filter_map(|slot| {
             // Acquire: pairs with the releases in `fill`, `keep` and `release`.
             let word = Word::unpack(slot.load(Ordering::Acquire));
-            let start = self.table.frame(Pfn(word.start))?;
+            let start = self.table.frame(Index(word.start))?;
             let frames = word.frames;
             (word.stage != Stage::Empty && frames > 0).then_some(Area { start, frames })
         })

@@ -18,7 +18,7 @@
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::{AllocateError, BuildError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell, WaitLimit};
 
@@ -155,7 +155,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
         Some(match given {
             EXHAUSTED => Err(AllocateError::Exhausted),
             BUSY => Err(AllocateError::Busy),
-            frame => table.frame(Pfn(frame as u32)).ok_or(AllocateError::Busy),
+            frame => table.frame(Index(frame as u32)).ok_or(AllocateError::Busy),
         })
     }
 

@@ -28,7 +28,7 @@
 
 use super::levels::{LEVELS, Level, level_of};
 use super::{Ordered, Placed, Structure, StructureKind, StructurePlace};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::{FrameState, Violation};
@@ -115,7 +115,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
     /// Returns the head of the block that a set bit represents.
     #[inline(always)]
     fn head(&self, bit: u32, order: Order) -> Option<Frame> {
-        self.table.frame(Pfn(self.first + (bit << order.get())))
+        self.table.frame(Index(self.first + (bit << order.get())))
     }
 
     /// Sets a bit that is clear, and the bits above it that summarize it.
@@ -195,7 +195,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
             let so = at < words && self.word(order, depth - 1, at * 64).get() != 0;
             if said != so {
                 return Err(Violation {
-                    pfn: Pfn(0),
+                    pfn: Index(0),
                     what: "a summary's bit is wrong about the word below",
                 });
             }
@@ -285,7 +285,7 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
             while let Some(bit) = self.lowest_from(order, from) {
                 let fail = |pfn, what| Err(Violation { pfn, what });
                 let Some(head) = self.head(bit, order) else {
-                    return fail(Pfn(0), "a bit is set beyond the last frame");
+                    return fail(Index(0), "a bit is set beyond the last frame");
                 };
                 let pfn = head.pfn();
                 if self.table.tag(head).state(head) != Some(FrameState::Free { head: pfn }) {
@@ -299,7 +299,7 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
             }
             if blocks != self.level(order).length() {
                 return Err(Violation {
-                    pfn: Pfn(0),
+                    pfn: Index(0),
                     what: "an order's blocks are miscounted",
                 });
             }
@@ -309,7 +309,7 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
 }
 
 impl<P: Platform> Ordered<P> for BitScan<'_, P> {
-    fn pair(&self, order: Order, from: Pfn) -> Option<Frame> {
+    fn pair(&self, order: Order, from: Index) -> Option<Frame> {
         // The lower one of two buddies has an even bit: whole words are tested together.
         const LOWER: u64 = 0x5555_5555_5555_5555;
         let behind = from.0.saturating_sub(self.first).div_ceil(order.frames());

@@ -8,7 +8,7 @@
 //!
 //! A list's length is counted. Its first element has no previous one. Links agree in both directions.
 
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::Violation;
@@ -40,7 +40,7 @@ impl<P: Platform> Level<P> {
     /// Returns the head or root. O(1).
     #[inline(always)]
     pub(super) fn head(&self, table: FrameTable<'_, P>) -> Option<Frame> {
-        table.frame(Pfn(self.head.get()))
+        table.frame(Index(self.head.get()))
     }
 
     /// Replaces the head or root. O(1).
@@ -198,7 +198,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         }
         if length != self.length(order) {
             return Err(Violation {
-                pfn: Pfn(0),
+                pfn: Index(0),
                 what: "a list's length is miscounted",
             });
         }

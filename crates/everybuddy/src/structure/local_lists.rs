@@ -29,7 +29,7 @@
 use super::bits::LevelBits;
 use super::levels::LEVELS;
 use super::{Placed, Structure, StructureKind, StructurePlace};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
 use crate::snapshot::Violation;
@@ -139,7 +139,7 @@ impl<P: Platform> LocalLists<'_, P> {
 
     #[inline(always)]
     fn first(&self, order: Order) -> Option<Frame> {
-        self.table.frame(Pfn(self.class(order).head.get()))
+        self.table.frame(Index(self.class(order).head.get()))
     }
 
     fn iter(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
@@ -198,7 +198,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
     fn insert(&self, head: Frame, order: Order) {
         self.bits.set(head, order);
         let class = self.class(order);
-        let old = self.table.frame(Pfn(class.tail.get()));
+        let old = self.table.frame(Index(class.tail.get()));
         self.table.set_next(head, None);
         self.table.set_previous(head, old);
         match old {
@@ -296,9 +296,14 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
                     return fail("a list has a cycle");
                 }
             }
-            let fail = |what| Err(Violation { pfn: Pfn(0), what });
+            let fail = |what| {
+                Err(Violation {
+                    pfn: Index(0),
+                    what,
+                })
+            };
             let (fl, fg) = (class.local.get(), class.global.get());
-            if seen != fl + fg || self.table.frame(Pfn(class.tail.get())) != previous {
+            if seen != fl + fg || self.table.frame(Index(class.tail.get())) != previous {
                 return fail("a list's length or its tail is wrong");
             }
             let total = class.total.get();
@@ -312,7 +317,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
             Ok(())
         } else {
             Err(Violation {
-                pfn: Pfn(0),
+                pfn: Index(0),
                 what: "a bit is set without a block in a list",
             })
         }

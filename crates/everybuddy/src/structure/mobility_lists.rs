@@ -24,7 +24,7 @@
 use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Placed, Structure, StructureKind, StructurePlace};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::request::{BlockType, Class};
@@ -231,7 +231,7 @@ impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
         }
         if self.bits.ones() != blocks {
             return Err(Violation {
-                pfn: Pfn(0),
+                pfn: Index(0),
                 what: "a bit is set without a block in a list",
             });
         }

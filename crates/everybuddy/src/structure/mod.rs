@@ -46,7 +46,7 @@ pub use crate::frame_table::{Frame, FrameTable, Record, Tag};
 pub use levels::{LEVELS, Level};
 
 use crate::cache_padded::CachePadded;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::platform::Platform;
 use crate::probe::Probe;
 use crate::request::{BlockType, Class};
@@ -196,7 +196,7 @@ pub trait Structure<P: Platform>: Send + Sync {
 /// Returns the free block that holds a frame. O(orders).
 pub(crate) fn free_block_at<P: Platform, S: Structure<P>>(
     structure: &S,
-    frame: Pfn,
+    frame: Index,
 ) -> Option<(Frame, Order)> {
     let frame = structure.table().frame(frame)?;
     Order::up_to(structure.max_order())
@@ -242,7 +242,7 @@ impl StructureKind {
 pub trait Ordered<P: Platform>: Structure<P> {
     /// Returns the head of the lower one of the lowest two buddies of this order that are both in, from an address
     /// on. O(log n), plus the blocks, or words of 64, that are passed.
-    fn pair(&self, order: Order, from: Pfn) -> Option<Frame>;
+    fn pair(&self, order: Order, from: Index) -> Option<Frame>;
 }
 
 /// A structure that can be created in given memory.

@@ -32,7 +32,7 @@
 use super::bits::LevelBits;
 use super::levels::{LEVELS, Level, level_of};
 use super::{Ordered, Placed, Structure, StructureKind, StructurePlace};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Side};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
@@ -257,7 +257,7 @@ impl<'a, P: Platform> Trees<'a, P> {
     fn ascend<R>(
         &self,
         order: Order,
-        from: Pfn,
+        from: Index,
         mut visit: impl FnMut(Frame) -> Option<R>,
     ) -> Option<R> {
         let root = self.level(order).head(self.table)?;
@@ -416,7 +416,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
         let mut blocks = 0u64;
         for order in Order::up_to(self.max_order) {
             let (mut counted, mut last) = (0u32, None);
-            let violation = self.ascend(order, Pfn(0), |node| {
+            let violation = self.ascend(order, Index(0), |node| {
                 let disorder = Violation {
                     pfn: node.pfn(),
                     what: "a tree's addresses do not ascend",
@@ -432,7 +432,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
             }
             if counted != self.level(order).length() {
                 return Err(Violation {
-                    pfn: Pfn(0),
+                    pfn: Index(0),
                     what: "a tree's blocks are miscounted",
                 });
             }
@@ -440,7 +440,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
         }
         if self.bits.ones() != blocks {
             return Err(Violation {
-                pfn: Pfn(0),
+                pfn: Index(0),
                 what: "a bit is set without a block in a tree",
             });
         }
@@ -449,7 +449,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
 }
 
 impl<P: Platform> Ordered<P> for Trees<'_, P> {
-    fn pair(&self, order: Order, from: Pfn) -> Option<Frame> {
+    fn pair(&self, order: Order, from: Index) -> Option<Frame> {
         let mut last = None;
         self.ascend(order, from, |node| {
             let buddy = node.buddy(order);

@@ -16,7 +16,7 @@ use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
 use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
 use crate::error::BuildError;
-use crate::frame::Pfn;
+use crate::frame::Index;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
 use crate::lock::Locks;
@@ -168,7 +168,7 @@ impl<'m, 's> Builder<'m, 's> {
     }
 
     /// Passes every range to `seed`.
-    fn seed(&self, mut seed: impl FnMut(Pfn, u32)) -> Result<(), BuildError> {
+    fn seed(&self, mut seed: impl FnMut(Index, u32)) -> Result<(), BuildError> {
         for range in self.setup.ranges.iter().filter(|range| range.frames > 0) {
             // The span covers all ranges.
             if let Ok((start, frames)) = self.span.relative(*range) {

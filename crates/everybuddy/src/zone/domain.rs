@@ -40,7 +40,7 @@
 
 use crate::cache_padded::CachePadded;
 use crate::coalesce::{Coalesce, Eager};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
@@ -492,7 +492,7 @@ impl<P: Platform> Structure<P> for HeldDomain<'_, P> {
 }
 
 fn fail(pfn: u32, what: &'static str) -> Result<(), Violation> {
-    let pfn = Pfn(pfn);
+    let pfn = Index(pfn);
     Err(Violation { pfn, what })
 }
 

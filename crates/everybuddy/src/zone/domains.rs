@@ -48,7 +48,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::coalesce::{Coalesce, Eager};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Locks, ZoneLock};
 use crate::platform::Platform;
@@ -146,7 +146,7 @@ impl<'a, P: Platform> Domains<'a, P> {
     }
 
     /// Adds a run of interior frames as free, before the domain is in use. O(frames / largest block + orders).
-    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+    pub(crate) fn seed(&self, start: Index, frames: u32) {
         if let Some(start) = self.all.table.frame(start) {
             let probe = &mut P::Probe::default();
             range::adopt_pieces(&self.all.held(0), &Eager, start, frames, probe);
@@ -478,7 +478,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     fn add(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
@@ -491,7 +491,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     fn withdraw(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
@@ -504,7 +504,7 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     fn allocate_at(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
     ) -> Result<Frame, RegionError> {
         self.with_range_lock_merged(caller, |held, probe| {

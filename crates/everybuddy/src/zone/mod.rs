@@ -50,7 +50,7 @@ pub(crate) use uninterrupted::Uninterrupted;
 
 use crate::api::{Progress, Service};
 use crate::error::{AllocateError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::request::Class;
@@ -178,7 +178,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     fn add(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError>;
@@ -187,7 +187,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     fn withdraw(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError>;
@@ -196,7 +196,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     fn allocate_at(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
     ) -> Result<Frame, RegionError>;
 

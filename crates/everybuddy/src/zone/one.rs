@@ -20,7 +20,7 @@ use super::supply::{self, Demand, Supplied};
 use super::{Caller, ZoneLayer, range};
 use crate::coalesce::Coalesce;
 use crate::error::{AllocateError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, ZoneLock};
 use crate::platform::Platform;
@@ -50,7 +50,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
     }
 
     /// Adds a run of interior frames as free, before the zone is in use. O(frames / largest block + orders).
-    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+    pub(crate) fn seed(&self, start: Index, frames: u32) {
         if let Some(start) = self.structure.table().frame(start) {
             let probe = &mut P::Probe::default();
             range::adopt_pieces(&self.structure, &self.policy, start, frames, probe);
@@ -230,7 +230,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
     fn add(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
@@ -248,7 +248,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
     fn withdraw(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
@@ -260,7 +260,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
     fn allocate_at(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
     ) -> Result<Frame, RegionError> {
         let guard = self.enter_whole(caller);
@@ -286,7 +286,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
         let _guard = self.enter_whole(caller);
         let promised = self.policy.check(&self.structure);
-        promised.map_err(|what| Violation { pfn: Pfn(0), what })?;
+        promised.map_err(|what| Violation {
+            pfn: Index(0),
+            what,
+        })?;
         crate::check::walk(&self.structure, 0..self.table().frames())
     }
 }

@@ -14,7 +14,7 @@
 
 use crate::coalesce::Coalesce;
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::platform::Platform;
 use crate::snapshot::FrameState;
@@ -151,7 +151,7 @@ pub(crate) fn block_at<P: Platform>(
 /// Validates a run of frame numbers.
 pub(crate) fn run<P: Platform>(
     table: FrameTable<'_, P>,
-    start: Pfn,
+    start: Index,
     frames: u32,
 ) -> Result<Frame, RegionError> {
     if frames == 0 {
@@ -160,7 +160,7 @@ pub(crate) fn run<P: Platform>(
     start
         .0
         .checked_add(frames - 1)
-        .and_then(|last| table.frame(Pfn(last)))
+        .and_then(|last| table.frame(Index(last)))
         .and_then(|_| table.frame(start))
         .ok_or(RegionError::OutsideSpan)
 }
@@ -168,7 +168,7 @@ pub(crate) fn run<P: Platform>(
 /// Checks that [`add`] can make a run free, and returns its first frame.
 pub(crate) fn check_add<P: Platform>(
     table: FrameTable<'_, P>,
-    start: Pfn,
+    start: Index,
     frames: u32,
     from: Tag,
 ) -> Result<Frame, RegionError> {
@@ -189,7 +189,7 @@ pub(crate) fn check_add<P: Platform>(
 pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
-    start: Pfn,
+    start: Index,
     frames: u32,
     from: Tag,
     probe: &mut P::Probe,
@@ -211,7 +211,7 @@ pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
 /// Checks that [`withdraw`] can remove a run, and returns its first frame.
 pub(crate) fn check_withdraw<P: Platform, S: Structure<P>>(
     structure: &S,
-    start: Pfn,
+    start: Index,
     frames: u32,
 ) -> Result<Frame, RegionError> {
     let first = run(structure.table(), start, frames)?;
@@ -229,7 +229,7 @@ pub(crate) fn check_withdraw<P: Platform, S: Structure<P>>(
 pub(crate) fn withdraw<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
-    start: Pfn,
+    start: Index,
     frames: u32,
     to: Tag,
     probe: &mut P::Probe,
@@ -267,7 +267,7 @@ pub(crate) fn withdraw<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
 pub(crate) fn allocate_at<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     structure: &S,
     policy: &C,
-    start: Pfn,
+    start: Index,
     frames: u32,
     probe: &mut P::Probe,
 ) -> Result<Frame, RegionError> {

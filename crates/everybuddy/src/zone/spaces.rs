@@ -56,7 +56,7 @@ use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::coalesce::Coalesce;
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Locks, ZoneLock};
 use crate::platform::{Platform, SharedCell};
@@ -115,7 +115,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
 
     /// Adds a run of interior frames as free, before the spaces are in use. O(frames / largest block + orders),
     /// with iBuddy's structure O(frames x orders).
-    pub(crate) fn seed(&self, start: Pfn, frames: u32) {
+    pub(crate) fn seed(&self, start: Index, frames: u32) {
         let probe = &mut P::Probe::default();
         for (index, start, frames) in self.parts(start, frames) {
             if let (Some(space), Some(first)) =
@@ -132,9 +132,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     /// Splits a run at the borders of spaces: space, first frame, frames.
     fn parts(
         &self,
-        start: Pfn,
+        start: Index,
         frames: u32,
-    ) -> impl Iterator<Item = (u32, Pfn, u32)> + use<'a, P, S, C> {
+    ) -> impl Iterator<Item = (u32, Index, u32)> + use<'a, P, S, C> {
         let (shift, end) = (self.shift, start.0 + frames);
         let mut at = start.0;
         core::iter::from_fn(move || {
@@ -145,7 +145,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             // In 64 bits, since the last space may end where frame numbers do.
             let border = (u64::from(index) + 1) << shift;
             let upto = border.min(u64::from(end)) as u32;
-            let part = (index, Pfn(at), upto - at);
+            let part = (index, Index(at), upto - at);
             at = upto;
             Some(part)
         })
@@ -217,7 +217,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     fn add_parts(
         &self,
         ranges: &mut Guard<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
@@ -240,7 +240,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     fn check_parts(
         &self,
         ranges: &mut Guard<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
     ) -> Result<Frame, RegionError> {
         let first = range::run(self.table, start, frames)?;
@@ -260,7 +260,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     fn withdraw_parts(
         &self,
         ranges: &mut Guard<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
@@ -479,7 +479,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     fn add(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         from: Tag,
     ) -> Result<(), RegionError> {
@@ -490,7 +490,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     fn withdraw(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
         to: Tag,
     ) -> Result<(), RegionError> {
@@ -501,7 +501,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     fn allocate_at(
         &self,
         caller: &mut Caller<'_, P>,
-        start: Pfn,
+        start: Index,
         frames: u32,
     ) -> Result<Frame, RegionError> {
         // The range lock: no other CPU removes a space's memory meanwhile.
@@ -571,7 +571,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         for (index, space) in self.spaces.iter().enumerate() {
             let _guard = Guard::lock(space.lock, caller.probe);
             let frames = self.frames_of(index as u32);
-            let pfn = Pfn(frames.start);
+            let pfn = Index(frames.start);
             let promised = self.policy.check(&space.structure);
             promised.map_err(|what| Violation { pfn, what })?;
             let own = crate::check::walk(&space.structure, frames.clone())?;
@@ -579,7 +579,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             if u64::from(space.free.get()) != own.free || u64::from(space.managed.get()) != managed
             {
                 return Err(Violation {
-                    pfn: Pfn(frames.start),
+                    pfn: Index(frames.start),
                     what: "a space's frames are miscounted",
                 });
             }
@@ -590,7 +590,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             space.map_or(State::Used, Space::state)
         };
         self.pool.check(state).map_err(|(index, what)| Violation {
-            pfn: Pfn(index.checked_shl(self.shift).unwrap_or(0)),
+            pfn: Index(index.checked_shl(self.shift).unwrap_or(0)),
             what,
         })?;
         Ok(census)

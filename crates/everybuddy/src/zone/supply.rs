@@ -150,6 +150,6 @@ fn fragments<P: Platform, S: Structure<P>>(
                 _ => frame.pfn().0 + 1,
             },
         };
-        at = table.frame(crate::frame::Pfn(step));
+        at = table.frame(crate::frame::Index(step));
     }
 }

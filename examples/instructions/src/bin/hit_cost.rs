@@ -23,13 +23,13 @@ type Cpu = <Native as Platform>::Cpu;
 
 /// One allocation through the seam.
 #[inline(never)]
-fn seam_allocate<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> Option<Pfn> {
+fn seam_allocate<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> Option<Index> {
     system.allocate(cpu, Request::FRAME).ok()
 }
 
 /// One release through the seam.
 #[inline(never)]
-fn seam_free<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu, frame: Pfn) -> bool {
+fn seam_free<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu, frame: Index) -> bool {
     system.free(cpu, Release::frame(frame)).is_ok()
 }
 

@@ -40,7 +40,7 @@ mod measured {
     use super::*;
 
     #[inline(never)]
-    pub(super) fn allocate(system: &System<'_>, cpu: &mut Cpu, order: Order) -> Option<Pfn> {
+    pub(super) fn allocate(system: &System<'_>, cpu: &mut Cpu, order: Order) -> Option<Index> {
         system.allocate(cpu, Request::order(order)).ok()
     }
 

@@ -8,7 +8,8 @@
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
-    AllocateError, Block, CpuId, FrameAllocator, NoProbe, Order, Pfn, Release, Request, WithSystem,
+    AllocateError, Block, CpuId, FrameAllocator, Index, NoProbe, Order, Release, Request,
+    WithSystem,
 };
 
 pub use super::caller::Caller;
@@ -121,7 +122,7 @@ impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Caller for SystemCaller<'_, A> 
     #[inline(always)]
     fn free(&mut self, place: u32, order: Order) {
         let block = Block {
-            start: Pfn(place),
+            start: Index(place),
             order,
         };
         if self

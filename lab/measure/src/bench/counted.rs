@@ -14,7 +14,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, CpuId, CpuToken, Hint, Order, Pfn, Release, Request};
+use everybuddy::{Block, CpuId, CpuToken, Hint, Index, Order, Release, Request};
 
 use super::contender::{Caller, Contender};
 use super::perform::{Tools, Work, Worker};
@@ -115,7 +115,7 @@ impl Caller for CountedCaller<'_> {
 
     fn free(&mut self, place: u32, order: Order) {
         let before = self.cpu.probe().counts;
-        let start = Pfn(place);
+        let start = Index(place);
         let release = Release::block(Block { start, order }).with_hint(self.hint);
         let freed = self.system.free(&mut self.cpu, release);
         self.failed += u64::from(freed.is_err());

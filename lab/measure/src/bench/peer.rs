@@ -9,7 +9,7 @@
 //!
 //! A call of a peer has no cost besides the peer's own, and that of the table behind which it is.
 
-use everybuddy::{Block, Order, Pfn};
+use everybuddy::{Block, Index, Order};
 use everybuddy_peers::{Peer, PeerRow, WithPeer};
 
 use super::contender::{Caller, Contender, Visitor};
@@ -71,7 +71,7 @@ impl<P: Peer> Caller for OtherCaller<'_, P> {
 
     #[inline(always)]
     fn free(&mut self, place: u32, order: Order) {
-        let start = Pfn(place);
+        let start = Index(place);
         self.peer.free(&mut self.local, Block { start, order });
     }
 

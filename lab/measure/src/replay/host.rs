@@ -16,7 +16,7 @@ use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::systems::Presplit;
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, Flags, FrameAllocator, FrameState,
-    Pfn, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
+    Index, Platform, Probe, Release, Request, Setup, Size, Snapshot, SystemSpec, WithSystem,
     metadata_layout, with_system,
 };
 
@@ -133,7 +133,7 @@ fn refused(spec: &SystemSpec, error: BuildError) -> Error {
 
 /// Returns the frames in the lists of a system; only a hint while other CPUs run.
 pub fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized)) -> Vec<u32> {
-    let states = (0..).map_while(|frame| Some((frame, system.frame_state(Pfn(frame))?)));
+    let states = (0..).map_while(|frame| Some((frame, system.frame_state(Index(frame))?)));
     let kept = states.filter(|(_, state)| matches!(state, FrameState::Buffered { .. }));
     kept.map(|(frame, _)| frame).collect()
 }
@@ -233,7 +233,7 @@ impl<A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> Adapter
     #[inline(always)]
     fn free(&mut self, release: &Move, place: u32) {
         let cpu = &mut self.tokens[usize::from(release.token)];
-        let start = Pfn(place);
+        let start = Index(place);
         let whole = Release::block(Block {
             start,
             order: release.order(),

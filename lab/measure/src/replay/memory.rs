@@ -25,7 +25,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use everybuddy::{AllocateError, FrameRange, FreeError, Order, Pfn, Release, Request, Setup};
+use everybuddy::{AllocateError, FrameRange, FreeError, Index, Order, Release, Request, Setup};
 
 use crate::Error;
 use crate::replay::free_map::FreeMap;
@@ -193,7 +193,7 @@ impl Memory {
     /// Returns [`Error::Broken`] if the system does not allocate all of its memory, or if a free fails.
     pub fn age(
         &self,
-        allocate: &mut dyn FnMut(Request) -> Result<Pfn, AllocateError>,
+        allocate: &mut dyn FnMut(Request) -> Result<Index, AllocateError>,
         free: &mut dyn FnMut(Release) -> Result<(), FreeError>,
     ) -> Result<(), Error> {
         let Initial::Aged(seed) = self.initial else {
@@ -204,7 +204,7 @@ impl Memory {
             allocate(Request::FRAME).map_err(|error| broken(error.to_string()))?;
         }
         for frame in self.leaving(seed) {
-            free(Release::frame(Pfn(frame))).map_err(|error| broken(error.to_string()))?;
+            free(Release::frame(Index(frame))).map_err(|error| broken(error.to_string()))?;
         }
         Ok(())
     }

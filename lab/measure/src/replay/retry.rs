@@ -10,7 +10,7 @@
 //! Only [`AllocateError::Busy`] is repeated, and only a bounded number of times.
 
 use everybuddy::platform::{NativeCpu, Waiting};
-use everybuddy::{AllocateError, FrameAllocator, Pfn, Probe, Request};
+use everybuddy::{AllocateError, FrameAllocator, Index, Probe, Request};
 
 use crate::replay::platform::{ReplayPlatform, Yielding};
 
@@ -35,7 +35,7 @@ pub fn retry<A, B>(
     mut error: AllocateError,
     limit: u32,
     mut between: impl FnMut(),
-) -> Result<Pfn, AllocateError>
+) -> Result<Index, AllocateError>
 where
     A: FrameAllocator<ReplayPlatform<B>> + ?Sized,
     B: Probe,

@@ -17,7 +17,7 @@
 //! Systems take turns, and ratios are formed within a round, of visits that follow each other.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, Counts, CpuId, CpuToken, NoProbe, Order, Pfn, Release, Request};
+use everybuddy::{Block, Counts, CpuId, CpuToken, Index, NoProbe, Order, Release, Request};
 
 use crate::shared::prelude::*;
 use crate::streams::rows::over;
@@ -270,7 +270,7 @@ impl Plan<'_> {
     ) -> Result<(), Error> {
         let order = self.order;
         let pause = timer.ticks(self.load.pause_ns);
-        let mut held = vec![Pfn(0); self.load.burst];
+        let mut held = vec![Index(0); self.load.burst];
         // Services without a thread run here while the caller has nothing to do, as in the idle loop of a CPU.
         let services = system.services().iter().enumerate();
         let idle = services.filter(|(_, service)| !service.own_thread);
@@ -314,7 +314,7 @@ impl Plan<'_> {
         ticks: &mut Vec<u32>,
     ) -> Result<(), Error> {
         let order = self.order;
-        let mut held = vec![Pfn(0); self.load.burst];
+        let mut held = vec![Index(0); self.load.burst];
         for _ in 0..self.in_segments() / self.own.segment {
             let begun = timer.now();
             for _ in 0..self.own.segment / self.load.burst {
@@ -429,7 +429,7 @@ fn allocate<B: ReadableProbe>(
     system: &AnySystem<'_, B>,
     cpu: &mut NativeCpu<B>,
     order: Order,
-) -> Result<Pfn, Error> {
+) -> Result<Index, Error> {
     let request = Request::order(order);
     match system.allocate(cpu, request) {
         Ok(frame) => Ok(frame),

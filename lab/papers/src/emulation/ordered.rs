@@ -9,7 +9,7 @@
 //! A unit stands for a frame, a class for an order.
 
 use everybuddy::structure::{Ordered, Placed};
-use everybuddy::{Order, Pfn, Platform};
+use everybuddy::{Index, Order, Platform};
 
 use crate::emulation::standalone::Standalone;
 use crate::emulation::store::{Store, Unit};
@@ -21,7 +21,7 @@ fn order(class: u8) -> Order {
 
 impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Store for Standalone<'a, P, S> {
     fn add(&mut self, class: u8, unit: Unit) {
-        let added = self.insert(Pfn(unit), order(class));
+        let added = self.insert(Index(unit), order(class));
         debug_assert!(added, "class {class}, unit {unit}");
     }
 
@@ -30,7 +30,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Store for Standalone<'a, P,
     }
 
     fn remove(&mut self, class: u8, unit: Unit) {
-        let removed = Standalone::remove(self, Pfn(unit), order(class));
+        let removed = Standalone::remove(self, Index(unit), order(class));
         debug_assert!(removed, "class {class}, unit {unit}");
     }
 
@@ -43,13 +43,13 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Store for Standalone<'a, P,
     }
 
     fn pair(&self, class: u8, from: Unit) -> Option<(Unit, Unit)> {
-        let lower = Standalone::pair(self, order(class), Pfn(from))?.0;
+        let lower = Standalone::pair(self, order(class), Index(from))?.0;
         Some((lower, lower + (2 << class)))
     }
 
     fn blocks(&self, class: u8) -> Vec<Unit> {
         let heads = (0..self.frames()).step_by(1 << class);
-        let is_in = |unit: &Unit| self.contains(Pfn(*unit), order(class));
+        let is_in = |unit: &Unit| self.contains(Index(*unit), order(class));
         heads.filter(is_in).collect()
     }
 }

@@ -15,7 +15,7 @@ use everybuddy::platform::{Platform, SharedCell};
 use everybuddy::structure::{
     Frame, FrameTable, LEVELS, Level, Ordered, Placed, Record, StructurePlace, Tag,
 };
-use everybuddy::{BuildError, Order, Pfn, Violation};
+use everybuddy::{BuildError, Index, Order, Violation};
 
 /// The memory of a structure.
 pub struct StructureMemory<P: Platform> {
@@ -83,7 +83,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
 
     /// Returns the frame at which a block may start.
     #[inline]
-    fn head(&self, head: Pfn, order: Order) -> Option<Frame> {
+    fn head(&self, head: Index, order: Order) -> Option<Frame> {
         let end = u64::from(head.0) + u64::from(order.frames());
         let fits = order <= self.max_order
             && head.is_aligned(order)
@@ -94,7 +94,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
     /// Adds a block. Returns `false`, and does nothing, if the block is not in the memory, is not aligned, or is
     /// already present. The caller ensures that it overlaps no other block.
     #[inline]
-    pub fn insert(&self, head: Pfn, order: Order) -> bool {
+    pub fn insert(&self, head: Index, order: Order) -> bool {
         let Some(head) = self.head(head, order) else {
             return false;
         };
@@ -107,7 +107,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
 
     /// Removes a block. Returns `false`, and does nothing, if it is not present.
     #[inline]
-    pub fn remove(&self, head: Pfn, order: Order) -> bool {
+    pub fn remove(&self, head: Index, order: Order) -> bool {
         let Some(head) = self.head(head, order) else {
             return false;
         };
@@ -121,7 +121,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
 
     /// Removes the block of this order with the lowest address.
     #[inline]
-    pub fn take(&self, order: Order) -> Option<Pfn> {
+    pub fn take(&self, order: Order) -> Option<Index> {
         if order > self.max_order {
             return None;
         }
@@ -132,7 +132,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
 
     /// Returns `true` if a block is present. O(1).
     #[inline]
-    pub fn contains(&self, head: Pfn, order: Order) -> bool {
+    pub fn contains(&self, head: Index, order: Order) -> bool {
         let head = self.head(head, order);
         head.is_some_and(|head| self.structure.contains(head, order))
     }
@@ -140,7 +140,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
     /// Returns the head of the lower one of the lowest two buddies of this order that are both present, starting at
     /// an address.
     #[inline]
-    pub fn pair(&self, order: Order, from: Pfn) -> Option<Pfn> {
+    pub fn pair(&self, order: Order, from: Index) -> Option<Index> {
         if order > self.max_order || from.0 >= self.table.frames() {
             return None;
         }
@@ -173,31 +173,31 @@ mod tests {
         blocks: &Standalone<'a, Native, S>,
     ) {
         let [one, four] = [1, 4].map(|order| Order::new(order).unwrap());
-        assert!(blocks.insert(Pfn(2), one) && blocks.insert(Pfn(96), Order::ZERO));
+        assert!(blocks.insert(Index(2), one) && blocks.insert(Index(96), Order::ZERO));
         for (head, order) in [
-            (Pfn(2), one),
-            (Pfn(3), one),
-            (Pfn(100), Order::ZERO),
-            (Pfn(96), four),
-            (Pfn(u32::MAX), Order::ZERO),
-            (Pfn(0), Order::TEN),
+            (Index(2), one),
+            (Index(3), one),
+            (Index(100), Order::ZERO),
+            (Index(96), four),
+            (Index(u32::MAX), Order::ZERO),
+            (Index(0), Order::TEN),
         ] {
             assert!(!blocks.insert(head, order), "{head} {order}");
         }
-        for (head, order) in [(Pfn(2), Order::ZERO), (Pfn(3), one), (Pfn(101), one)] {
+        for (head, order) in [(Index(2), Order::ZERO), (Index(3), one), (Index(101), one)] {
             assert!(!blocks.remove(head, order), "{head} {order}");
             assert!(!blocks.contains(head, order), "{head} {order}");
         }
         assert_eq!(blocks.take(Order::TEN), None);
-        assert_eq!(blocks.pair(Order::TEN, Pfn(0)), None);
-        assert_eq!(blocks.pair(Order::ZERO, Pfn(u32::MAX)), None);
+        assert_eq!(blocks.pair(Order::TEN, Index(0)), None);
+        assert_eq!(blocks.pair(Order::ZERO, Index(u32::MAX)), None);
         blocks.check().unwrap();
-        assert!(blocks.remove(Pfn(2), one));
-        assert_eq!(blocks.take(Order::ZERO), Some(Pfn(96)));
+        assert!(blocks.remove(Index(2), one));
+        assert_eq!(blocks.take(Order::ZERO), Some(Index(96)));
         assert_eq!(blocks.take(Order::ZERO), None);
-        assert!(blocks.insert(Pfn(6), Order::ZERO) && blocks.insert(Pfn(7), Order::ZERO));
-        assert_eq!(blocks.pair(Order::ZERO, Pfn(0)), Some(Pfn(6)));
-        assert_eq!(blocks.pair(Order::ZERO, Pfn(7)), None);
+        assert!(blocks.insert(Index(6), Order::ZERO) && blocks.insert(Index(7), Order::ZERO));
+        assert_eq!(blocks.pair(Order::ZERO, Index(0)), Some(Index(6)));
+        assert_eq!(blocks.pair(Order::ZERO, Index(7)), None);
         blocks.check().unwrap();
     }
 

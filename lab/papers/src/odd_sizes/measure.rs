@@ -17,7 +17,7 @@
 //! frames fails more requests. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, CpuId, NoProbe, Order, Pfn, Release, Request, Snapshot};
+use everybuddy::{Block, CpuId, Index, NoProbe, Order, Release, Request, Snapshot};
 use everybuddy_workload::odd::{Mix, Sizes};
 
 use crate::shared::prelude::*;
@@ -57,7 +57,7 @@ struct Seen {
 /// A live run, or the rest of one.
 #[derive(Clone, Copy)]
 struct Piece {
-    start: Pfn,
+    start: Index,
     /// The number of requested frames.
     asked: u32,
     /// The number of frames in use.
@@ -348,7 +348,7 @@ impl Serving<'_> {
         freed.map_err(|error| error.to_string())?;
         self.asked -= u64::from(first);
         if is_divided {
-            piece.start = Pfn(piece.start.0 + first);
+            piece.start = Index(piece.start.0 + first);
             piece.asked -= first;
             piece.held -= first;
             piece.block = None;

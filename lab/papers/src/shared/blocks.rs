@@ -8,12 +8,12 @@
 //!
 //! Only what was allocated is freed.
 
-use everybuddy::{Block, FrameAllocator, Order, Pfn, Platform, Release, Request};
+use everybuddy::{Block, FrameAllocator, Index, Order, Platform, Release, Request};
 use everybuddy_measure::Error;
 use everybuddy_trace::{Resolved, Step, StepKind};
 
 /// The starts of the blocks that are allocated.
-pub(crate) struct Blocks(Vec<Option<Pfn>>);
+pub(crate) struct Blocks(Vec<Option<Index>>);
 
 impl Blocks {
     /// No block of a trace is allocated.
@@ -43,7 +43,7 @@ impl Blocks {
         let Some(head) = *start else {
             return Ok(None);
         };
-        let at = Pfn(head.0 + step.offset());
+        let at = Index(head.0 + step.offset());
         let release = match step.kind {
             StepKind::Free => Release::block(Block::new(at, order)),
             _ => Release::frames(at, order.frames()),

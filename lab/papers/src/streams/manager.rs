@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use everybuddy::platform::{CpuToken, NativeCpu, NativeCpus, Spin};
 use everybuddy::systems::{self, build_as};
 use everybuddy::{
-    Block, BuildError, CpuId, FrameAllocator, FrameRange, Memory, Native, Order, Pfn, Release,
+    Block, BuildError, CpuId, FrameAllocator, FrameRange, Index, Memory, Native, Order, Release,
     Request, Setup, SystemSpec, metadata_layout,
 };
 
@@ -100,7 +100,7 @@ impl<B: Listener, A: FrameAllocator<Native<Spin, B>>> Manager for Buddy<'_, A, B
 
     #[inline]
     fn free(&mut self, start: u32, order: Order) -> bool {
-        let start = Pfn(start);
+        let start = Index(start);
         let release = Release::block(Block { start, order });
         self.system.free(&mut self.cpu, release).is_ok()
     }

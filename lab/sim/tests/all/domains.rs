@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use everybuddy::platform::CpuToken;
-use everybuddy::{Counts, LINE, Pfn, Release, Request};
+use everybuddy::{Counts, Index, LINE, Release, Request};
 use everybuddy_sim::{Access, AccessKind, Charge, CostModel, Line, Machine, Wake};
 
 use crate::common::{Cpu, Random, with_memory};
@@ -105,7 +105,7 @@ fn steady(system: &str, cpus: u16, burst: u64, think: u64) -> Steady {
                     false if before.is_some() => _ = after.get_or_insert(cpu.probe().counts),
                     false => {}
                 }
-                let held: Vec<Pfn> = (0..burst)
+                let held: Vec<Index> = (0..burst)
                     .map(|_| {
                         cpu.work(random.below(think + 1) as u32);
                         built.allocate(cpu, Request::FRAME).unwrap()

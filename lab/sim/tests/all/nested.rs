@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
-use everybuddy::{AllocateError, Block, CpuId, Flags, FreeError, Order, Pfn, Release, Request};
+use everybuddy::{AllocateError, Block, CpuId, Flags, FreeError, Index, Order, Release, Request};
 use everybuddy_sim::{Flat, Machine, Region};
 
 use crate::common::{Cpu, System, with_memory};
@@ -118,7 +118,7 @@ impl Handler<'_> {
             Err(error) => return self.refused(error),
         };
         let frames = (0..5).map(|frame| Block {
-            start: everybuddy::Pfn(start.0 + frame),
+            start: everybuddy::Index(start.0 + frame),
             order: Order::ZERO,
         });
         let frames: Vec<Block> = frames.collect();
@@ -314,7 +314,7 @@ fn a_handler_and_a_free_change_the_lists_of_the_same_shard() {
                 (0..32).for_each(|_| _ = system.allocate(&mut cpus[0], Request::FRAME).unwrap());
             });
             // The CPU keeps space 4, from which the last frames came.
-            let handle = |cpu| match system.free_nested(cpu, Release::frame(Pfn(24))) {
+            let handle = |cpu| match system.free_nested(cpu, Release::frame(Index(24))) {
                 Ok(()) => served.set(served.get() + 1),
                 Err(error) => {
                     assert_eq!(error, FreeError::Busy);
@@ -322,7 +322,7 @@ fn a_handler_and_a_free_change_the_lists_of_the_same_shard() {
                 }
             };
             let report = machine.run_interrupted(region, handle, |cpu: &mut Cpu| {
-                system.free(cpu, Release::frame(Pfn(20))).unwrap();
+                system.free(cpu, Release::frame(Index(20))).unwrap();
             });
             report.unwrap();
             machine.outside(|cpus: &mut [Cpu]| {
@@ -339,13 +339,13 @@ fn a_handler_and_a_free_change_the_lists_of_the_same_shard() {
 
 /// Interrupts a CPU at each access while it allocates and frees one frame of otherwise free memory. `call` gets a frame
 /// that is free all the time.
-fn while_nearly_all_is_free(name: &str, call: &dyn Fn(&System<'_>, CpuId, Pfn)) {
+fn while_nearly_all_is_free(name: &str, call: &dyn Fn(&System<'_>, CpuId, Index)) {
     // Two trees or page blocks, and a CPU that keeps none of them.
     const FRAMES: u64 = 256;
-    let run = |access: u64, victim: Option<Pfn>| {
+    let run = |access: u64, victim: Option<Index>| {
         with_memory(name, 2, FRAMES, 0, |region, system| {
             let mut machine = Machine::new(1).limit(1 << 36).interrupt(CpuId(0), access);
-            let used = Cell::new(Pfn(0));
+            let used = Cell::new(Index(0));
             let handle = |cpu| {
                 if let Some(victim) = victim {
                     call(system, cpu, victim);
@@ -370,7 +370,7 @@ fn while_nearly_all_is_free(name: &str, call: &dyn Fn(&System<'_>, CpuId, Pfn)) 
         })
     };
     let (used, accesses) = run(u64::MAX, None);
-    let victim = Pfn(used.0 ^ 9);
+    let victim = Index(used.0 ^ 9);
     for access in 1..=accesses {
         run(access, Some(victim));
     }

@@ -12,7 +12,7 @@
 use std::cell::RefCell;
 
 use everybuddy::systems::{ListKind, ROWS, Row, ZoneKind};
-use everybuddy::{AllocateError, Block, Flags, Order, Pfn, Release, Request};
+use everybuddy::{AllocateError, Block, Flags, Index, Order, Release, Request};
 
 use crate::common::{Cpu, System};
 
@@ -140,7 +140,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn add(&self, start: Pfn, order: Order) {
+    pub(crate) fn add(&self, start: Index, order: Order) {
         let block = Block { start, order };
         let overlaps = |other: &Block| {
             let end = |block: &Block| block.start.0 + block.order.frames();

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ROWS;
-use everybuddy::{AllocateError, Block, Order, Pfn, Release, Request, SystemSpec};
+use everybuddy::{AllocateError, Block, Index, Order, Release, Request, SystemSpec};
 use everybuddy_sim::{Flat, Machine, Region, Report};
 
 use crate::common::{Cpu, Random, System, with_memory};
@@ -46,7 +46,7 @@ impl Owners {
         Self(RefCell::new(vec![None; frames as usize]))
     }
 
-    fn give(&self, start: Pfn, frames: u32, cpu: u16) {
+    fn give(&self, start: Index, frames: u32, cpu: u16) {
         for frame in &mut self.0.borrow_mut()[start.0 as usize..][..frames as usize] {
             assert_eq!(
                 frame.replace(cpu),
@@ -56,7 +56,7 @@ impl Owners {
         }
     }
 
-    fn take(&self, start: Pfn, frames: u32) {
+    fn take(&self, start: Index, frames: u32) {
         for frame in &mut self.0.borrow_mut()[start.0 as usize..][..frames as usize] {
             assert!(frame.take().is_some());
         }
@@ -259,7 +259,7 @@ impl TakeAll {
         };
         let report = machine.run(region, |cpu: &mut Cpu| {
             let id = cpu.id().0;
-            let frames: Vec<Pfn> = (0..40)
+            let frames: Vec<Index> = (0..40)
                 .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
                 .collect();
             for frame in frames {
@@ -301,7 +301,7 @@ impl TakeAll {
         machine.outside(|cpus: &mut [Cpu]| {
             for frame in 0..FRAMES as u32 {
                 system
-                    .free(&mut cpus[0], Release::frame(Pfn(frame)))
+                    .free(&mut cpus[0], Release::frame(Index(frame)))
                     .unwrap();
             }
             system.quiesce(&mut cpus[0]).unwrap();

@@ -96,7 +96,7 @@ fn one_cpu_asks_what_a_plain_replay_asks() {
                     Asked::Allocate(0, request, start)
                 }
                 kind => {
-                    let start = Pfn(places[&own.block] + own.offset());
+                    let start = Index(places[&own.block] + own.offset());
                     let release = match kind {
                         MoveKind::FreePart => Release::frames(start, own.order().frames()),
                         _ => Release::block(Block::new(start, own.order())),

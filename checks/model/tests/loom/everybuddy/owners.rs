@@ -14,7 +14,7 @@
 //! As in the other models of `everybuddy`.
 
 use everybuddy::platform::{AtomicWord, Ordering};
-use everybuddy::{Block, Class, Order, Pfn, Platform, Release, Request};
+use everybuddy::{Block, Class, Index, Order, Platform, Release, Request};
 use everybuddy_model::{Loom, bound};
 
 use super::run;
@@ -103,7 +103,7 @@ fn a_tree_that_a_bulk_emptied_is_claimed() {
         });
         machine.at_once(&[
             &|w: &mut Cpu<'_>| {
-                let both = [62, 63].map(|frame| Release::frame(Pfn(held[0].0 + frame)));
+                let both = [62, 63].map(|frame| Release::frame(Index(held[0].0 + frame)));
                 let (system, cpu) = w.raw();
                 assert_eq!(system.free_bulk(cpu, &both), Ok(()));
             },

@@ -14,7 +14,7 @@ use std::vec::Vec;
 
 use crate::platform::{CpuId, NativeCpu, NativeCpus};
 use crate::systems::{MobilityBuddy, Setup, build_as};
-use crate::{Class, FrameAllocator, FrameRange, Native, NoProbe, Order, Pfn, Release, Request};
+use crate::{Class, FrameAllocator, FrameRange, Index, Native, NoProbe, Order, Release, Request};
 
 type System<'s> = dyn FrameAllocator<Native> + 's;
 type Cpu = NativeCpu<NoProbe>;
@@ -34,19 +34,19 @@ fn on(text: &str, page_blocks: u64, body: impl FnOnce(&System<'_>, &mut Cpu)) {
     body(system, &mut cpus.claim(CpuId(0)).unwrap());
 }
 
-fn take(system: &System<'_>, cpu: &mut Cpu, class: Class, order: u8) -> Pfn {
+fn take(system: &System<'_>, cpu: &mut Cpu, class: Class, order: u8) -> Index {
     let request = Request::order(Order::new(order).unwrap()).with_class(class);
     let pfn = system.allocate(cpu, request).unwrap();
     system.check(cpu).unwrap();
     pfn
 }
 
-fn page_block(pfn: Pfn) -> u32 {
+fn page_block(pfn: Index) -> u32 {
     pfn.0 / WHOLE
 }
 
 /// Takes `frames` frames of a class, one by one.
-fn fill(system: &System<'_>, cpu: &mut Cpu, class: Class, frames: u32) -> Vec<Pfn> {
+fn fill(system: &System<'_>, cpu: &mut Cpu, class: Class, frames: u32) -> Vec<Index> {
     (0..frames).map(|_| take(system, cpu, class, 0)).collect()
 }
 
@@ -180,7 +180,7 @@ fn the_class_of_a_bulk_request_counts() {
         on(rule, 3, |system, cpu| {
             let mut blocks = Vec::new();
             for class in [Class::Unmovable, Class::Movable, Class::Reclaimable] {
-                let mut out = [Pfn(0); 5];
+                let mut out = [Index(0); 5];
                 let request = Request::FRAME.with_class(class);
                 assert_eq!(system.allocate_bulk(cpu, request, &mut out), Ok(5));
                 assert!(out.iter().all(|pfn| page_block(*pfn) == page_block(out[0])));

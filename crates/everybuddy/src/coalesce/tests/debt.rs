@@ -8,7 +8,7 @@ use super::{Counting, Delays, Lists};
 use crate::coalesce::debt::balance;
 use crate::coalesce::delay::{Delay, Rule};
 use crate::coalesce::{Coalesce, Eager};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::platform::SharedCell;
 use crate::structure::{FreeLists, LocalStructure, Placed, Structure, with_structure};
@@ -31,7 +31,7 @@ impl Bench<'_, '_> {
     fn on(frames: u32, program: impl FnOnce(&mut Bench<'_, '_>)) {
         with_structure::<Counting, _>(frames, LARGEST, Tag::INTERIOR, |place| {
             let structure = &Lists::new(place);
-            let first = structure.table().frame(Pfn(0)).unwrap();
+            let first = structure.table().frame(Index(0)).unwrap();
             range::adopt_pieces(structure, &DEBT, first, frames, &mut Delays::default());
             let held = Vec::new();
             program(&mut Bench { structure, held });
@@ -100,7 +100,7 @@ impl Bench<'_, '_> {
 pub(super) fn whole(frames: u32) -> Vec<u64> {
     with_structure::<Counting, _>(frames, LARGEST, Tag::INTERIOR, |place| {
         let standard = FreeLists::new(place);
-        let first = standard.table().frame(Pfn(0)).unwrap();
+        let first = standard.table().frame(Index(0)).unwrap();
         range::free_pieces(&standard, &Eager, first, frames, &mut Delays::default());
         let orders = Order::up_to(standard.max_order());
         orders

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{Counting, Delays, Lists};
 use crate::coalesce::delay::{Delay, Rule};
 use crate::coalesce::{Coalesce, Eager};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::platform::SharedCell;
 use crate::probe::{Event, Probe};
@@ -138,7 +138,7 @@ fn run<C>(
 {
     with_structure::<Counting, _>(frames, LARGEST, Tag::INTERIOR, |place| {
         let structure = &Lists::new(place);
-        let first = structure.table().frame(Pfn(0)).unwrap();
+        let first = structure.table().frame(Index(0)).unwrap();
         range::adopt_pieces(structure, policy, first, frames, &mut Delays::default());
         let mut held: Vec<(Frame, Order)> = Vec::new();
         let mut step = |allocates: bool, order: u8, pick: u16, held: &mut Vec<(Frame, Order)>| {
@@ -167,7 +167,7 @@ fn run<C>(
         // The theorem: all returned, all coalesced, without any sweep.
         let whole = with_structure::<Counting, _>(frames, LARGEST, Tag::INTERIOR, |place| {
             let standard = FreeLists::new(place);
-            let first = standard.table().frame(Pfn(0)).unwrap();
+            let first = standard.table().frame(Index(0)).unwrap();
             range::free_pieces(&standard, &Eager, first, frames, &mut Delays::default());
             Order::up_to(standard.max_order())
                 .map(|order| standard.blocks(order))

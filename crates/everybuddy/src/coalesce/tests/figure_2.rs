@@ -10,7 +10,7 @@ use super::delay::SLACK;
 use super::{Counting, Delays, Lists};
 use crate::coalesce::Coalesce;
 use crate::coalesce::lazy_class;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::platform::SharedCell;
 use crate::structure::{LocalStructure, Placed, Structure, with_structure};
@@ -103,7 +103,7 @@ fn transition(
     with_structure::<Counting, _>(BLOCKS, 1, Tag::INTERIOR, |place| {
         let structure = &Lists::new(place);
         let probe = &mut Delays::default();
-        let first = structure.table().frame(Pfn(0)).unwrap();
+        let first = structure.table().frame(Index(0)).unwrap();
         range::adopt_pieces(structure, &SLACK, first, BLOCKS, probe);
         let mut heads: Vec<Frame> = (0..BLOCKS)
             .map(|_| {

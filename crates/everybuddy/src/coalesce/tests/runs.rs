@@ -8,7 +8,7 @@ use super::debt::whole;
 use super::{Counting, Delays, Lists};
 use crate::coalesce::delay::{Delay, Rule};
 use crate::coalesce::{AdjacentBlocks, Coalesce};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::SharedCell;
 use crate::structure::{LocalStructure, Placed, Structure, with_structure};
@@ -19,7 +19,7 @@ fn a_row_is_followed_by_the_block_after_its_last_one() {
     with_structure::<Counting, _>(64, 6, Tag::INTERIOR, |place| {
         let structure = &Lists::new(place);
         let table = structure.table();
-        let frame = |pfn| table.frame(Pfn(pfn)).unwrap();
+        let frame = |pfn| table.frame(Index(pfn)).unwrap();
         for (order, blocks) in [(0, 1), (0, 5), (1, 1), (1, 2), (2, 3)] {
             let order = Order::new(order).unwrap();
             for head in (0..32).step_by(order.frames() as usize) {
@@ -54,7 +54,7 @@ struct Memory<'s, 'a> {
     structure: &'s Lists<'a>,
     policy: Delay,
     held: Vec<(Frame, Order)>,
-    gone: Vec<(Pfn, u32)>,
+    gone: Vec<(Index, u32)>,
 }
 
 impl Memory<'_, '_> {
@@ -79,13 +79,13 @@ impl Memory<'_, '_> {
                 range::free_run(structure, policy, head.offset(from), upto - from, probe).unwrap();
                 self.held.extend(pieces(head, from, Order::LIMIT));
                 let rest = head.pfn().0 + upto;
-                if let Some(rest) = table.frame(Pfn(rest)) {
+                if let Some(rest) = table.frame(Index(rest)) {
                     self.held
                         .extend(pieces(rest, order.frames() - upto, Order::LIMIT));
                 }
             }
             Step::Withdraw => {
-                let start = Pfn(first % table.frames());
+                let start = Index(first % table.frames());
                 let frames = 1 + second % 24.min(table.frames() - start.0);
                 if range::withdraw(structure, policy, start, frames, Tag::HOLE, probe).is_ok() {
                     self.gone.push((start, frames));
@@ -119,7 +119,7 @@ proptest! {
         with_structure::<Counting, _>(frames, 6, Tag::INTERIOR, |place| {
             let structure = &Lists::new(place);
             let policy = Delay { rule, reclaim: false };
-            let first = structure.table().frame(Pfn(0)).unwrap();
+            let first = structure.table().frame(Index(0)).unwrap();
             range::adopt_pieces(structure, &policy, first, frames, &mut Delays::default());
             let mut memory = Memory { structure, policy, held: Vec::new(), gone: Vec::new() };
             for (kind, first, second) in steps {

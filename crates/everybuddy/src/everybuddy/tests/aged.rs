@@ -20,7 +20,7 @@ fn with_used<const CHECK: bool>(
         let set = NativeCpus::new(7);
         let mut cpu = set.claim(CpuId(0)).unwrap();
         for frame in 0..used {
-            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Pfn(frame)));
+            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Index(frame)));
         }
         body(system, &mut cpu);
         system.check(&mut cpu).unwrap();
@@ -35,9 +35,9 @@ fn blocks_after_replacement<const CHECK: bool>(large: u32) -> u32 {
     with_used::<CHECK>(used, |system, cpu| {
         let mut random = Random(5);
         let three = Order::new(3).unwrap();
-        let mut held: Vec<_> = (0..used).map(|frame| (Pfn(frame), Order::ZERO)).collect();
+        let mut held: Vec<_> = (0..used).map(|frame| (Index(frame), Order::ZERO)).collect();
         let release = |(start, order)| Release::block(crate::Block::new(start, order));
-        let frames = |held: &Vec<(Pfn, Order)>| held.len() as u32;
+        let frames = |held: &Vec<(Index, Order)>| held.len() as u32;
         while frames(&held) > TREES * TREE / 10 * 4 {
             let index = random.below(frames(&held)) as usize;
             system.free(cpu, release(held.swap_remove(index))).unwrap();
@@ -81,14 +81,14 @@ fn fill_the_list<const CHECK: bool>() {
     let used = 3 * TREE + 500;
     with_used::<CHECK>(used, |system, cpu| {
         for frame in 0..=LIST {
-            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+            system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
         for frame in (0..LIST).rev() {
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
         }
         // It entered no list.
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(LIST)));
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(used)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(LIST)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(used)));
     });
 }
 
@@ -98,23 +98,25 @@ fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
     let free = |system: &OwnedTrees<'_, Native>, cpu: &mut NativeCpu<NoProbe>, blocks: u32| {
         for block in 0..blocks {
             system
-                .free(cpu, Release::frames(Pfn(block * 4), 4))
+                .free(cpu, Release::frames(Index(block * 4), 4))
                 .unwrap();
         }
     };
     with_used::<true>(used, |system, cpu| {
         free(system, cpu, LIST / 4 - 1);
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(used)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(used)));
     });
     with_used::<true>(used, |system, cpu| {
         free(system, cpu, LIST / 4);
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(0)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(0)));
     });
     // The same by a bulk.
     with_used::<true>(used, |system, cpu| {
-        let releases: Vec<_> = (0..LIST).map(|frame| Release::frame(Pfn(frame))).collect();
+        let releases: Vec<_> = (0..LIST)
+            .map(|frame| Release::frame(Index(frame)))
+            .collect();
         system.free_bulk(cpu, &releases).unwrap();
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(0)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(0)));
     });
 }
 
@@ -126,10 +128,10 @@ fn a_low_tree_of_no_cpu_comes_before_a_high_own_tree() {
         assert_eq!(local.own_trees().next(), Some(52));
         for tree in [5, 55] {
             for frame in (0..TREE).step_by(2) {
-                let release = Release::frame(Pfn(tree * TREE + frame));
+                let release = Release::frame(Index(tree * TREE + frame));
                 system.free_nested(CpuId(0), release).unwrap();
             }
         }
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(5 * TREE)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(5 * TREE)));
     });
 }

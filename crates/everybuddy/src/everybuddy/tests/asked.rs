@@ -51,26 +51,26 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
                 .unwrap();
         },
         |system, cpu| {
-            let mut out = [Pfn(0); 100];
+            let mut out = [Index(0); 100];
             system.allocate_bulk(cpu, Request::FRAME, &mut out).unwrap();
         },
-        |system, cpu| system.free(cpu, Release::frame(Pfn(3))).unwrap(),
+        |system, cpu| system.free(cpu, Release::frame(Index(3))).unwrap(),
         // Into a tree without owner, often enough that the CPU would keep it.
         |system, cpu| {
             for frame in 0..8 {
-                let frame = Pfn(9 * TREE + frame);
+                let frame = Index(9 * TREE + frame);
                 system.free(cpu, Release::frame(frame)).unwrap();
             }
         },
         |system, cpu| {
             for tree in 4..12 {
-                let words = (0..4).map(|word| Pfn(tree * TREE + word * WORD));
+                let words = (0..4).map(|word| Index(tree * TREE + word * WORD));
                 let freed: Vec<_> = words.map(|start| Release::frames(start, 8)).collect();
                 system.free_bulk(cpu, &freed).unwrap();
             }
         },
         |system, cpu| {
-            let both = [2, 3].map(|frame| Release::frame(Pfn(5 * TREE + frame)));
+            let both = [2, 3].map(|frame| Release::frame(Index(5 * TREE + frame)));
             system.free_bulk(cpu, &both).unwrap();
         },
         |system, cpu| {
@@ -108,12 +108,12 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
 #[test]
 fn a_cpu_that_keeps_frames_notices_a_request_when_it_returns_another_one() {
     with_two_cpus(|system, zero, one| {
-        system.free(one, Release::frame(Pfn(3))).unwrap();
+        system.free(one, Release::frame(Index(3))).unwrap();
         let pending = || system.locals[1].pending.get();
         assert_eq!(pending(), 0);
         ask(system, 1);
         for frame in [4, 5] {
-            system.free(one, Release::frame(Pfn(frame))).unwrap();
+            system.free(one, Release::frame(Index(frame))).unwrap();
             assert_eq!(pending(), local::NO_WORD);
             assert!(!system.locals[1].may_keep());
             let header = system.shared.trees.header(0).unwrap();
@@ -128,19 +128,19 @@ fn a_cpu_that_keeps_frames_notices_a_request_when_it_returns_another_one() {
 fn a_free_into_a_pending_word_that_is_whole_again_is_refused() {
     with_two_cpus(|system, zero, one| {
         for frame in [3, 4] {
-            system.free(one, Release::frame(Pfn(frame))).unwrap();
+            system.free(one, Release::frame(Index(frame))).unwrap();
         }
         for frame in (0..WORD).filter(|frame| !(3..5).contains(frame)) {
-            system.free(zero, Release::frame(Pfn(frame))).unwrap();
+            system.free(zero, Release::frame(Index(frame))).unwrap();
         }
         // CPU 0 takes what CPU 1 keeps, and frees it.
         let range = FrameRange::new(3, 2);
-        assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
-        system.free(zero, Release::frames(Pfn(3), 2)).unwrap();
+        assert_eq!(system.try_allocate_at(zero, range), Ok(Index(3)));
+        system.free(zero, Release::frames(Index(3), 2)).unwrap();
         assert!(system.shared.trees.part(3).unwrap().header.is_whole(1));
         assert_eq!(system.locals[1].pending.get(), 0);
         for frame in [3, 5] {
-            let again = system.free(one, Release::frame(Pfn(frame)));
+            let again = system.free(one, Release::frame(Index(frame)));
             assert_eq!(again, Err(FreeError::NotAllocated));
             system.check(zero).unwrap();
         }

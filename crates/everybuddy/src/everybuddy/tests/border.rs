@@ -16,7 +16,7 @@ fn with_listed(body: impl FnOnce(&Listed<'_>, &mut NativeCpu<NoProbe>, &mut Nati
         for _ in 0..TREE {
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }
-        system.free(&mut zero, Release::frame(Pfn(3))).unwrap();
+        system.free(&mut zero, Release::frame(Index(3))).unwrap();
         body(system, &mut zero, &mut one);
     });
 }
@@ -35,7 +35,7 @@ fn a_listed_frame_is_buffered_and_allocated_first() {
     with_listed(|system, zero, _| {
         let order = Order::ZERO;
         let cpu = CpuId(0);
-        let state = system.frame_state(Pfn(3));
+        let state = system.frame_state(Index(3));
         assert_eq!(state, Some(FrameState::Buffered { cpu, order }));
         assert_eq!(system.snapshot(zero).buffered_frames, 1);
         let counts = [0, 1].map(|cpu| system.buffered_frames(CpuId(cpu)));
@@ -43,7 +43,7 @@ fn a_listed_frame_is_buffered_and_allocated_first() {
         let census = system.check(zero).unwrap();
         let rest = u64::from(TREE) - 1;
         assert_eq!((census.buffered, census.allocated), (1, rest));
-        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(3)));
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Index(3)));
         assert_eq!(system.check(zero).unwrap().buffered, 0);
     });
 }
@@ -57,7 +57,7 @@ fn another_cpu_gets_a_listed_frame_when_its_cpu_answers() {
         let frame = FrameRange::new(3, 1);
         assert_eq!(system.try_allocate_at(one, frame), Err(RegionError::Busy));
         system.park(zero);
-        assert_eq!(system.allocate(one, hasty), Ok(Pfn(3)));
+        assert_eq!(system.allocate(one, hasty), Ok(Index(3)));
         let refused = system.allocate(one, hasty);
         assert_eq!(refused, Err(AllocateError::Exhausted));
     });
@@ -70,13 +70,13 @@ fn a_listed_frame_can_be_chosen_when_its_cpu_answers() {
         // A CPU announces its own list first.
         assert_eq!(
             system.try_allocate_at(zero, FrameRange::new(3, 1)),
-            Ok(Pfn(3))
+            Ok(Index(3))
         );
-        system.free(zero, Release::frame(Pfn(5))).unwrap();
+        system.free(zero, Release::frame(Index(5))).unwrap();
         system.park(zero);
-        assert_eq!(system.allocate_at(one, FrameRange::new(5, 1)), Ok(Pfn(5)));
+        assert_eq!(system.allocate_at(one, FrameRange::new(5, 1)), Ok(Index(5)));
         let taken = system.allocate_at(one, FrameRange::new(3, 1));
-        assert_eq!(taken, Err(RegionError::NotFree(Pfn(3))));
+        assert_eq!(taken, Err(RegionError::NotFree(Index(3))));
     });
 }
 
@@ -84,11 +84,11 @@ fn a_listed_frame_can_be_chosen_when_its_cpu_answers() {
 fn a_second_free_is_found_when_the_frame_leaves_the_list() {
     with_listed(|system, zero, one| {
         // The list does not notice it.
-        system.free(zero, Release::frame(Pfn(3))).unwrap();
+        system.free(zero, Release::frame(Index(3))).unwrap();
         assert_eq!(system.buffered_frames(CpuId(0)), 2);
-        assert_eq!(system.check(zero).unwrap_err().pfn, Pfn(3));
+        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
         system.park(zero);
-        assert_eq!(system.check(one).unwrap_err().pfn, Pfn(3));
+        assert_eq!(system.check(one).unwrap_err().pfn, Index(3));
         // The frame is free once.
         assert_eq!(exhaust(system, one), 3 * TREE + 1);
     });
@@ -99,10 +99,10 @@ fn a_listed_frame_that_is_freed_elsewhere_is_found() {
     with_listed(|system, zero, one| {
         system.park(one);
         // By count: such a free asks the planes, which call the frame allocated.
-        system.free(zero, Release::frames(Pfn(3), 1)).unwrap();
-        assert_eq!(system.check(zero).unwrap_err().pfn, Pfn(3));
+        system.free(zero, Release::frames(Index(3), 1)).unwrap();
+        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
         system.drain(zero);
-        assert_eq!(system.check(zero).unwrap_err().pfn, Pfn(3));
+        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
         assert_eq!(exhaust(system, zero), 3 * TREE + 1);
     });
 }
@@ -113,9 +113,9 @@ fn a_hole_above_the_first_fit_point_is_refused() {
         system.park(one);
         let hole = FrameRange::new(u64::from(4 * TREE - 1), 1);
         system.remove(zero, hole).unwrap();
-        let refused = system.free(zero, Release::frame(Pfn(4 * TREE - 1)));
+        let refused = system.free(zero, Release::frame(Index(4 * TREE - 1)));
         assert_eq!(refused, Err(FreeError::Hole));
-        let refused = system.free(zero, Release::frame(Pfn(4 * TREE)));
+        let refused = system.free(zero, Release::frame(Index(4 * TREE)));
         assert_eq!(refused, Err(FreeError::Foreign));
     });
 }
@@ -124,8 +124,8 @@ fn a_hole_above_the_first_fit_point_is_refused() {
 fn a_bulk_enters_no_list_and_is_checked() {
     with_listed(|system, zero, one| {
         system.park(one);
-        system.free(zero, Release::frames(Pfn(9), 1)).unwrap();
-        let releases = [8, 9].map(|frame| Release::frame(Pfn(frame)));
+        system.free(zero, Release::frames(Index(9), 1)).unwrap();
+        let releases = [8, 9].map(|frame| Release::frame(Index(frame)));
         let refused = system.free_bulk(zero, &releases).unwrap_err();
         assert_eq!((refused.index, refused.error), (1, FreeError::NotAllocated));
         assert_eq!(system.buffered_frames(CpuId(0)), 1);
@@ -138,7 +138,7 @@ fn a_chosen_frame_of_no_cpu_needs_no_answer() {
     with_listed(|system, _, one| {
         // CPU 0 keeps a frame and does not answer.
         let chosen = FrameRange::new(u64::from(3 * TREE), 1);
-        assert_eq!(system.allocate_at(one, chosen), Ok(Pfn(3 * TREE)));
+        assert_eq!(system.allocate_at(one, chosen), Ok(Index(3 * TREE)));
     });
 }
 
@@ -147,13 +147,13 @@ fn lists_with_more_frames_than_are_allocated_are_found() {
     with_checks((2 * TREE, 0), 2, (Some(TREE), 7), |system: &Listed<'_>| {
         let set = NativeCpus::new(2);
         let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
-        assert_eq!(system.allocate(&mut zero, Request::FRAME), Ok(Pfn(0)));
-        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
-        system.free(&mut zero, Release::frame(Pfn(0))).unwrap();
-        system.free(&mut one, Release::frame(Pfn(TREE))).unwrap();
+        assert_eq!(system.allocate(&mut zero, Request::FRAME), Ok(Index(0)));
+        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Index(TREE)));
+        system.free(&mut zero, Release::frame(Index(0))).unwrap();
+        system.free(&mut one, Release::frame(Index(TREE))).unwrap();
         assert_eq!(system.check(&mut one).unwrap().buffered, 2);
         // Each list has it once.
-        system.free(&mut one, Release::frame(Pfn(0))).unwrap();
+        system.free(&mut one, Release::frame(Index(0))).unwrap();
         system.check(&mut zero).unwrap_err();
     });
 }
@@ -164,7 +164,7 @@ fn a_request_answers_although_the_list_has_a_frame() {
         let local = &system.locals[0];
         // As another CPU does that asks.
         local.close();
-        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(3)));
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Index(3)));
         let identity = local.identity.load(crate::platform::Ordering::Relaxed);
         assert_eq!(identity, local.id);
     });
@@ -177,7 +177,7 @@ fn a_listed_frame_of_a_tree_without_an_owner_is_busy_and_not_allocated() {
         for _ in TREE..3 * TREE {
             system.allocate(zero, Request::FRAME).unwrap();
         }
-        system.free(zero, Release::frame(Pfn(7))).unwrap();
+        system.free(zero, Release::frame(Index(7))).unwrap();
         assert_eq!(system.buffered_frames(CpuId(0)), 1);
         assert_eq!(system.locals[0].own_trees().min(), Some(1));
         let chosen = FrameRange::new(7, 1);

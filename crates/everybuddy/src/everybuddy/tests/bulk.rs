@@ -10,7 +10,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         let cpu = random.below(self.cpus.len() as u32) as usize;
         let class = Class::ALL[random.below(4) as usize];
         let request = Request::FRAME.with_flags(Flags::NO_WAIT.with_class(class));
-        let mut out = vec![Pfn(u32::MAX); random.below(150) as usize];
+        let mut out = vec![Index(u32::MAX); random.below(150) as usize];
         let result = self
             .system
             .allocate_bulk(&mut self.cpus[cpu], request, &mut out);
@@ -25,7 +25,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
                 0
             }
         };
-        assert!(out.iter().skip(given).all(|pfn| *pfn == Pfn(u32::MAX)));
+        assert!(out.iter().skip(given).all(|pfn| *pfn == Index(u32::MAX)));
         for pfn in &out[..given] {
             self.set(pfn.0, 1, Is::Free, Is::Allocated);
             self.held.push((pfn.0, 1));
@@ -40,8 +40,8 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         let count = random.below(self.held.len().min(120) as u32 + 1) as usize;
         let from = self.held.len() - count;
         let release = |(start, frames): &(u32, u32)| match frames {
-            1 => Release::frame(Pfn(*start)),
-            frames => Release::frames(Pfn(*start), *frames),
+            1 => Release::frame(Index(*start)),
+            frames => Release::frames(Index(*start), *frames),
         };
         let mut releases: Vec<_> = self.held[from..].iter().map(release).collect();
         let mut expected = Ok(());
@@ -78,18 +78,18 @@ fn a_bulk_takes_the_lowest_frames_of_the_tree() {
     with_system((1024, 0), 1, (Some(256), 6), |system| {
         let set = NativeCpus::new(1);
         let cpu = &mut set.claim::<NoProbe>(CpuId(0)).unwrap();
-        let mut out = [Pfn(0); 200];
+        let mut out = [Index(0); 200];
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
-        assert!(out.iter().zip(0..).all(|(pfn, frame)| *pfn == Pfn(frame)));
+        assert!(out.iter().zip(0..).all(|(pfn, frame)| *pfn == Index(frame)));
         // Frames of two words, and one of them twice: the others before it are freed.
-        let freed = [3, 5, 4, 70, 69, 69, 6].map(|frame| Release::frame(Pfn(frame)));
+        let freed = [3, 5, 4, 70, 69, 69, 6].map(|frame| Release::frame(Index(frame)));
         let error = FreeError::NotAllocated;
         let refused = BulkFreeError { index: 5, error };
         assert_eq!(system.free_bulk(cpu, &freed), Err(refused));
         assert_eq!(system.check(cpu).unwrap().allocated, 195);
-        let mut out = [Pfn(0); 6];
+        let mut out = [Index(0); 6];
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(6));
-        assert_eq!(out, [3, 4, 5, 69, 70, 200].map(Pfn));
+        assert_eq!(out, [3, 4, 5, 69, 70, 200].map(Index));
         system.check(cpu).unwrap();
     });
 }
@@ -100,11 +100,11 @@ fn a_bulk_takes_no_whole_words_of_a_tree_of_the_other_kind() {
         let set = NativeCpus::new(1);
         let cpu = &mut set.claim::<NoProbe>(CpuId(0)).unwrap();
         let movable = Request::FRAME.with_class(Class::Movable);
-        assert_eq!(system.allocate(cpu, movable), Ok(Pfn(0)));
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(256)));
+        assert_eq!(system.allocate(cpu, movable), Ok(Index(0)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(256)));
         // The tree of frames that stay is full after 255 more. The others come from split words of the other tree
         // first, and only then from its whole words.
-        let mut out = [Pfn(0); 255 + 63 + 1];
+        let mut out = [Index(0); 255 + 63 + 1];
         let given = system.allocate_bulk(cpu, Request::FRAME, &mut out);
         assert_eq!(given, Ok(255 + 63 + 1));
         assert!(out[..255].iter().all(|pfn| pfn.0 > 256));
@@ -123,10 +123,10 @@ fn a_bulk_of_blocks_of_several_trees_takes_none_from_the_current_tree() {
         let start = system.allocate(cpu, Request::order(word)).unwrap();
         let block = Release::block(crate::Block::new(start, word));
         system.free(cpu, block).unwrap();
-        let mut out = [Pfn(1); 5];
+        let mut out = [Index(1); 5];
         let request = Request::order(Order::new(13).unwrap());
         assert_eq!(system.allocate_bulk(cpu, request, &mut out), Ok(4));
-        assert_eq!(out[..4], [0, 2, 4, 6].map(|first| Pfn(first * tree)));
+        assert_eq!(out[..4], [0, 2, 4, 6].map(|first| Index(first * tree)));
         assert_eq!(system.check(cpu).unwrap().free, 0);
     });
 }
@@ -136,9 +136,9 @@ fn a_frame_that_is_freed_with_no_other_one_of_its_word_enters_the_list() {
     with_system((1024, 0), 1, (Some(256), 6), |system| {
         let set = NativeCpus::new(1);
         let cpu = &mut set.claim::<NoProbe>(CpuId(0)).unwrap();
-        let mut out = [Pfn(0); 200];
+        let mut out = [Index(0); 200];
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
-        let freed = [3, 70, 71, 135].map(|frame| Release::frame(Pfn(frame)));
+        let freed = [3, 70, 71, 135].map(|frame| Release::frame(Index(frame)));
         system.free_bulk(cpu, &freed).unwrap();
         assert!(system.locals[0].entries().eq([3, 135]));
     });

@@ -13,13 +13,13 @@ fn a_wholly_free_tree_is_used_before_one_with_few_free_frames() {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }
         for (start, frames) in [(5, 1), (2 * TREE, TREE)] {
-            let run = Release::frames(Pfn(start), frames);
+            let run = Release::frames(Index(start), frames);
             system.free(&mut cpu, run).unwrap();
         }
         system.drain(&mut cpu);
         assert!(!system.locals[0].fitting.is_on());
         let next = system.allocate(&mut cpu, Request::FRAME);
-        assert_eq!(next, Ok(Pfn(2 * TREE)));
+        assert_eq!(next, Ok(Index(2 * TREE)));
         system.check(&mut cpu).unwrap();
     });
 }
@@ -30,8 +30,8 @@ fn a_lower_tree_is_claimed_only_if_it_is_partly_free() {
     for (words, expected) in [(3, 6 * TREE + 1), (4, 0)] {
         with_six_trees(|system, cpu| {
             system.drain(cpu);
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(6 * TREE)));
-            let frames = (0..words).map(|word| Release::frames(Pfn(word * WORD), 1));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(6 * TREE)));
+            let frames = (0..words).map(|word| Release::frames(Index(word * WORD), 1));
             for free in frames {
                 // By count: it enters no list.
                 system.free(cpu, free).unwrap();
@@ -40,7 +40,7 @@ fn a_lower_tree_is_claimed_only_if_it_is_partly_free() {
             assert!(system.locals[0].own_trees().eq([6]));
             system.locals[0].place(Kind::Staying).start_over();
             let next = system.allocate(cpu, Request::FRAME);
-            assert_eq!(next, Ok(Pfn(expected)), "{words} words");
+            assert_eq!(next, Ok(Index(expected)), "{words} words");
         });
     }
 }
@@ -52,7 +52,7 @@ fn frees_of_what_is_not_allocated_take_no_tree_over() {
         with_six_trees(|system, cpu| {
             system.drain(cpu);
             for _ in 0..10 {
-                let run = Release::frames(Pfn(7 * TREE), frames);
+                let run = Release::frames(Index(7 * TREE), frames);
                 assert_eq!(system.free(cpu, run), Err(FreeError::NotAllocated));
             }
             assert_eq!(system.locals[0].own_trees().count(), 0);
@@ -66,7 +66,7 @@ fn a_tree_is_kept_after_four_frees_in_a_row_unless_a_request_is_pending() {
         with_six_trees(|system, cpu| {
             let mut free = |start| {
                 // By count: a run enters no list.
-                let run = Release::frames(Pfn(start), frames);
+                let run = Release::frames(Index(start), frames);
                 system.free(cpu, run).unwrap();
             };
             let local = &system.locals[0];
@@ -109,7 +109,7 @@ fn only_parts_of_words_move_the_first_fit_point() {
         system.free(cpu, Release::frames(point, 1)).unwrap();
         assert_eq!((place.point.get(), place.passed.get()), (point.0, 0));
         for (frames, passed) in [(WORD, 0), (WORD / 2, WORD / 2)] {
-            let run = Release::frames(Pfn(frames * 2), frames);
+            let run = Release::frames(Index(frames * 2), frames);
             system.free(cpu, run).unwrap();
             assert_eq!(place.passed.get(), passed);
         }

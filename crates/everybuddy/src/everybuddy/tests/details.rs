@@ -70,7 +70,7 @@ fn a_nested_free_is_counted_while_a_request_is_pending() {
         let before = moment();
         system.requests.count.store(1, Ordering::Relaxed);
         system
-            .free_nested(CpuId(1), Release::frame(Pfn(1)))
+            .free_nested(CpuId(1), Release::frame(Index(1)))
             .unwrap();
         system.requests.count.store(0, Ordering::Relaxed);
         assert_eq!(moment(), before + 1);
@@ -102,7 +102,7 @@ fn with_listed_only(body: impl FnOnce(&Listed<'_>, &mut Cpu, &mut Cpu)) {
         for _ in 0..4 * TREE {
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }
-        system.free(&mut zero, Release::frame(Pfn(3))).unwrap();
+        system.free(&mut zero, Release::frame(Index(3))).unwrap();
         let local = &system.locals[0];
         for tree in local.own_trees().collect::<Vec<_>>() {
             local.release_own(&system.shared, tree);
@@ -166,7 +166,7 @@ fn a_request_passes_over_the_list_while_another_one_is_pending() {
         system.requests.count.store(1, Ordering::Relaxed);
         system.locals[0].close();
         let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
-        assert_eq!(system.allocate(zero, hasty), Ok(Pfn(3)));
+        assert_eq!(system.allocate(zero, hasty), Ok(Index(3)));
         assert_eq!(system.buffered_frames(CpuId(0)), 0);
         assert_eq!(system.locals[0].own_trees().count(), 0);
         system.requests.count.store(0, Ordering::Relaxed);
@@ -187,9 +187,11 @@ fn fit_does_not_mix_kinds() {
         );
         let movable = system.shared.trees.headers[1].is_for(Kind::Movable);
         let [own, other] = if movable { [0, 256] } else { [256, 0] };
-        system.free(zero, Release::frames(Pfn(other), 2)).unwrap();
-        system.free(zero, Release::frames(Pfn(own + 8), 4)).unwrap();
-        assert_eq!(system.allocate(zero, block(1)), Ok(Pfn(own + 8)));
+        system.free(zero, Release::frames(Index(other), 2)).unwrap();
+        system
+            .free(zero, Release::frames(Index(own + 8), 4))
+            .unwrap();
+        assert_eq!(system.allocate(zero, block(1)), Ok(Index(own + 8)));
     });
 }
 
@@ -214,10 +216,10 @@ fn a_request_that_misses_with_empty_lists_announces_what_the_cpu_keeps() {
         for _ in 0..TREE {
             system.allocate(zero, Request::FRAME).unwrap();
         }
-        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE)));
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE)));
         let place = system.locals[1].place(Kind::Staying);
         for (frame, passed) in [(3, 1), (4, 2)] {
-            system.free(one, Release::frame(Pfn(frame))).unwrap();
+            system.free(one, Release::frame(Index(frame))).unwrap();
             // Further frames of the word count, too.
             assert_eq!(place.passed.get(), passed);
         }
@@ -226,7 +228,7 @@ fn a_request_that_misses_with_empty_lists_announces_what_the_cpu_keeps() {
             system.allocate(one, Request::FRAME).unwrap();
         }
         assert_eq!(inbox(), 0);
-        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(2 * TREE)));
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(2 * TREE)));
         assert_eq!(inbox(), 1);
     });
 }
@@ -237,7 +239,7 @@ fn a_large_block_takes_no_tree_away_where_a_cpu_has_two_slots() {
         for _ in 0..TREE + 1 {
             system.allocate(zero, Request::FRAME).unwrap();
         }
-        assert_eq!(system.allocate(zero, block(7)), Ok(Pfn(2 * TREE)));
+        assert_eq!(system.allocate(zero, block(7)), Ok(Index(2 * TREE)));
         assert!(system.locals[0].own_trees().eq([0, 1]));
     });
 }
@@ -257,13 +259,13 @@ fn a_small_request_prefers_partly_free_trees_and_then_whole_words() {
         ];
         for (start, frames) in free {
             system
-                .free(&mut cpu, Release::frames(Pfn(start), frames))
+                .free(&mut cpu, Release::frames(Index(start), frames))
                 .unwrap();
         }
         system.drain(&mut cpu);
         assert!(!system.locals[0].fitting.is_on());
         for frame in [2 * TREE + 5, 2 * TREE + 69, TREE + 64] {
-            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Pfn(frame)));
+            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Index(frame)));
         }
     });
 }
@@ -305,7 +307,7 @@ fn searches_are_not_rare_for_ever() {
         // All in one tree, which the CPU then owns: it always has a suitable block.
         for pair in 0..30 {
             system
-                .free(&mut cpu, Release::frames(Pfn(4 * pair), 2))
+                .free(&mut cpu, Release::frames(Index(4 * pair), 2))
                 .unwrap();
         }
         let mut pauses = Vec::new();
@@ -368,7 +370,7 @@ fn the_tree_from_which_a_cpu_allocates_small_blocks_is_kept_when_it_is_whole() {
         }
         let order = Order::new(5).unwrap();
         let start = system.allocate(&mut cpu, block(5)).unwrap();
-        assert_eq!(start, Pfn(10 * TREE));
+        assert_eq!(start, Index(10 * TREE));
         let freed = Release::block(crate::Block::new(start, order));
         system.free(&mut cpu, freed).unwrap();
         assert!(system.locals[0].own_trees().any(|own| own == 10));
@@ -392,11 +394,11 @@ fn a_tree_for_large_blocks_replaces_the_one_before_although_it_is_lower() {
         // One of each tree in turn, so that the CPU does not become the owner.
         blocks.sort_by_key(|start| start % 4096);
         for start in blocks {
-            let freed = crate::Block::new(Pfn(start), Order::TEN);
+            let freed = crate::Block::new(Index(start), Order::TEN);
             system.free(&mut cpu, Release::block(freed)).unwrap();
         }
         for start in (0..12).map(|block| block * 1024) {
-            assert_eq!(system.allocate(&mut cpu, block(10)), Ok(Pfn(start)));
+            assert_eq!(system.allocate(&mut cpu, block(10)), Ok(Index(start)));
         }
         assert_eq!(small(), 7);
     });
@@ -410,13 +412,13 @@ fn a_run_of_a_tree_and_a_part_leaves_what_is_known_of_the_rest() {
         let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         fill(system, &mut zero);
         // The other CPU keeps this frame, in the last tree of the run, which the CPU owns.
-        let kept = Release::frame(Pfn(3 * TREE + 69));
+        let kept = Release::frame(Index(3 * TREE + 69));
         system.free(&mut one, kept).unwrap();
         let frames = TREE + 64;
-        let run = Release::frames(Pfn(2 * TREE), frames);
+        let run = Release::frames(Index(2 * TREE), frames);
         system.free(&mut zero, run).unwrap();
         let movable = Request::frames(frames).with_class(Class::Movable);
-        assert_eq!(system.allocate(&mut zero, movable), Ok(Pfn(2 * TREE)));
+        assert_eq!(system.allocate(&mut zero, movable), Ok(Index(2 * TREE)));
         let [first, last] = [2, 3].map(|tree| &system.shared.trees.headers[tree]);
         assert!(first.is_for(Kind::Movable) && last.is_for(Kind::Staying));
         assert_eq!(last.kept.load(Ordering::Relaxed), 1);
@@ -453,7 +455,7 @@ fn a_request_that_waits_is_busy_where_a_tree_stays_claimed() {
         assert_eq!(busy, Err(AllocateError::Busy));
         assert_eq!(system.requests.refused.order(), None);
         owner.store(0, Ordering::Relaxed);
-        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Pfn(0)));
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Index(0)));
     });
 }
 
@@ -477,16 +479,16 @@ fn a_cpu_that_asked_keeps_no_tree_that_it_claimed_meanwhile() {
 fn a_hit_looks_at_all_split_words_before_whole_ones() {
     with_own_tree(|system, cpu| {
         for frame in 0..2 * WORD {
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
         }
-        assert_eq!(system.allocate(cpu, block(1)), Ok(Pfn(2 * WORD)));
+        assert_eq!(system.allocate(cpu, block(1)), Ok(Index(2 * WORD)));
         // The first word has a free frame, but no pair. By count: it enters no list.
         for (start, frames) in [(1, 1), (WORD + 4, 2)] {
-            let run = Release::frames(Pfn(start), frames);
+            let run = Release::frames(Index(start), frames);
             system.free(cpu, run).unwrap();
         }
         for start in [WORD + 4, 2 * WORD + 2] {
-            assert_eq!(system.allocate(cpu, block(1)), Ok(Pfn(start)));
+            assert_eq!(system.allocate(cpu, block(1)), Ok(Index(start)));
         }
     });
 }

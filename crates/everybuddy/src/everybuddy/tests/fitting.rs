@@ -26,7 +26,7 @@ fn with_free_runs(
         assert_eq!(refused, Err(AllocateError::Exhausted));
         for (start, frames) in free {
             // By count: such frames enter no list.
-            let run = Release::frames(Pfn(*start), *frames);
+            let run = Release::frames(Index(*start), *frames);
             system.free(&mut cpu, run).unwrap();
         }
         body(system, &mut cpu);
@@ -39,12 +39,12 @@ fn the_smallest_block_is_taken_wherever_it_lies() {
     let free = [(0, 8), (64, 4), (266, 2), (600, 1)];
     with_free_runs((4, 256), &free, |system, cpu| {
         let mut take = |size| system.allocate(cpu, Request::order(order(size)));
-        assert_eq!(take(1), Ok(Pfn(266)));
-        assert_eq!(take(0), Ok(Pfn(600)));
-        assert_eq!(take(1), Ok(Pfn(64)));
-        assert_eq!(take(0), Ok(Pfn(66)));
-        assert_eq!(take(0), Ok(Pfn(67)));
-        assert_eq!(take(3), Ok(Pfn(0)));
+        assert_eq!(take(1), Ok(Index(266)));
+        assert_eq!(take(0), Ok(Index(600)));
+        assert_eq!(take(1), Ok(Index(64)));
+        assert_eq!(take(0), Ok(Index(66)));
+        assert_eq!(take(0), Ok(Index(67)));
+        assert_eq!(take(3), Ok(Index(0)));
         assert_eq!(take(0), Err(AllocateError::Exhausted));
     });
 }
@@ -59,7 +59,7 @@ fn a_cpu_has_no_current_tree_in_a_shortage() {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }
         for (start, frames) in [(768, 2), (838, 1)] {
-            let run = Release::frames(Pfn(start), frames);
+            let run = Release::frames(Index(start), frames);
             system.free(&mut cpu, run).unwrap();
         }
         let hasty = Request::order(order(5)).with_flags(Flags::NO_WAIT);
@@ -69,7 +69,7 @@ fn a_cpu_has_no_current_tree_in_a_shortage() {
         // Address would choose the pair.
         for expected in [838, 768] {
             let frame = system.allocate(&mut cpu, Request::FRAME);
-            assert_eq!(frame, Ok(Pfn(expected)));
+            assert_eq!(frame, Ok(Index(expected)));
         }
     });
 }
@@ -82,7 +82,7 @@ fn address_decides_again_when_there_is_room() {
         // The third request sees the word that is wholly free.
         for expected in [70, 130, 0, 1] {
             let frame = system.allocate(cpu, Request::FRAME);
-            assert_eq!(frame, Ok(Pfn(expected)));
+            assert_eq!(frame, Ok(Index(expected)));
         }
     });
 }
@@ -186,7 +186,7 @@ fn a_request_looks_at_some_trees_and_the_next_one_at_others() {
         system.local(CpuId(0)).unwrap().fitting.look_from(0);
         for expected in [0, 1, 70 * 128 + 9] {
             let frame = system.allocate(cpu, Request::FRAME);
-            assert_eq!(frame, Ok(Pfn(expected)));
+            assert_eq!(frame, Ok(Index(expected)));
         }
     });
 }
@@ -233,7 +233,7 @@ fn searches_that_find_nothing_do_not_become_rare() {
     with_free_runs((4, 256), &[], |system, cpu| {
         for frame in 0..20 {
             // The last refusal is forgotten, but no four frames are a block.
-            let release = Release::frames(Pfn(2 * frame + 1), 1);
+            let release = Release::frames(Index(2 * frame + 1), 1);
             system.free(cpu, release).unwrap();
             let refused = system.allocate(cpu, Request::order(order(2)));
             assert_eq!(refused, Err(AllocateError::Exhausted));
@@ -248,10 +248,10 @@ fn returned_frames_are_found_by_fit() {
     with_free_runs((4, 128), &[(0, 4)], |system, cpu| {
         // The tree has no owner, so the next search by fit can claim and collect it.
         system.drain(cpu);
-        let nested = system.free_nested(CpuId(0), Release::frame(Pfn(20)));
+        let nested = system.free_nested(CpuId(0), Release::frame(Index(20)));
         nested.unwrap();
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(20)));
-        assert_eq!(system.allocate(cpu, Request::order(order(2))), Ok(Pfn(0)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(20)));
+        assert_eq!(system.allocate(cpu, Request::order(order(2))), Ok(Index(0)));
     });
 }
 

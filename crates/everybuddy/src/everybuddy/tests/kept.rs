@@ -20,8 +20,8 @@ fn with_kept(
         for _ in 0..TREE {
             system.allocate(&mut zero, request).unwrap();
         }
-        assert_eq!(system.allocate(&mut one, request), Ok(Pfn(TREE)));
-        system.free(&mut one, Release::frame(Pfn(3))).unwrap();
+        assert_eq!(system.allocate(&mut one, request), Ok(Index(TREE)));
+        system.free(&mut one, Release::frame(Index(3))).unwrap();
         assert!(is_pending(system, 1, 3));
         assert_eq!(inbox(system, 0), 0);
         system.check(&mut zero).unwrap();
@@ -63,15 +63,15 @@ fn exhaust(
 fn a_kept_frame_is_free_and_is_not_the_cpus_own() {
     with_kept(Class::Movable, |system, zero, one| {
         assert!(matches!(
-            system.frame_state(Pfn(3)),
+            system.frame_state(Index(3)),
             Some(FrameState::Free { .. })
         ));
         for cpu in [&mut *zero, &mut *one] {
-            let again = system.free(cpu, Release::frame(Pfn(3)));
+            let again = system.free(cpu, Release::frame(Index(3)));
             assert_eq!(again, Err(FreeError::NotAllocated));
         }
         let movable = Request::FRAME.with_class(Class::Movable);
-        assert_eq!(system.allocate(one, movable), Ok(Pfn(TREE + 1)));
+        assert_eq!(system.allocate(one, movable), Ok(Index(TREE + 1)));
     });
 }
 
@@ -104,8 +104,8 @@ fn a_cpu_is_not_busy_because_of_what_it_keeps_itself() {
     with_kept(Class::Unmovable, |system, zero, one| {
         system.park(zero);
         let tree = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
-        assert_eq!(system.allocate(one, tree), Ok(Pfn(2 * TREE)));
-        assert_eq!(system.allocate(one, tree), Ok(Pfn(3 * TREE)));
+        assert_eq!(system.allocate(one, tree), Ok(Index(2 * TREE)));
+        assert_eq!(system.allocate(one, tree), Ok(Index(3 * TREE)));
         assert!(system.locals[1].may_keep());
         let refused = system.allocate(one, tree);
         assert_eq!(refused, Err(AllocateError::Exhausted));
@@ -118,17 +118,17 @@ fn a_frame_that_only_this_cpu_keeps_makes_others_busy() {
         let (given, _) = exhaust(system, zero, Flags::NO_WAIT);
         assert_eq!(given, 2 * TREE);
         // CPU 1 fills its tree, and then has no tree with a free frame, but still keeps frames.
-        system.free(one, Release::frame(Pfn(TREE))).unwrap();
-        let mut out = [Pfn(0); TREE as usize];
+        system.free(one, Release::frame(Index(TREE))).unwrap();
+        let mut out = [Index(0); TREE as usize];
         let given = system.allocate_bulk(one, Request::FRAME, &mut out);
         assert_eq!(given, Ok(TREE as usize));
         // CPU 0 owns two trees.
         let frame = 2 * TREE + 5;
-        system.free(one, Release::frame(Pfn(frame))).unwrap();
+        system.free(one, Release::frame(Index(frame))).unwrap();
         assert!(is_pending(system, 1, frame));
         let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
         // With the frame of another word, frame 3 was announced.
-        assert_eq!(system.allocate(zero, hasty), Ok(Pfn(3)));
+        assert_eq!(system.allocate(zero, hasty), Ok(Index(3)));
         assert_eq!(system.allocate(zero, hasty), Err(AllocateError::Busy));
         let nested = system.allocate_nested(CpuId(0), Request::FRAME);
         assert_eq!(nested, Err(AllocateError::Busy));
@@ -145,26 +145,26 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
         let order = Order::new(6).unwrap();
         assert_eq!(
             system.allocate(&mut zero, Request::order(order)),
-            Ok(Pfn(0))
+            Ok(Index(0))
         );
-        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Pfn(TREE)));
-        system.free(&mut one, Release::frame(Pfn(20))).unwrap();
+        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Index(TREE)));
+        system.free(&mut one, Release::frame(Index(20))).unwrap();
         assert!(is_pending(system, 1, 20));
         let block = Release::block(crate::Block {
-            start: Pfn(0),
+            start: Index(0),
             order,
         });
         assert_eq!(system.free(&mut zero, block), Err(FreeError::NotAllocated));
         let parts = [(0, 20), (21, 43)];
         for (start, frames) in parts {
-            let part = Release::frames(Pfn(start), frames);
+            let part = Release::frames(Index(start), frames);
             assert_eq!(system.free(&mut zero, part), Ok(()));
         }
         system.park(&mut one);
         system.quiesce(&mut zero).unwrap();
         // The tree is whole again, and then its blocks are freed by the header alone.
         let block = Request::order(Order::new(7).unwrap());
-        assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(0)));
+        assert_eq!(system.allocate(&mut zero, block), Ok(Index(0)));
         let kept = &system.shared.trees.headers[0].kept;
         assert_eq!(kept.load(crate::platform::Ordering::Relaxed), 0);
     });
@@ -174,15 +174,15 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
 fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
     with_kept(Class::Unmovable, |system, zero, one| {
         let range = FrameRange::new(3, 1);
-        assert_eq!(system.try_allocate_at(zero, range), Ok(Pfn(3)));
-        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 1)));
-        system.free(one, Release::frame(Pfn(4))).unwrap();
+        assert_eq!(system.try_allocate_at(zero, range), Ok(Index(3)));
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE + 1)));
+        system.free(one, Release::frame(Index(4))).unwrap();
         let range = FrameRange::new(4, 1);
         assert_eq!(system.reserve(zero, range), Err(RegionError::Busy));
         assert!(system.locals[1].own_trees().any(|own| own == 0));
         system.park(one);
         assert_eq!(system.reserve(zero, range), Ok(()));
-        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 2)));
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE + 2)));
     });
 }
 
@@ -190,12 +190,12 @@ fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
 #[test]
 fn an_old_entry_does_not_make_a_cpu_forget_what_it_keeps() {
     with_kept(Class::Unmovable, |system, zero, one| {
-        system.free(one, Release::frame(Pfn(TREE))).unwrap();
-        let mut out = [Pfn(0)];
+        system.free(one, Release::frame(Index(TREE))).unwrap();
+        let mut out = [Index(0)];
         assert_eq!(system.allocate_bulk(one, Request::FRAME, &mut out), Ok(1));
-        assert_eq!(out, [Pfn(TREE)]);
-        system.free(zero, Release::frame(Pfn(TREE))).unwrap();
-        assert_eq!(system.allocate(one, Request::FRAME), Ok(Pfn(TREE + 1)));
+        assert_eq!(out, [Index(TREE)]);
+        system.free(zero, Release::frame(Index(TREE))).unwrap();
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE + 1)));
         assert!(system.locals[1].may_keep());
         system.check(zero).unwrap();
         system.park(one);
@@ -257,25 +257,25 @@ fn returned_frames_of_a_word_are_announced_together() {
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }
         for frame in 0..5 {
-            system.free(&mut one, Release::frame(Pfn(frame))).unwrap();
+            system.free(&mut one, Release::frame(Index(frame))).unwrap();
             assert!(is_pending(system, 1, frame));
-            let again = system.free(&mut one, Release::frame(Pfn(frame)));
+            let again = system.free(&mut one, Release::frame(Index(frame)));
             assert_eq!(again, Err(FreeError::NotAllocated));
             assert_eq!(inbox(system, 0), 0);
             system.check(&mut zero).unwrap();
         }
         // A frame of another word.
-        system.free(&mut one, Release::frame(Pfn(WORD))).unwrap();
+        system.free(&mut one, Release::frame(Index(WORD))).unwrap();
         assert_eq!(inbox(system, 0), 1);
         assert!(is_pending(system, 1, WORD));
         for frame in 5..8 {
-            system.free(&mut one, Release::frame(Pfn(frame))).unwrap();
+            system.free(&mut one, Release::frame(Index(frame))).unwrap();
         }
         assert_eq!(inbox(system, 0), 3);
         // CPU 0 needs more than its own trees have, and asks CPU 1 for what it keeps.
         let (given, error) = exhaust(system, &mut zero, Flags::NO_WAIT);
         assert_eq!((given, error), (3 * TREE + 9, AllocateError::Busy));
-        system.free(&mut one, Release::frame(Pfn(9))).unwrap();
+        system.free(&mut one, Release::frame(Index(9))).unwrap();
         system.park(&mut one);
         let (given, error) = exhaust(system, &mut zero, Flags::NONE);
         assert_eq!((given, error), (1, AllocateError::Exhausted));
@@ -287,11 +287,11 @@ fn returned_frames_of_a_word_are_announced_together() {
 fn a_run_is_announced_at_once() {
     for (start, words) in [(8, 1), (WORD + 8, 2)] {
         with_kept(Class::Unmovable, |system, zero, one| {
-            let run = Release::frames(Pfn(start), 2);
+            let run = Release::frames(Index(start), 2);
             system.free(one, run).unwrap();
             assert_eq!(inbox(system, 0), words);
             let hasty = Request::frames(2).with_flags(Flags::NO_WAIT);
-            assert_eq!(system.allocate(zero, hasty), Ok(Pfn(start)));
+            assert_eq!(system.allocate(zero, hasty), Ok(Index(start)));
         });
     }
 }

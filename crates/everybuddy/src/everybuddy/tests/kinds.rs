@@ -29,7 +29,7 @@ fn with_eight_trees(
 fn kinds_do_not_mix(seed: u64) {
     with_eight_trees(|system, cpu| {
         let mut random = Random(seed);
-        let mut held: Vec<(Pfn, Order, bool)> = Vec::new();
+        let mut held: Vec<(Index, Order, bool)> = Vec::new();
         for step in 0..3000 {
             let movable = random.below(2) == 0;
             let class = match (movable, random.below(3)) {
@@ -128,7 +128,10 @@ fn a_small_request_takes_the_tree_of_large_blocks_before_one_of_the_other_kind()
     with_eight_trees(|system, cpu| {
         fill_from(system, cpu, 2);
         let six = Request::order(Order::new(6).unwrap()).with_class(Class::Movable);
-        assert_eq!(system.allocate(cpu, frame_of(Class::Unmovable)), Ok(Pfn(0)));
+        assert_eq!(
+            system.allocate(cpu, frame_of(Class::Unmovable)),
+            Ok(Index(0))
+        );
         let large = system.allocate(cpu, six).unwrap();
         assert_eq!(large.0 / TREE, 1);
         for _ in 0..2 {
@@ -143,17 +146,17 @@ fn a_small_request_takes_the_tree_of_large_blocks_before_one_of_the_other_kind()
 fn a_tree_of_the_other_kind_is_not_used_further_when_others_are_whole() {
     for by_bulk in [false, true] {
         with_eight_trees(|system, cpu| {
-            let frames: Vec<Pfn> = (0..8 * TREE)
+            let frames: Vec<Index> = (0..8 * TREE)
                 .map(|_| system.allocate(cpu, frame_of(Class::Movable)).unwrap())
                 .collect();
-            system.free(cpu, Release::frame(Pfn(5))).unwrap();
+            system.free(cpu, Release::frame(Index(5))).unwrap();
             let request = frame_of(Class::Unmovable);
-            assert_eq!(system.allocate(cpu, request), Ok(Pfn(5)));
+            assert_eq!(system.allocate(cpu, request), Ok(Index(5)));
             for frame in frames.iter().filter(|frame| frame.0 >= WORD) {
                 system.free(cpu, Release::frame(*frame)).unwrap();
             }
             // The first word of the tree is split and full, so the next frame comes from a whole tree.
-            let mut staying = [Pfn(0); TREE as usize];
+            let mut staying = [Index(0); TREE as usize];
             if by_bulk {
                 let given = system.allocate_bulk(cpu, request, &mut staying);
                 assert_eq!(given, Ok(staying.len()));
@@ -180,7 +183,7 @@ fn a_refused_request_does_not_change_the_kind_of_a_tree() {
         take(Class::Unmovable, 0..4);
         take(Class::Movable, 4..8);
         for tree in 0..8 {
-            let rest = Release::frames(Pfn(tree * TREE + 1), TREE - 1);
+            let rest = Release::frames(Index(tree * TREE + 1), TREE - 1);
             system.free(cpu, rest).unwrap();
         }
         let kinds = || (0..8).map(|tree| system.shared.trees.header(tree).unwrap().kind());
@@ -201,7 +204,7 @@ fn a_refused_request_does_not_change_the_kind_of_a_tree() {
 #[test]
 fn nested_requests_and_large_blocks_have_kinds() {
     with_eight_trees(|system, cpu| {
-        let kind = |frame: Pfn| {
+        let kind = |frame: Index| {
             let header = system.shared.trees.header(frame.0 / TREE);
             header.unwrap().kind()
         };
@@ -211,7 +214,7 @@ fn nested_requests_and_large_blocks_have_kinds() {
         assert_eq!(kind(movable.unwrap()), Kind::Movable);
         assert_ne!(staying.0 / TREE, movable.unwrap().0 / TREE);
         // Frames at a chosen place stay.
-        let last = Pfn(7 * TREE + 3);
+        let last = Index(7 * TREE + 3);
         system.free(cpu, Release::frame(movable.unwrap())).unwrap();
         let at = FrameRange::new(u64::from(movable.unwrap().0), 1);
         system.allocate_at(cpu, at).unwrap();
@@ -242,7 +245,7 @@ fn memory_of_the_other_kind_serves_a_request_before_it_is_refused() {
             for _ in 0..8 * TREE {
                 system.allocate(cpu, frame_of(first)).unwrap();
             }
-            for free in [0, 3 * TREE + 17, 8 * TREE - 1].map(Pfn) {
+            for free in [0, 3 * TREE + 17, 8 * TREE - 1].map(Index) {
                 system.free(cpu, Release::frame(free)).unwrap();
                 assert_eq!(system.allocate(cpu, frame_of(second)), Ok(free));
                 let refused = system.allocate(cpu, frame_of(second));
@@ -261,11 +264,11 @@ fn a_tree_changes_its_kind_only_if_half_of_it_is_whole() {
                 system.allocate(cpu, Request::order(word)).unwrap();
             }
             for word in 0..words {
-                let free = Release::frames(Pfn(3 * TREE + word * WORD), WORD);
+                let free = Release::frames(Index(3 * TREE + word * WORD), WORD);
                 system.free(cpu, free).unwrap();
             }
             let taken = system.allocate(cpu, frame_of(Class::Movable));
-            assert_eq!(taken, Ok(Pfn(3 * TREE)));
+            assert_eq!(taken, Ok(Index(3 * TREE)));
             let kind = system.shared.trees.header(3).unwrap().kind();
             assert_eq!(kind, expected, "{words} of 16 words");
         });
@@ -324,7 +327,7 @@ fn larger_blocks_use_no_tree_of_the_other_kind_further_when_others_are_whole() {
             }
             // Less than half of the tree is whole: it keeps its kind.
             let order = Order::covering(frames).unwrap();
-            let first = Release::frames(Pfn(0), 4 * WORD);
+            let first = Release::frames(Index(0), 4 * WORD);
             system.free(cpu, first).unwrap();
             let request = if frames.is_power_of_two() {
                 Request::order(order)
@@ -332,10 +335,10 @@ fn larger_blocks_use_no_tree_of_the_other_kind_further_when_others_are_whole() {
                 Request::frames(frames)
             };
             let request = request.with_flags(Flags::NO_WAIT);
-            assert_eq!(system.allocate(cpu, request), Ok(Pfn(0)));
-            let others = Release::frames(Pfn(TREE), 7 * TREE);
+            assert_eq!(system.allocate(cpu, request), Ok(Index(0)));
+            let others = Release::frames(Index(TREE), 7 * TREE);
             system.free(cpu, others).unwrap();
-            let mut out = [Pfn(0)];
+            let mut out = [Index(0)];
             let next = if by_bulk {
                 system.allocate_bulk(cpu, request, &mut out).map(|_| out[0])
             } else {

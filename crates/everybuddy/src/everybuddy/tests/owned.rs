@@ -16,7 +16,7 @@ pub(super) fn with_six_trees(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Nat
         let set = NativeCpus::new(1);
         let mut cpu = set.claim(CpuId(0)).unwrap();
         for frame in 0..6 * TREE {
-            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Pfn(frame)));
+            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Index(frame)));
         }
         body(system, &mut cpu);
         system.check(&mut cpu).unwrap();
@@ -75,22 +75,29 @@ fn a_free_below_the_first_fit_point_takes_a_tree_over() {
         system.drain(cpu);
         assert_eq!(
             system.allocate(cpu, Request::FRAME),
-            Ok(Pfn(6 * TREE)),
+            Ok(Index(6 * TREE)),
             "above: the CPU owns this tree"
         );
         assert!(!owns(system, 0));
-        system.free(cpu, Release::frame(Pfn(3))).unwrap();
+        system.free(cpu, Release::frame(Index(3))).unwrap();
         assert!(owns(system, 0));
         // It is free, and not returned.
         assert!(!system.shared.trees.part(3).unwrap().word.has_foreign(8));
-        let again = system.free(cpu, Release::frame(Pfn(3)));
+        let again = system.free(cpu, Release::frame(Index(3)));
         assert!(matches!(again, Err(FreeError::NotAllocated)), "{again:?}");
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(3)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(3)));
         // A free of what is not allocated takes no tree over.
-        assert!(system.free(cpu, Release::frame(Pfn(7 * TREE))).is_err());
+        assert!(system.free(cpu, Release::frame(Index(7 * TREE))).is_err());
         system.drain(cpu);
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(6 * TREE + 1)));
-        assert!(system.free(cpu, Release::frame(Pfn(6 * TREE + 2))).is_err());
+        assert_eq!(
+            system.allocate(cpu, Request::FRAME),
+            Ok(Index(6 * TREE + 1))
+        );
+        assert!(
+            system
+                .free(cpu, Release::frame(Index(6 * TREE + 2)))
+                .is_err()
+        );
         assert_eq!(system.locals[0].own_trees().count(), 1);
     });
 }
@@ -102,7 +109,7 @@ fn no_tree_is_taken_over_in_a_shortage_or_if_all_slots_are_in_use() {
         let last = system.allocate(cpu, Request::FRAME).unwrap();
         let local = &system.locals[0];
         local.fitting.begin();
-        system.free(cpu, Release::frame(Pfn(3))).unwrap();
+        system.free(cpu, Release::frame(Index(3))).unwrap();
         assert!(!owns(system, 0));
         assert!(local.entries().next().is_none());
         system.free(cpu, Release::frame(last)).unwrap();
@@ -115,7 +122,7 @@ fn no_tree_is_taken_over_in_a_shortage_or_if_all_slots_are_in_use() {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }
         assert!(system.locals[0].own_trees().eq([4, 5]));
-        system.free(&mut cpu, Release::frame(Pfn(3))).unwrap();
+        system.free(&mut cpu, Release::frame(Index(3))).unwrap();
         assert!(system.locals[0].own_trees().eq([4, 5]));
         system.check(&mut cpu).unwrap();
     });
@@ -127,15 +134,15 @@ fn a_tree_of_which_few_words_are_in_use_is_released() {
     let in_use = 2 * WORD;
     type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32, u32);
     let as_block: Free = |system, cpu, start, by| {
-        let block = crate::Block::new(Pfn(start), Order::covering(by).unwrap());
+        let block = crate::Block::new(Index(start), Order::covering(by).unwrap());
         system.free(cpu, Release::block(block)).unwrap();
     };
     let as_run: Free = |system, cpu, start, by| {
-        let run = Release::frames(Pfn(start), by);
+        let run = Release::frames(Index(start), by);
         system.free(cpu, run).unwrap();
     };
     let as_bulk: Free = |system, cpu, start, by| {
-        let frames = (start..start + by).map(|frame| Release::frame(Pfn(frame)));
+        let frames = (start..start + by).map(|frame| Release::frame(Index(frame)));
         system.free_bulk(cpu, &frames.collect::<Vec<_>>()).unwrap();
     };
     let ways = [
@@ -171,7 +178,7 @@ fn the_tree_from_which_a_cpu_allocates_is_kept_when_it_is_whole() {
                 let start = system.allocate(&mut cpu, Request::order(order)).unwrap();
                 let block = crate::Block::new(start, order);
                 system.free(&mut cpu, Release::block(block)).unwrap();
-                assert_eq!(start, Pfn(0));
+                assert_eq!(start, Index(0));
                 assert!(owns(system, 0));
             }
         });
@@ -182,13 +189,13 @@ fn the_tree_from_which_a_cpu_allocates_is_kept_when_it_is_whole() {
 fn blocks_of_several_frames_do_not_move_the_first_fit_point() {
     with_six_trees(|system, cpu| {
         for frame in (0..TREE).step_by(2) {
-            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+            system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
         let two = Request::order(Order::new(1).unwrap());
-        assert_eq!(system.allocate(cpu, two), Ok(Pfn(6 * TREE)));
+        assert_eq!(system.allocate(cpu, two), Ok(Index(6 * TREE)));
         let point = system.locals[0].place(Kind::Staying).point.get();
         assert!(point < 6 * TREE, "{point}");
-        assert_eq!(system.allocate(cpu, two), Ok(Pfn(6 * TREE + 2)));
+        assert_eq!(system.allocate(cpu, two), Ok(Index(6 * TREE + 2)));
         let single = system.allocate(cpu, Request::FRAME).unwrap();
         assert!(single.0 < TREE, "{single:?}");
     });
@@ -201,12 +208,12 @@ fn a_bulk_of_large_blocks_is_what_single_requests_are() {
             let mut starts = Vec::new();
             with_six_trees(|system, cpu| {
                 for frames in [(5 * TREE, TREE), (2 * TREE, 512), (300, 500)] {
-                    let release = Release::frames(Pfn(frames.0), frames.1);
+                    let release = Release::frames(Index(frames.0), frames.1);
                     system.free(cpu, release).unwrap();
                 }
                 let request = Request::order(order);
                 if by_bulk {
-                    let mut out = [Pfn(0); 100];
+                    let mut out = [Index(0); 100];
                     let given = system.allocate_bulk(cpu, request, &mut out).unwrap();
                     starts.extend_from_slice(&out[..given]);
                 } else {
@@ -230,7 +237,7 @@ fn a_bulk_of_large_blocks_is_what_single_requests_are() {
 fn few_trees_are_kept_when_they_are_whole() {
     with_six_trees(|system, cpu| {
         for frame in (0..6 * TREE).rev() {
-            system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+            system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
         assert_eq!(system.locals[0].own_trees().count(), 4);
     });
@@ -252,7 +259,9 @@ fn a_tree_that_a_cpu_emptied_stays_released() {
                 for place in &system.locals[0].places {
                     place.point.set(if is_below { 15 * TREE } else { 0 });
                 }
-                system.free(&mut zero, Release::frame(Pfn(frame))).unwrap();
+                system
+                    .free(&mut zero, Release::frame(Index(frame)))
+                    .unwrap();
             }
             // Few trees, and those from which the CPU allocates.
             assert!(system.locals[0].own_trees().count() <= 5);
@@ -277,9 +286,9 @@ fn a_tree_that_was_taken_over_is_not_passed_over() {
         }
         system.drain(&mut zero);
         let last = system.allocate(&mut one, Request::FRAME).unwrap();
-        assert_eq!(last, Pfn(8 * TREE - 1));
+        assert_eq!(last, Index(8 * TREE - 1));
         system.drain(&mut one);
-        system.free(&mut one, Release::frame(Pfn(3))).unwrap();
+        system.free(&mut one, Release::frame(Index(3))).unwrap();
         assert!(system.locals[1].own_trees().any(|own| own == 0));
         let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
         assert_eq!(system.allocate(&mut zero, hasty), Err(AllocateError::Busy));
@@ -302,15 +311,15 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
             // No own tree had a block when the last of these trees was claimed.
             let word = Request::order(Order::new(6).unwrap());
             for start in (2 * TREE..4 * TREE).step_by(WORD as usize) {
-                assert_eq!(system.allocate(&mut cpu, word), Ok(Pfn(start)));
+                assert_eq!(system.allocate(&mut cpu, word), Ok(Index(start)));
             }
             if is_closed {
                 let identity = &system.locals[0].free_identity;
                 identity.store(local::CLOSED_ID, Ordering::Relaxed);
             }
-            let freed = Release::frames(Pfn(2 * WORD), frames);
+            let freed = Release::frames(Index(2 * WORD), frames);
             system.free(&mut cpu, freed).unwrap();
-            assert_eq!(system.allocate(&mut cpu, word), Ok(Pfn(2 * WORD)));
+            assert_eq!(system.allocate(&mut cpu, word), Ok(Index(2 * WORD)));
             system.check(&mut cpu).unwrap();
         });
     }
@@ -327,8 +336,8 @@ fn a_run_of_several_trees_is_freed_or_nothing_is() {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
             for start in [0, tree, tree + WORD] {
-                let run = Release::frames(Pfn(start), 2 * tree + WORD);
-                let last = Pfn(start + 2 * tree + 7);
+                let run = Release::frames(Index(start), 2 * tree + WORD);
+                let last = Index(start + 2 * tree + 7);
                 assert!((0..5).all(|tree| owns(system, tree)));
                 system.free(&mut cpu, Release::frame(last)).unwrap();
                 let before = system.check(&mut cpu).unwrap();
@@ -361,21 +370,21 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
             // Blocks enter no list.
             let order = Order::new(1).unwrap();
             for tree in [5, 40] {
-                let block = crate::Block::new(Pfn(tree * WORD), order);
+                let block = crate::Block::new(Index(tree * WORD), order);
                 system.free(&mut cpu, Release::block(block)).unwrap();
             }
             let place = local.place(Kind::Staying);
             place.start_over();
             place.point.set(30 * WORD);
             let next = system.allocate(&mut cpu, Request::FRAME);
-            assert_eq!(next, Ok(Pfn(first * WORD)), "{trees}");
+            assert_eq!(next, Ok(Index(first * WORD)), "{trees}");
             // A block is searched from the first tree on, and a frame, too, after the point has returned.
             place.start_over();
             let pair = system.allocate(&mut cpu, Request::order(order));
             let whole = if first == 5 { 40 } else { 5 };
-            assert_eq!(pair, Ok(Pfn(whole * WORD)));
+            assert_eq!(pair, Ok(Index(whole * WORD)));
             let next = system.allocate(&mut cpu, Request::FRAME);
-            assert_eq!(next, Ok(Pfn(first * WORD + 1)));
+            assert_eq!(next, Ok(Index(first * WORD + 1)));
             system.check(&mut cpu).unwrap();
         });
     }
@@ -391,13 +400,13 @@ fn a_request_by_fit_looks_at_few_of_many_own_trees() {
         }
         let [two, four] = [1, 2].map(|order| Order::new(order).unwrap());
         for (tree, order) in [(5, four), (100, two)] {
-            let block = crate::Block::new(Pfn(tree * WORD), order);
+            let block = crate::Block::new(Index(tree * WORD), order);
             system.free(&mut cpu, Release::block(block)).unwrap();
         }
         system.locals[0].fitting.begin();
         // The block that fits exactly lies beyond 64 own trees.
         let start = system.allocate(&mut cpu, Request::order(two));
-        assert_eq!(start, Ok(Pfn(5 * WORD)));
+        assert_eq!(start, Ok(Index(5 * WORD)));
         system.check(&mut cpu).unwrap();
     });
 }
@@ -413,7 +422,7 @@ fn an_eighth_of_the_slots_but_at_most_eight_keep_whole_trees() {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
             for frame in (0..20 * TREE).rev() {
-                system.free(&mut cpu, Release::frame(Pfn(frame))).unwrap();
+                system.free(&mut cpu, Release::frame(Index(frame))).unwrap();
             }
             assert_eq!(system.locals[0].own_trees().count(), kept);
         });
@@ -424,25 +433,29 @@ fn an_eighth_of_the_slots_but_at_most_eight_keep_whole_trees() {
 fn a_tree_is_taken_over_below_the_point_of_its_kind_and_for_an_allocated_frame() {
     with_six_trees(|system, cpu| {
         let local = &system.locals[0];
-        system.free(cpu, Release::frames(Pfn(0), 2 * TREE)).unwrap();
+        system
+            .free(cpu, Release::frames(Index(0), 2 * TREE))
+            .unwrap();
         system.drain(cpu);
         // Staying frames come from tree 0, and its point is there. The point of movable ones is above.
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(0)));
+        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(0)));
         let movable = Request::FRAME.with_class(Class::Movable);
-        assert_eq!(system.allocate(cpu, movable), Ok(Pfn(TREE)));
+        assert_eq!(system.allocate(cpu, movable), Ok(Index(TREE)));
         local.place(Kind::Movable).point.set(8 * TREE);
         let before: Vec<u32> = local.own_trees().collect();
-        system.free(cpu, Release::frame(Pfn(3 * TREE))).unwrap();
+        system.free(cpu, Release::frame(Index(3 * TREE))).unwrap();
         assert!(local.own_trees().eq(before.iter().copied()));
         local.place(Kind::Staying).point.set(8 * TREE);
         for (frame, error) in [
             (3 * TREE, FreeError::NotAllocated),
             (6 * TREE, FreeError::NotAllocated),
         ] {
-            assert_eq!(system.free(cpu, Release::frame(Pfn(frame))), Err(error));
+            assert_eq!(system.free(cpu, Release::frame(Index(frame))), Err(error));
             assert!(local.own_trees().eq(before.iter().copied()));
         }
-        system.free(cpu, Release::frame(Pfn(3 * TREE + 1))).unwrap();
+        system
+            .free(cpu, Release::frame(Index(3 * TREE + 1)))
+            .unwrap();
         assert!(owns(system, 3));
     });
 }
@@ -450,18 +463,18 @@ fn a_tree_is_taken_over_below_the_point_of_its_kind_and_for_an_allocated_frame()
 #[test]
 fn a_frame_at_the_first_fit_point_enters_the_list() {
     with_six_trees(|system, cpu| {
-        let mut last = [Pfn(0)];
+        let mut last = [Index(0)];
         for by_bulk in [false, true] {
             if by_bulk {
                 assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut last), Ok(1))
             } else {
                 last = [system.allocate(cpu, Request::FRAME).unwrap()]
             }
-            for frame in [Pfn(5 * TREE), last[0]] {
+            for frame in [Index(5 * TREE), last[0]] {
                 system.free(cpu, Release::frame(frame)).unwrap();
             }
             assert_eq!(system.allocate(cpu, Request::FRAME), Ok(last[0]));
-            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(5 * TREE)));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(5 * TREE)));
         }
     });
 }
@@ -473,15 +486,15 @@ fn frees_that_enter_no_list_move_the_first_fit_point() {
     type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32);
     let ways: [Free; 3] = [
         |system, cpu, start| {
-            let block = crate::Block::new(Pfn(start), Order::new(5).unwrap());
+            let block = crate::Block::new(Index(start), Order::new(5).unwrap());
             system.free(cpu, Release::block(block)).unwrap();
         },
         |system, cpu, start| {
-            let run = Release::frames(Pfn(start), 32);
+            let run = Release::frames(Index(start), 32);
             system.free(cpu, run).unwrap();
         },
         |system, cpu, start| {
-            let frames = (start..start + 32).map(|frame| Release::frame(Pfn(frame)));
+            let frames = (start..start + 32).map(|frame| Release::frame(Index(frame)));
             let frames: Vec<_> = frames.collect();
             system.free_bulk(cpu, &frames).unwrap();
         },
@@ -517,12 +530,12 @@ fn with_two_parked<const CHECK: bool>(
         let mut cpus = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         for (cpu, frames) in cpus.iter_mut().zip([0..2 * TREE, 2 * TREE..4 * TREE]) {
             for frame in frames {
-                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
             }
         }
         for (cpu, frames) in cpus.iter_mut().zip([0..TREE, 2 * TREE..4 * TREE]) {
             for frame in frames.step_by(8) {
-                system.free(cpu, Release::frame(Pfn(frame))).unwrap();
+                system.free(cpu, Release::frame(Index(frame))).unwrap();
             }
             system.park(cpu);
         }
@@ -555,14 +568,14 @@ fn a_lower_tree_is_left_to_the_cpu_that_kept_it_last() {
     with_two_parked::<true>(|system, cpu| {
         // The first free unparks the CPU, and the second one takes tree 3 over.
         for frame in [1, 2] {
-            let frame = Release::frame(Pfn(3 * TREE + frame));
+            let frame = Release::frame(Index(3 * TREE + frame));
             system.free(cpu, frame).unwrap();
         }
         assert!(system.locals[1].own_trees().eq([3]));
         let mut next = || system.allocate(cpu, Request::FRAME).unwrap();
-        assert_eq!(next(), Pfn(3 * TREE + 2), "it was freed last");
+        assert_eq!(next(), Index(3 * TREE + 2), "it was freed last");
         // Below tree 3, all of tree 1 is allocated.
-        assert_eq!(next(), Pfn(2 * TREE));
+        assert_eq!(next(), Index(2 * TREE));
     });
 }
 
@@ -573,7 +586,7 @@ fn a_wholly_free_tree_is_left_to_no_cpu() {
         for cpu in [0, 1] {
             let mut cpu = set.claim::<NoProbe>(CpuId(cpu)).unwrap();
             let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
-            assert_eq!(frame, Pfn(0));
+            assert_eq!(frame, Index(0));
             system.free(&mut cpu, Release::frame(frame)).unwrap();
             system.park(&mut cpu);
         }
@@ -589,17 +602,17 @@ fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() 
         for frame in 0..TREE {
             assert_eq!(
                 system.allocate(&mut cpus[0], Request::FRAME),
-                Ok(Pfn(frame))
+                Ok(Index(frame))
             );
         }
         for (cpu, tree) in cpus.iter_mut().zip([1, 2, 3]) {
             for frame in tree * TREE..tree * TREE + TREE / 2 {
-                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Pfn(frame)));
+                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
             }
         }
         for frame in 0..TREE {
             system
-                .free(&mut cpus[0], Release::frame(Pfn(frame)))
+                .free(&mut cpus[0], Release::frame(Index(frame)))
                 .unwrap();
         }
         for cpu in &mut cpus {
@@ -608,8 +621,8 @@ fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() 
         // A block of a word is taken of the lowest tree that has one.
         let word = Order::new(6).unwrap();
         let block = system.allocate(&mut cpus[2], Request::order(word));
-        assert_eq!(block, Ok(Pfn(0)));
-        let block = Release::block(crate::Block::new(Pfn(0), word));
+        assert_eq!(block, Ok(Index(0)));
+        let block = Release::block(crate::Block::new(Index(0), word));
         system.free(&mut cpus[2], block).unwrap();
         system.park(&mut cpus[2]);
         let mut next = || system.allocate(&mut cpus[1], Request::FRAME).unwrap().0 / TREE;

@@ -22,7 +22,9 @@ fn with_refused_pair(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu, &mut C
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }
         for frame in (0..FRAMES).step_by(2) {
-            system.free(&mut zero, Release::frame(Pfn(frame))).unwrap();
+            system
+                .free(&mut zero, Release::frame(Index(frame)))
+                .unwrap();
         }
         assert_eq!(system.requests.refused.order(), None);
         let refused = system.allocate(&mut zero, block(1));
@@ -65,7 +67,7 @@ fn the_smallest_block_is_remembered() {
         let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
         let all = system.allocate(&mut cpu, block(7)).unwrap();
         while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
-        for (freed, refused) in [(Pfn(all.0 + 1), 1), (Pfn(all.0 + 8), 1)] {
+        for (freed, refused) in [(Index(all.0 + 1), 1), (Index(all.0 + 8), 1)] {
             system.free(&mut cpu, Release::frame(freed)).unwrap();
             for order in [4, 2, refused, 3] {
                 let result = system.allocate(&mut cpu, block(order));
@@ -104,21 +106,21 @@ fn allocations_hit_while_a_refusal_is_remembered_and_the_first_free_does_not() {
 fn every_free_ends_a_refusal() {
     type Way = fn(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu);
     let ways: [Way; 6] = [
-        |system, zero, _| system.free(zero, Release::frame(Pfn(1))).unwrap(),
-        |system, _, one| system.free(one, Release::frame(Pfn(1))).unwrap(),
-        |system, zero, _| system.free(zero, Release::frames(Pfn(1), 1)).unwrap(),
+        |system, zero, _| system.free(zero, Release::frame(Index(1))).unwrap(),
+        |system, _, one| system.free(one, Release::frame(Index(1))).unwrap(),
+        |system, zero, _| system.free(zero, Release::frames(Index(1), 1)).unwrap(),
         |system, _, _| {
-            let freed = system.free_nested(CpuId(1), Release::frame(Pfn(1)));
+            let freed = system.free_nested(CpuId(1), Release::frame(Index(1)));
             freed.unwrap();
         },
         |system, zero, _| {
-            let both = [1, 3].map(|frame| Release::frame(Pfn(frame)));
+            let both = [1, 3].map(|frame| Release::frame(Index(frame)));
             system.free_bulk(zero, &both).unwrap();
         },
         |system, zero, _| {
             let range = FrameRange::new(0, 1);
             system.reserve(zero, range).unwrap();
-            system.free(zero, Release::frame(Pfn(1))).unwrap();
+            system.free(zero, Release::frame(Index(1))).unwrap();
             let refused = system.allocate(zero, block(1));
             assert_eq!(refused, Err(AllocateError::Exhausted));
             system.unreserve(zero, range).unwrap();
@@ -129,7 +131,7 @@ fn every_free_ends_a_refusal() {
             way(system, zero, one);
             assert_eq!(system.requests.refused.order(), None);
             system.park(one);
-            assert_eq!(system.allocate(zero, block(1)), Ok(Pfn(0)));
+            assert_eq!(system.allocate(zero, block(1)), Ok(Index(0)));
         });
     }
 }
@@ -142,7 +144,7 @@ fn a_search_reads_only_words_into_which_frames_were_freed() {
             assert_eq!((header.candidates(1), header.candidates(2)), (3, 0));
         }
         // A free by count enters no list.
-        system.free(zero, Release::frames(Pfn(131), 1)).unwrap();
+        system.free(zero, Release::frames(Index(131), 1)).unwrap();
         let two = headers.iter().map(|header| header.candidates(2));
         assert!(two.eq([0, 1, 0, 0]));
         assert_eq!(
@@ -150,7 +152,7 @@ fn a_search_reads_only_words_into_which_frames_were_freed() {
             Err(AllocateError::Exhausted)
         );
         assert_eq!(headers[1].candidates(2), 1);
-        assert_eq!(system.allocate(zero, block(1)), Ok(Pfn(130)));
+        assert_eq!(system.allocate(zero, block(1)), Ok(Index(130)));
     });
 }
 

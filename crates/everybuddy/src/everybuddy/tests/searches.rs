@@ -32,11 +32,11 @@ fn each_eight_cpus_begin_in_a_window_of_their_own() {
     with_groups((8 * GROUP_FRAMES, 32), |system, cpus| {
         for (cpu, group) in [(0, 0), (8, 2), (17, 4), (31, 6)] {
             let frame = system.allocate(&mut cpus[cpu], Request::FRAME);
-            assert_eq!(frame, Ok(Pfn(group * GROUP_FRAMES)), "CPU {cpu}");
+            assert_eq!(frame, Ok(Index(group * GROUP_FRAMES)), "CPU {cpu}");
         }
         // Within a window, the lowest tree that no CPU owns.
         let frame = system.allocate(&mut cpus[16], Request::FRAME);
-        assert_eq!(frame, Ok(Pfn(4 * GROUP_FRAMES + WORD)));
+        assert_eq!(frame, Ok(Index(4 * GROUP_FRAMES + WORD)));
     });
 }
 
@@ -45,7 +45,7 @@ fn eight_cpus_search_from_the_lowest_tree() {
     with_groups((8 * GROUP_FRAMES, 8), |system, cpus| {
         for (cpu, tree) in (0..8).zip(0..) {
             let frame = system.allocate(&mut cpus[cpu], Request::FRAME);
-            assert_eq!(frame, Ok(Pfn(tree * WORD)), "CPU {cpu}");
+            assert_eq!(frame, Ok(Index(tree * WORD)), "CPU {cpu}");
         }
     });
 }
@@ -63,7 +63,7 @@ fn every_cpu_finds_a_frame_in_every_window() {
         );
         for group in 0..9 {
             for cpu in [0, 8, 16, 24] {
-                let free = Pfn(group * GROUP_FRAMES + 100);
+                let free = Index(group * GROUP_FRAMES + 100);
                 let mut owner = (cpu + 5) % 32;
                 system.free(&mut cpus[owner], Release::frame(free)).unwrap();
                 system.park(&mut cpus[owner]);
@@ -139,7 +139,9 @@ fn a_tree_with_free_frames_says_that_it_is_not_marked() {
         };
         assert!(marks().eq([(true, true); 4]));
         // By count: it is not kept.
-        system.free(&mut cpu, Release::frames(Pfn(70), 1)).unwrap();
+        system
+            .free(&mut cpu, Release::frames(Index(70), 1))
+            .unwrap();
         assert!(marks().eq([(true, true), (false, false), (true, true), (true, true)]));
     });
 }
@@ -169,7 +171,7 @@ fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
         let set = NativeCpus::new(7);
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
         let tree = Order::TEN.frames() * 4;
-        let frames: Vec<Pfn> = (0..8 * tree)
+        let frames: Vec<Index> = (0..8 * tree)
             .map(|_| system.allocate(&mut cpu, Request::FRAME).unwrap())
             .collect();
         let local = system.local(CpuId(0)).unwrap();
@@ -221,11 +223,11 @@ fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
         let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
         let block = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
         for start in [0, 128, 256, 384] {
-            assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(start)));
+            assert_eq!(system.allocate(&mut zero, block), Ok(Index(start)));
         }
-        let freed = Release::frames(Pfn(128), 128);
+        let freed = Release::frames(Index(128), 128);
         system.free_nested(CpuId(1), freed).unwrap();
-        assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(128)));
+        assert_eq!(system.allocate(&mut zero, block), Ok(Index(128)));
         system.free(&mut zero, freed).unwrap();
         let frame = system.allocate(&mut one, Request::FRAME).unwrap();
         system.free(&mut one, Release::frame(frame)).unwrap();
@@ -233,7 +235,7 @@ fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
         let nested = system.allocate_nested(CpuId(0), block);
         assert_eq!(nested, Err(AllocateError::Busy));
         system.park(&mut one);
-        assert_eq!(system.allocate(&mut zero, block), Ok(Pfn(128)));
+        assert_eq!(system.allocate(&mut zero, block), Ok(Index(128)));
         system.check(&mut zero).unwrap();
     });
 }
@@ -246,9 +248,9 @@ fn a_smaller_block_is_found_below_trees_that_larger_ones_have_used() {
         system.allocate_at(cpu, FrameRange::new(0, 64)).unwrap();
         let block = |order| Request::order(Order::new(order).unwrap());
         let large = [(); 3].map(|()| system.allocate(cpu, block(8)).unwrap());
-        assert_eq!(large, [TREE, 2 * TREE, 3 * TREE].map(Pfn));
-        assert_eq!(system.allocate(cpu, block(6)), Ok(Pfn(64)));
-        assert_eq!(system.allocate(cpu, block(8)), Ok(Pfn(4 * TREE)));
+        assert_eq!(large, [TREE, 2 * TREE, 3 * TREE].map(Index));
+        assert_eq!(system.allocate(cpu, block(6)), Ok(Index(64)));
+        assert_eq!(system.allocate(cpu, block(8)), Ok(Index(4 * TREE)));
     });
 }
 
@@ -261,7 +263,7 @@ fn a_search_that_continues_passes_over_no_tree_of_the_next_groups() {
         system.allocate_at(cpu, taken).unwrap();
         let word = Request::order(Order::new(6).unwrap());
         for tree in (0..70).chain(128..192) {
-            assert_eq!(system.allocate(cpu, word), Ok(Pfn(tree * WORD)));
+            assert_eq!(system.allocate(cpu, word), Ok(Index(tree * WORD)));
         }
     });
 }
@@ -281,14 +283,14 @@ fn what_other_cpus_free_is_found_when_the_trees_above_are_used_up() {
             let mut freed = (TREE, TREE);
             if is_partly_free {
                 system
-                    .free(&mut one, Release::frames(Pfn(TREE), 2))
+                    .free(&mut one, Release::frames(Index(TREE), 2))
                     .unwrap();
                 freed = (TREE + 2, TREE - 2);
                 // As after a free of this CPU: the own trees are searched again.
                 system.locals[0].place(Kind::Staying).has_more();
                 assert_eq!(next(), 4);
             }
-            let freed = Release::frames(Pfn(freed.0), freed.1);
+            let freed = Release::frames(Index(freed.0), freed.1);
             system.free(&mut one, freed).unwrap();
             let above = if is_partly_free { 5 } else { 4 };
             for tree in above..32 {
@@ -310,7 +312,7 @@ fn a_request_that_does_not_wait_is_busy_because_of_any_window() {
             }
             system.park(&mut cpus[3]);
             for frame in 0..4 {
-                let free = Release::frames(Pfn(tree * WORD + frame), 1);
+                let free = Release::frames(Index(tree * WORD + frame), 1);
                 system.free(&mut cpus[owner], free).unwrap();
             }
             assert!(system.locals[owner].own_trees().eq([tree]));
@@ -334,12 +336,12 @@ fn a_tree_for_large_blocks_replaces_none_from_which_frames_are_allocated() {
         }
         let local = system.local(CpuId(0)).unwrap();
         let mut large = || system.allocate(&mut cpu, Request::order(Order::TEN));
-        assert_eq!(large(), Ok(Pfn(8 * 4096)));
+        assert_eq!(large(), Ok(Index(8 * 4096)));
         let place = local.place(Kind::Staying);
         assert_eq!(place.large.get(), 8);
         place.current.set(8);
         for block in 1..5 {
-            assert_eq!(large(), Ok(Pfn(8 * 4096 + block * 1024)));
+            assert_eq!(large(), Ok(Index(8 * 4096 + block * 1024)));
         }
         assert!(
             [8, 9]

@@ -20,7 +20,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::arena::{Arena, ArenaPlan};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::platform::{CpuId, CpuToken, NativeCpus, Spin};
 use crate::probe::{Counts, Queue};
@@ -72,7 +72,7 @@ proptest! {
                     0 | 1 => {
                         // A slot that is still worked on is not filled again, wherever it lies.
                         let used = waiting.len() + taken.len();
-                        let start = table.frame(Pfn(start)).unwrap();
+                        let start = table.frame(Index(start)).unwrap();
                         let area = Area { start, frames: 1 << order };
                         let pushed = queue.push(area, false, probe);
                         prop_assert!(pushed || used > 0, "an empty ring has room");
@@ -118,7 +118,7 @@ proptest! {
         let (frames, given) = (1 << order, given % (1 << order));
         prop_assume!(given > 0);
         with_ring(1, |_, table| {
-            let start = table.frame(Pfn(given)).unwrap();
+            let start = table.frame(Index(given)).unwrap();
             let mut rest = Some(Area { start, frames: frames - given });
             let mut end = frames;
             let mut last = Order::LIMIT;
@@ -163,7 +163,7 @@ fn an_answer_that_comes_too_late_stays_with_the_manager() {
                 while !left.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
-                Ok(table.frame(Pfn(8)).unwrap())
+                Ok(table.frame(Index(8)).unwrap())
             };
             loop {
                 match slots.serve(answer) {
@@ -175,7 +175,7 @@ fn an_answer_that_comes_too_late_stays_with_the_manager() {
         });
         assert_eq!(
             late.run.map(|(head, frames)| (head.pfn(), frames)),
-            Some((Pfn(8), 5))
+            Some((Index(8), 5))
         );
         assert!(slots.owes(None) && slots.owes(Some(CpuId(0))));
         assert!(!slots.owes(Some(cpu)), "a manager does not wait for itself");
@@ -283,10 +283,10 @@ fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
     let cpus = crate::platform::NativeCpus::new(1);
     let mut cpu = cpus.claim(CpuId(0)).unwrap();
     let given = system.allocate_at(&mut cpu, FrameRange::new(64, 24));
-    assert_eq!(given, Ok(Pfn(64)));
+    assert_eq!(given, Ok(Index(64)));
     system.check(&mut cpu).unwrap();
     for (start, order) in [(64, 4), (80, 3)] {
-        let block = crate::Block::new(Pfn(start), Order::new(order).unwrap());
+        let block = crate::Block::new(Index(start), Order::new(order).unwrap());
         system.free(&mut cpu, Release::block(block)).unwrap();
     }
     let census = system.check(&mut cpu).unwrap();

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::with_structure;
 use crate::coalesce::{Ascend, Coalesce, Eager};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::structure::{FreeLists, Inverse, Placed, Structure, StructurePlace};
 use crate::{Native, NoProbe};
@@ -57,7 +57,7 @@ impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
     }
 
     fn free(&self, frame: u32) {
-        let head = self.structure.table().frame(Pfn(frame)).unwrap();
+        let head = self.structure.table().frame(Index(frame)).unwrap();
         self.policy
             .free(&self.structure, head, Order::ZERO, &mut NoProbe);
     }
@@ -77,7 +77,7 @@ impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
         let mut levels = Order::up_to(Order::new(3).unwrap());
         std::array::from_fn(|_| {
             let order = levels.next().unwrap();
-            let frame = |n| self.structure.table().frame(Pfn(n)).unwrap();
+            let frame = |n| self.structure.table().frame(Index(n)).unwrap();
             let bits = (0..16 >> order.get())
                 .filter(|group| self.structure.bit(frame(group << order.get()), order))
                 .collect();

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::with_part;
 use crate::Native;
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::snapshot::FrameState;
 use crate::structure::{BitScan, FreeLists, Ordered, Placed, Structure, Trees};
@@ -86,7 +86,7 @@ impl Model {
     }
 }
 
-type Pair<S> = fn(&S, Order, Pfn) -> Option<Frame>;
+type Pair<S> = fn(&S, Order, Index) -> Option<Frame>;
 
 /// Does the steps, and compares after each.
 fn compare<S: Structure<Native>>(
@@ -97,7 +97,7 @@ fn compare<S: Structure<Native>>(
 ) {
     let mut model = Model::default();
     let table = structure.table();
-    let frame = |head| table.frame(Pfn(head)).unwrap();
+    let frame = |head| table.frame(Index(head)).unwrap();
     for step in steps {
         let seen = match *step {
             Step::Insert(order, place) => {
@@ -107,7 +107,7 @@ fn compare<S: Structure<Native>>(
                     structure.insert(frame(head), order);
                     model.blocks[order.index()].push(head);
                     let state = table.tag(frame(head)).state(frame(head));
-                    assert_eq!(state, Some(FrameState::Free { head: Pfn(head) }));
+                    assert_eq!(state, Some(FrameState::Free { head: Index(head) }));
                 }
                 head
             }
@@ -146,7 +146,7 @@ fn compare<S: Structure<Native>>(
             }
             if let Some(pair) = pair {
                 for from in [0, PART, seen, seen + 1, ALL] {
-                    let found = pair(structure, order, Pfn(from)).map(|head| head.pfn().0);
+                    let found = pair(structure, order, Index(from)).map(|head| head.pfn().0);
                     assert_eq!(found, model.pair(order, from), "{order:?} from {from}");
                 }
             }
@@ -217,7 +217,7 @@ fn a_tree_of_blocks_in_any_sorted_order_is_balanced() {
             with(
                 |tree| {
                     let table = tree.table();
-                    let frame = |n| table.frame(Pfn(n)).unwrap();
+                    let frame = |n| table.frame(Index(n)).unwrap();
                     for n in 0..BLOCKS {
                         tree.insert(frame(insertion(n)), Order::ZERO);
                         tree.check().unwrap();
@@ -245,14 +245,14 @@ fn a_scan_ends_with_the_words_of_its_order() {
     );
     with_part::<Native, _>(8192, 1, kind, (4096, 0), |place| {
         let bits = BitScan::<Native>::new(place);
-        let frame = |head| bits.table().frame(Pfn(head)).unwrap();
+        let frame = |head| bits.table().frame(Index(head)).unwrap();
         for head in [0, 64] {
             bits.insert(frame(head), Order::ZERO);
         }
-        assert_eq!(bits.pair(Order::ZERO, Pfn(4095)), None);
+        assert_eq!(bits.pair(Order::ZERO, Index(4095)), None);
         bits.insert(frame(1), Order::ZERO);
-        assert_eq!(bits.pair(Order::ZERO, Pfn(0)), Some(frame(0)));
-        assert_eq!(bits.pair(Order::ZERO, Pfn(1)), None);
+        assert_eq!(bits.pair(Order::ZERO, Index(0)), Some(frame(0)));
+        assert_eq!(bits.pair(Order::ZERO, Index(1)), None);
         bits.check().unwrap();
     });
 }
@@ -284,7 +284,7 @@ fn a_damaged_tree_is_noticed() {
         with(
             |tree| {
                 let table = tree.table();
-                let frame = |n| table.frame(Pfn(n)).unwrap();
+                let frame = |n| table.frame(Index(n)).unwrap();
                 (0..7).for_each(|n| tree.insert(frame(n), Order::ZERO));
                 tree.check().unwrap();
                 damage(tree, &frame);

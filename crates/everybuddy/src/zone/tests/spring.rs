@@ -29,7 +29,7 @@ use super::{Caller, Home, NO_ORDER, Spring, WAITING};
 use crate::Native;
 use crate::arena::{Arena, ArenaPlan};
 use crate::coalesce::{Coalesce, Eager};
-use crate::frame::{Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Record, Tag};
 use crate::lock::{Guard, Locks};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell, Spin};
@@ -97,7 +97,7 @@ fn with_rig_of<R>(
         spring: Spring::new(&mut arena, DOMAINS, CPUS, Locks::Spin, (patience, kind)).unwrap(),
         counts: RefCell::default(),
     };
-    let first = rig.all.table.frame(Pfn(0)).unwrap();
+    let first = rig.all.table.frame(Index(0)).unwrap();
     let probe = &mut Counts::default();
     range::adopt_pieces(&rig.all.held(0), &Eager, first, frames, probe);
     test(&rig)
