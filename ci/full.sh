@@ -31,6 +31,7 @@ overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
 publish        35 min   ci/publish.sh
 book           10 min   ci/book.sh
+deny            1 min   ci/deny.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        2 min   ci/jemalloc.sh
 work            2 min   ci/work.sh

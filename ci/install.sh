@@ -22,6 +22,7 @@
 #   make       builds jemalloc
 #   boot       a virtual machine, and the compiler's target for kernels
 #   ostd       the nightly compiler that examples/ostd names
+#   deny       cargo-deny, which checks the dependencies
 #   book       mdBook, which renders the book
 #   semver     cargo-semver-checks, which compares the interfaces of libraries; only ci/publish.sh with a tag needs it
 #   python     Python with virtual environments; ci/python.sh and ci/sweep.sh install their packages in one
@@ -33,6 +34,8 @@ set -euo pipefail
 CBINDGEN=0.29.4
 # The version of mdBook that renders the book.
 MDBOOK=0.5.4
+# The version of cargo-deny, whose configuration deny.toml is.
+DENY=0.20.2
 # The version of cargo-semver-checks: an older one may not read what the compiler writes.
 SEMVER_CHECKS=0.51.0
 
@@ -50,7 +53,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot ostd python book cluster
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot ostd python book deny cluster
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -106,6 +109,7 @@ for tool in "$@"; do
         mdbook --version 2>/dev/null | grep -q " v$MDBOOK\$" ||
             cargo install mdbook --locked --version "$MDBOOK" --no-default-features --features search
         ;;
+    deny) cargo deny --version 2>/dev/null | grep -q " $DENY\$" || cargo install cargo-deny --locked --version "$DENY" ;;
     semver)
         cargo semver-checks --version 2>/dev/null | grep -q " $SEMVER_CHECKS\$" ||
             cargo install cargo-semver-checks --locked --version "$SEMVER_CHECKS"

@@ -2,13 +2,14 @@
 # The packages as their users get them: packs every crate that is published and builds it from its package (a dry run of
 # `cargo publish`), checks their sizes, installs the program as `cargo install` does, and runs it outside of the
 # checkout. If there is a tag, it compares the interfaces of the libraries with it. It compiles everything with the oldest
-# libraries that the manifests permit, and with the oldest compiler that they name. 35 minutes, most of them to compile.
+# libraries that the manifests permit, and with the oldest compiler that they name. At the end it refuses the placeholder
+# for the address of the repository. 35 minutes, most of them to compile.
 #
 #   ci/publish.sh          everything
-#   ci/publish.sh packages | install | semver | versions    only that
+#   ci/publish.sh packages | install | semver | versions | address    only that
 #
-# `versions` needs a nightly compiler and a registry, and for the oldest compiler rustup. Without one, the rest is checked
-# and the script ends with 77.
+# `versions` needs a nightly compiler and a registry, and for the oldest compiler rustup. Without one, or with the
+# placeholder, the rest is checked and the script ends with 77.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
@@ -107,11 +108,18 @@ versions() {
     (cd "$folder/copy" && CARGO_TARGET_DIR=$target cargo "+$oldest" check --workspace --locked --quiet)
 }
 
+# A published package without an address that exists cannot be corrected afterwards.
+address() {
+    step "address"
+    ! grep -q '^repository = ".*\.invalid/' Cargo.toml ||
+        missing+=("address of the repository: write it into Cargo.toml, instead of the placeholder")
+}
+
 missing=()
-[ $# -gt 0 ] || set -- packages install semver versions
+[ $# -gt 0 ] || set -- packages install semver versions address
 for part in "$@"; do
     case $part in
-    packages | install | semver | versions) $part ;;
+    packages | install | semver | versions | address) $part ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
         exit 2

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`properties`] | the conformance suite; [`conformance!`] makes a test of each property |
 //! | [`specs`](specs()) | the systems and variants that it runs over |
+//! | [`misuse`] | which misuse each system refuses, for SYSTEMS.md |
 //! | [`model`] | the plain model: which requests can be served |
 //! | [`shadow`] | the owner of each frame; random numbers |
 //! | [`platform`] | the platform of all native tests, for which systems are compiled once |
@@ -26,6 +27,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "std")]
+pub mod misuse;
 pub mod model;
 pub mod plain;
 #[cfg(feature = "std")]

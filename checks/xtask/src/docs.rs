@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use everybuddy::systems::{OPTIONS, Obstacle, ROWS, Row};
+use everybuddy_suite::misuse;
 use everybuddy_workload::WORKLOADS;
 
 use crate::Outcome;
@@ -75,6 +76,26 @@ fn once(earlier: &[Row], text_of: fn(&Row) -> &str, text: &str) -> String {
     same.map_or(text.to_owned(), |row| format!("as `{}`.", row.name))
 }
 
+/// Lists systems; variants follow by their option.
+fn by_option(systems: &[String]) -> String {
+    let option_of = |name: &str| name.split_once('+').map(|(_, option)| option.to_owned());
+    let mut options: Vec<_> = systems.iter().map(|name| option_of(name)).collect();
+    options.sort();
+    options.dedup();
+    let list = |option: &Option<String>| {
+        let of = systems.iter().filter(|name| option_of(name) == *option);
+        let names: Vec<&str> = of.filter_map(|name| name.split('+').next()).collect();
+        match option {
+            Some(option) => format!("with `{option}`: {}", names.join(", ")),
+            None => names.join(", "),
+        }
+    };
+    if options.is_empty() {
+        return "none".to_owned();
+    }
+    options.iter().map(list).collect::<Vec<_>>().join("; ")
+}
+
 /// Returns what SYSTEMS.md has of the rows.
 pub(crate) fn systems() -> String {
     let mut text = String::from(
@@ -110,6 +131,15 @@ pub(crate) fn systems() -> String {
         let names: Vec<&str> = ROWS.iter().filter(has).map(|row| row.name).collect();
         let (held, waiting) = (obstacle.held(), obstacle.waiting());
         let _ = writeln!(text, "| {held} | {waiting} | {} |", names.join(", "));
+    }
+    text.push_str(
+        "\n# Misuse\n\nThe answer of all systems to these frees is a typed error, and the state stays as it was; the \
+         table has the exceptions. It is made by doing each of them. No system can notice a free of a frame that was \
+         handed out again in the meantime. Of two simultaneous frees of a frame, systems whose lists have no lock may \
+         accept both.\n\n| what is freed | accepted by |\n|---|---|\n",
+    );
+    for (misuse, systems) in misuse::MISUSES.iter().zip(misuse::accepted()) {
+        let _ = writeln!(text, "| {} | {} |", misuse.freed, by_option(&systems));
     }
     for (index, row) in ROWS.iter().enumerate() {
         let options = row.options().map(|option| format!("`{}`", option.key));

@@ -631,10 +631,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
         let mut census = self.zone.check(&mut Caller::of(cpu))?;
         let cached = self.front.buffered_frames();
-        let violation = |what| Violation {
-            pfn: Index(0),
-            what,
-        };
+        let pfn = Index(0);
+        let violation = |what| Violation { pfn, what };
         if !self.front.tags_cached() {
             // The records call the frames in lists allocated.
             let what = "the lists hold more frames than are tagged as allocated";

@@ -1,0 +1,202 @@
+//! Which misuse each system refuses, found by doing it.
+//!
+//! # Purpose
+//! A user who chooses a system wants to know which faults of a kernel it notices. SYSTEMS.md has the table that
+//! [`accepted`] gives, so that it cannot differ from what the systems do.
+//!
+//! # Invariants
+//! Each misuse is done to a system of its own, since one that was accepted leaves it damaged.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use everybuddy::platform::NativeCpus;
+use everybuddy::systems::{ROWS, ZoneKind};
+use everybuddy::{FrameRange, FreeError, Index, Release, Request, Setup};
+
+use crate::platform::{Cpu, System, any, claim};
+use crate::{SystemSpec, block, order};
+
+/// A misuse: what the caller does wrong, and a function that does it and returns what the system answers.
+pub struct Misuse {
+    /// What is freed, for a table.
+    pub freed: &'static str,
+    done: fn(&System<'_>, &mut Cpu, &mut Cpu) -> Result<(), FreeError>,
+}
+
+/// 16 MiB with a hole between its halves.
+const RANGES: &[FrameRange] = &[FrameRange::new(0, 2048), FrameRange::new(2304, 2048)];
+/// A frame of the hole.
+const HOLE: u32 = 2050;
+/// The first frame behind the memory.
+const OUTSIDE: u32 = 4352;
+
+/// Allocates a block.
+fn take(system: &System<'_>, cpu: &mut Cpu, size: u8) -> Index {
+    let start = system.allocate(cpu, Request::order(order(size)));
+    start.expect("the memory is free")
+}
+
+/// Frees a block by its order.
+fn free(system: &System<'_>, cpu: &mut Cpu, start: Index, size: u8) -> Result<(), FreeError> {
+    system.free(cpu, Release::block(block(start.0, size)))
+}
+
+/// All kinds of misuse that a system can notice.
+pub const MISUSES: &[Misuse] = &[
+    Misuse {
+        freed: "a frame, twice in a row",
+        done: |system, cpu, _| {
+            let frame = take(system, cpu, 0);
+            free(system, cpu, frame, 0)?;
+            free(system, cpu, frame, 0)
+        },
+    },
+    Misuse {
+        freed: "a frame, the second time by another CPU",
+        done: |system, cpu, other| {
+            let frame = take(system, cpu, 0);
+            free(system, cpu, frame, 0)?;
+            free(system, other, frame, 0)
+        },
+    },
+    Misuse {
+        freed: "a block of order 3, twice in a row",
+        done: |system, cpu, _| {
+            let start = take(system, cpu, 3);
+            free(system, cpu, start, 3)?;
+            free(system, cpu, start, 3)
+        },
+    },
+    Misuse {
+        freed: "a part of a run, twice in a row",
+        done: |system, cpu, _| {
+            let start = system
+                .allocate(cpu, Request::frames(13))
+                .expect("free memory");
+            let part = Release::frames(Index(start.0 + 4), 3);
+            system.free(cpu, part)?;
+            system.free(cpu, part)
+        },
+    },
+    Misuse {
+        freed: "a frame that was never allocated",
+        done: |system, cpu, _| {
+            let _ = take(system, cpu, 0);
+            free(system, cpu, Index(3000), 0)
+        },
+    },
+    Misuse {
+        freed: "a frame inside a block of order 3",
+        done: |system, cpu, _| {
+            let start = take(system, cpu, 3);
+            free(system, cpu, Index(start.0 + 1), 0)
+        },
+    },
+    Misuse {
+        freed: "the first frame of a block of order 3",
+        done: |system, cpu, _| {
+            let start = take(system, cpu, 3);
+            free(system, cpu, start, 0)
+        },
+    },
+    Misuse {
+        freed: "a half of a block of order 3",
+        done: |system, cpu, _| {
+            let start = take(system, cpu, 3);
+            free(system, cpu, start, 2)
+        },
+    },
+    Misuse {
+        freed: "a block and its free buddy, as one block",
+        done: |system, cpu, _| {
+            let start = take(system, cpu, 2);
+            free(system, cpu, Index(start.0 & !7), 3)
+        },
+    },
+    Misuse {
+        freed: "two allocated buddies, as one block",
+        done: |system, cpu, _| {
+            let runs = [(); 2].map(|()| take(system, cpu, 2).0);
+            // Two requests need not get buddies: these are.
+            let start = Index(runs[0] & !7);
+            for part in [start.0, start.0 + 4]
+                .into_iter()
+                .filter(|part| !runs.contains(part))
+            {
+                let range = FrameRange::new(system.span().physical(Index(part)), 4);
+                system.allocate_at(cpu, range).expect("the buddy is free");
+            }
+            free(system, cpu, start, 3)
+        },
+    },
+    Misuse {
+        freed: "a frame of a hole",
+        done: |system, cpu, _| free(system, cpu, Index(HOLE), 0),
+    },
+    Misuse {
+        freed: "a reserved frame",
+        done: |system, cpu, _| {
+            let range = FrameRange::new(system.span().physical(Index(1000)), 1);
+            system.reserve(cpu, range).expect("the frame is free");
+            free(system, cpu, Index(1000), 0)
+        },
+    },
+    Misuse {
+        freed: "a frame outside of the memory",
+        done: |system, cpu, _| free(system, cpu, Index(OUTSIDE), 0),
+    },
+];
+
+/// Returns the rows, and their variants that check less.
+fn specs() -> impl Iterator<Item = String> {
+    ROWS.iter().flat_map(|row| {
+        let less = row.takes("check").then(|| match row.zone() {
+            ZoneKind::Owned => "border",
+            _ => "off",
+        });
+        let variant = less.map(|check| format!("{}+check={check}", row.name));
+        [Some(row.name.to_string()), variant].into_iter().flatten()
+    })
+}
+
+/// Returns the systems that accept each of [`MISUSES`], in its order. Each system is built once for each.
+///
+/// # Panics
+/// If a system cannot be built, or refuses what is right.
+pub fn accepted() -> Vec<Vec<String>> {
+    let specs: Vec<(String, SystemSpec)> = specs()
+        .map(|name| {
+            let spec = name.parse().expect("a name of the table");
+            (name, spec)
+        })
+        .collect();
+    let accepts = |misuse: &Misuse, spec: &SystemSpec| {
+        any(spec, &Setup::new(RANGES, 2), |system| {
+            let cpus = NativeCpus::new(2);
+            (misuse.done)(system, &mut claim(&cpus, 0), &mut claim(&cpus, 1)).is_ok()
+        })
+    };
+    let of = |misuse| {
+        let systems = specs.iter().filter(|(_, spec)| accepts(misuse, spec));
+        systems.map(|(name, _)| name.clone()).collect()
+    };
+    MISUSES.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_keeps_no_orders_or_checks_less_accepts_misuse() {
+        for (misuse, systems) in MISUSES.iter().zip(accepted()) {
+            for name in systems {
+                let is_known =
+                    name.contains("check=") || ["llfree", "everybuddy"].contains(&name.as_str());
+                assert!(is_known, "{name} accepts {}", misuse.freed);
+            }
+        }
+    }
+}
