@@ -22,6 +22,7 @@ boot            7 min   ci/boot.sh
 replacement    15 min   ci/linux.sh replacement
 times           6 min   ci/linux.sh times
 latencies      15 min   ci/linux.sh latencies
+advise         15 min   ci/linux.sh advise
 whole-programs 20 min   ci/linux.sh programs
 soak           15 min   ci/linux.sh soak 10
 architectures  15 min   ci/architectures.sh

@@ -42,15 +42,6 @@ build_kernel() { # VERSION FOLDER OBJECT CONFIGURATIONS TARGET [ARCHITECTURE]
     fi
 }
 
-# Copies a program with its libraries to $work.
-copy_program() { # FILE
-    local library
-    rm -rf "$work/lib"
-    mkdir "$work/lib"
-    cp "$1" "$work/"
-    for library in $(ldd "$1" | grep -oE '/[^ ]+'); do cp "$library" "$work/lib/"; done
-}
-
 main_systems="off bs lbs-31 linux-6 lis-1 spring everybuddy"
 
 # Boots a user-mode kernel several times with each system, in turns, and leaves the names of the logs in `logs`.
@@ -81,10 +72,6 @@ times() { # FOLDER VERSION [OPTIONS]
     python3 ci/linux-times.py "$tree.jsonl" "${logs[@]}" | tee "$tree.txt"
     cat "$tree.jsonl" >>"$output/bench.jsonl"
     cat "$tree.txt" >>"$output/times.txt"
-}
-
-build_storm() {
-    gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
 }
 
 # The kernel as a program on this machine: 6.12, which has one CPU then, and 7.2 with two, if its source is installed.

@@ -14,6 +14,9 @@
 #                                 instructions of single calls while files are compiled, by system; 15 minutes, most of them to
 #                                 build a kernel with hooks for that
 #   ci/linux.sh hints [FOLDER]    refills and drains of the lists of `spring`, with hints and without them
+#   ci/linux.sh advise [FOLDER]   what `everybuddy advise` predicts from a recording of four CPUs, next to what Debian's kernel
+#                                 does with three values of its setting; 15 minutes, most of them to build the program.
+#                                 FOLDER gets the table and its rows
 #   ci/linux.sh soak [MINUTES [SYSTEM...]]
 #                                 the same kernel under load for 5 minutes, or as many as given, by default `spring` and
 #                                 `everybuddy` at the same time; with stress-ng if that is installed
@@ -42,7 +45,7 @@ configs=config
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths | latencies | hints | times | programs) output=${2:-$output} ;; esac
+case $mode in module | paths | latencies | hints | advise | times | programs) output=${2:-$output} ;; esac
 # Sources of kernels, as Debian packs them.
 sources=/usr/src
 
@@ -75,7 +78,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | paths | latencies | hints | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | paths | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -121,6 +124,20 @@ build() {
     gcc -O2 -Wall -Werror -static -o "$work/map" linux/guest/map.c
 }
 
+# Copies a program with its libraries to $work.
+copy_program() { # FILE
+    local library
+    rm -rf "$work/lib"
+    mkdir "$work/lib"
+    cp "$1" "$work/"
+    for library in $(ldd "$1" | grep -oE '/[^ ]+'); do cp "$library" "$work/lib/"; done
+}
+
+# The program whose loads check the page allocator.
+build_storm() {
+    gcc -O2 -Wall -Werror -static -o "$work/storm" linux/guest/storm.c
+}
+
 # Without cmpxchg16b: after it, QEMU 7.2 once had bits of another register in the flags. An interrupt saved and restored
 # them, and the guest ended in a double fault.
 cpu=max,cx16=off
@@ -130,6 +147,9 @@ cpu=max,cx16=off
 image=/boot/vmlinuz-$release
 common="console=ttyS0 oops=panic panic=-1 nokaslr mitigations=off no_timer_check"
 append="$common quiet init_on_alloc=0"
+
+# Its memory in MiB.
+memory=512
 
 # Packs a first file system: the steps on standard input, and files of $work.
 root() { # NAME FILES
@@ -149,7 +169,7 @@ boot() { # NAME SECONDS FILES [QEMU OPTIONS]
     shift 3
     rm -f "$work/$name.log"
     root "$name" "$files"
-    timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu $cpu -m 512 -nodefaults -nographic -no-reboot -serial stdio \
+    timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu $cpu -m $memory -nodefaults -nographic -no-reboot -serial stdio \
         -kernel "$image" -initrd "$work/root-$name.cpio" -append "$append" "$@" \
         </dev/null 2>"$work/qemu-$name.log" | tr -d '\r' >"$work/$name.log" || true
     if ! grep -q '^guest: done' "$work/$name.log"; then
@@ -219,6 +239,21 @@ case $mode in replacement | paths | latencies | hints | times | programs | soak)
     exit
     ;;
 esac
+# Debian's kernel as it is.
+if [ "$mode" = advise ]; then
+    cargo build --release --locked --quiet -p everybuddy-cli
+    mkdir -p "$output"
+    program=${CARGO_TARGET_DIR:-target}/release/everybuddy
+    copy_program "$program"
+    build_storm
+    memory=2048
+    { echo "fractions='8 16 32 0'" && cat linux/guest/advise; } |
+        boot advise 900 'everybuddy storm lib' -smp 4 -serial "file:$work/load.parquet"
+    "$program" advise "$work/load.parquet" --json "$work/predicted.jsonl" >"$output/advice.txt"
+    python3 ci/linux-advise.py "$work/predicted.jsonl" "$work/advise.log" "$output/advise.jsonl" | tee "$output/advise.txt"
+    echo "linux: advise passed in $SECONDS s"
+    exit
+fi
 build
 
 if [ "$mode" = smoke ]; then

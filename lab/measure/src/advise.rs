@@ -10,8 +10,8 @@
 //! "It is not the problem" and "nothing to gain" are answers: a value is advised only if it passes every threshold of
 //! this file. Counts decide, since those of one thread are exact. Times can only refuse.
 
-use everybuddy::SystemSpec;
 use everybuddy::systems::{LinuxZone, Tuning};
+use everybuddy::{Counts, SystemSpec};
 use everybuddy_trace as trace;
 use everybuddy_trace::LockWaits;
 
@@ -164,6 +164,8 @@ pub struct Effect {
     pub moves: u64,
     /// Acquisitions of the zone's lock: these, and the calls for blocks that the lists do not keep.
     pub acquisitions: u64,
+    /// The frames that allocations moved to lists, and frees from lists, in calls for single frames.
+    pub moved_frames: [u64; 2],
     /// The most frames that lay in lists at the moments that were looked at.
     pub idle_frames: u64,
 }
@@ -229,23 +231,27 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Draws the conclusions from a comparison of the systems of the settings, in the same order. `None` if there are
-    /// none.
+    /// Draws the conclusions from two comparisons of the systems of the settings, in the same order: of the trace, and
+    /// of the trace twice in a row. What happens the second time counts, since the lists of a machine in use are not
+    /// empty. `None` if there are no settings.
     pub fn of(
         settings: &Settings,
-        comparison: &Comparison,
+        [first, twice]: [&Comparison; 2],
         duration_ns: u64,
         waits: Option<&LockWaits>,
     ) -> Option<Advice> {
-        let pairs = settings.list.iter().zip(&comparison.systems);
-        let now = comparison.systems.first()?;
-        let of_now = answer::rounds(comparison, &now.spec.to_string());
-        let effects: Vec<Effect> = pairs
+        let outcomes = first.systems.iter().zip(&twice.systems);
+        let now = twice.systems.first()?;
+        let of_now = answer::rounds(twice, &now.spec.to_string());
+        let effects: Vec<Effect> = settings
+            .list
+            .iter()
+            .zip(outcomes)
             .enumerate()
-            .map(|(at, (setting, outcome))| {
-                let rounds = answer::rounds(comparison, &outcome.spec.to_string());
+            .map(|(at, (setting, (first, twice_own)))| {
+                let rounds = answer::rounds(twice, &twice_own.spec.to_string());
                 let ratio = (at > 0).then(|| Ratio::of(&rounds, &of_now)).flatten();
-                effect(setting, outcome, ratio)
+                effect(setting, [first, twice_own], ratio)
             })
             .collect();
         let time: f64 = now
@@ -254,13 +260,17 @@ impl Advice {
             .iter()
             .map(|own| own.mean * own.count as f64)
             .sum();
-        let tally = now.all();
+        let [before, all] = [first.systems.first()?, now].map(Outcome::all);
         let load = Load {
             waiting: waits.map(LockWaits::share),
-            calling: Some(time / (duration_ns.max(1) as f64 * f64::from(comparison.cpus.max(1)))),
-            leaving: share(tally.visits, tally.operations),
+            calling: Some(time / (2.0 * duration_ns.max(1) as f64 * f64::from(twice.cpus.max(1)))),
+            leaving: share(
+                all.visits.saturating_sub(before.visits),
+                all.operations.saturating_sub(before.operations),
+            ),
         };
-        let verdict = match best(&effects, comparison.events) {
+        let calls = twice.events.saturating_sub(first.events);
+        let verdict = match best(&effects, calls) {
             _ if !load.is_problem() => Verdict::NotTheProblem,
             None => Verdict::NothingToGain,
             Some(fraction) => Verdict::Set(fraction),
@@ -270,8 +280,8 @@ impl Advice {
             load,
             effects,
             duration_ns,
-            cpus: comparison.cpus,
-            calls: comparison.events,
+            cpus: twice.cpus,
+            calls,
         })
     }
 
@@ -281,18 +291,24 @@ impl Advice {
     }
 }
 
-fn effect(setting: &Setting, outcome: &Outcome, ratio: Option<Ratio>) -> Effect {
-    let counts = outcome.all().counts;
-    let moves = counts.refills + counts.drains;
-    let idle = outcome
+fn effect(setting: &Setting, [first, twice]: [&Outcome; 2], ratio: Option<Ratio>) -> Effect {
+    let [before, all] = [first, twice].map(|outcome| outcome.all().counts);
+    let moves_of = |counts: &Counts| counts.refills + counts.drains;
+    let acquisitions_of =
+        |counts: &Counts| moves_of(counts) + counts.bypasses_order0 + counts.bypasses_larger;
+    let idle = twice
         .samples
         .iter()
         .map(|sample| sample.snapshot.buffered_frames);
     Effect {
         setting: *setting,
         ratio,
-        moves,
-        acquisitions: moves + counts.bypasses_order0 + counts.bypasses_larger,
+        moves: moves_of(&all).saturating_sub(moves_of(&before)),
+        acquisitions: acquisitions_of(&all).saturating_sub(acquisitions_of(&before)),
+        moved_frames: [0, 1].map(|call| {
+            let [before, all] = [first, twice].map(|outcome| outcome.tallies[call].crossed);
+            all.saturating_sub(before)
+        }),
         idle_frames: idle.max().unwrap_or(0),
     }
 }
@@ -410,6 +426,7 @@ mod tests {
             ratio,
             moves: acquisitions,
             acquisitions,
+            moved_frames: [0; 2],
             idle_frames: 0,
         };
         let of = |own: [u64; 3], ratios: [Option<Ratio>; 2]| {

@@ -93,6 +93,12 @@ metrics! {
     /// trace says about the machine that was recorded, or 16 GiB. Without this row, they follow from the managed
     /// memory.
     Inside, "machine_frames", "machine", "frames", Neither, VALUE;
+    /// Frames that move between the lists of CPUs and the zone in calls for single frames: `allocate` are those of
+    /// refills, `free` those of drains, both with frames that pass a list. `advise`: while the trace is replayed for
+    /// the second time, since lists are empty at first.
+    Inside, "moved_frames", "moved", "frames", Lower, &["count"];
+    /// The value of vm.percpu_pagelist_high_fraction that is advised. No row if none is.
+    Inside, "advised_fraction", "advised", "1", Neither, VALUE;
     /// Share of the order-0 calls that the CPU's own list, or its own trees, could not serve: refills, drains and
     /// bypasses (Spring Buddy, figure 10). It is not 1 - service ratio, since a refill is one miss and moves a batch.
     /// 1 without lists.

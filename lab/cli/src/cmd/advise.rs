@@ -12,14 +12,15 @@ use std::collections::HashSet;
 
 use clap::Args;
 use everybuddy_measure::Error;
-use everybuddy_measure::advise::{Advice, Load, Settings};
+use everybuddy_measure::advise::{Advice, Load, Setting, Settings, Verdict};
 use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::memory::Initial;
+use everybuddy_measure::replay::merge::{emptied, in_sequence};
 use everybuddy_measure::replay::{self, ComparePlan, Script};
-use everybuddy_measure::rows::comparison as rows;
+use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_trace::{LockWaits, Machine, Quantiles, Trace, WaitsOnly, resolve};
 
 use crate::export::{self, Outputs};
@@ -123,8 +124,13 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
             trace.name
         )));
     }
+    // The lists of a machine in use are not empty, so the trace is replayed twice in a row. What the first time takes
+    // is subtracted.
     let resolved = resolve(trace)?;
-    let script = Script::new(&trace.name, &resolved, None)?;
+    let first = emptied(resolved.clone());
+    let twice = in_sequence(&[first.clone(), resolved]);
+    let script = |resolved| Script::new(&trace.name, resolved, None);
+    let (first, script) = (script(&first)?, script(&twice)?);
     let settings = Settings::of(trace, script.cpus);
     let plan = ComparePlan {
         systems: settings.list.iter().map(|own| own.spec).collect(),
@@ -133,15 +139,23 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
         seed: SEED,
         rounds: ComparePlan::ROUNDS,
     };
+    let counted = ComparePlan {
+        rounds: 0,
+        ..plan.clone()
+    };
     let host = HostInfo::look();
-    let progress = Progress::new(plan.passes());
+    let progress = Progress::new(plan.passes() + counted.passes());
     progress.says(&trace.name);
     let timer = Timer::calibrated();
     let mut arena = Arena::default();
     arena.place(Some(settings.machine));
-    let comparison = replay::compare(&script, &plan, &timer, &mut arena, || progress.step())?;
+    let mut compare = |script: &Script, plan: &ComparePlan| {
+        replay::compare(script, plan, &timer, &mut arena, || progress.step())
+    };
+    let first = compare(&first, &counted)?;
+    let comparison = compare(&script, &plan)?;
     progress.done();
-    let advice = Advice::of(&settings, &comparison, duration, context.waits);
+    let advice = Advice::of(&settings, [&first, &comparison], duration, context.waits);
     let advice = advice.ok_or_else(|| Error::usage("no setting to replay"))?;
     sinks.print(&advise::text(
         context,
@@ -151,6 +165,7 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
         &host,
     ))?;
     let mut all = rows::of(&comparison, &timer, SEED, false);
+    all.extend(concluded(&advice, &all));
     for row in &mut all {
         row.experiment = row.experiment.replacen("compare", "advise", 1);
     }
@@ -161,4 +176,41 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
             .flat_map(|waits| export::trace::locks(&trace.name, waits)),
     );
     sinks.write(&all)
+}
+
+/// Converts the advice to rows, by the rows of the comparison from which it follows.
+fn concluded(advice: &Advice, rows: &[Row]) -> Vec<Row> {
+    let of = |setting: &Setting| {
+        let name = setting.spec.to_string();
+        rows.iter().find(move |row| {
+            name.split_once('+') == Some((row.system.as_str(), row.options.as_str()))
+        })
+    };
+    let mut all = Vec::new();
+    for effect in &advice.effects {
+        let Some(row) = of(&effect.setting) else {
+            continue;
+        };
+        for (operation, frames) in ["allocate", "free"].into_iter().zip(effect.moved_frames) {
+            all.push(Row {
+                operation,
+                order: Some(0),
+                metric: "moved_frames",
+                statistic: "count",
+                value: frames as f64,
+                ..row.clone()
+            });
+        }
+        if advice.verdict == Verdict::Set(effect.setting.fraction) {
+            all.push(Row {
+                operation: "all",
+                order: None,
+                metric: "advised_fraction",
+                statistic: "value",
+                value: f64::from(effect.setting.fraction),
+                ..row.clone()
+            });
+        }
+    }
+    all
 }
