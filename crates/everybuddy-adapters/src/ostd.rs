@@ -15,7 +15,7 @@ use core::alloc::Layout;
 use core::fmt;
 
 use everybuddy::{
-    FrameAllocator, FrameRange, FreeError, Index, Platform, RegionError, Release, Request,
+    FrameAllocator, FrameRange, FreeError, Index, Pfn, Platform, RegionError, Release, Request,
 };
 
 use crate::FRAME_BYTES;
@@ -132,7 +132,7 @@ pub trait ByteFrames {
 fn whole_frames(address: usize, bytes: usize) -> Option<FrameRange> {
     let (address, bytes) = (address as u64, bytes as u64);
     let is_whole = address.is_multiple_of(FRAME_BYTES) && bytes.is_multiple_of(FRAME_BYTES);
-    is_whole.then(|| FrameRange::new(address / FRAME_BYTES, bytes / FRAME_BYTES))
+    is_whole.then(|| FrameRange::new(Pfn(address / FRAME_BYTES), bytes / FRAME_BYTES))
 }
 
 /// Implements OSTD's trait for a type that implements [`ByteFrames`]. The first argument is the trait,

@@ -19,8 +19,8 @@ use std::sync::{Arc, Weak};
 
 use everybuddy::systems::build;
 use everybuddy::{
-    AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Release,
-    Request, Setup, System,
+    AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Pfn,
+    Release, Request, Setup, System,
 };
 
 use crate::builder::PoolBuilder;
@@ -63,7 +63,7 @@ impl<S: System + 'static> Shared<S> {
         let bytes = builder.bytes.checked_next_multiple_of(unit);
         let bytes = bytes.ok_or(too_large)?;
         let frames = (bytes / page) as u64;
-        let ranges = [FrameRange::new(0, frames)];
+        let ranges = [FrameRange::new(Pfn(0), frames)];
         let setup = Setup::new(&ranges, builder.tokens + 1);
         let (options, layout) = builder.fit(&setup, frames)?;
         let metadata_bytes = layout.size().next_multiple_of(page);

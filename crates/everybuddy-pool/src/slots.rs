@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
-use everybuddy::{CpuId, FrameAllocator, NoProbe};
+use everybuddy::{CpuId, FrameAllocator, NoProbe, Pfn};
 
 /// The most tokens of a pool: systems are set up for 65,534 CPUs, one of which is for maintenance.
 pub const MAX_TOKENS: u16 = 65_533;
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn calls_park_their_token_while_a_thread_is_short_and_only_then() {
-        let ranges = [FrameRange::new(0, 4096)];
+        let ranges = [FrameRange::new(Pfn(0), 4096)];
         let setup = Setup::new(&ranges, 3);
         let bytes = layout::<Everybuddy, Machine>(&Options::NONE, &setup).unwrap();
         let mut memory = vec![MaybeUninit::uninit(); bytes.size() + bytes.align()];

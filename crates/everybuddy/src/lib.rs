@@ -7,7 +7,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use everybuddy::prelude::*;
 //!
-//! let ranges = [FrameRange::new(0x100, 0x8000)];
+//! let ranges = [FrameRange::new(Pfn(0x100), 0x8000)];
 //! let setup = Setup::new(&ranges, 1);
 //! let layout = layout::<Everybuddy, Native>(&Options::NONE, &setup)?;
 //! let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -90,7 +90,7 @@ pub use self::everybuddy::OwnedTrees;
 pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
-pub use frame::{Block, Frames, Index, Order};
+pub use frame::{Block, Frames, Index, Order, Pfn};
 pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
 pub use nodes::{Nodes, Zone, ZoneState};
 pub use place::{Colours, Node, Place};
@@ -114,7 +114,7 @@ pub mod prelude {
     };
     pub use crate::{
         AllocateError, Block, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint, Index,
-        Memory, Order, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
+        Memory, Order, Pfn, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
         with_system,
     };
 }

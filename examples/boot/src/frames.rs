@@ -9,8 +9,7 @@ use core::mem::MaybeUninit;
 
 use everybuddy::{
     AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Index, Release,
-    Request, Setup, Snapshot, build_any, metadata_layout,
-};
+    Request, Setup, Snapshot, build_any, metadata_layout, Pfn};
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_adapters::map::{Region, usable};
 use spin::Once;
@@ -68,7 +67,7 @@ pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
     let fixed = [taken(0, LOW_MEMORY), kernel, taken(MAPPED, u64::MAX)];
     let regions = info.regions().iter().copied().chain(fixed);
 
-    let mut room = [FrameRange::new(0, 0); MAX_RANGES];
+    let mut room = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
     let ranges = usable(regions.clone(), &mut room).unwrap_or_else(|error| panic!("{error}"));
     let layout = metadata_layout::<Machine>(&words.spec, &Setup::new(ranges, words.cpus))
         .unwrap_or_else(|error| panic!("{}: {error}", words.spec));
@@ -76,7 +75,7 @@ pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
     let start = largest.expect("the map has memory").start * FRAME_BYTES;
     let bytes = (layout.size() as u64).next_multiple_of(FRAME_BYTES);
 
-    let mut room = [FrameRange::new(0, 0); MAX_RANGES];
+    let mut room = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
     let regions = regions.chain([taken(start, start + bytes)]);
     let ranges = usable(regions, &mut room).unwrap_or_else(|error| panic!("{error}"));
     // SAFETY: the memory is usable and mapped to itself, and no range contains it.
@@ -120,7 +119,7 @@ pub(crate) fn allocate_adjacent(count: u32) -> Index {
     let found = starts
         .take_while(|start| *start >= span.base())
         .find_map(|start| {
-            let range = FrameRange::new(start, count);
+            let range = FrameRange::new(Pfn(start), count);
             with_token(|cpu| frames().allocate_at(cpu, range)).ok()
         });
     found.unwrap_or_else(|| panic!("no {count} adjacent frames are free"))

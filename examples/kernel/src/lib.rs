@@ -128,14 +128,14 @@ pub enum BootError {
 /// # Errors
 /// A [`BootError`]; there is no allocator then.
 pub fn boot(map: &[Region]) -> Result<&'static Frames, BootError> {
-    let mut ranges = [FrameRange::new(0, 0); MAX_RANGES];
+    let mut ranges = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
     let mut free = ranges.iter_mut();
     for region in map.iter().filter(|region| region.is_usable) {
         let range = free.next().ok_or(BootError::TooManyRegions)?;
         // Whole frames only.
         let first = region.start.div_ceil(FRAME_BYTES);
         let end = region.start.saturating_add(region.bytes) / FRAME_BYTES;
-        *range = FrameRange::new(first, end.saturating_sub(first));
+        *range = FrameRange::new(Pfn(first), end.saturating_sub(first));
     }
     let memory = MEMORY.take().ok_or(BootError::BootedBefore)?;
     let setup = Setup::new(&ranges, CPUS);

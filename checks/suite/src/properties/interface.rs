@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use everybuddy::systems::Check;
 use everybuddy::{
-    AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Index, Platform,
+    AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Index, Pfn, Platform,
     RegionError, Release, Request, Setup, SystemSpec,
 };
 
@@ -17,7 +17,7 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
     host: &H,
     spec: &SystemSpec,
 ) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 16), FrameRange::new(32, 32)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 16), FrameRange::new(Pfn(32), 32)];
     let unchecked = spec.options().check.is_some_and(|check| check != Check::On);
     let knows_orders = spec.row().knows_orders();
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
@@ -26,7 +26,8 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
             let freed = system.allocate(cpu, Request::FRAME).unwrap();
             let block = system.allocate(cpu, Request::order(order(2))).unwrap();
             let run = system.allocate(cpu, Request::frames(7)).unwrap();
-            let physical = |frame: u32| FrameRange::new(system.span().base() + u64::from(frame), 1);
+            let physical =
+                |frame: u32| FrameRange::new(Pfn(system.span().base() + u64::from(frame)), 1);
             let reserved = (0..64)
                 .rev()
                 .find(|frame| system.reserve(cpu, physical(*frame)).is_ok());
@@ -157,8 +158,8 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
 
 /// Memory is added, removed and reserved; each wrong range is refused with its typed error.
 pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(4096, 100)];
-    let setup = Setup::new(RANGES, 2).with_reach(FrameRange::new(4096, 1000));
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(4096), 100)];
+    let setup = Setup::new(RANGES, 2).with_reach(FrameRange::new(Pfn(4096), 1000));
     host.build(spec, &setup, &mut |system| {
         host.run(1, |cpu| {
             let range = FrameRange::new;
@@ -217,7 +218,7 @@ pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) 
 
 /// A system without memory refuses every request, and serves all of them from memory that is added.
 pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    let setup = Setup::new(&[], 2).with_reach(FrameRange::new(4100, 5000));
+    let setup = Setup::new(&[], 2).with_reach(FrameRange::new(Pfn(4100), 5000));
     host.build(spec, &setup, &mut |system| {
         host.run(1, |cpu| {
             is_as_new(system, cpu, &[]);
@@ -225,7 +226,10 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
                 let refused = system.allocate(cpu, request);
                 assert_eq!(refused, Err(AllocateError::Exhausted));
             }
-            let ranges = [FrameRange::new(4103, 700), FrameRange::new(5120, 3072)];
+            let ranges = [
+                FrameRange::new(Pfn(4103), 700),
+                FrameRange::new(Pfn(5120), 3072),
+            ];
             for range in ranges {
                 system.add(cpu, range).unwrap();
             }
@@ -235,12 +239,12 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
             let (first, end) = (span.base(), span.base() + u64::from(span.frames()));
             assert_eq!((first, end), (4096, 9100));
             for outside in [first - 1, end] {
-                let refused = system.add(cpu, FrameRange::new(outside, 1));
+                let refused = system.add(cpu, FrameRange::new(Pfn(outside), 1));
                 assert_eq!(refused, Err(RegionError::OutsideSpan));
             }
             for inside in [first, end - 1] {
-                system.add(cpu, FrameRange::new(inside, 1)).unwrap();
-                system.remove(cpu, FrameRange::new(inside, 1)).unwrap();
+                system.add(cpu, FrameRange::new(Pfn(inside), 1)).unwrap();
+                system.remove(cpu, FrameRange::new(Pfn(inside), 1)).unwrap();
             }
             is_as_new(system, cpu, &ranges);
             let shadow = Shadow::new(system.span().frames());
@@ -260,7 +264,7 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
 
 /// Nested requests and releases, and those in bulk, do what single ones do.
 pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 512)];
     let unchecked = spec.options().check.is_some_and(|check| check != Check::On);
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
         host.run(1, |cpu| {

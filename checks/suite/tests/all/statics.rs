@@ -20,7 +20,7 @@ static ALLOCATED: [[AtomicBool; FRAMES as usize]; 2] =
     [const { [const { AtomicBool::new(false) }; FRAMES as usize] }; 2];
 
 fn build_static<S: System>(first: u64) -> &'static S::Built<'static, Native> {
-    let ranges = [FrameRange::new(first, u64::from(FRAMES))];
+    let ranges = [FrameRange::new(Pfn(first), u64::from(FRAMES))];
     let setup = Setup::new(&ranges, THREADS);
     let layout = layout::<S, Native>(&Options::NONE, &setup).unwrap();
     let memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];

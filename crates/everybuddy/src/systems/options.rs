@@ -16,7 +16,7 @@ use super::values::{
     BulkKind, Check, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
 };
 use super::{LinuxZone, Rule, Setup, Steal, Tuning};
-use crate::frame::Order;
+use crate::frame::{Order, Pfn};
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_fraction_fixes_the_watermark_of_linux_6() {
-        let ranges = [crate::FrameRange::new(0, 1 << 20)];
+        let ranges = [crate::FrameRange::new(Pfn(0), 1 << 20)];
         let setup = Setup::new(&ranges, 4);
         let tuning = |text: &str| {
             let spec: crate::SystemSpec = text.parse().unwrap();
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn every_option_changes_its_own_parameter_and_no_other() {
-        let ranges = [crate::FrameRange::new(0, 1 << 20)];
+        let ranges = [crate::FrameRange::new(Pfn(0), 1 << 20)];
         let setup = Setup::new(&ranges, 4);
         let parameters = |text: &str| {
             let spec: crate::SystemSpec = text.parse().unwrap();

@@ -14,7 +14,7 @@ use super::values::{BulkKind, Check, DrainKind, ListAccess, ListKind, Switch, Zo
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;
-use crate::frame::Order;
+use crate::frame::{Order, Pfn};
 use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::magazines::MagazineOptions;
@@ -394,7 +394,7 @@ mod tests {
     use std::format;
 
     fn parameters(text: &str) -> Result<Parameters, BuildError> {
-        let ranges = [FrameRange::new(0, 1 << 16)];
+        let ranges = [FrameRange::new(Pfn(0), 1 << 16)];
         let spec: SystemSpec = text.parse().unwrap();
         spec.parameters(&Setup::new(&ranges, 2))
     }
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_list_of_fixed_length_has_that_length_whatever_the_memory() {
         for frames in [64, 1 << 10, 76 << 8, 1 << 15, 1 << 20] {
-            let ranges = [FrameRange::new(0, frames)];
+            let ranges = [FrameRange::new(Pfn(0), frames)];
             let marks = |text: &str| {
                 let spec: SystemSpec = text.parse().unwrap();
                 let own = spec.parameters(&Setup::new(&ranges, 2)).unwrap();

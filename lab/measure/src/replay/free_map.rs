@@ -18,7 +18,7 @@
 
 use std::ops::Range;
 
-use everybuddy::{FrameRange, Order, Span};
+use everybuddy::{FrameRange, Order, Pfn, Span};
 
 use crate::Error;
 use crate::replay::random::Random;
@@ -50,7 +50,7 @@ impl FreeMap {
     ) -> FreeMap {
         let base = zone.start / ALIGNMENT * ALIGNMENT;
         let ranges = free.into_iter().filter(|run| run.start < run.end);
-        let ranges = ranges.map(|run| FrameRange::new(run.start - base, run.end - run.start));
+        let ranges = ranges.map(|run| FrameRange::new(Pfn(run.start - base), run.end - run.start));
         FreeMap::new(label(source), ranges.collect(), zone.end - base)
     }
 
@@ -109,7 +109,7 @@ impl FreeMap {
 
     /// Returns the map of which rows have kept the label only: all of `free` frames are free.
     pub fn labelled(label: &str, free: u64) -> FreeMap {
-        FreeMap::new(label.to_string(), vec![FrameRange::new(0, free)], free)
+        FreeMap::new(label.to_string(), vec![FrameRange::new(Pfn(0), free)], free)
     }
 
     fn new(label: String, ranges: Vec<FrameRange>, frames: u64) -> FreeMap {
@@ -246,7 +246,7 @@ fn drawn(counts: &[u64], blocks: u32, random: &mut Random) -> Vec<FrameRange> {
             places.swap(at, other);
         }
         let mut add = |block: u32| {
-            free.push(FrameRange::new(u64::from(block) << order, 1 << order));
+            free.push(FrameRange::new(Pfn(u64::from(block) << order), 1 << order));
         };
         if order + 1 == counts.len() {
             places.drain(..count).for_each(add);
