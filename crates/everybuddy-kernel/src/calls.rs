@@ -114,7 +114,7 @@ unsafe fn prepared<R>(
         let mut ranges = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
         let ranges = ranges.get_mut(..count).ok_or(Refused::Ranges)?;
         for (range, given) in ranges.iter_mut().zip(given) {
-            *range = FrameRange::new(given.start, given.frames);
+            *range = FrameRange::new(Pfn(given.start), given.frames);
         }
         run(&parsed, &Setup::new(ranges, cpus)).map_err(Refused::Build)
     };

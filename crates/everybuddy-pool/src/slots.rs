@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
-use everybuddy::{CpuId, FrameAllocator, NoProbe, Pfn};
+use everybuddy::{CpuId, FrameAllocator, NoProbe};
 
 /// The most tokens of a pool: systems are set up for 65,534 CPUs, one of which is for maintenance.
 pub const MAX_TOKENS: u16 = 65_533;
@@ -316,7 +316,7 @@ fn retry<T>(limit: Duration, attempt: impl Fn() -> Option<T>) -> Option<T> {
 mod tests {
     use super::*;
     use everybuddy::systems::{Options, build, layout};
-    use everybuddy::{Everybuddy, FrameRange, Memory, Request, Setup};
+    use everybuddy::{Everybuddy, FrameRange, Memory, Pfn, Request, Setup};
     use std::mem::MaybeUninit;
 
     #[test]

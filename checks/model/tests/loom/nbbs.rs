@@ -111,7 +111,7 @@ fn a_word_becomes_empty_while_it_is_wanted() {
             &|w: &mut Cpu<'_>| {
                 // The same word, which is not where this CPU's search begins.
                 let (system, cpu) = w.raw();
-                let range = FrameRange::new(Pfn(system.span().base() + 1), 1);
+                let range = FrameRange::new(Pfn(system.span().base().0 + 1), 1);
                 if let Ok(start) = system.allocate_at(cpu, range) {
                     w.free_untracked(Release::frame(start));
                 }

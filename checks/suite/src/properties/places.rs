@@ -32,7 +32,7 @@ pub fn given_frames_are_allocated<P: Platform, H: Host<P>>(host: &H, spec: &Syst
                 let frames = 1 + random.below(9) as u32;
                 let physical = system.span().physical(Index(start));
                 let got = if random.chance(50) {
-                    let range = FrameRange::new(Pfn(physical), u64::from(frames));
+                    let range = FrameRange::new(physical, u64::from(frames));
                     system.allocate_at(cpu, range).ok().map(|at| (at, frames))
                 } else {
                     system.allocate(cpu, Request::FRAME).ok().map(|at| (at, 1))
@@ -67,7 +67,7 @@ fn one_cpu_takes_given_frames<P: Platform>(
     let outside = [
         (FrameRange::new(Pfn(0x1003), 0), RegionError::Empty),
         (
-            FrameRange::new(Pfn(span.base() + u64::from(span.frames()) - 1), 2),
+            FrameRange::new(span.physical(Index(span.frames() - 1)), 2),
             RegionError::OutsideSpan,
         ),
         (FrameRange::new(Pfn(u64::MAX), 2), RegionError::OutsideSpan),
@@ -98,7 +98,7 @@ fn one_cpu_takes_given_frames<P: Platform>(
         let busy = (start.0..start.0 + frames).find(|frame| !model.is_free(Index(*frame)));
         let expected = match busy {
             None => Ok(start),
-            Some(frame) => Err(RegionError::NotFree(Index(frame))),
+            Some(frame) => Err(RegionError::NotFree(span.physical(Index(frame)))),
         };
         assert_eq!(system.allocate_at(cpu, range), expected, "{range:?}");
         if busy.is_none() {

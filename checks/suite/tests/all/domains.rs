@@ -159,7 +159,7 @@ impl Quiet<'_> {
             let census = system.check(&mut cpu).unwrap();
             let mut free = vec![true; frames as usize];
             for (start, frames) in held.iter().flat_map(|held| held.lock().unwrap().clone()) {
-                free[start.index()..][..frames as usize].fill(false);
+                free[start.as_usize()..][..frames as usize].fill(false);
             }
             let count = free.iter().filter(|free| **free).count() as u64;
             assert_eq!((census.free, census.buffered), (count, 0), "{name}");

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, FrameRange, Index, Order, Release, Request, Setup,
+    Block, Counts, CpuId, CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on};
 use proptest::prelude::*;
@@ -387,7 +387,7 @@ fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
     let range = FrameRange::new(system.span().physical(block), 1);
     assert_eq!(
         system.reserve(&mut own, range),
-        Err(RegionError::NotFree(block))
+        Err(RegionError::NotFree(range.start))
     );
     // What its list holds may be free soon.
     system.free(&mut other, Release::frame(frame)).unwrap();

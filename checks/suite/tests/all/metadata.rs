@@ -197,8 +197,8 @@ fn absurd_ranges_are_refused_by_every_system() {
         for frames in [u64::MAX, 1 << 62, 1 << 58, 1 << 40] {
             let ranges = [FrameRange::new(Pfn(0), frames)];
             let layout = metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1));
-            let last = frames - 1;
-            let is_named = matches!(layout, Err(BuildError::SpanTooLarge { first: 0, last: end, .. }) if end == last);
+            let (from, to) = (Pfn(0), Pfn(frames - 1));
+            let is_named = matches!(layout, Err(BuildError::SpanTooLarge { first, last, .. }) if (first, last) == (from, to));
             assert!(is_named, "{spec}: {layout:?}");
         }
     }
@@ -291,7 +291,7 @@ fn memory_that_is_too_far_apart_is_refused_with_the_limit() {
     assert!(
         error
             .to_string()
-            .contains("frames 0x7 to 0xffffffffffffffff")
+            .contains("frame 0x7 and frame 0xffffffffffffffff")
     );
 }
 
@@ -306,8 +306,8 @@ fn a_span_beyond_what_trees_can_link_is_refused_before_memory_is_provided() {
         };
         assert!(layout(most).is_ok(), "{name}");
         let too_large = BuildError::SpanTooLarge {
-            first: 0,
-            last: most,
+            first: Pfn(0),
+            last: Pfn(most),
             most: most as u32,
         };
         assert_eq!(layout(most + 1), Err(too_large), "{name}");

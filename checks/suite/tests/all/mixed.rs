@@ -178,10 +178,10 @@ impl Actor<'_> {
 
     /// Returns a range of at most `most` frames that may be free.
     fn range(&mut self, most: u64) -> FrameRange {
-        let first = REACH.start + self.random.below(REACH.frames - most);
+        let first = REACH.start.0 + self.random.below(REACH.frames - most);
         // Half of them are groups of whole words.
         let first = first & if self.random.chance(50) { !63 } else { !0 };
-        FrameRange::new(Pfn(first.max(REACH.start)), 1 + self.random.below(most))
+        FrameRange::new(Pfn(first).max(REACH.start), 1 + self.random.below(most))
     }
 
     fn allocate(&mut self) {
@@ -190,7 +190,7 @@ impl Actor<'_> {
         let got = match self.random.below(40) {
             0..4 => system.allocate_nested(self.cpu.id(), request),
             4 => {
-                let limit = REACH.start + self.random.below(REACH.frames);
+                let limit = REACH.start.0 + self.random.below(REACH.frames);
                 let place = Place {
                     node: Node::Preferred(0),
                     ..Place::ANYWHERE.below(Pfn(limit))

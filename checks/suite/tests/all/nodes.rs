@@ -46,19 +46,19 @@ impl Host<Machine> for Cut {
     ) {
         let ranges = setup.ranges();
         let (first, end) = (
-            ranges[0].start,
-            ranges.iter().filter_map(FrameRange::end).max().unwrap(),
+            ranges[0].start.0,
+            ranges.iter().filter_map(FrameRange::end).max().unwrap().0,
         );
         let third = ((end - first) / 3).next_multiple_of(32);
         let start = first & !31;
-        let borders = [start, start + third, start + 2 * third, u64::MAX];
+        let borders = [start, start + third, start + 2 * third, u64::MAX].map(Pfn);
         let parts: Vec<Vec<FrameRange>> = borders
             .windows(2)
             .map(|border| {
                 let within = |range: &FrameRange| {
                     let start = range.start.max(border[0]);
                     let end = range.end().unwrap().min(border[1]);
-                    (start < end).then(|| FrameRange::new(Pfn(start), end - start))
+                    (start < end).then(|| FrameRange::new(start, end.0 - start.0))
                 };
                 ranges.iter().filter_map(within).collect::<Vec<_>>()
             })
@@ -277,11 +277,11 @@ fn a_reserve_is_kept_for_requests_that_no_higher_zone_can_serve() {
 #[test]
 fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
     on_three_nodes("bs+order=5", |nodes, cpu| {
-        let range = FrameRange::new;
+        let range = |start, frames| FrameRange::new(Pfn(start), frames);
         assert_eq!(nodes.allocate_at(cpu, range(100, 8)), Ok(Index(100)));
         assert_eq!(
             nodes.allocate_at(cpu, range(96, 8)),
-            Err(RegionError::NotFree(Index(100)))
+            Err(RegionError::NotFree(Pfn(100)))
         );
         assert_eq!(
             nodes.remove(cpu, range(60, 8)),
@@ -295,7 +295,7 @@ fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
         nodes.reserve(cpu, range(130, 2)).unwrap();
         assert_eq!(
             nodes.unreserve(cpu, range(129, 2)),
-            Err(RegionError::NotReserved(Index(129)))
+            Err(RegionError::NotReserved(Pfn(129)))
         );
         assert_eq!(
             nodes.free(cpu, Release::frame(Index(131))),
@@ -308,7 +308,7 @@ fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
         nodes.remove(cpu, range(140, 3)).unwrap();
         assert_eq!(
             nodes.add(cpu, range(139, 2)),
-            Err(RegionError::AlreadyManaged(Index(139)))
+            Err(RegionError::AlreadyManaged(Pfn(139)))
         );
         nodes.add(cpu, range(140, 3)).unwrap();
         nodes.free(cpu, Release::frames(Index(100), 8)).unwrap();

@@ -35,7 +35,7 @@ fn work<A: FrameAllocator<Native>>(
     seed: u32,
 ) {
     let mark = |block: Block, from: bool| {
-        for frame in &allocated[block.start.index()..][..block.order.frames() as usize] {
+        for frame in &allocated[block.start.as_usize()..][..block.order.frames() as usize] {
             // Relaxed: a frame that two threads have simultaneously is seen by one of the two exchanges.
             assert_eq!(frame.swap(!from, Ordering::Relaxed), from, "{block:?}");
         }

@@ -227,7 +227,7 @@ proptest! {
         };
         let found: Vec<u64> = ranges
             .iter()
-            .flat_map(|range| range.start..range.start + range.frames)
+            .flat_map(|range| range.start.0..range.end().unwrap().0)
             .collect();
         prop_assert_eq!(found, frames);
         let is_apart = |pair: &[FrameRange]| pair[0].end().unwrap() < pair[1].start;

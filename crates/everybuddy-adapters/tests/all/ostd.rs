@@ -118,7 +118,7 @@ fn boot(system: &System<'_>) {
     assert!(matches!(refused[4..], [Refused::Free(_)]));
 
     let mut cpu = kernel.cpu.into_inner();
-    let range = FrameRange::new;
+    let range = |start, frames| FrameRange::new(Pfn(start), frames);
     let ranges = [range(0x100, 16), range(0x180, 3), range(0x200, 0x600)];
     crate::all_is_free(system, &mut cpu, &ranges);
 }

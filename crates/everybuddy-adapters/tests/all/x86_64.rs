@@ -33,10 +33,9 @@ where
     starts.sort_unstable();
     assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= S::SIZE));
     for start in starts {
-        let (first, frames) = (start / 4096, S::SIZE / 4096);
-        let is_inside = |range: &FrameRange| {
-            first >= range.start && first + frames <= range.start + range.frames
-        };
+        let first = Pfn::containing(start, 12);
+        let end = first.checked_add(S::SIZE / 4096);
+        let is_inside = |range: &FrameRange| first >= range.start && end <= range.end();
         assert!(RANGES.iter().any(is_inside), "{start:x} is not memory");
     }
     taken

@@ -83,7 +83,6 @@ use core::mem::MaybeUninit;
 use crate::api::FrameAllocator;
 use crate::arena::{LINE, Memory};
 use crate::error::BuildError;
-use crate::frame::Pfn;
 use crate::platform::Platform;
 use compose::Builder;
 
@@ -387,6 +386,7 @@ pub fn with_any_system<P: Platform>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Pfn;
     use crate::region::FrameRange;
 
     #[test]

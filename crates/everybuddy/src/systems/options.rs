@@ -16,7 +16,7 @@ use super::values::{
     BulkKind, Check, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
 };
 use super::{LinuxZone, Rule, Setup, Steal, Tuning};
-use crate::frame::{Order, Pfn};
+use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
@@ -402,6 +402,7 @@ impl fmt::Display for Options {
 mod tests {
     use super::super::{Bound, Watermarks};
     use super::*;
+    use crate::Pfn;
     use crate::percpu::predictive::SPREAD;
     use std::string::ToString;
 

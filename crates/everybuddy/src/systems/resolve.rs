@@ -14,7 +14,7 @@ use super::values::{BulkKind, Check, DrainKind, ListAccess, ListKind, Switch, Zo
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;
-use crate::frame::{Order, Pfn};
+use crate::frame::Order;
 use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::magazines::MagazineOptions;
@@ -390,6 +390,7 @@ impl Parameters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Pfn;
     use crate::region::FrameRange;
     use std::format;
 

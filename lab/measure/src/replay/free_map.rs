@@ -133,7 +133,7 @@ impl FreeMap {
         for range in &self.ranges {
             sum += range.frames;
             if sum >= free {
-                end = Some(range.start + range.frames - (sum - free));
+                end = Some(range.start.0 + range.frames - (sum - free));
                 break;
             }
         }
@@ -146,9 +146,10 @@ impl FreeMap {
             )));
         };
         let end = end.next_multiple_of(u64::from(Order::TEN.frames()));
-        let inside = self.ranges.iter().filter(|range| range.start < end);
-        let cut =
-            |range: &FrameRange| FrameRange::new(range.start, range.frames.min(end - range.start));
+        let inside = self.ranges.iter().filter(|range| range.start.0 < end);
+        let cut = |range: &FrameRange| {
+            FrameRange::new(range.start, range.frames.min(end - range.start.0))
+        };
         Ok(FreeMap::new(
             self.label.clone(),
             inside.map(cut).collect(),
@@ -186,9 +187,9 @@ impl FreeMap {
 
     /// Returns the frames that are not free, in increasing order.
     pub fn taken(&self) -> impl Iterator<Item = u32> + '_ {
-        let starts = self.ranges.iter().map(|range| range.start);
+        let starts = self.ranges.iter().map(|range| range.start.0);
         let starts = starts.chain([self.frames]);
-        let ends = self.ranges.iter().map(|range| range.start + range.frames);
+        let ends = self.ranges.iter().map(end_of);
         let gaps = [0].into_iter().chain(ends).zip(starts);
         gaps.flat_map(|(end, start)| end as u32..start as u32)
     }
@@ -197,7 +198,7 @@ impl FreeMap {
     pub fn blocks(&self, largest: Order) -> Vec<u64> {
         let mut counts = vec![0; largest.index() + 1];
         for range in &self.ranges {
-            let (mut start, end) = (range.start, range.start + range.frames);
+            let (mut start, end) = (range.start.0, end_of(range));
             while start < end {
                 let fits = (end - start).ilog2().min(largest.get().into());
                 let order = fits.min(start.trailing_zeros());
@@ -207,6 +208,11 @@ impl FreeMap {
         }
         counts
     }
+}
+
+/// Returns the number of the frame after a range.
+fn end_of(range: &FrameRange) -> u64 {
+    range.start.0 + range.frames
 }
 
 /// Returns one word that names a state in rows.

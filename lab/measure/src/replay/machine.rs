@@ -13,7 +13,7 @@
 use std::fmt;
 
 use everybuddy::systems::{LinuxZone, Tuning};
-use everybuddy::{FrameRange, Pfn, Setup};
+use everybuddy::{FrameRange, Setup};
 use everybuddy_trace as trace;
 
 use crate::size;
@@ -145,7 +145,7 @@ impl fmt::Display for Machine {
 
 #[cfg(test)]
 mod tests {
-    use everybuddy::SystemSpec;
+    use everybuddy::{Pfn, SystemSpec};
 
     use super::*;
 
