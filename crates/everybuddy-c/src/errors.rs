@@ -8,7 +8,7 @@ use core::ffi::c_char;
 use core::fmt;
 
 use everybuddy::systems::SpecError;
-use everybuddy::{AllocateError, BuildError, FreeError, Pfn, RegionError};
+use everybuddy::{AllocateError, BuildError, FreeError, Index, Pfn, RegionError};
 
 use crate::status::{MESSAGES, eb_status, eb_status::*};
 
@@ -192,6 +192,7 @@ impl fmt::Display for Failure {
             EB_ERROR_ALREADY_MANAGED | EB_ERROR_NOT_FREE | EB_ERROR_NOT_RESERVED => {
                 write!(f, " ({})", Pfn(self.value))
             }
+            EB_ERROR_VIOLATION => write!(f, " ({})", Index(self.value as u32)),
             _ => Ok(()),
         }
     }

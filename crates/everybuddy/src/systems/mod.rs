@@ -163,7 +163,7 @@ trait OnComposition<'m, P: Platform> {
 /// use core::mem::MaybeUninit;
 /// use everybuddy::prelude::*;
 ///
-/// let ranges = [FrameRange::new(Pfn(0x100), 0x8000)];
+/// let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
 /// let setup = Setup::new(&ranges, 2);
 /// let layout = layout::<Lbs31, Native>(&Options::NONE, &setup)?;
 /// let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
