@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use everybuddy::{
     AllocateError, Block, BuildError, Counts, CpuId, CpuToken, FrameAllocator, FrameRange,
-    FreeError, Hint, Index, Order, Platform, Progress, Release, Request, Setup, SystemSpec,
+    FreeError, Hint, Index, Order, Pfn, Platform, Progress, Release, Request, Setup, SystemSpec,
     metadata_layout,
 };
 
@@ -71,7 +71,7 @@ impl<P: Checker> Machine<'_, P> {
         let spec: SystemSpec = spec
             .parse()
             .unwrap_or_else(|error| panic!("{spec}: {error}"));
-        let ranges = [FrameRange::new(0, frames)];
+        let ranges = [FrameRange::new(Pfn(0), frames)];
         let setup = Setup::new(&ranges, cpus);
         // Models are so small that all memory is one space, unless the spec makes spaces small too.
         let in_spaces = spec.to_string().contains("+space=");
@@ -263,7 +263,7 @@ impl<P: Checker> Worker<'_, P> {
     pub fn reserve(&mut self, start: Index, frames: u32) -> bool {
         let id = self.cpu.id();
         self.ledger.asks(id, frames);
-        let range = FrameRange::new(start.0.into(), frames.into());
+        let range = FrameRange::new(Pfn(start.0.into()), frames.into());
         let is_reserved = self.system.reserve(self.cpu, range).is_ok();
         if is_reserved {
             self.ledger.gets(id, start, frames);
@@ -281,7 +281,7 @@ impl<P: Checker> Worker<'_, P> {
     pub fn unreserve(&mut self, start: Index, frames: u32) {
         self.access(start, frames);
         self.ledger.gives_back(self.cpu.id(), start, frames);
-        let range = FrameRange::new(start.0.into(), frames.into());
+        let range = FrameRange::new(Pfn(start.0.into()), frames.into());
         if let Err(error) = self.system.unreserve(self.cpu, range) {
             panic!("{:?}, {range:?}: {error}", self.cpu.id());
         }

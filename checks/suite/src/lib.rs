@@ -44,7 +44,7 @@ pub use shadow::{Random, Shadow};
 pub use specs::specs;
 
 pub use everybuddy::SystemSpec;
-use everybuddy::{Block, FrameAllocator, FrameRange, Index, Order, Platform, Setup};
+use everybuddy::{Block, FrameAllocator, FrameRange, Index, Order, Pfn, Platform, Setup};
 
 /// Builds systems on a platform, and runs code on its CPUs.
 pub trait Host<P: Platform>: Sync {
@@ -65,15 +65,18 @@ pub trait Host<P: Platform>: Sync {
 
 /// Memory of every shape: the start, the holes, sizes other than powers of two.
 pub const MEMORIES: &[&[FrameRange]] = &[
-    &[FrameRange::new(0, 64)],
-    &[FrameRange::new(0, 1)],
-    &[FrameRange::new(3, 1000)],
+    &[FrameRange::new(Pfn(0), 64)],
+    &[FrameRange::new(Pfn(0), 1)],
+    &[FrameRange::new(Pfn(3), 1000)],
     &[
-        FrameRange::new(0x12345, 777),
-        FrameRange::new(0x12700, 1),
-        FrameRange::new(0x13000, 2048),
+        FrameRange::new(Pfn(0x12345), 777),
+        FrameRange::new(Pfn(0x12700), 1),
+        FrameRange::new(Pfn(0x13000), 2048),
     ],
-    &[FrameRange::new(0x7ffff, 2), FrameRange::new(0x80001, 4095)],
+    &[
+        FrameRange::new(Pfn(0x7ffff), 2),
+        FrameRange::new(Pfn(0x80001), 4095),
+    ],
 ];
 
 /// Returns the number of frames in all ranges.

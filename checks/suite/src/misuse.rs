@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::{ROWS, ZoneKind};
-use everybuddy::{FrameRange, FreeError, Index, Release, Request, Setup};
+use everybuddy::{FrameRange, FreeError, Index, Pfn, Release, Request, Setup};
 
 use crate::platform::{Cpu, System, any, claim};
 use crate::{SystemSpec, block, order};
@@ -26,7 +26,10 @@ pub struct Misuse {
 }
 
 /// 16 MiB with a hole between its halves.
-const RANGES: &[FrameRange] = &[FrameRange::new(0, 2048), FrameRange::new(2304, 2048)];
+const RANGES: &[FrameRange] = &[
+    FrameRange::new(Pfn(0), 2048),
+    FrameRange::new(Pfn(2304), 2048),
+];
 /// A frame of the hole.
 const HOLE: u32 = 2050;
 /// The first frame behind the memory.

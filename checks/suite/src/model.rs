@@ -23,7 +23,7 @@ impl Model {
         let mut free = vec![false; span.frames() as usize];
         for range in ranges {
             let (start, frames) = span.relative(*range).unwrap();
-            free[start.index()..][..frames as usize].fill(true);
+            free[start.as_usize()..][..frames as usize].fill(true);
         }
         Self { free }
     }
@@ -47,7 +47,7 @@ impl Model {
 
     /// Returns `true` if this frame is free.
     pub fn is_free(&self, frame: Index) -> bool {
-        self.free.get(frame.index()).is_some_and(|free| *free)
+        self.free.get(frame.as_usize()).is_some_and(|free| *free)
     }
 
     /// Notes that frames were allocated.
@@ -55,7 +55,7 @@ impl Model {
     /// # Panics
     /// If any of them is not free.
     pub fn take(&mut self, start: Index, frames: u32) {
-        for free in &mut self.free[start.index()..][..frames as usize] {
+        for free in &mut self.free[start.as_usize()..][..frames as usize] {
             assert!(
                 core::mem::replace(free, false),
                 "a frame was given that is not free"
@@ -68,7 +68,7 @@ impl Model {
     /// # Panics
     /// If any of them is free already.
     pub fn give(&mut self, start: Index, frames: u32) {
-        for free in &mut self.free[start.index()..][..frames as usize] {
+        for free in &mut self.free[start.as_usize()..][..frames as usize] {
             assert!(!core::mem::replace(free, true), "a free frame was freed");
         }
     }

@@ -25,6 +25,10 @@ pub mod x86_64;
 /// The bytes of a frame.
 pub const FRAME_BYTES: u64 = 4096;
 
+/// The same, as a power of two.
+#[cfg(any(feature = "ostd", feature = "x86_64"))]
+const FRAME_SHIFT: u32 = FRAME_BYTES.trailing_zeros();
+
 /// The guide's code is compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adapters.md")]

@@ -17,7 +17,7 @@
 
 use core::fmt;
 
-use everybuddy::FrameRange;
+use everybuddy::{FrameRange, Pfn};
 
 use crate::FRAME_BYTES;
 
@@ -73,11 +73,11 @@ impl core::error::Error for MapError {}
 ///     region(0, 0x9_fc00, true),
 ///     region(0x40_0000, 0x50_0800, false),
 /// ];
-/// let mut room = [FrameRange::new(0, 0); 8];
+/// let mut room = [FrameRange::new(Pfn(0), 0); 8];
 /// let ranges = usable(map.iter().copied(), &mut room)?;
 /// assert_eq!(
 ///     ranges,
-///     [FrameRange::new(0, 0x9f), FrameRange::new(0x100, 0x300), FrameRange::new(0x501, 0x7aff)]
+///     [FrameRange::new(Pfn(0), 0x9f), FrameRange::new(Pfn(0x100), 0x300), FrameRange::new(Pfn(0x501), 0x7aff)]
 /// );
 /// # Ok::<(), everybuddy_adapters::map::MapError>(())
 /// ```
@@ -158,7 +158,7 @@ impl<R: Iterator<Item = Region> + Clone> Iterator for Ranges<R> {
             let (start, end) = self.next_bytes()?;
             let (first, end) = (start.div_ceil(FRAME_BYTES), end / FRAME_BYTES);
             if first < end {
-                return Some(FrameRange::new(first, end - first));
+                return Some(FrameRange::new(Pfn(first), end - first));
             }
         }
     }

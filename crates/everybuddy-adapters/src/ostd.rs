@@ -15,10 +15,10 @@ use core::alloc::Layout;
 use core::fmt;
 
 use everybuddy::{
-    FrameAllocator, FrameRange, FreeError, Index, Platform, RegionError, Release, Request,
+    FrameAllocator, FrameRange, FreeError, Index, Pfn, Platform, RegionError, Release, Request,
 };
 
-use crate::FRAME_BYTES;
+use crate::{FRAME_BYTES, FRAME_SHIFT};
 
 /// A call of OSTD that failed, and that cannot return an error. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub trait ByteFrames {
                 // It was allocated just now, so only misuse can have freed it.
                 let _ = system.free(cpu, rest);
             }
-            let address = system.span().physical(start).checked_mul(FRAME_BYTES);
+            let address = system.span().physical(start).address(FRAME_SHIFT);
             let address = address.and_then(|address| usize::try_from(address).ok());
             if address.is_none() {
                 // As above.
@@ -103,7 +103,7 @@ pub trait ByteFrames {
             return self.refused(Refused::Unaligned { address, bytes });
         };
         let freed = self.with_system(|system, cpu| {
-            let start = system.span().pfn(range.start).ok_or(FreeError::Foreign)?;
+            let start = system.span().index(range.start).ok_or(FreeError::Foreign)?;
             let frames = u32::try_from(range.frames).map_err(|_| FreeError::Foreign)?;
             match system.free(cpu, Release::frames(start, frames)) {
                 // If only some of them are holes, nothing is added.
@@ -132,7 +132,8 @@ pub trait ByteFrames {
 fn whole_frames(address: usize, bytes: usize) -> Option<FrameRange> {
     let (address, bytes) = (address as u64, bytes as u64);
     let is_whole = address.is_multiple_of(FRAME_BYTES) && bytes.is_multiple_of(FRAME_BYTES);
-    is_whole.then(|| FrameRange::new(address / FRAME_BYTES, bytes / FRAME_BYTES))
+    let start = Pfn::containing(address, FRAME_SHIFT);
+    is_whole.then(|| FrameRange::new(start, bytes / FRAME_BYTES))
 }
 
 /// Implements OSTD's trait for a type that implements [`ByteFrames`]. The first argument is the trait,

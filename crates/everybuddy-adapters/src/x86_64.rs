@@ -11,11 +11,11 @@
 
 use core::fmt;
 
-use everybuddy::{Block, FrameAllocator, FreeError, Order, Platform, Release, Request};
+use everybuddy::{Block, FrameAllocator, FreeError, Order, Pfn, Platform, Release, Request};
 use x86_64::PhysAddr;
 use x86_64::structures::paging::{self, PageSize, PhysFrame, Size1GiB, Size2MiB, Size4KiB};
 
-use crate::FRAME_BYTES;
+use crate::{FRAME_BYTES, FRAME_SHIFT};
 
 /// A system and the token of a CPU, as a frame allocator of the crate x86_64.
 ///
@@ -59,9 +59,9 @@ impl<'a, P: Platform, A: FrameAllocator<P> + ?Sized> PageFrames<'a, P, A> {
     fn allocate<S: PageSize>(&mut self) -> Option<PhysFrame<S>> {
         let order = order::<S>()?;
         let start = self.system.allocate(self.cpu, Request::order(order)).ok()?;
-        let physical = self.system.span().physical(start).checked_mul(FRAME_BYTES);
+        let address = self.system.span().physical(start).address(FRAME_SHIFT);
         // Addresses of x86-64 have 52 bits.
-        let address = physical.and_then(|address| PhysAddr::try_new(address).ok());
+        let address = address.and_then(|address| PhysAddr::try_new(address).ok());
         let frame = address.and_then(|address| PhysFrame::from_start_address(address).ok());
         if frame.is_none() {
             let release = Release::block(Block::new(start, order));
@@ -72,8 +72,8 @@ impl<'a, P: Platform, A: FrameAllocator<P> + ?Sized> PageFrames<'a, P, A> {
     }
 
     fn free<S: PageSize>(&mut self, frame: PhysFrame<S>) {
-        let physical = frame.start_address().as_u64() / FRAME_BYTES;
-        let freed = match (self.system.span().pfn(physical), order::<S>()) {
+        let physical = Pfn::containing(frame.start_address().as_u64(), FRAME_SHIFT);
+        let freed = match (self.system.span().index(physical), order::<S>()) {
             (Some(start), Some(order)) => {
                 let release = Release::block(Block::new(start, order));
                 self.system.free(self.cpu, release)

@@ -8,7 +8,7 @@ use core::ffi::c_char;
 use core::fmt;
 
 use everybuddy::systems::SpecError;
-use everybuddy::{AllocateError, BuildError, FreeError, RegionError};
+use everybuddy::{AllocateError, BuildError, FreeError, Index, Pfn, RegionError};
 
 use crate::status::{MESSAGES, eb_status, eb_status::*};
 
@@ -27,11 +27,15 @@ pub struct eb_error {
     pub text: [c_char; EB_ERROR_TEXT],
 }
 
+/// The bits of a value in the word of a failure.
+const VALUE_BITS: u32 = 52;
+const VALUE: u64 = (1 << VALUE_BITS) - 1;
+
 /// A code with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) status: eb_status,
-    pub(crate) value: u32,
+    pub(crate) value: u64,
 }
 
 impl From<eb_status> for Failure {
@@ -41,20 +45,20 @@ impl From<eb_status> for Failure {
 }
 
 impl Failure {
-    const fn new(status: eb_status, value: u32) -> Self {
+    const fn new(status: eb_status, value: u64) -> Self {
         Self { status, value }
     }
 
-    /// Returns code and value in one word.
+    /// Returns code and value in one word. Physical frame numbers have at most 52 bits.
     pub(crate) const fn to_bits(self) -> u64 {
-        (self.status as u64) << 32 | self.value as u64
+        (self.status as u64) << VALUE_BITS | self.value & VALUE
     }
 
     /// Returns what `to_bits` stored.
     pub(crate) fn from_bits(bits: u64) -> Self {
-        let code = (bits >> 32) as i32;
+        let code = (bits >> VALUE_BITS) as i32;
         let row = MESSAGES.iter().find(|(status, _)| *status as i32 == code);
-        Self::new(row.map_or(EB_OK, |(status, _)| *status), bits as u32)
+        Self::new(row.map_or(EB_OK, |(status, _)| *status), bits & VALUE)
     }
 }
 
@@ -66,7 +70,7 @@ impl From<AllocateError> for Failure {
         match error {
             AllocateError::Exhausted => EB_ERROR_EXHAUSTED.into(),
             AllocateError::TooLarge { largest } => {
-                Self::new(EB_ERROR_TOO_LARGE, u32::from(largest.get()))
+                Self::new(EB_ERROR_TOO_LARGE, largest.get().into())
             }
             AllocateError::ZeroFrames => EB_ERROR_ZERO_FRAMES.into(),
             AllocateError::NoSuchCpu => EB_ERROR_NO_SUCH_CPU.into(),
@@ -85,10 +89,10 @@ impl From<FreeError> for Failure {
             FreeError::Reserved => EB_ERROR_RESERVED.into(),
             FreeError::NotAllocated => EB_ERROR_NOT_ALLOCATED.into(),
             FreeError::InsideBlock { order } => {
-                Self::new(EB_ERROR_INSIDE_BLOCK, u32::from(order.get()))
+                Self::new(EB_ERROR_INSIDE_BLOCK, order.get().into())
             }
             FreeError::WrongOrder { allocated } => {
-                Self::new(EB_ERROR_WRONG_ORDER, u32::from(allocated.get()))
+                Self::new(EB_ERROR_WRONG_ORDER, allocated.get().into())
             }
             FreeError::ZeroFrames => EB_ERROR_ZERO_FRAMES.into(),
             FreeError::NoSuchCpu => EB_ERROR_NO_SUCH_CPU.into(),
@@ -104,9 +108,9 @@ impl From<RegionError> for Failure {
         match error {
             RegionError::Empty => EB_ERROR_EMPTY_RANGE.into(),
             RegionError::OutsideSpan => EB_ERROR_OUTSIDE_SPAN.into(),
-            RegionError::AlreadyManaged(pfn) => Self::new(EB_ERROR_ALREADY_MANAGED, pfn.0),
-            RegionError::NotFree(pfn) => Self::new(EB_ERROR_NOT_FREE, pfn.0),
-            RegionError::NotReserved(pfn) => Self::new(EB_ERROR_NOT_RESERVED, pfn.0),
+            RegionError::AlreadyManaged(frame) => Self::new(EB_ERROR_ALREADY_MANAGED, frame.0),
+            RegionError::NotFree(frame) => Self::new(EB_ERROR_NOT_FREE, frame.0),
+            RegionError::NotReserved(frame) => Self::new(EB_ERROR_NOT_RESERVED, frame.0),
             RegionError::NoSuchCpu => EB_ERROR_NO_SUCH_CPU.into(),
             RegionError::Busy => EB_ERROR_BUSY.into(),
             RegionError::NoRoom => EB_ERROR_NO_ROOM.into(),
@@ -185,10 +189,10 @@ impl fmt::Display for Failure {
             EB_ERROR_TOO_LARGE | EB_ERROR_INSIDE_BLOCK | EB_ERROR_WRONG_ORDER => {
                 write!(f, " (order {})", self.value)
             }
-            EB_ERROR_ALREADY_MANAGED
-            | EB_ERROR_NOT_FREE
-            | EB_ERROR_NOT_RESERVED
-            | EB_ERROR_VIOLATION => write!(f, " (frame {})", self.value),
+            EB_ERROR_ALREADY_MANAGED | EB_ERROR_NOT_FREE | EB_ERROR_NOT_RESERVED => {
+                write!(f, " ({})", Pfn(self.value))
+            }
+            EB_ERROR_VIOLATION => write!(f, " ({})", Index(self.value as u32)),
             _ => Ok(()),
         }
     }
@@ -220,7 +224,7 @@ impl From<&SetupError<'_>> for eb_error {
 
 impl From<Failure> for eb_error {
     fn from(failure: Failure) -> Self {
-        Self::new(failure.status, u64::from(failure.value), &failure)
+        Self::new(failure.status, failure.value, &failure)
     }
 }
 

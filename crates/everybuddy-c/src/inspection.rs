@@ -133,7 +133,7 @@ pub unsafe extern "C" fn eb_get_span(system: *const eb_system, span: *mut eb_spa
     let get = |system: System| {
         let span = system.span();
         Ok(eb_span {
-            base: span.base(),
+            base: span.base().0,
             frames: span.frames(),
         })
     };

@@ -429,12 +429,12 @@ pub unsafe extern "C" fn eb_check(
         Ok(census) => Ok(census.into()),
         Err(violation) => {
             let status = EB_ERROR_VIOLATION;
-            let full = eb_error::new(status, u64::from(violation.pfn.0), &violation);
+            let value = u64::from(violation.index.0);
+            let full = eb_error::new(status, value, &violation);
             if !error.is_null() {
                 // SAFETY: it is not NULL, so it may be written.
                 unsafe { error.write(full) };
             }
-            let value = violation.pfn.0;
             Err(Failure { status, value })
         }
     };

@@ -41,7 +41,7 @@ pub enum eb_status {
     EB_ERROR_ARGUMENT = 11,
     /// The system has no service with this number.
     EB_ERROR_NO_SUCH_SERVICE = 12,
-    /// An invariant of the metadata does not hold; the value is the frame where it was detected.
+    /// An invariant of the metadata does not hold; the value is the number of the frame where it was detected.
     EB_ERROR_VIOLATION = 13,
 
     /// No block of that size is free, neither in the zone nor in any CPU's list.
@@ -72,11 +72,11 @@ pub enum eb_status {
     EB_ERROR_EMPTY_RANGE = 40,
     /// The range reaches outside the span that the system was built for.
     EB_ERROR_OUTSIDE_SPAN = 41,
-    /// The range contains managed memory; the value is the first such frame.
+    /// The range contains managed memory; the value is the physical number of the first such frame.
     EB_ERROR_ALREADY_MANAGED = 42,
-    /// The range contains a frame that is not free; the value is that frame.
+    /// The range contains a frame that is not free; the value is its physical number.
     EB_ERROR_NOT_FREE = 43,
-    /// The range contains a frame that is not reserved; the value is that frame.
+    /// The range contains a frame that is not reserved; the value is its physical number.
     EB_ERROR_NOT_RESERVED = 44,
     /// The metadata have no room for another group of 64 frames with both holes and reserved ones.
     EB_ERROR_NO_ROOM = 45,

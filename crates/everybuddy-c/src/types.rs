@@ -9,7 +9,7 @@ use core::mem::offset_of;
 
 use everybuddy::{
     BlockType, Census, Colours, Flags, FrameRange, FrameState, Frames, Hint, Index, Node, Order,
-    Place, Reason, Release, Request, Run, Shortage, Size, Snapshot,
+    Pfn, Place, Reason, Release, Request, Run, Shortage, Size, Snapshot,
 };
 
 use crate::status::{eb_status, eb_status::*};
@@ -364,7 +364,7 @@ impl eb_release {
 impl eb_range {
     /// Converts the range.
     pub(crate) const fn convert(self) -> FrameRange {
-        FrameRange::new(self.start, self.frames)
+        FrameRange::new(Pfn(self.start), self.frames)
     }
 }
 
@@ -379,7 +379,7 @@ impl eb_place {
                 EB_NODE_ONLY => Node::Only(node?),
                 _ => return Err(EB_ERROR_ARGUMENT),
             },
-            limit: self.limit,
+            limit: Pfn(self.limit),
             alignment: order(self.alignment)?,
             colours: Colours::new(self.colour_mask, self.colours).ok_or(EB_ERROR_ARGUMENT)?,
         })

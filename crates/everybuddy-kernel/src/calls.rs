@@ -12,7 +12,7 @@ use core::slice;
 use core::sync::atomic::Ordering;
 
 use everybuddy::systems::{ROWS, SpecError};
-use everybuddy::{BuildError, CpuId, FrameRange, Order, Setup, SystemSpec};
+use everybuddy::{BuildError, CpuId, FrameRange, Order, Pfn, Setup, SystemSpec};
 
 use crate::codes::{self, Text};
 use crate::frames::Frames;
@@ -111,10 +111,10 @@ unsafe fn prepared<R>(
     let given = unsafe { slice::from_raw_parts(ranges, count) };
     let prepared = || {
         let parsed = spec.parse::<SystemSpec>().map_err(|_| Refused::Spec)?;
-        let mut ranges = [FrameRange::new(0, 0); MAX_RANGES];
+        let mut ranges = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
         let ranges = ranges.get_mut(..count).ok_or(Refused::Ranges)?;
         for (range, given) in ranges.iter_mut().zip(given) {
-            *range = FrameRange::new(given.start, given.frames);
+            *range = FrameRange::new(Pfn(given.start), given.frames);
         }
         run(&parsed, &Setup::new(ranges, cpus)).map_err(Refused::Build)
     };

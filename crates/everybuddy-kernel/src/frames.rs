@@ -80,7 +80,7 @@ impl Frames {
         }
         // SAFETY: the loop above wrote all elements, which are borrowed for ever.
         let gates = unsafe { slice::from_raw_parts(gates.as_ptr().cast::<Gate>(), cpus) };
-        let base = system.span().base();
+        let base = system.span().base().0;
         Ok(frames.write(Frames {
             operations,
             system,
@@ -97,16 +97,16 @@ impl Frames {
 
     /// Returns the physical frame of a frame of the system, as a number that is not negative.
     #[inline(always)]
-    pub(crate) fn physical(&self, pfn: Index) -> i64 {
+    pub(crate) fn physical(&self, index: Index) -> i64 {
         // Frame numbers have far fewer than 63 bits.
-        (self.base + u64::from(pfn.0)) as i64
+        (self.base + u64::from(index.0)) as i64
     }
 
     /// Returns the number by which the system knows a physical frame, if it can have one.
     #[inline(always)]
-    pub(crate) fn pfn(&self, frame: u64) -> Option<Index> {
-        let pfn = frame.checked_sub(self.base)?;
-        u32::try_from(pfn).ok().map(Index)
+    pub(crate) fn index(&self, frame: u64) -> Option<Index> {
+        let index = frame.checked_sub(self.base)?;
+        u32::try_from(index).ok().map(Index)
     }
 
     /// Runs `call` as a CPU. Returns `None` without calling it if the system was not set up for that CPU, or if the
@@ -287,7 +287,7 @@ fn allocate_with<A: FrameAllocator<Machine>, const BLOCK: bool>(
     };
     gate.leave(token);
     match allocated {
-        Ok(pfn) => frames.physical(pfn),
+        Ok(index) => frames.physical(index),
         Err(error) => refused(error),
     }
 }
@@ -325,7 +325,7 @@ fn free_with<A: FrameAllocator<Machine>, const PART: bool, const BLOCK: bool>(
     let (Some(gate), Some(order)) = (frames.gate(CpuId(cpu)), Order::new(order)) else {
         return impossible(order);
     };
-    let Some(start) = frames.pfn(frame) else {
+    let Some(start) = frames.index(frame) else {
         return misused(gate, FreeError::Foreign);
     };
     let freed = match gate.enter(CpuId(cpu)) {
@@ -373,7 +373,7 @@ fn allocate_nested(frames: &Frames, gate: &Gate, cpu: CpuId, order: Order, flags
     count(&gate.nested);
     let request = Request::order(order).with_flags(flags);
     match frames.system().allocate_nested(cpu, request) {
-        Ok(pfn) => frames.physical(pfn),
+        Ok(index) => frames.physical(index),
         Err(error) => refused(error),
     }
 }

@@ -112,8 +112,8 @@ impl<S: System + 'static> Pool<S> {
     /// [`Busy`](PoolError::Busy).
     #[inline]
     pub fn allocate_pages(&self, pages: usize) -> Result<Pages<'_, S>, PoolError> {
-        let pfn = self.shared.allocate_frames(pages)?;
-        Ok(self.guard(pfn, pages))
+        let start = self.shared.allocate_frames(pages)?;
+        Ok(self.guard(start, pages))
     }
 
     /// Allocates like [`allocate_pages`](Self::allocate_pages), and fills the pages with zeros. O(pages).
@@ -205,7 +205,7 @@ impl<S: System + 'static> Pool<S> {
             system.serve(&mut call.token, service, system.span().frames());
         }
         system.visit_free(&mut call.token, order, &mut |block| {
-            let offset = block.start.index() * page;
+            let offset = block.start.as_usize() * page;
             let resident = shared.mapping.resident(offset, HUGE, page);
             // SAFETY: this call allocated the block, so no guard has a page of it (invariant 2).
             match unsafe { shared.mapping.discard(offset, HUGE) } {
@@ -309,7 +309,7 @@ impl<S: System + 'static> Pool<S> {
         let start = self
             .shared
             .mapping
-            .at(start.index() << self.shared.page_shift);
+            .at(start.as_usize() << self.shared.page_shift);
         Pages::new(&self.shared, start, pages)
     }
 

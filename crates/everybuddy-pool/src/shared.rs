@@ -19,8 +19,8 @@ use std::sync::{Arc, Weak};
 
 use everybuddy::systems::build;
 use everybuddy::{
-    AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Release,
-    Request, Setup, System,
+    AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Pfn,
+    Release, Request, Setup, System,
 };
 
 use crate::builder::PoolBuilder;
@@ -63,7 +63,7 @@ impl<S: System + 'static> Shared<S> {
         let bytes = builder.bytes.checked_next_multiple_of(unit);
         let bytes = bytes.ok_or(too_large)?;
         let frames = (bytes / page) as u64;
-        let ranges = [FrameRange::new(0, frames)];
+        let ranges = [FrameRange::new(Pfn(0), frames)];
         let setup = Setup::new(&ranges, builder.tokens + 1);
         let (options, layout) = builder.fit(&setup, frames)?;
         let metadata_bytes = layout.size().next_multiple_of(page);
@@ -126,10 +126,10 @@ impl<S: System + 'static> Shared<S> {
         let mut call = self.enter()?;
         let no_wait = request.with_flags(Flags::NO_WAIT);
         match self.system.allocate(&mut call.token, no_wait) {
-            Ok(pfn) => {
+            Ok(start) => {
                 Counters::count(&call.counters().allocations);
                 self.slots.finish(call, self.system);
-                Ok(pfn)
+                Ok(start)
             }
             Err(error) => self.allocate_short(call, request, pages, error),
         }
@@ -152,7 +152,7 @@ impl<S: System + 'static> Shared<S> {
                 // Otherwise two threads that are short would wait for the slots of each other.
                 drop(call);
                 match slots.while_short(system, || self.retry(request)) {
-                    (Ok(pfn), _) => return Ok(pfn),
+                    (Ok(start), _) => return Ok(start),
                     (Err(AllocateError::Exhausted), false) => AllocateError::Busy,
                     (Err(error), _) => error,
                 }
@@ -204,10 +204,10 @@ impl<S: System + 'static> Shared<S> {
         let (address, bytes) = (start.addr().get(), pages << self.page_shift);
         let offset = self.mapping.offset(address, bytes);
         let offset = offset.ok_or(PoolError::Foreign { address, bytes })?;
-        let pfn = Index((offset >> self.page_shift) as u32);
+        let start = Index((offset >> self.page_shift) as u32);
         let release = match pages {
-            1 => Release::frame(pfn),
-            _ => Release::frames(pfn, pages as u32),
+            1 => Release::frame(start),
+            _ => Release::frames(start, pages as u32),
         };
         let mut call = loop {
             if let Ok(call) = self.enter() {
@@ -217,7 +217,7 @@ impl<S: System + 'static> Shared<S> {
         let mut freed = self.system.free(&mut call.token, release);
         if let Err(FreeError::InsideBlock { .. } | FreeError::WrongOrder { .. }) = freed {
             // A single page that was split off: a system that records orders frees it by count only.
-            let part = Release::frames(pfn, pages as u32);
+            let part = Release::frames(start, pages as u32);
             freed = self.system.free(&mut call.token, part);
         }
         let counters = call.counters();

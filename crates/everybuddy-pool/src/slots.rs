@@ -316,7 +316,7 @@ fn retry<T>(limit: Duration, attempt: impl Fn() -> Option<T>) -> Option<T> {
 mod tests {
     use super::*;
     use everybuddy::systems::{Options, build, layout};
-    use everybuddy::{Everybuddy, FrameRange, Memory, Request, Setup};
+    use everybuddy::{Everybuddy, FrameRange, Memory, Pfn, Request, Setup};
     use std::mem::MaybeUninit;
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn calls_park_their_token_while_a_thread_is_short_and_only_then() {
-        let ranges = [FrameRange::new(0, 4096)];
+        let ranges = [FrameRange::new(Pfn(0), 4096)];
         let setup = Setup::new(&ranges, 3);
         let bytes = layout::<Everybuddy, Machine>(&Options::NONE, &setup).unwrap();
         let mut memory = vec![MaybeUninit::uninit(); bytes.size() + bytes.align()];

@@ -68,7 +68,7 @@ pub enum Visit {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // 64 MiB of memory at physical frame 0x100, with a hole; one CPU.
-/// let ranges = [FrameRange::new(0x100, 8192), FrameRange::new(0x4000, 8192)];
+/// let ranges = [FrameRange::new(Pfn(0x100), 8192), FrameRange::new(Pfn(0x4000), 8192)];
 /// let setup = Setup::new(&ranges, 1);
 /// let layout = layout::<Lbs31, Native>(&Options::NONE, &setup)?;
 /// let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -263,14 +263,14 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// use everybuddy::prelude::*;
     /// use everybuddy::{Colours, Place};
     /// # use core::mem::MaybeUninit;
-    /// # let ranges = [FrameRange::new(0, 4096)];
+    /// # let ranges = [FrameRange::new(Pfn(0), 4096)];
     /// # let setup = Setup::new(&ranges, 1);
     /// # let mut memory = vec![MaybeUninit::uninit(); layout::<Bs, Native>(&Options::NONE, &setup)?.size() + 64];
     /// # let system = build::<Bs, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
     /// # let cpus = NativeCpus::new(1);
     /// # let mut cpu = cpus.claim(CpuId(0)).unwrap();
     /// // Below frame 1024, and of the odd one of two colours by bit 4 of the frame number.
-    /// let place = Place::ANYWHERE.below(1024).coloured(Colours::new(1 << 4, 0b10).unwrap());
+    /// let place = Place::ANYWHERE.below(Pfn(1024)).coloured(Colours::new(1 << 4, 0b10).unwrap());
     /// let frame = system.allocate_in(&mut cpu, Request::FRAME, &place)?;
     /// assert!(frame.0 < 1024 && frame.0 >> 4 & 1 == 1);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -298,7 +298,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
             let buffered = buffers(cpu);
             let found = RunSearch {
                 span: self.span(),
-                state: &|pfn| self.frame_state(pfn),
+                state: &|index| self.frame_state(index),
                 take: &mut |range| self.try_allocate_at(cpu, range),
             }
             .run(frames, place);
@@ -449,7 +449,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns the present use of a frame, or `None` outside the span.
     ///
     /// A hint while other CPUs work. O(orders), no lock.
-    fn frame_state(&self, pfn: Index) -> Option<FrameState>;
+    fn frame_state(&self, index: Index) -> Option<FrameState>;
 
     /// Checks every invariant of all metadata; for tests, while no other CPU works. O(frames).
     ///
@@ -502,7 +502,7 @@ pub(crate) fn one_by_one(
 ) -> Result<usize, AllocateError> {
     while let Some(place) = out.get_mut(given) {
         match allocate() {
-            Ok(pfn) => *place = pfn,
+            Ok(index) => *place = index,
             Err(error) if given == 0 => return Err(error),
             Err(_) => break,
         }

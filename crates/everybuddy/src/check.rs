@@ -46,7 +46,7 @@ pub(crate) fn walk_divided<P: Platform, S: Structure<P>>(
     while at < frames.end {
         let fail = |what| {
             Err(Violation {
-                pfn: Index(at),
+                index: Index(at),
                 what,
             })
         };
@@ -95,7 +95,7 @@ pub(crate) fn walk_divided<P: Platform, S: Structure<P>>(
                 }
             }
         }
-        if !head.pfn().is_aligned(order) || u64::from(at) + count > u64::from(frames.end) {
+        if !head.index().is_aligned(order) || u64::from(at) + count > u64::from(frames.end) {
             return fail("a block is not aligned, or reaches beyond the memory");
         }
         if (1..order.frames()).any(|offset| table.tag(head.offset(offset)) != Tag::INTERIOR) {
@@ -108,7 +108,7 @@ pub(crate) fn walk_divided<P: Platform, S: Structure<P>>(
         .sum();
     if free != census.free {
         return Err(Violation {
-            pfn: Index(frames.start),
+            index: Index(frames.start),
             what: "the free blocks of an order are miscounted",
         });
     }

@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use crate::frame::{Index, Order};
+use crate::frame::{Index, Order, Pfn};
 
 /// The reason why an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,18 +132,20 @@ impl fmt::Display for BulkFreeError {
 impl core::error::Error for BulkFreeError {}
 
 /// The reason why memory could not be added, removed or reserved. The state is as before.
+///
+/// Every call of a system names physical frames, as its ranges do. `F` is another type only between the layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RegionError {
+pub enum RegionError<F = Pfn> {
     /// The range has no frames.
     Empty,
     /// The range reaches outside the span that the system was built for.
     OutsideSpan,
     /// This frame is part of the managed memory already.
-    AlreadyManaged(Index),
+    AlreadyManaged(F),
     /// This frame is not in the state that the operation needs: allocated, buffered, reserved or a hole.
-    NotFree(Index),
+    NotFree(F),
     /// This frame is not reserved.
-    NotReserved(Index),
+    NotReserved(F),
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
     /// Another CPU did not drain its list in time, or a service did not process a freed block in time, or other CPUs
@@ -155,14 +157,33 @@ pub enum RegionError {
     NoRoom,
 }
 
-impl fmt::Display for RegionError {
+/// The error of a layer, which knows no physical numbers.
+pub(crate) type RangeError = RegionError<Index>;
+
+impl RangeError {
+    /// Names the frame by its physical number.
+    pub(crate) fn physical(self, of: impl FnOnce(Index) -> Pfn) -> RegionError {
+        match self {
+            Self::Empty => RegionError::Empty,
+            Self::OutsideSpan => RegionError::OutsideSpan,
+            Self::AlreadyManaged(index) => RegionError::AlreadyManaged(of(index)),
+            Self::NotFree(index) => RegionError::NotFree(of(index)),
+            Self::NotReserved(index) => RegionError::NotReserved(of(index)),
+            Self::NoSuchCpu => RegionError::NoSuchCpu,
+            Self::Busy => RegionError::Busy,
+            Self::NoRoom => RegionError::NoRoom,
+        }
+    }
+}
+
+impl<F: fmt::Display> fmt::Display for RegionError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "the range is empty"),
             Self::OutsideSpan => write!(f, "the range reaches outside the system's span"),
-            Self::AlreadyManaged(pfn) => write!(f, "{pfn} is managed already"),
-            Self::NotFree(pfn) => write!(f, "{pfn} is not free"),
-            Self::NotReserved(pfn) => write!(f, "{pfn} is not reserved"),
+            Self::AlreadyManaged(frame) => write!(f, "{frame} is managed already"),
+            Self::NotFree(frame) => write!(f, "{frame} is not free"),
+            Self::NotReserved(frame) => write!(f, "{frame} is not reserved"),
             Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
             Self::Busy => write!(f, "busy: another CPU did not drain its list in time"),
             Self::NoRoom => write!(
@@ -210,9 +231,9 @@ pub enum BuildError {
     /// structures. Holes count. Build a system for each part.
     SpanTooLarge {
         /// The first physical frame.
-        first: u64,
-        /// The last physical frame; `u64::MAX` if the map ends beyond the largest frame number.
-        last: u64,
+        first: Pfn,
+        /// The last physical frame; the largest number if the map ends beyond it.
+        last: Pfn,
         /// The largest number of frames of a span.
         most: u32,
     },
@@ -257,7 +278,7 @@ impl fmt::Display for BuildError {
             }
             Self::SpanTooLarge { first, last, most } => write!(
                 f,
-                "frames {first:#x} to {last:#x} are too far apart: a system spans at most {} frames, holes included, \
+                "{first} and {last} are too far apart: a system spans at most {} frames, holes included, \
                  or {} TiB of 4 KiB frames; build one for each part",
                 Grouped(*most),
                 most.div_ceil(TEBIBYTE),

@@ -2,8 +2,15 @@
 //!
 //! # Purpose
 //!
-//! A frame number, an order and a count of frames are three different things that all fit an integer. As types they
-//! cannot be swapped by accident.
+//! A frame number, an order and a count of frames are different things that all fit an integer, and a frame has two
+//! numbers. As types they cannot be swapped by accident.
+//!
+//! | type | counts from | used by |
+//! |---|---|---|
+//! | [`Pfn`] | physical address 0 | everything that names memory: maps, ranges, limits, colours, errors of ranges |
+//! | [`Index`] | the start of a system's memory | requests and releases; 32 bits, so that a hit stays small |
+//!
+//! A system's [`Span`](crate::Span) translates one to the other.
 //!
 //! # Invariants
 //!
@@ -11,7 +18,69 @@
 
 use core::fmt;
 
-/// The number of a page frame, relative to the base of the managed memory (see [`Span`](crate::region::Span)).
+/// A physical frame number: an address divided by the size of a frame.
+///
+/// Any 64-bit number is one, so all memory that addresses of 52 bits reach has frame numbers at any size of frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Pfn(pub u64);
+
+impl Pfn {
+    /// Returns the frame that holds the byte at a physical address. A frame has 2^`shift` bytes.
+    ///
+    /// ```
+    /// use everybuddy::Pfn;
+    ///
+    /// // Frames of 4 KiB.
+    /// let frame = Pfn::containing(0x1_0000_0fff, 12);
+    /// assert_eq!(frame, Pfn(0x10_0000));
+    /// assert_eq!(frame.address(12), Some(0x1_0000_0000));
+    /// assert_eq!(Pfn(1 << 52).address(12), None);
+    /// ```
+    #[inline]
+    pub const fn containing(address: u64, shift: u32) -> Pfn {
+        Pfn(address >> (shift & 63))
+    }
+
+    /// Returns the address of the first byte of a frame that has 2^`shift` bytes. Returns `None` if the address has
+    /// more than 64 bits.
+    #[inline]
+    pub const fn address(self, shift: u32) -> Option<u64> {
+        let shift = shift & 63;
+        let address = self.0 << shift;
+        if address >> shift == self.0 {
+            Some(address)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the frame that lies `frames` further on. Returns `None` beyond the largest number.
+    #[inline]
+    pub const fn checked_add(self, frames: u64) -> Option<Pfn> {
+        match self.0.checked_add(frames) {
+            Some(frame) => Some(Pfn(frame)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Debug for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {:#x}", self.0)
+    }
+}
+
+impl fmt::Display for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {:#x}", self.0)
+    }
+}
+
+/// The number of a frame within a system's memory, which counts from the start of its [`Span`](crate::region::Span).
+///
+/// [`Span::physical`](crate::region::Span::physical) returns the physical number, and
+/// [`Span::index`](crate::region::Span::index) does the reverse.
 ///
 /// 32 bits reach 16 TiB of 4 KiB frames ([`Span::LARGEST`](crate::region::Span::LARGEST)), and let a result with an
 /// error fit into 8 bytes.
@@ -20,9 +89,9 @@ use core::fmt;
 pub struct Index(pub u32);
 
 impl Index {
-    /// Returns the number as an index.
+    /// Returns the number as an index of a slice.
     #[inline]
-    pub const fn index(self) -> usize {
+    pub const fn as_usize(self) -> usize {
         self.0 as usize
     }
 
@@ -35,13 +104,13 @@ impl Index {
 
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "frame {:#x}", self.0)
+        write!(f, "index {:#x}", self.0)
     }
 }
 
 impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "frame {:#x}", self.0)
+        write!(f, "index {:#x}", self.0)
     }
 }
 
@@ -218,6 +287,24 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_two_numbers_of_a_frame_look_different() {
+        assert_eq!(std::format!("{}", Pfn(0x10_0000)), "frame 0x100000");
+        assert_eq!(std::format!("{:?}", Pfn(0x10_0000)), "frame 0x100000");
+        assert_eq!(std::format!("{}", Index(0x100)), "index 0x100");
+        assert_eq!(std::format!("{:?}", Index(0x100)), "index 0x100");
+    }
+
+    #[test]
+    fn an_address_that_does_not_fit_is_none() {
+        for shift in [12, 14, 16] {
+            let last = Pfn::containing(u64::MAX, shift);
+            assert_eq!(last.address(shift), Some(u64::MAX << shift));
+            assert_eq!(Pfn(last.0 + 1).address(shift), None);
+        }
+        assert_eq!(Pfn(u64::MAX).checked_add(1), None);
+    }
 
     #[test]
     fn covering_rounds_up() {

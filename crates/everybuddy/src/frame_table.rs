@@ -51,7 +51,7 @@ pub struct Frame(u32);
 impl Frame {
     /// Returns the frame number.
     #[inline(always)]
-    pub const fn pfn(self) -> Index {
+    pub const fn index(self) -> Index {
         Index(self.0)
     }
 
@@ -93,8 +93,8 @@ pub(crate) fn pieces(
     frames: u32,
     largest: Order,
 ) -> impl Iterator<Item = (Frame, Order)> {
-    Block::cover(start.pfn(), frames, largest)
-        .map(move |block| (start.offset(block.start.0 - start.pfn().0), block.order))
+    Block::cover(start.index(), frames, largest)
+        .map(move |block| (start.offset(block.start.0 - start.index().0), block.order))
 }
 
 /// The first word of a record, where it is not a link.
@@ -174,11 +174,11 @@ impl Tag {
     /// Returns the meaning of the word for the frame `head` that has it.
     pub(crate) fn state(self, head: Frame) -> Option<FrameState> {
         Some(match self {
-            tag if tag.is_link() => FrameState::Free { head: head.pfn() },
+            tag if tag.is_link() => FrameState::Free { head: head.index() },
             Tag::HOLE => FrameState::Hole,
             Tag::RESERVED => FrameState::Reserved,
             tag if tag.0 & Self::KIND == Self::ALLOCATED => FrameState::Allocated {
-                head: head.pfn(),
+                head: head.index(),
                 order: tag.order(),
             },
             tag if tag.0 & Self::KIND == Self::BUFFERED => FrameState::Buffered {
@@ -266,8 +266,8 @@ impl<'a, P: Platform> FrameTable<'a, P> {
 
     /// Validates a frame number from outside.
     #[inline(always)]
-    pub fn frame(&self, pfn: Index) -> Option<Frame> {
-        (pfn.index() < self.records.len()).then_some(Frame(pfn.0))
+    pub fn frame(&self, index: Index) -> Option<Frame> {
+        (index.as_usize() < self.records.len()).then_some(Frame(index.0))
     }
 
     #[inline(always)]

@@ -94,8 +94,8 @@ pub(crate) trait FreeBits {
     }
 
     /// Returns the first frame of the free block that holds a free frame.
-    fn free_block_of(&self, pfn: Index, max_order: Order) -> Index {
-        let start = |order: Order| pfn.0 & !(order.frames() - 1);
+    fn free_block_of(&self, index: Index, max_order: Order) -> Index {
+        let start = |order: Order| index.0 & !(order.frames() - 1);
         let largest = Order::up_to(max_order)
             .take_while(|order| self.is_whole(start(*order), *order))
             .last();

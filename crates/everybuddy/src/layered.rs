@@ -14,7 +14,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::api::{Extent, FrameAllocator, Progress, Service, describe, one_by_one};
-use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
+use crate::error::{AllocateError, BulkFreeError, FreeError, RangeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::percpu::{Missed, PerCpu};
@@ -31,7 +31,7 @@ type LastTry<'t, P, Z> =
 
 /// Work of the zone layer on a range of frames.
 type RangeWork<'t, P, Z> =
-    &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<(), RegionError>;
+    &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<(), RangeError>;
 
 /// A per-CPU layer over a zone layer.
 pub struct Layered<P: Platform, F, Z> {
@@ -120,7 +120,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             Err(AllocateError::Exhausted) => self.search(cpu, flags, &|zone, caller| {
                 zone.allocate_run(caller, frames)
             }),
-            result => result.map(Frame::pfn),
+            result => result.map(Frame::index),
         }
     }
 
@@ -142,7 +142,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         if !missed.bypasses
             && let Some(head) = self.front.serve(cpu, &self.zone, order, hint)
         {
-            return Ok(head.pfn());
+            return Ok(head.index());
         }
         if !Z::UNKNOWN_CPUS_ARE_BUSY && !self.missed_own(missed) && !self.has_cpu(cpu.id()) {
             return Err(AllocateError::NoSuchCpu);
@@ -150,7 +150,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         cpu.probe().record(Event::Bypass(order));
         let caller = &mut Caller::asking(cpu, Self::class(flags));
         match self.zone.allocate(caller, order) {
-            Ok(head) => Ok(head.pfn()),
+            Ok(head) => Ok(head.index()),
             Err(error) => self.allocate_failed(cpu, order, flags, error),
         }
     }
@@ -192,7 +192,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         let last_try = &mut |cpu: &mut P::Cpu, all_drained: bool| {
             tried = match last_try(&self.zone, &mut Caller::asking(cpu, Self::class(flags))) {
                 Err(AllocateError::Exhausted) if !all_drained => Err(AllocateError::Busy),
-                result => result.map(Frame::pfn),
+                result => result.map(Frame::index),
             };
         };
         self.front.with_all_drained(cpu, &self.zone, last_try);
@@ -216,7 +216,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         // A list may have been drained since the zone refused.
         match last_try() {
             Err(AllocateError::Exhausted) if caches() => Err(AllocateError::Busy),
-            result => result.map(Frame::pfn),
+            result => result.map(Frame::index),
         }
     }
 
@@ -290,8 +290,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     }
 
     /// Returns `true` if a CPU's list may hold this frame.
-    fn may_be_cached(&self, pfn: Index) -> bool {
-        let state = self.frame_state(pfn);
+    fn may_be_cached(&self, index: Index) -> bool {
+        let state = self.frame_state(index);
         !self.front.tags_cached() || matches!(state, Some(FrameState::Buffered { .. }))
     }
 
@@ -300,9 +300,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         if !self.has_cpu(cpu.id()) {
             return Err(RegionError::NoSuchCpu);
         }
-        let (start, frames) = self.span.relative(range)?;
-        self.with_lists_drained(cpu, &|zone, caller| {
-            zone.withdraw(caller, start, frames, to)
+        self.span.on(range, |start, frames| {
+            self.with_lists_drained(cpu, &|zone, caller| {
+                zone.withdraw(caller, start, frames, to)
+            })
         })
     }
 
@@ -311,13 +312,13 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         &self,
         cpu: &mut P::Cpu,
         work: RangeWork<'_, P, Z>,
-    ) -> Result<(), RegionError> {
-        let mut worked = Err(RegionError::Busy);
+    ) -> Result<(), RangeError> {
+        let mut worked = Err(RangeError::Busy);
         let then = &mut |cpu: &mut P::Cpu, all_drained: bool| {
             worked = match work(&self.zone, &mut Caller::of(cpu)) {
                 // A frame that another CPU still caches may be free soon; one that is in use will not.
-                Err(RegionError::NotFree(pfn)) if !all_drained && self.may_be_cached(pfn) => {
-                    Err(RegionError::Busy)
+                Err(RangeError::NotFree(index)) if !all_drained && self.may_be_cached(index) => {
+                    Err(RangeError::Busy)
                 }
                 result => result,
             };
@@ -336,7 +337,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 let hint = request.hint;
                 let missed = &mut Missed::default();
                 match self.front.pop(cpu, self.zone.table(), order, hint, missed) {
-                    Some(head) => Ok(head.pfn()),
+                    Some(head) => Ok(head.index()),
                     None => {
                         let hint = (hint.origin(), hint.left);
                         self.allocate_block(cpu, order, hint, request.flags, *missed)
@@ -387,7 +388,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
             let Some(head) = self.front.pop(cpu, table, order, request.hint, missed) else {
                 break;
             };
-            *place = head.pfn();
+            *place = head.index();
             given += 1;
         }
         let (_, rest) = out.split_at_mut(given);
@@ -406,7 +407,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 tag,
                 |head| {
                     if let Some(place) = places.next() {
-                        *place = head.pfn();
+                        *place = head.index();
                     }
                 },
             ) as usize;
@@ -468,7 +469,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         };
         match ask() {
             Err(AllocateError::Exhausted) => self.try_beside_lists(ask),
-            result => result.map(Frame::pfn),
+            result => result.map(Frame::index),
         }
     }
 
@@ -536,9 +537,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         if !self.has_cpu(cpu.id()) {
             return Err(RegionError::NoSuchCpu);
         }
-        let (start, frames) = self.span.relative(range)?;
-        self.zone
-            .add(&mut Caller::of(cpu), start, frames, Tag::HOLE)
+        self.span.on(range, |start, frames| {
+            let caller = &mut Caller::of(cpu);
+            self.zone.add(caller, start, frames, Tag::HOLE)
+        })
     }
 
     fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
@@ -553,34 +555,39 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         if !self.has_cpu(cpu.id()) {
             return Err(RegionError::NoSuchCpu);
         }
-        let (start, frames) = self.span.relative(range)?;
-        self.zone
-            .add(&mut Caller::of(cpu), start, frames, Tag::RESERVED)
+        self.span.on(range, |start, frames| {
+            let caller = &mut Caller::of(cpu);
+            self.zone.add(caller, start, frames, Tag::RESERVED)
+        })
     }
 
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         if !self.has_cpu(cpu.id()) {
             return Err(RegionError::NoSuchCpu);
         }
-        let (start, frames) = self.span.relative(range)?;
-        match self.try_allocate_at(cpu, range) {
-            Err(RegionError::NotFree(pfn)) if F::CACHES && self.may_be_cached(pfn) => {
-                self.with_lists_drained(cpu, &|zone, caller| {
-                    zone.allocate_at(caller, start, frames).map(|_| ())
-                })?;
-                Ok(start)
+        self.span.on(range, |start, frames| {
+            match self.zone.allocate_at(&mut Caller::of(cpu), start, frames) {
+                Err(RangeError::NotFree(index)) if F::CACHES && self.may_be_cached(index) => {
+                    self.with_lists_drained(cpu, &|zone, caller| {
+                        zone.allocate_at(caller, start, frames).map(|_| ())
+                    })?
+                }
+                result => {
+                    result?;
+                }
             }
-            result => result,
-        }
+            Ok(start)
+        })
     }
 
     fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         if !self.has_cpu(cpu.id()) {
             return Err(RegionError::NoSuchCpu);
         }
-        let (start, frames) = self.span.relative(range)?;
-        self.zone.allocate_at(&mut Caller::of(cpu), start, frames)?;
-        Ok(start)
+        self.span.on(range, |start, frames| {
+            self.zone.allocate_at(&mut Caller::of(cpu), start, frames)?;
+            Ok(start)
+        })
     }
 
     fn services(&self) -> &'static [Service] {
@@ -623,16 +630,18 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         F::USES_HINTS
     }
 
-    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
-        let frame = self.zone.table().frame(pfn)?;
+    fn frame_state(&self, index: Index) -> Option<FrameState> {
+        let frame = self.zone.table().frame(index)?;
         self.zone.table().holder(frame).map(|(_, state)| state)
     }
 
     fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
         let mut census = self.zone.check(&mut Caller::of(cpu))?;
         let cached = self.front.buffered_frames();
-        let pfn = Index(0);
-        let violation = |what| Violation { pfn, what };
+        let violation = |what| Violation {
+            index: Index(0),
+            what,
+        };
         if !self.front.tags_cached() {
             // The records call the frames in lists allocated.
             let what = "the lists hold more frames than are tagged as allocated";

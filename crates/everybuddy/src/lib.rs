@@ -7,7 +7,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use everybuddy::prelude::*;
 //!
-//! let ranges = [FrameRange::new(0x100, 0x8000)];
+//! // 128 MiB from 4 GiB on. Maps name physical frames.
+//! let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
 //! let setup = Setup::new(&ranges, 1);
 //! let layout = layout::<Everybuddy, Native>(&Options::NONE, &setup)?;
 //! let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -15,7 +16,10 @@
 //!
 //! let cpus = NativeCpus::new(1);
 //! let mut cpu = cpus.claim(CpuId(0)).expect("the token is claimed once");
-//! let frame = system.allocate(&mut cpu, Request::FRAME)?;
+//! // Requests name frames by their place in the system's memory.
+//! let frame: Index = system.allocate(&mut cpu, Request::FRAME)?;
+//! let physical: Pfn = system.span().physical(frame);
+//! assert!(physical >= Pfn(0x10_0000));
 //! system.free(&mut cpu, Release::frame(frame))?;
 //! # Ok(())
 //! # }
@@ -90,7 +94,7 @@ pub use self::everybuddy::OwnedTrees;
 pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
-pub use frame::{Block, Frames, Index, Order};
+pub use frame::{Block, Frames, Index, Order, Pfn};
 pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
 pub use nodes::{Nodes, Zone, ZoneState};
 pub use place::{Colours, Node, Place};
@@ -114,7 +118,7 @@ pub mod prelude {
     };
     pub use crate::{
         AllocateError, Block, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint, Index,
-        Memory, Order, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
+        Memory, Order, Pfn, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
         with_system,
     };
 }

@@ -19,7 +19,7 @@
 //! keeps limited memory in zones of its own.
 
 use crate::error::{AllocateError, RegionError};
-use crate::frame::{Index, Order};
+use crate::frame::{Index, Order, Pfn};
 use crate::region::{FrameRange, Span};
 use crate::snapshot::FrameState;
 
@@ -39,12 +39,12 @@ pub enum Node {
 ///
 /// # Examples
 /// ```
-/// use everybuddy::Colours;
+/// use everybuddy::{Colours, Pfn};
 ///
 /// // 16 colours by bits 2 to 5 of the frame number; two of them are allowed.
 /// let colours = Colours::new(0b11_1100, 1 << 3 | 1 << 9).unwrap();
-/// assert_eq!(colours.of(0b10_0111), 9);
-/// assert!(colours.allow(0b10_0111) && !colours.allow(0));
+/// assert_eq!(colours.of(Pfn(0b10_0111)), 9);
+/// assert!(colours.allow(Pfn(0b10_0111)) && !colours.allow(Pfn(0)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colours {
@@ -69,11 +69,11 @@ impl Colours {
     }
 
     /// Returns the colour of a physical frame. O(colour bits).
-    pub const fn of(self, frame: u64) -> u8 {
+    pub const fn of(self, frame: Pfn) -> u8 {
         let (mut mask, mut colour, mut bit) = (self.mask, 0, 0);
         while mask != 0 {
             let lowest = mask & mask.wrapping_neg();
-            colour |= ((frame & lowest != 0) as u8) << bit;
+            colour |= ((frame.0 & lowest != 0) as u8) << bit;
             mask &= mask - 1;
             bit += 1;
         }
@@ -81,7 +81,7 @@ impl Colours {
     }
 
     /// Returns `true` if the colour of a physical frame is allowed.
-    pub const fn allow(self, frame: u64) -> bool {
+    pub const fn allow(self, frame: Pfn) -> bool {
         self.allowed >> self.of(frame) & 1 == 1
     }
 }
@@ -90,10 +90,10 @@ impl Colours {
 ///
 /// # Examples
 /// ```
-/// use everybuddy::{Order, Place};
+/// use everybuddy::{Order, Pfn, Place};
 ///
 /// // Frames of 4 KiB below 4 GiB, from a multiple of 64 KiB on.
-/// let place = Place::ANYWHERE.below(1 << 20).aligned(Order::new(4).unwrap());
+/// let place = Place::ANYWHERE.below(Pfn(1 << 20)).aligned(Order::new(4).unwrap());
 /// assert_ne!(place, Place::ANYWHERE);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub struct Place {
     /// The node.
     pub node: Node,
     /// All frames have physical numbers below this one: 2^20 for a device that reaches 4 GiB of 4 KiB frames.
-    pub limit: u64,
+    pub limit: Pfn,
     /// The first frame's physical number is a multiple of the number of frames of this order. A larger request is
     /// aligned to its own size in any case.
     pub alignment: Order,
@@ -113,7 +113,7 @@ impl Place {
     /// No restriction.
     pub const ANYWHERE: Place = Place {
         node: Node::Home,
-        limit: u64::MAX,
+        limit: Pfn(u64::MAX),
         alignment: Order::ZERO,
         colours: Colours::ALL,
     };
@@ -126,7 +126,7 @@ impl Place {
 
     /// Sets the limit: all frames have physical numbers below `limit`.
     #[must_use]
-    pub const fn below(self, limit: u64) -> Place {
+    pub const fn below(self, limit: Pfn) -> Place {
         Place { limit, ..self }
     }
 
@@ -144,15 +144,15 @@ impl Place {
 
     /// Returns `true` if a run of physical frames satisfies limit, alignment and colours.
     #[inline]
-    pub fn holds(&self, start: u64, frames: u32) -> bool {
+    pub fn holds(&self, start: Pfn, frames: u32) -> bool {
         let end = start.checked_add(u64::from(frames));
-        start.is_multiple_of(u64::from(self.alignment.frames()))
+        start.0.is_multiple_of(u64::from(self.alignment.frames()))
             && end.is_some_and(|end| end <= self.limit && self.colours_hold(start, end))
     }
 
     #[inline]
-    fn colours_hold(&self, start: u64, end: u64) -> bool {
-        self.colours == Colours::ALL || (start..end).all(|frame| self.colours.allow(frame))
+    fn colours_hold(&self, start: Pfn, end: Pfn) -> bool {
+        self.colours == Colours::ALL || (start.0..end.0).all(|frame| self.colours.allow(Pfn(frame)))
     }
 }
 
@@ -180,30 +180,29 @@ impl RunSearch<'_> {
     pub(crate) fn run(&mut self, frames: u32, place: &Place) -> Result<Index, AllocateError> {
         let own = Order::covering(frames).ok_or(AllocateError::ZeroFrames)?;
         let step = u64::from(own.max(place.alignment).frames());
-        let end = (self.span.base() + u64::from(self.span.frames())).min(place.limit);
+        let base = self.span.base().0;
+        let end = (base + u64::from(self.span.frames())).min(place.limit.0);
         let mut failure = AllocateError::Exhausted;
-        let mut at = self.span.base();
+        let mut at = base;
         loop {
             at = match at.checked_next_multiple_of(step) {
                 Some(start) if start <= end && end - start >= u64::from(frames) => start,
                 _ => return Err(failure),
             };
-            let state = self.span.pfn(at).and_then(self.state);
+            let start = Pfn(at);
+            let state = self.span.index(start).and_then(self.state);
             if let Some(FrameState::Allocated { head, order }) = state {
                 // No frame of the block is free.
-                at = self
-                    .span
-                    .physical(head)
-                    .saturating_add(u64::from(order.frames()));
+                at = (self.span.physical(head).0).saturating_add(u64::from(order.frames()));
                 continue;
             }
-            if !matches!(state, Some(FrameState::Free { .. })) || !place.holds(at, frames) {
+            if !matches!(state, Some(FrameState::Free { .. })) || !place.holds(start, frames) {
                 at += 1;
                 continue;
             }
-            match (self.take)(FrameRange::new(at, u64::from(frames))) {
-                Ok(start) => return Ok(start),
-                Err(RegionError::NotFree(pfn)) => at = self.span.physical(pfn).max(at) + 1,
+            match (self.take)(FrameRange::new(start, u64::from(frames))) {
+                Ok(index) => return Ok(index),
+                Err(RegionError::NotFree(frame)) => at = frame.0.max(at) + 1,
                 Err(RegionError::NoSuchCpu) => return Err(AllocateError::NoSuchCpu),
                 Err(_) => {
                     failure = AllocateError::Busy;
@@ -221,21 +220,23 @@ mod tests {
     #[test]
     fn colours_are_the_selected_bits() {
         let colours = Colours::new(0b1010_0010, 0b1000_0001).unwrap();
-        assert_eq!(colours.of(0), 0);
-        assert_eq!(colours.of(0b1010_0010), 7);
-        assert_eq!(colours.of(0b0101_1101), 0);
-        assert_eq!(colours.of(0b0010_0000), 2);
-        assert!(colours.allow(0b1111_1111) && !colours.allow(0b0000_0010));
+        assert_eq!(colours.of(Pfn(0)), 0);
+        assert_eq!(colours.of(Pfn(0b1010_0010)), 7);
+        assert_eq!(colours.of(Pfn(0b0101_1101)), 0);
+        assert_eq!(colours.of(Pfn(0b0010_0000)), 2);
+        assert!(colours.allow(Pfn(0b1111_1111)) && !colours.allow(Pfn(0b0000_0010)));
         assert_eq!(Colours::new(0x7f, 1), None);
-        assert!((0..100).all(|frame| Colours::ALL.allow(frame)));
+        assert!((0..100).all(|frame| Colours::ALL.allow(Pfn(frame))));
     }
 
     #[test]
     fn a_place_holds_what_satisfies_all_of_it() {
-        let place = Place::ANYWHERE.below(64).aligned(Order::new(2).unwrap());
-        assert!(place.holds(60, 4) && !place.holds(60, 5) && !place.holds(62, 1));
-        assert!(!place.holds(u64::MAX - 3, 8));
+        let place = Place::ANYWHERE
+            .below(Pfn(64))
+            .aligned(Order::new(2).unwrap());
+        assert!(place.holds(Pfn(60), 4) && !place.holds(Pfn(60), 5) && !place.holds(Pfn(62), 1));
+        assert!(!place.holds(Pfn(u64::MAX - 3), 8));
         let even = place.coloured(Colours::new(1, 1).unwrap());
-        assert!(even.holds(8, 1) && !even.holds(8, 2));
+        assert!(even.holds(Pfn(8), 1) && !even.holds(Pfn(8), 2));
     }
 }

@@ -3,34 +3,34 @@
 //! # Purpose
 //!
 //! Physical memory begins anywhere and has holes, while buddies are found by arithmetic on frame numbers. A [`Span`]
-//! maps physical frame numbers to the small relative ones ([`Index`]) that the layers use.
+//! maps physical frames ([`Pfn`]) to the small numbers ([`Index`]) that the layers use.
 //!
 //! # Invariants
 //!
 //! The base of a span is a multiple of the largest block, so a block that is aligned relatively is aligned
 //! physically.
 
-use crate::error::{BuildError, RegionError};
-use crate::frame::{Index, Order};
+use crate::error::{BuildError, RangeError, RegionError};
+use crate::frame::{Index, Order, Pfn};
 
 /// A run of physical frames. An array of them can be shared with C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct FrameRange {
-    /// The first physical frame number (address divided by the frame's size).
-    pub start: u64,
+    /// The first frame.
+    pub start: Pfn,
     /// The number of frames.
     pub frames: u64,
 }
 
 impl FrameRange {
     /// Creates a run of `frames` frames from `start`.
-    pub const fn new(start: u64, frames: u64) -> Self {
+    pub const fn new(start: Pfn, frames: u64) -> Self {
         Self { start, frames }
     }
 
     /// Returns the frame after the last. Returns `None` if that is beyond the largest number.
-    pub const fn end(&self) -> Option<u64> {
+    pub const fn end(&self) -> Option<Pfn> {
         self.start.checked_add(self.frames)
     }
 }
@@ -38,7 +38,7 @@ impl FrameRange {
 /// The part of physical memory that a system is built for, holes included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    base: u64,
+    base: Pfn,
     frames: u32,
 }
 
@@ -51,7 +51,7 @@ impl Span {
     /// The base is the first frame rounded down to a multiple of the largest block. O(ranges).
     pub fn covering(ranges: &[FrameRange], largest: Order) -> Result<Span, BuildError> {
         let mut first = None;
-        let mut end = 0u64;
+        let mut end = Pfn(0);
         for (index, range) in ranges.iter().enumerate() {
             if range.frames == 0 {
                 continue;
@@ -60,18 +60,18 @@ impl Span {
                 return Err(BuildError::UnorderedRanges { index });
             }
             first.get_or_insert(range.start);
-            end = range.end().ok_or(Self::too_large(first, u64::MAX))?;
+            end = range.end().ok_or(Self::too_large(first, Pfn(u64::MAX)))?;
         }
         let first = first.ok_or(BuildError::NoMemory)?;
-        let base = first & !(u64::from(largest.frames()) - 1);
-        match u32::try_from(end - base) {
+        let base = Pfn(first.0 & !(u64::from(largest.frames()) - 1));
+        match u32::try_from(end.0 - base.0) {
             Ok(frames) if frames <= Self::LARGEST => Ok(Span { base, frames }),
-            _ => Err(Self::too_large(Some(first), end - 1)),
+            _ => Err(Self::too_large(Some(first), Pfn(end.0 - 1))),
         }
     }
 
     /// Returns the error of a map from `first` to `last`.
-    fn too_large(first: Option<u64>, last: u64) -> BuildError {
+    fn too_large(first: Option<Pfn>, last: Pfn) -> BuildError {
         BuildError::SpanTooLarge {
             first: first.unwrap_or_default(),
             last,
@@ -79,8 +79,8 @@ impl Span {
         }
     }
 
-    /// Returns the physical number of relative frame 0.
-    pub const fn base(&self) -> u64 {
+    /// Returns the physical frame whose index is 0.
+    pub const fn base(&self) -> Pfn {
         self.base
     }
 
@@ -89,33 +89,42 @@ impl Span {
         self.frames
     }
 
-    /// Returns the relative number of a physical frame. Returns `None` outside the span. O(1).
-    pub const fn pfn(&self, physical: u64) -> Option<Index> {
-        if physical >= self.base && physical - self.base < self.frames as u64 {
-            Some(Index((physical - self.base) as u32))
+    /// Returns the index of a physical frame. Returns `None` outside the span. O(1).
+    pub const fn index(&self, frame: Pfn) -> Option<Index> {
+        if frame.0 >= self.base.0 && frame.0 - self.base.0 < self.frames as u64 {
+            Some(Index((frame.0 - self.base.0) as u32))
         } else {
             None
         }
     }
 
-    /// Returns the physical number of a relative frame. O(1).
-    pub const fn physical(&self, pfn: Index) -> u64 {
-        self.base + pfn.0 as u64
+    /// Returns the physical frame of an index. O(1).
+    pub const fn physical(&self, index: Index) -> Pfn {
+        Pfn(self.base.0 + index.0 as u64)
     }
 
-    /// Returns the relative start and length of a range, which must lie in the span. O(1).
+    /// Returns the index of a range's first frame, and the range's length. The range must lie in the span. O(1).
     pub fn relative(&self, range: FrameRange) -> Result<(Index, u32), RegionError> {
         if range.frames == 0 {
             return Err(RegionError::Empty);
         }
-        let last = range
-            .start
-            .checked_add(range.frames - 1)
-            .ok_or(RegionError::OutsideSpan)?;
-        match (self.pfn(range.start), self.pfn(last)) {
+        let last = range.start.checked_add(range.frames - 1);
+        let last = last.ok_or(RegionError::OutsideSpan)?;
+        match (self.index(range.start), self.index(last)) {
             (Some(start), Some(_)) => Ok((start, range.frames as u32)),
             _ => Err(RegionError::OutsideSpan),
         }
+    }
+
+    /// Runs the work of layers on a range, which knows frames by their indexes, and names the frame of its error by its
+    /// physical number.
+    pub(crate) fn on<T>(
+        &self,
+        range: FrameRange,
+        work: impl FnOnce(Index, u32) -> Result<T, RangeError>,
+    ) -> Result<T, RegionError> {
+        let (start, frames) = self.relative(range)?;
+        work(start, frames).map_err(|error| error.physical(|index| self.physical(index)))
     }
 }
 
@@ -125,15 +134,21 @@ mod tests {
 
     #[test]
     fn spans_of_odd_maps() {
-        let ranges = [FrameRange::new(1_000_003, 7), FrameRange::new(1_000_100, 1)];
+        let ranges = [
+            FrameRange::new(Pfn(1_000_003), 7),
+            FrameRange::new(Pfn(1_000_100), 1),
+        ];
         let span = Span::covering(&ranges, Order::TEN).unwrap();
-        assert_eq!(span.base() % u64::from(Order::TEN.frames()), 0);
-        assert_eq!(span.physical(span.pfn(1_000_003).unwrap()), 1_000_003);
-        assert_eq!(span.pfn(1_000_101), None);
-        assert_eq!(span.pfn(span.base().wrapping_sub(1)), None);
+        assert_eq!(span.base().0 % u64::from(Order::TEN.frames()), 0);
+        assert_eq!(
+            span.physical(span.index(Pfn(1_000_003)).unwrap()),
+            Pfn(1_000_003)
+        );
+        assert_eq!(span.index(Pfn(1_000_101)), None);
+        assert_eq!(span.index(Pfn(span.base().0 - 1)), None);
         assert_eq!(Span::covering(&[], Order::TEN), Err(BuildError::NoMemory));
         assert_eq!(
-            Span::covering(&[FrameRange::new(3, 0)], Order::TEN),
+            Span::covering(&[FrameRange::new(Pfn(3), 0)], Order::TEN),
             Err(BuildError::NoMemory)
         );
         let swapped = [ranges[1], ranges[0]];
@@ -142,15 +157,15 @@ mod tests {
             Err(BuildError::UnorderedRanges { index: 1 })
         );
         assert_eq!(
-            Span::covering(&[FrameRange::new(5, u64::MAX)], Order::TEN),
-            Err(Span::too_large(Some(5), u64::MAX))
+            Span::covering(&[FrameRange::new(Pfn(5), u64::MAX)], Order::TEN),
+            Err(Span::too_large(Some(Pfn(5)), Pfn(u64::MAX)))
         );
         assert_eq!(
-            Span::covering(&[FrameRange::new(0, 1 << 32)], Order::TEN),
-            Err(Span::too_large(Some(0), (1 << 32) - 1))
+            Span::covering(&[FrameRange::new(Pfn(0), 1 << 32)], Order::TEN),
+            Err(Span::too_large(Some(Pfn(0)), Pfn((1 << 32) - 1)))
         );
         assert_eq!(
-            span.relative(FrameRange::new(1_000_100, 2)),
+            span.relative(FrameRange::new(Pfn(1_000_100), 2)),
             Err(RegionError::OutsideSpan)
         );
     }

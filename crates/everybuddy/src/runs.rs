@@ -154,7 +154,7 @@ mod tests {
                     Ok(Index(found as u32))
                 }
                 RunCall::Free(run) => {
-                    blocks[run.start.index()] += 1;
+                    blocks[run.start.as_usize()] += 1;
                     Ok(run.start)
                 }
             },

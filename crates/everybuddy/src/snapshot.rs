@@ -178,14 +178,14 @@ impl Census {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The frame where it was detected.
-    pub pfn: Index,
+    pub index: Index,
     /// A description of the violation.
     pub what: &'static str,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.pfn, self.what)
+        write!(f, "{}: {}", self.index, self.what)
     }
 }
 

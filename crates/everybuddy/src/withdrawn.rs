@@ -14,7 +14,7 @@
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::{WORD, words};
-use crate::error::{BuildError, FreeError, RegionError};
+use crate::error::{BuildError, FreeError, RangeError};
 use crate::frame::Index;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
@@ -96,12 +96,7 @@ impl<'m, P: Platform> WithdrawnFrames<'m, P> {
     ///
     /// # Errors
     /// The first frame that is not withdrawn for this reason.
-    pub(crate) fn claim(
-        &self,
-        start: u32,
-        frames: u32,
-        from: Withdrawn,
-    ) -> Result<(), RegionError> {
+    pub(crate) fn claim(&self, start: u32, frames: u32, from: Withdrawn) -> Result<(), RangeError> {
         let claims = || words(start, frames);
         let Some((failed, bit)) = claims().find_map(|(word, bits)| {
             let claimed = self.claim_in(word, bits, from);
@@ -112,10 +107,10 @@ impl<'m, P: Platform> WithdrawnFrames<'m, P> {
         for (word, bits) in claims().take_while(|(word, _)| *word < failed) {
             self.mark_in(word, bits, from);
         }
-        let pfn = Index(failed as u32 * WORD + bit);
+        let index = Index(failed as u32 * WORD + bit);
         Err(match from {
-            Withdrawn::Hole => RegionError::AlreadyManaged(pfn),
-            Withdrawn::Reserved => RegionError::NotReserved(pfn),
+            Withdrawn::Hole => RangeError::AlreadyManaged(index),
+            Withdrawn::Reserved => RangeError::NotReserved(index),
         })
     }
 

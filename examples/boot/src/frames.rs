@@ -8,9 +8,8 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{
-    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Index, Release,
-    Request, Setup, Snapshot, build_any, metadata_layout,
-};
+    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Index, Pfn, Release,
+    Request, Setup, Snapshot, build_any, metadata_layout};
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_adapters::map::{Region, usable};
 use spin::Once;
@@ -68,15 +67,15 @@ pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
     let fixed = [taken(0, LOW_MEMORY), kernel, taken(MAPPED, u64::MAX)];
     let regions = info.regions().iter().copied().chain(fixed);
 
-    let mut room = [FrameRange::new(0, 0); MAX_RANGES];
+    let mut room = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
     let ranges = usable(regions.clone(), &mut room).unwrap_or_else(|error| panic!("{error}"));
     let layout = metadata_layout::<Machine>(&words.spec, &Setup::new(ranges, words.cpus))
         .unwrap_or_else(|error| panic!("{}: {error}", words.spec));
     let largest = ranges.iter().max_by_key(|range| range.frames);
-    let start = largest.expect("the map has memory").start * FRAME_BYTES;
+    let start = largest.expect("the map has memory").start.0 * FRAME_BYTES;
     let bytes = (layout.size() as u64).next_multiple_of(FRAME_BYTES);
 
-    let mut room = [FrameRange::new(0, 0); MAX_RANGES];
+    let mut room = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
     let regions = regions.chain([taken(start, start + bytes)]);
     let ranges = usable(regions, &mut room).unwrap_or_else(|error| panic!("{error}"));
     // SAFETY: the memory is usable and mapped to itself, and no range contains it.
@@ -95,7 +94,7 @@ pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
 
 /// Returns the address of a frame.
 pub(crate) fn address(frame: Index) -> u64 {
-    frames().span().physical(frame) * FRAME_BYTES
+    frames().span().physical(frame).0 * FRAME_BYTES
 }
 
 /// Allocates on this CPU, and tries again while another CPU is busy.
@@ -115,12 +114,13 @@ pub(crate) fn allocate(request: Request) -> Result<Index, AllocateError> {
 /// They are those at the highest multiple of their number that are free.
 pub(crate) fn allocate_adjacent(count: u32) -> Index {
     let (span, count) = (frames().span(), u64::from(count));
-    let end = (span.base() + u64::from(span.frames())) / count * count;
+    let base = span.base().0;
+    let end = (base + u64::from(span.frames())) / count * count;
     let starts = (1..).map_while(|step| end.checked_sub(step * count));
     let found = starts
-        .take_while(|start| *start >= span.base())
+        .take_while(|start| *start >= base)
         .find_map(|start| {
-            let range = FrameRange::new(start, count);
+            let range = FrameRange::new(Pfn(start), count);
             with_token(|cpu| frames().allocate_at(cpu, range)).ok()
         });
     found.unwrap_or_else(|| panic!("no {count} adjacent frames are free"))
@@ -161,7 +161,8 @@ pub(crate) fn misuse() {
     );
     free(Release::block(block));
     let span = system.span();
-    let kernel = span.pfn((&raw const kernel_start).addr() as u64 / FRAME_BYTES);
+    let kernel = Pfn((&raw const kernel_start).addr() as u64 / FRAME_BYTES);
+    let kernel = span.index(kernel);
     let kernel = kernel.expect("the kernel lies between frames that are managed");
     let cases = [
         (

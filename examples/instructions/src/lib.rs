@@ -87,7 +87,7 @@ pub fn systems(chosen: &[String]) -> impl Iterator<Item = &'static str> {
 }
 
 /// The frames of the systems' memory.
-pub const FRAMES: FrameRange = FrameRange::new(0, 1 << 16);
+pub const FRAMES: FrameRange = FrameRange::new(Pfn(0), 1 << 16);
 
 /// The bytes that suffice for the metadata of each system.
 pub const METADATA: usize = 4 << 20;

@@ -25,7 +25,8 @@ use statics::{BootMemory, Once};
 pub const CPUS: u16 = 2;
 
 /// Bytes of a frame.
-pub const FRAME_BYTES: u64 = 4096;
+pub const FRAME_BYTES: u64 = 1 << FRAME_SHIFT;
+const FRAME_SHIFT: u32 = 12;
 
 /// Ranges of usable memory that a memory map may have.
 const MAX_RANGES: usize = 8;
@@ -128,14 +129,14 @@ pub enum BootError {
 /// # Errors
 /// A [`BootError`]; there is no allocator then.
 pub fn boot(map: &[Region]) -> Result<&'static Frames, BootError> {
-    let mut ranges = [FrameRange::new(0, 0); MAX_RANGES];
+    let mut ranges = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
     let mut free = ranges.iter_mut();
     for region in map.iter().filter(|region| region.is_usable) {
         let range = free.next().ok_or(BootError::TooManyRegions)?;
         // Whole frames only.
         let first = region.start.div_ceil(FRAME_BYTES);
         let end = region.start.saturating_add(region.bytes) / FRAME_BYTES;
-        *range = FrameRange::new(first, end.saturating_sub(first));
+        *range = FrameRange::new(Pfn(first), end.saturating_sub(first));
     }
     let memory = MEMORY.take().ok_or(BootError::BootedBefore)?;
     let setup = Setup::new(&ranges, CPUS);
@@ -153,7 +154,7 @@ pub fn allocate(cpu: CpuId, order: Order) -> Option<u64> {
         Some(mut token) => frames.allocate(&mut token, request),
         None => frames.allocate_nested(cpu, request),
     };
-    Some(frames.span().physical(block.ok()?) * FRAME_BYTES)
+    frames.span().physical(block.ok()?).address(FRAME_SHIFT)
 }
 
 /// Frees a block of 2^order frames by its physical address, on any CPU.
@@ -162,7 +163,7 @@ pub fn allocate(cpu: CpuId, order: Order) -> Option<u64> {
 /// Every [`FreeError`]: a double free, an address that was never allocated, another order. Nothing changes then.
 pub fn free(cpu: CpuId, address: u64, order: Order) -> Result<(), FreeError> {
     let frames = FRAMES.get().ok_or(FreeError::Foreign)?;
-    let start = frames.span().pfn(address / FRAME_BYTES);
+    let start = frames.span().index(Pfn::containing(address, FRAME_SHIFT));
     let start = start.ok_or(FreeError::Foreign)?;
     let release = Release::block(Block::new(start, order));
     match InterruptsOff::on(cpu) {

@@ -25,7 +25,7 @@ fn a_drawn_map_has_the_counts_it_was_drawn_for() {
     let taken: Vec<u32> = map.taken().collect();
     assert_eq!(taken.len() as u64, NORMAL - map.free());
     // Blocks are everywhere.
-    let middle = map.ranges()[map.ranges().len() / 2].start;
+    let middle = map.ranges()[map.ranges().len() / 2].start.0;
     assert!(middle.abs_diff(NORMAL / 2) < NORMAL / 50, "{middle}");
 }
 

@@ -63,9 +63,9 @@ impl<B: BitAlloc + Send> Peer for Bitmap<B> {
         // The peer reports whether the frames were allocated. The benchmark does not study misuse, and checking the
         // result would distort the peer's time.
         if block.order == Order::ZERO {
-            bits.dealloc(block.start.index());
+            bits.dealloc(block.start.as_usize());
         } else {
-            bits.dealloc_contiguous(block.start.index(), block.order.frames() as usize);
+            bits.dealloc_contiguous(block.start.as_usize(), block.order.frames() as usize);
         }
     }
 

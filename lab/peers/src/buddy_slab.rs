@@ -89,7 +89,7 @@ impl Peer for BuddySlab {
     #[inline]
     fn free(&self, _local: &mut Bare, block: Block) {
         self.allocator.lock().dealloc_pages(
-            self.base + block.start.index(),
+            self.base + block.start.as_usize(),
             block.order.frames() as usize,
         );
     }

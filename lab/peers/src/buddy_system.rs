@@ -51,6 +51,6 @@ impl Peer for BuddySystem {
     fn free(&self, _local: &mut Bare, block: Block) {
         self.0
             .lock()
-            .dealloc(block.start.index(), block.order.frames() as usize);
+            .dealloc(block.start.as_usize(), block.order.frames() as usize);
     }
 }

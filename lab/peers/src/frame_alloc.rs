@@ -166,7 +166,7 @@ impl<A: Core> Peer for Hosted<A> {
             block.order <= Order::TEN && block.start.0 < self.end,
             "{block:?} was not allocated here"
         );
-        let address = block.start.index() * FRAME.bytes();
+        let address = block.start.as_usize() * FRAME.bytes();
         // SAFETY: by the contract of `Peer::free`, the block was allocated here with this order, that is with this
         // count, and is no longer in use. If the caller breaks the contract, the wrong bits change, but they are
         // within the bitmaps (checked above), and no frame is ever dereferenced.

@@ -52,14 +52,14 @@ impl Peer for Offset {
         let state = &mut *self.0.lock();
         let allocation = state.allocator.allocate(1)?;
         let frame = Index(allocation.offset);
-        state.handles[frame.index()] = Some(allocation);
+        state.handles[frame.as_usize()] = Some(allocation);
         Some(frame)
     }
 
     #[inline]
     fn free(&self, _local: &mut Bare, block: Block) {
         let state = &mut *self.0.lock();
-        if let Some(allocation) = state.handles[block.start.index()].take() {
+        if let Some(allocation) = state.handles[block.start.as_usize()].take() {
             state.allocator.free(allocation);
         }
     }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::{
-    FrameAllocator, FrameRange, Memory, Release, Request, Setup, SystemSpec, metadata_layout,
+    FrameAllocator, FrameRange, Memory, Pfn, Release, Request, Setup, SystemSpec, metadata_layout,
 };
 use everybuddy_sim::{Flat, Machine, Region, Report, Sim, SimCpu, build_any};
 
@@ -71,7 +71,7 @@ fn print_rate(system: &str, cpus: u16) {
 /// Runs the workload once, in a new system. Returns the report and the seconds that the run took.
 fn run(system: &str, cpus: u16) -> (Report, f64) {
     let spec: SystemSpec = system.parse().expect("SYSTEM must be the name of a system");
-    let ranges = [FrameRange::new(0, FRAMES)];
+    let ranges = [FrameRange::new(Pfn(0), FRAMES)];
     let setup = Setup::new(&ranges, cpus);
     let layout = metadata_layout::<Sim>(&spec, &setup).expect("the setup is valid");
     let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];

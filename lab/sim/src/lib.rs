@@ -69,7 +69,7 @@
 //!     }
 //! }
 //!
-//! let ranges = [FrameRange::new(0, 4096)];
+//! let ranges = [FrameRange::new(Pfn(0), 4096)];
 //! let setup = Setup::new(&ranges, 4);
 //! let spec: SystemSpec = "lbs-31".parse().unwrap();
 //! let bytes = metadata_layout::<Sim>(&spec, &setup).unwrap().size() + 64;

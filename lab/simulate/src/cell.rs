@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
 use everybuddy::{
-    BuildError, FrameAllocator, FrameRange, LINE, Memory, MetadataPart, Nodes, Setup, SystemSpec,
-    Zone, metadata_layout,
+    BuildError, FrameAllocator, FrameRange, LINE, Memory, MetadataPart, Nodes, Pfn, Setup,
+    SystemSpec, Zone, metadata_layout,
 };
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::free_map::FreeMap;
@@ -214,13 +214,13 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     };
     let each = plan.span() / zones;
     let ranges: Vec<FrameRange> = (0..zones)
-        .map(|zone| FrameRange::new(zone * each, each))
+        .map(|zone| FrameRange::new(Pfn(zone * each), each))
         .collect();
     let ranges: Vec<&[FrameRange]> = match plan.start {
         Some(map) => vec![map.ranges()],
         None => ranges.chunks(1).collect(),
     };
-    let reach = plan.start.map(|_| FrameRange::new(0, each));
+    let reach = plan.start.map(|_| FrameRange::new(Pfn(0), each));
     let new = |own, cpus| match reach {
         Some(reach) => Setup::new(own, cpus).with_reach(reach),
         None => Setup::new(own, cpus),

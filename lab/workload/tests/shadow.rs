@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use everybuddy::platform::{CpuToken, NativeCpus};
 use everybuddy::systems::ROWS;
 use everybuddy::{
-    AllocateError, Counts, FrameRange, Frames, Index, Order, Progress, Release, Request, Setup,
-    Size,
+    AllocateError, Counts, FrameRange, Frames, Index, Order, Pfn, Progress, Release, Request,
+    Setup, Size,
 };
 use everybuddy_suite::{System, claim, on};
 use everybuddy_workload::{Churn, Mix, Step, Workload};
@@ -192,7 +192,7 @@ fn nothing_is_lost_and_nothing_is_given_twice() {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(1_000_000);
-    let ranges = [FrameRange::new(0, u64::from(FRAMES))];
+    let ranges = [FrameRange::new(Pfn(0), u64::from(FRAMES))];
     let setup = Setup::new(&ranges, THREADS);
     for text in systems() {
         let start = std::time::Instant::now();

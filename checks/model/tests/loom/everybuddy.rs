@@ -22,7 +22,8 @@ use std::sync::atomic::AtomicBool;
 
 use everybuddy::platform::Ordering;
 use everybuddy::{
-    AllocateError, Block, Class, CpuId, Flags, FrameRange, Order, RegionError, Release, Request,
+    AllocateError, Block, Class, CpuId, Flags, FrameRange, Order, Pfn, RegionError, Release,
+    Request,
 };
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
@@ -246,9 +247,9 @@ fn a_frame_that_moves_during_a_search_is_found() {
         // All but a frame of each tree is reserved.
         machine.on(0, |w| {
             let (system, cpu) = w.raw();
-            let base = system.span().base();
+            let base = system.span().base().0;
             for (start, frames) in [(1, 63), (65, 1)] {
-                let range = FrameRange::new(base + start, frames);
+                let range = FrameRange::new(Pfn(base + start), frames);
                 system.reserve(cpu, range).expect("all is free");
             }
         });
@@ -273,9 +274,9 @@ fn a_frame_that_moves_during_a_search_is_found() {
         ]);
         machine.on(0, |w| {
             let (system, cpu) = w.raw();
-            let base = system.span().base();
+            let base = system.span().base().0;
             for (start, frames) in [(1, 63), (65, 1)] {
-                let range = FrameRange::new(base + start, frames);
+                let range = FrameRange::new(Pfn(base + start), frames);
                 system.unreserve(cpu, range).expect("it is reserved");
             }
             w.park();
@@ -326,7 +327,7 @@ fn a_request_takes_a_tree_of_the_other_kind() {
 fn with_kept_frame(machine: &Machine<'_, Loom>, last: u16) -> [Block; 2] {
     machine.on(0, |w| {
         let (system, cpu) = w.raw();
-        let range = FrameRange::new(system.span().base() + 3, 61);
+        let range = FrameRange::new(Pfn(system.span().base().0 + 3), 61);
         system.reserve(cpu, range).expect("all is free");
     });
     let [first, kept, third] = machine.on(0, |w| [(); 3].map(|()| w.allocate(0)));
@@ -347,7 +348,7 @@ fn with_kept_frame(machine: &Machine<'_, Loom>, last: u16) -> [Block; 2] {
 fn unreserve(machine: &Machine<'_, Loom>) {
     machine.on(0, |w| {
         let (system, cpu) = w.raw();
-        let range = FrameRange::new(system.span().base() + 3, 61);
+        let range = FrameRange::new(Pfn(system.span().base().0 + 3), 61);
         system.unreserve(cpu, range).expect("it is reserved");
         w.park();
     });
@@ -439,7 +440,7 @@ fn a_kept_frame_is_reserved_while_its_cpu_allocates() {
         machine.at_once(&[
             &|w: &mut Cpu<'_>| {
                 let (system, cpu) = w.raw();
-                let range = FrameRange::new(system.span().base() + 1, 1);
+                let range = FrameRange::new(Pfn(system.span().base().0 + 1), 1);
                 match system.reserve(cpu, range) {
                     Ok(()) => system.unreserve(cpu, range).expect("it is reserved"),
                     Err(RegionError::NotFree(_) | RegionError::Busy) => {}

@@ -15,7 +15,7 @@
 //!
 //! More than three CPUs; more than a pair of children; retry bounds that run out.
 
-use everybuddy::{Block, FrameRange, Index};
+use everybuddy::{Block, FrameRange, Index, Pfn};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, bound};
 
@@ -57,7 +57,7 @@ fn a_search_is_not_passed_by_a_frame() {
             let system = w.raw().0;
             let span = system.span();
             let (system, cpu) = w.raw();
-            let between = FrameRange::new(span.base() + 2, 1022);
+            let between = FrameRange::new(Pfn(span.base().0 + 2), 1022);
             system.reserve(cpu, between).expect("all is free");
             let held: Vec<_> = (0..4).map(|_| w.allocate(0)).collect();
             held
@@ -77,7 +77,7 @@ fn a_search_is_not_passed_by_a_frame() {
                 w.free(*block);
             }
             let (system, cpu) = w.raw();
-            let between = FrameRange::new(system.span().base() + 2, 1022);
+            let between = FrameRange::new(Pfn(system.span().base().0 + 2), 1022);
             system.unreserve(cpu, between).expect("it is reserved");
         });
     });

@@ -17,7 +17,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use everybuddy::{FrameRange, Index, Release, Request};
+use everybuddy::{FrameRange, Index, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, bound};
 
@@ -111,7 +111,7 @@ fn a_word_becomes_empty_while_it_is_wanted() {
             &|w: &mut Cpu<'_>| {
                 // The same word, which is not where this CPU's search begins.
                 let (system, cpu) = w.raw();
-                let range = FrameRange::new(system.span().base() + 1, 1);
+                let range = FrameRange::new(Pfn(system.span().base().0 + 1), 1);
                 if let Ok(start) = system.allocate_at(cpu, range) {
                     w.free_untracked(Release::frame(start));
                 }

@@ -20,7 +20,7 @@
 
 use std::sync::Mutex;
 
-use everybuddy::{Flags, FrameRange, Index, RegionError, Release, Request};
+use everybuddy::{Flags, FrameRange, Index, Pfn, RegionError, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
 
@@ -308,7 +308,7 @@ fn a_frame_that_is_freed_twice_into_a_space_of_nobody_is_believed_once() {
 
 /// Two CPUs add ranges that overlap, after both were removed: one succeeds, and the error of the other changes nothing.
 fn overlapping_ranges_are_added<M: Memory>(spec: &'static str, preemptions: usize) {
-    let (all, half) = (FrameRange::new(0, 4), FrameRange::new(2, 2));
+    let (all, half) = (FrameRange::new(Pfn(0), 4), FrameRange::new(Pfn(2), 2));
     exhaust::<M>(spec, 4, 2, Some(preemptions), move |machine| {
         machine.on(0, |w| {
             let (system, cpu) = w.raw();
@@ -337,7 +337,7 @@ fn overlapping_ranges_are_added<M: Memory>(spec: &'static str, preemptions: usiz
             let frames = if added[0] { 4 } else { 2 };
             assert_eq!(system.check(cpu).expect("nothing is violated").free, frames);
             if added[1] {
-                system.add(cpu, FrameRange::new(0, 2)).expect("a hole");
+                system.add(cpu, FrameRange::new(Pfn(0), 2)).expect("a hole");
             }
             w.park();
         });

@@ -2,7 +2,7 @@
 
 use everybuddy::systems::{ListAccess, ListKind, ZoneKind};
 use everybuddy::{
-    AllocateError, Block, BulkFreeError, CpuId, CpuToken, Flags, FrameRange, FreeError, Index,
+    AllocateError, Block, BulkFreeError, CpuId, CpuToken, Flags, FrameRange, FreeError, Index, Pfn,
     Platform, RegionError, Release, Request, Setup, SystemSpec,
 };
 
@@ -13,11 +13,11 @@ use crate::{Host, Shadow, order};
 
 /// A call by a CPU beyond the setup's is refused with a typed error, and changes nothing.
 pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(4096, 256)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(4096), 256)];
     const UNKNOWN: CpuId = CpuId(2);
-    let setup = Setup::new(RANGES, 2).with_reach(FrameRange::new(4096, 1024));
+    let setup = Setup::new(RANGES, 2).with_reach(FrameRange::new(Pfn(4096), 1024));
     host.build(spec, &setup, &mut |system| {
-        let reserved = FrameRange::new(4096 + 255, 1);
+        let reserved = FrameRange::new(Pfn(4096 + 255), 1);
         let before = Mutex::new(None);
         host.run(1, |cpu| {
             system.reserve(cpu, reserved).unwrap();
@@ -68,9 +68,9 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
                 assert_eq!(system.free_bulk(cpu, &[]), Ok(()));
             }
             let refused_range = Err(RegionError::NoSuchCpu);
-            let hole = FrameRange::new(4096 + 512, 8);
+            let hole = FrameRange::new(Pfn(4096 + 512), 8);
             assert_eq!(system.add(cpu, hole), refused_range);
-            let free = FrameRange::new(4096 + 250, 1);
+            let free = FrameRange::new(Pfn(4096 + 250), 1);
             assert_eq!(system.remove(cpu, free), refused_range);
             assert_eq!(system.reserve(cpu, free), refused_range);
             assert_eq!(system.unreserve(cpu, reserved), refused_range);
@@ -100,7 +100,7 @@ pub fn unknown_cpus_are_refused<P: Platform, H: Host<P>>(host: &H, spec: &System
 
 /// A CPU that goes offline is parked; another CPU drains its list. When it comes back, its list works as before.
 pub fn offline_cpus_are_drained<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 512)];
     const OFFLINE: CpuId = CpuId(1);
     let setup = Setup::new(RANGES, 2);
     let composition = spec
@@ -159,7 +159,7 @@ pub fn offline_cpus_are_drained<P: Platform, H: Host<P>>(host: &H, spec: &System
 
 /// CPUs park and come back while another CPU drains them: no frame is lost or allocated twice.
 pub fn cpus_return_while_they_are_drained<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 512)];
     host.build(spec, &Setup::new(RANGES, 3), &mut |system| {
         let shadow = Shadow::new(512);
         host.run(3, |cpu| {

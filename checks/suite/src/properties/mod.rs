@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use everybuddy::{
-    AllocateError, CpuToken, FrameAllocator, FrameRange, FreeError, Index, Order, Platform,
+    AllocateError, CpuToken, FrameAllocator, FrameRange, FreeError, Index, Order, Pfn, Platform,
     Release, Request, Setup, SystemSpec,
 };
 
@@ -87,7 +87,7 @@ pub fn all_memory_can_be_had_and_comes_back<P: Platform, H: Host<P>>(host: &H, s
 
 /// Blocks of every order are aligned, disjoint, and as many as there can be.
 pub fn blocks_are_aligned_and_disjoint<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(5, 5000)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(5), 5000)];
     host.build(spec, &Setup::new(RANGES, 1), &mut |system| {
         host.run(1, |cpu| {
             for size in Order::up_to(system.max_order()) {
@@ -232,7 +232,7 @@ impl Drop for AtEnd<'_> {
 
 /// Frames that lie in other CPUs' lists, parked or not, are found before a request fails.
 pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 256)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 256)];
     const CPUS: u16 = 4;
     host.build(spec, &Setup::new(RANGES, CPUS), &mut |system| {
         // Each CPU leaves some frames in its list, and parks. Then one takes everything.
@@ -309,7 +309,7 @@ pub fn rounds() -> u64 {
 /// While others give back what they hold, one takes all: when it is refused, all frames are held, whatever
 /// lists they went through.
 pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 256)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 256)];
     const CPUS: u16 = 3;
     host.build(spec, &Setup::new(RANGES, CPUS), &mut |system| {
         for round in 0..rounds() {
@@ -366,7 +366,7 @@ pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, 
 
 /// Random requests by several CPUs; a frame freed by another than its taker; nothing given twice.
 pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(2, 600), FrameRange::new(700, 500)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(2), 600), FrameRange::new(Pfn(700), 500)];
     for cpus in [2u16, 5] {
         host.build(spec, &Setup::new(RANGES, cpus), &mut |system| {
             let shadow = Shadow::new(system.span().frames());

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use everybuddy::{
     AllocateError, Block, Colours, CpuToken, Flags, FrameAllocator, FrameRange, Index, Node, Order,
-    Place, Platform, Reason, RegionError, Release, Request, Run, Setup, SystemSpec, Visit,
+    Pfn, Place, Platform, Reason, RegionError, Release, Request, Run, Setup, SystemSpec, Visit,
 };
 
 use spin::Mutex;
@@ -16,7 +16,10 @@ use crate::{Host, Random, Shadow, frames_of, order};
 /// Given frames are allocated if all of them are free; otherwise the error names the first that is not, and nothing
 /// changes. Several CPUs never share one.
 pub fn given_frames_are_allocated<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0x1003, 300), FrameRange::new(0x1200, 520)];
+    const RANGES: &[FrameRange] = &[
+        FrameRange::new(Pfn(0x1003), 300),
+        FrameRange::new(Pfn(0x1200), 520),
+    ];
     host.build(spec, &Setup::new(RANGES, 3), &mut |system| {
         host.run(1, |cpu| one_cpu_takes_given_frames(system, cpu, RANGES));
         // While others allocate and free, nothing is given twice.
@@ -62,12 +65,12 @@ fn one_cpu_takes_given_frames<P: Platform>(
 ) {
     let span = system.span();
     let outside = [
-        (FrameRange::new(0x1003, 0), RegionError::Empty),
+        (FrameRange::new(Pfn(0x1003), 0), RegionError::Empty),
         (
-            FrameRange::new(span.base() + u64::from(span.frames()) - 1, 2),
+            FrameRange::new(span.physical(Index(span.frames() - 1)), 2),
             RegionError::OutsideSpan,
         ),
-        (FrameRange::new(u64::MAX, 2), RegionError::OutsideSpan),
+        (FrameRange::new(Pfn(u64::MAX), 2), RegionError::OutsideSpan),
     ];
     for (range, error) in outside {
         assert_eq!(system.allocate_at(cpu, range), Err(error));
@@ -95,7 +98,7 @@ fn one_cpu_takes_given_frames<P: Platform>(
         let busy = (start.0..start.0 + frames).find(|frame| !model.is_free(Index(*frame)));
         let expected = match busy {
             None => Ok(start),
-            Some(frame) => Err(RegionError::NotFree(Index(frame))),
+            Some(frame) => Err(RegionError::NotFree(span.physical(Index(frame)))),
         };
         assert_eq!(system.allocate_at(cpu, range), expected, "{range:?}");
         if busy.is_none() {
@@ -123,15 +126,18 @@ fn one_cpu_takes_given_frames<P: Platform>(
 
 /// Frames of a place are below its limit, aligned and of its colours; and all of them are found.
 pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0x801, 200), FrameRange::new(0x900, 150)];
+    const RANGES: &[FrameRange] = &[
+        FrameRange::new(Pfn(0x801), 200),
+        FrameRange::new(Pfn(0x900), 150),
+    ];
     let two_of_eight = Colours::new(0b1101, 1 << 2 | 1 << 5).unwrap();
     let places = [
         Place::ANYWHERE,
-        Place::ANYWHERE.below(0x880),
+        Place::ANYWHERE.below(Pfn(0x880)),
         Place::ANYWHERE.aligned(order(5)),
         Place::ANYWHERE.coloured(two_of_eight),
-        Place::ANYWHERE.below(0x910).coloured(two_of_eight),
-        Place::ANYWHERE.below(0x801),
+        Place::ANYWHERE.below(Pfn(0x910)).coloured(two_of_eight),
+        Place::ANYWHERE.below(Pfn(0x801)),
     ];
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
         // Another CPU leaves frames in its list.
@@ -176,7 +182,7 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
                 }
             }
             // At the end of the address space, too.
-            let beyond = Place::ANYWHERE.below(u64::MAX).aligned(Order::LIMIT);
+            let beyond = Place::ANYWHERE.below(Pfn(u64::MAX)).aligned(Order::LIMIT);
             let refused = system.allocate_in(cpu, Request::FRAME, &beyond);
             assert_eq!(refused, Err(AllocateError::Exhausted));
             let too_many = Request::frames(system.max_order().frames() + 1);
@@ -247,11 +253,14 @@ pub fn hasty_requests_are_exhausted_only_without_free_frames<P: Platform, H: Hos
     host: &H,
     spec: &SystemSpec,
 ) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0x802, 100), FrameRange::new(0x880, 30)];
+    const RANGES: &[FrameRange] = &[
+        FrameRange::new(Pfn(0x802), 100),
+        FrameRange::new(Pfn(0x880), 30),
+    ];
     let places = [
         Place::ANYWHERE,
-        Place::ANYWHERE.below(0x818),
-        Place::ANYWHERE.below(0x840).aligned(order(3)),
+        Place::ANYWHERE.below(Pfn(0x818)),
+        Place::ANYWHERE.below(Pfn(0x840)).aligned(order(3)),
         Place::ANYWHERE.coloured(Colours::new(0b1100, 1 << 2).unwrap()),
     ];
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
@@ -298,7 +307,7 @@ pub fn hasty_requests_are_exhausted_only_without_free_frames<P: Platform, H: Hos
 /// Many frames come in one run if there is one, otherwise in the largest blocks that are free; if there are too few,
 /// nothing is allocated, and the shortage says why.
 pub fn many_frames_come_in_few_runs<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 512)];
     host.build(spec, &Setup::new(RANGES, 1), &mut |system| {
         host.run(1, |cpu| {
             let mut out = [Run::default(); 256];
@@ -308,7 +317,9 @@ pub fn many_frames_come_in_few_runs<P: Platform, H: Host<P>>(host: &H, spec: &Sy
             system.free(cpu, out[0].release()).unwrap();
             // Every fifth frame is held: no run is longer than four.
             for frame in (0..512).step_by(5) {
-                system.allocate_at(cpu, FrameRange::new(frame, 1)).unwrap();
+                system
+                    .allocate_at(cpu, FrameRange::new(Pfn(frame), 1))
+                    .unwrap();
             }
             let shortage = system.shortage(cpu, Request::order(order(3)));
             assert_eq!(shortage.reason(), Reason::Fragmentation, "{shortage}");
@@ -357,7 +368,7 @@ pub fn many_frames_come_in_few_runs<P: Platform, H: Host<P>>(host: &H, spec: &Sy
 
 /// Free blocks are visited one by one, kept or returned, also while other CPUs work.
 pub fn free_blocks_are_visited<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
-    const RANGES: &[FrameRange] = &[FrameRange::new(8, 1024)];
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(8), 1024)];
     host.build(spec, &Setup::new(RANGES, 3), &mut |system| {
         let size = order(3);
         host.run(1, |cpu| {

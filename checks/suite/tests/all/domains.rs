@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, Block, Counts, CpuToken, Event, FrameRange, FrameState, FreeError, Index, Order,
-    Release, Request, Setup,
+    Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::platform::give_way;
 use everybuddy_suite::{Cpu, Random, Shadow, System, on, order};
@@ -159,11 +159,11 @@ impl Quiet<'_> {
             let census = system.check(&mut cpu).unwrap();
             let mut free = vec![true; frames as usize];
             for (start, frames) in held.iter().flat_map(|held| held.lock().unwrap().clone()) {
-                free[start.index()..][..frames as usize].fill(false);
+                free[start.as_usize()..][..frames as usize].fill(false);
             }
             let count = free.iter().filter(|free| **free).count() as u64;
             assert_eq!((census.free, census.buffered), (count, 0), "{name}");
-            let setup = [FrameRange::new(0, u64::from(frames))];
+            let setup = [FrameRange::new(Pfn(0), u64::from(frames))];
             let spec = format!("bs+order={}", system.max_order().get());
             let (heads_of_standard, blocks) = on(&spec, &Setup::new(&setup, 1), |system| {
                 standard(system, &free)
@@ -187,7 +187,7 @@ fn a_quiet_system_is_block_for_block_a_standard_buddy() {
     for (seed, spec) in (0..).zip(SPECS) {
         let start = std::time::Instant::now();
         for frames in [64, 777, 4096] {
-            let ranges = [FrameRange::new(0, frames)];
+            let ranges = [FrameRange::new(Pfn(0), frames)];
             let quiet = Quiet {
                 cpus: 4,
                 rounds: 8,
@@ -283,7 +283,7 @@ fn many_cpus_extend_and_each_quiet_ends_in_one_domain(rounds: usize) {
         "spring-core+order=5+idle=1",
         "spring-core+order=5+spring=locked",
     ] {
-        let ranges = [FrameRange::new(0, 8000)];
+        let ranges = [FrameRange::new(Pfn(0), 8000)];
         let start = std::time::Instant::now();
         let hammer = Hammer { cpus: 64, rounds };
         let counts = on(spec, &Setup::new(&ranges, 64), |system| {
@@ -377,7 +377,7 @@ impl Large<'_> {
 
 #[test]
 fn a_large_request_finds_its_halves_in_two_domains() {
-    let ranges = [FrameRange::new(0, 32)];
+    let ranges = [FrameRange::new(Pfn(0), 32)];
     let served = AtomicU64::new(0);
     let mut all = Counts::default();
     for spec in ["spring-core+order=5", "bs+zone=domains+order=5+lock=ticket"] {
@@ -438,7 +438,7 @@ impl Everything {
 
 #[test]
 fn a_request_fails_only_when_every_frame_is_held() {
-    let ranges = [FrameRange::new(0, 64)];
+    let ranges = [FrameRange::new(Pfn(0), 64)];
     let mut all = Counts::default();
     for spec in SPECS {
         // Draining lists needs answers of their owners, and a CPU that waits at a barrier does not answer.
@@ -510,7 +510,7 @@ impl Twice<'_> {
 
 #[test]
 fn of_two_releases_at_the_same_moment_one_is_believed() {
-    let ranges = [FrameRange::new(0, 8192)];
+    let ranges = [FrameRange::new(Pfn(0), 8192)];
     let believed = AtomicU64::new(0);
     for spec in ["spring-core+order=5", "spring-core+order=5+idle=1"] {
         on(spec, &Setup::new(&ranges, 2), |system| {
@@ -523,7 +523,7 @@ fn of_two_releases_at_the_same_moment_one_is_believed() {
 /// A nested request cannot wait for other domains. With only one it knows that memory is exhausted.
 #[test]
 fn a_nested_request_that_searched_the_only_domain_is_exhausted() {
-    let ranges = [FrameRange::new(0, 16)];
+    let ranges = [FrameRange::new(Pfn(0), 16)];
     let setup = Setup::new(&ranges, 2);
     everybuddy_suite::on("spring-core+order=3", &setup, |system| {
         let mut cpu = everybuddy_suite::claim(&NativeCpus::new(2), 0);

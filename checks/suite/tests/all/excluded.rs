@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everybuddy::platform::{Bare, Waiting};
 use everybuddy::systems::{Everybuddy, Lbs31, Options, layout};
 use everybuddy::{
-    AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Index, Memory, NoProbe, Release,
-    Request, Setup, System, build,
+    AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Index, Memory, NoProbe, Pfn,
+    Release, Request, Setup, System, build,
 };
 
 /// The CPUs of each test have numbers of their own, since the tests run simultaneously.
@@ -81,7 +81,7 @@ type Host = Bare<Lent, Yield>;
 const FRAMES: u32 = 256;
 
 fn with_built<S: System>(body: impl FnOnce(&S::Built<'_, Host>)) {
-    let ranges = [FrameRange::new(0, FRAMES.into())];
+    let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
     let setup = Setup::new(&ranges, CPUS);
     let layout = layout::<S, Host>(&Options::NONE, &setup).unwrap();
     let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Release, Request, Setup,
+    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Pfn, Release, Request,
+    Setup,
 };
 use everybuddy_suite::{claim, on, order};
 
@@ -166,7 +167,7 @@ fn parts_of_owned_page_blocks_are_recovered() {
 /// Without a free page block, smaller chunks are taken, which belong to no CPU.
 #[test]
 fn chunks_are_taken_without_ownership() {
-    let ranges = [FrameRange::new(0, 511)];
+    let ranges = [FrameRange::new(Pfn(0), 511)];
     on("pcp-buddy+batch=16", &Setup::new(&ranges, 2), |system| {
         let cpus = NativeCpus::new(2);
         let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
@@ -183,7 +184,7 @@ fn chunks_are_taken_without_ownership() {
 /// A chunk that another CPU took from an owned page block is in that CPU's list, and the owner does not merge it.
 #[test]
 fn a_frame_in_another_list_is_not_merged() {
-    let ranges = [FrameRange::new(0, 512)];
+    let ranges = [FrameRange::new(Pfn(0), 512)];
     on("pcp-buddy+batch=2", &Setup::new(&ranges, 2), |system| {
         let cpus = NativeCpus::new(2);
         let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
@@ -216,7 +217,7 @@ fn a_frame_in_another_list_is_not_merged() {
 /// While a CPU looks for frames in all lists, another CPU's free goes to the zone, and the last try finds it.
 #[test]
 fn a_free_during_a_drain_of_all_cpus_goes_to_the_zone() {
-    let ranges = [FrameRange::new(0, 1)];
+    let ranges = [FrameRange::new(Pfn(0), 1)];
     on("pcp-buddy+order=0", &Setup::new(&ranges, 2), |system| {
         let cpus = NativeCpus::new(2);
         let (now, is_time) = mpsc::channel();

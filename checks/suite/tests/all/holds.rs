@@ -12,11 +12,11 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, CpuId, CpuToken, FrameRange, Index, Order, Release, Request, Setup,
+    AllocateError, Block, CpuId, CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, Shadow, System, claim, on, order};
 
-const RANGES: &[FrameRange] = &[FrameRange::new(0, 20)];
+const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 20)];
 const FRAMES: u32 = 20;
 
 /// Batches that are larger than the memory, under every hold and lock, in one zone and in spaces.
@@ -145,7 +145,7 @@ fn a_batch_takes_the_lock_as_often_as_its_hold_policy_says() {
             ("lock=queued+hold=when-contended", 1),
         ] {
             let spec = format!("{system}+batch=8+high=16+order=3+{hold}");
-            let ranges = [FrameRange::new(0, 16)];
+            let ranges = [FrameRange::new(Pfn(0), 16)];
             on(&spec, &Setup::new(&ranges, 1), |system| {
                 assert_eq!(acquisitions(system), [locks; 2], "{spec}");
             });

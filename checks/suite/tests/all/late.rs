@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, CpuId, CpuToken, Event, FrameRange, Progress, Release, Request, Setup,
+    AllocateError, CpuId, CpuToken, Event, FrameRange, Pfn, Progress, Release, Request, Setup,
 };
 use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{System, claim, on};
@@ -69,7 +69,7 @@ fn manage(system: &System<'_>, cpus: &NativeCpus, moments: &'static Moments) {
 
 #[test]
 fn frames_of_a_late_answer_are_free_once_the_manager_has_finished() {
-    let ranges = [FrameRange::new(0, FRAMES)];
+    let ranges = [FrameRange::new(Pfn(0), FRAMES)];
     let spec = "serewa+order=4+queue=8+manager=thread";
     on(spec, &Setup::new(&ranges, 2), |system| {
         let cpus = &NativeCpus::new(3);

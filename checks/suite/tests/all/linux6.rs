@@ -1,7 +1,7 @@
 //! What the lists of current Linux move, call by call, against its rules on plain numbers.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{CpuToken, FrameRange, Index, Order, Release, Request, Setup};
+use everybuddy::{CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup};
 use everybuddy_suite::{claim, on};
 use proptest::prelude::*;
 
@@ -112,7 +112,7 @@ type Run = (bool, usize, u32);
 
 /// Compares each call of some runs with the rules.
 fn follow((frames, cpus, name): (u32, u16, &str), mut rules: Rules, runs: &[Run]) {
-    let ranges = [FrameRange::new(0, frames.into())];
+    let ranges = [FrameRange::new(Pfn(0), frames.into())];
     on(name, &Setup::new(&ranges, cpus), |system| {
         let mut cpu = claim(&NativeCpus::new(cpus), 0);
         let mut held: [Vec<Index>; 5] = Default::default();

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, FrameRange, Index, Order, Release, Request, Setup,
+    Block, Counts, CpuId, CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on};
 use proptest::prelude::*;
 
 /// 256 MiB: the batch is 31.
-const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
+const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 16)];
 
 /// Returns what a CPU counted so far.
 fn counts(cpu: &mut Cpu) -> Counts {
@@ -101,7 +101,7 @@ fn the_marks_follow_the_memory_as_in_linux() {
         (128, 31),
         (1024, 31),
     ] {
-        let ranges = [FrameRange::new(0, mebibytes * 256)];
+        let ranges = [FrameRange::new(Pfn(0), mebibytes * 256)];
         let high = 6 * batch;
         for name in ["lbs-31", "lis-31", "lis-1", "lbs-1"] {
             on(name, &Setup::new(&ranges, 1), |system| {
@@ -372,7 +372,7 @@ fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
     use everybuddy::prelude::*;
     use everybuddy::{NoProbe, RegionError};
 
-    let ranges = [FrameRange::new(0, 1 << 14)];
+    let ranges = [FrameRange::new(Pfn(0), 1 << 14)];
     let setup = Setup::new(&ranges, 2);
     let needed = layout::<Lbs31, Native>(&Options::NONE, &setup).unwrap();
     let mut memory = vec![std::mem::MaybeUninit::uninit(); needed.size() + needed.align()];
@@ -387,7 +387,7 @@ fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
     let range = FrameRange::new(system.span().physical(block), 1);
     assert_eq!(
         system.reserve(&mut own, range),
-        Err(RegionError::NotFree(block))
+        Err(RegionError::NotFree(range.start))
     );
     // What its list holds may be free soon.
     system.free(&mut other, Release::frame(frame)).unwrap();
@@ -442,7 +442,7 @@ fn a_refused_free_bypasses_no_list() {
 fn never_coalesces_only_on_demand() {
     on(
         "never",
-        &Setup::new(&[FrameRange::new(0, 1024)], 1),
+        &Setup::new(&[FrameRange::new(Pfn(0), 1024)], 1),
         |system| {
             let mut cpu = claim(&NativeCpus::new(1), 0);
             let held = [(); 1024].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
@@ -460,7 +460,7 @@ fn never_coalesces_only_on_demand() {
 #[test]
 fn a_call_that_own_trees_serve_is_no_miss() {
     // Trees of 64 frames, of which the CPU may keep two.
-    let ranges = [FrameRange::new(0, 1024)];
+    let ranges = [FrameRange::new(Pfn(0), 1024)];
     on(
         "everybuddy+tree=256KiB",
         &Setup::new(&ranges, 1),

@@ -11,8 +11,8 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, BuildError, CpuId, CpuToken, FrameRange, FrameState, FreeError, Index, Release,
-    Request, Setup, SystemSpec,
+    AllocateError, BuildError, CpuId, CpuToken, FrameRange, FrameState, FreeError, Index, Pfn,
+    Release, Request, Setup, SystemSpec,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
@@ -140,7 +140,7 @@ fn misuse_of_a_frame_in_the_depot_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_request_fails_only_if_the_depot_is_empty_too() {
-    let ranges = &[FrameRange::new(0, 64)];
+    let ranges = &[FrameRange::new(Pfn(0), 64)];
     on(
         "magazines+batch=4+order=2",
         &Setup::new(ranges, 2),

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, CpuId, CpuToken, Event, FrameRange, Progress, Release, Request, Setup,
+    AllocateError, CpuId, CpuToken, Event, FrameRange, Pfn, Progress, Release, Request, Setup,
 };
 use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{System, claim, on};
@@ -101,7 +101,7 @@ fn leave(system: &System<'_>, cpus: &NativeCpus, id: u16, moments: &Moments) {
 
 #[test]
 fn a_manager_whose_caller_has_left_does_not_wait_for_another_one() {
-    let ranges = [FrameRange::new(0, FRAMES)];
+    let ranges = [FrameRange::new(Pfn(0), FRAMES)];
     let spec = "serewa+order=4+queue=8+manager=thread";
     on(spec, &Setup::new(&ranges, 3), |system| {
         let cpus = &NativeCpus::new(5);
@@ -138,12 +138,16 @@ fn a_manager_whose_caller_has_left_does_not_wait_for_another_one() {
 fn with_remnants_first_a_request_uses_what_the_last_one_left() {
     for (option, same) in [("", false), ("+remnants=first", true)] {
         let spec = format!("serewa+order=3{option}");
-        on(&spec, &Setup::new(&[FrameRange::new(0, 64)], 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            let [first, second] =
-                [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap().0 / 8);
-            assert_eq!(first == second, same, "{spec}");
-        });
+        on(
+            &spec,
+            &Setup::new(&[FrameRange::new(Pfn(0), 64)], 1),
+            |system| {
+                let mut cpu = claim(&NativeCpus::new(1), 0);
+                let [first, second] =
+                    [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap().0 / 8);
+                assert_eq!(first == second, same, "{spec}");
+            },
+        );
     }
 }
 
@@ -153,7 +157,7 @@ fn each_service_does_its_own_work() {
     const LINKING: usize = 1;
     on(
         "serewa+order=3",
-        &Setup::new(&[FrameRange::new(0, 8)], 1),
+        &Setup::new(&[FrameRange::new(Pfn(0), 8)], 1),
         |system| {
             let mut cpu = claim(&NativeCpus::new(1), 0);
             let waiting = |cpu: &mut _| system.snapshot(cpu).buffered_frames;
@@ -176,12 +180,16 @@ fn each_service_does_its_own_work() {
 fn only_a_queue_without_a_lock_takes_what_a_nested_caller_frees() {
     for (sync, waits) in [("ring", 1), ("lock", 0)] {
         let spec = format!("serewa+order=3+sync={sync}");
-        on(&spec, &Setup::new(&[FrameRange::new(0, 8)], 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
-            assert_eq!(system.quiesce(&mut cpu), Ok(()));
-            system.free_nested(CpuId(0), Release::frame(frame)).unwrap();
-            assert_eq!(system.snapshot(&mut cpu).buffered_frames, waits, "{spec}");
-        });
+        on(
+            &spec,
+            &Setup::new(&[FrameRange::new(Pfn(0), 8)], 1),
+            |system| {
+                let mut cpu = claim(&NativeCpus::new(1), 0);
+                let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+                assert_eq!(system.quiesce(&mut cpu), Ok(()));
+                system.free_nested(CpuId(0), Release::frame(frame)).unwrap();
+                assert_eq!(system.snapshot(&mut cpu).buffered_frames, waits, "{spec}");
+            },
+        );
     }
 }

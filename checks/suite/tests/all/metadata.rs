@@ -10,7 +10,7 @@ use everybuddy_suite::platform::try_any;
 use everybuddy_suite::{Machine, System, claim, on};
 
 fn bytes_per_frame(name: &str, frames: u64, cpus: u16) -> f64 {
-    let ranges = [FrameRange::new(0, frames)];
+    let ranges = [FrameRange::new(Pfn(0), frames)];
     let setup = Setup::new(&ranges, cpus);
     let layout = metadata_layout::<Machine>(&name.parse().unwrap(), &setup).unwrap();
     layout.size() as f64 / frames as f64
@@ -30,7 +30,7 @@ fn the_standard_buddy_needs_at_most_eight_and_a_half_bytes_a_frame() {
 
 #[test]
 fn the_parts_of_the_metadata_are_named_and_fill_it() {
-    let ranges = [FrameRange::new(0, 1 << 14)];
+    let ranges = [FrameRange::new(Pfn(0), 1 << 14)];
     let setup = Setup::new(&ranges, 8);
     for row in ROWS {
         let spec = row.name.parse().unwrap();
@@ -157,7 +157,7 @@ fn results_fit_a_register() {
 
 #[test]
 fn the_layout_is_exactly_what_is_used() {
-    let ranges = [FrameRange::new(1, 3000)];
+    let ranges = [FrameRange::new(Pfn(1), 3000)];
     let setup = Setup::new(&ranges, 3);
     let variants = [
         "delay-2+list=linux",
@@ -195,10 +195,10 @@ fn the_layout_is_exactly_what_is_used() {
 fn absurd_ranges_are_refused_by_every_system() {
     for spec in ROWS.iter().map(SystemSpec::of) {
         for frames in [u64::MAX, 1 << 62, 1 << 58, 1 << 40] {
-            let ranges = [FrameRange::new(0, frames)];
+            let ranges = [FrameRange::new(Pfn(0), frames)];
             let layout = metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1));
-            let last = frames - 1;
-            let is_named = matches!(layout, Err(BuildError::SpanTooLarge { first: 0, last: end, .. }) if end == last);
+            let (from, to) = (Pfn(0), Pfn(frames - 1));
+            let is_named = matches!(layout, Err(BuildError::SpanTooLarge { first, last, .. }) if (first, last) == (from, to));
             assert!(is_named, "{spec}: {layout:?}");
         }
     }
@@ -211,20 +211,20 @@ fn what_can_not_be_built_is_an_error() {
     };
     assert_eq!(build(&[], 1), Err(BuildError::NoMemory));
     assert_eq!(
-        build(&[FrameRange::new(0, 10)], 0),
+        build(&[FrameRange::new(Pfn(0), 10)], 0),
         Err(BuildError::BadCpuCount { most: 65_534 })
     );
-    let overlap = [FrameRange::new(0, 10), FrameRange::new(9, 3)];
+    let overlap = [FrameRange::new(Pfn(0), 10), FrameRange::new(Pfn(9), 3)];
     assert_eq!(
         build(&overlap, 1),
         Err(BuildError::UnorderedRanges { index: 1 })
     );
-    let one = [FrameRange::new(0, 10)];
-    let outside = Setup::new(&one, 1).with_reach(FrameRange::new(5, 10));
+    let one = [FrameRange::new(Pfn(0), 10)];
+    let outside = Setup::new(&one, 1).with_reach(FrameRange::new(Pfn(5), 10));
     let spec = "bs".parse().unwrap();
     let outside = metadata_layout::<Machine>(&spec, &outside);
     assert_eq!(outside, Err(BuildError::OutsideReach { index: 0 }));
-    let nothing = Setup::new(&[], 1).with_reach(FrameRange::new(5, 0));
+    let nothing = Setup::new(&[], 1).with_reach(FrameRange::new(Pfn(5), 0));
     let nothing = metadata_layout::<Machine>(&spec, &nothing);
     assert_eq!(nothing, Err(BuildError::NoMemory));
     let spec = "lbs-31+batch=9+high=3".parse().unwrap();
@@ -238,7 +238,7 @@ fn what_can_not_be_built_is_an_error() {
 
 #[test]
 fn a_system_can_be_printed() {
-    let ranges = [FrameRange::new(16, 64)];
+    let ranges = [FrameRange::new(Pfn(16), 64)];
     on("lbs-31+order=4", &Setup::new(&ranges, 3), |system| {
         let text = format!("{system:?}");
         let bytes = format!("metadata_bytes: {}", system.metadata_bytes());
@@ -265,8 +265,8 @@ fn a_system_can_be_printed() {
 #[test]
 fn memory_that_is_too_far_apart_is_refused_with_the_limit() {
     let ranges = [
-        FrameRange::new(8 << 28, 1 << 18),
-        FrameRange::new(64 << 28, 1 << 18),
+        FrameRange::new(Pfn(8 << 28), 1 << 18),
+        FrameRange::new(Pfn(64 << 28), 1 << 18),
     ];
     for spec in ROWS.iter().map(SystemSpec::of) {
         let error = metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 4)).unwrap_err();
@@ -282,13 +282,16 @@ fn memory_that_is_too_far_apart_is_refused_with_the_limit() {
         }
     }
     // Beyond the largest frame number.
-    let endless = [FrameRange::new(7, 9), FrameRange::new(1 << 20, u64::MAX)];
+    let endless = [
+        FrameRange::new(Pfn(7), 9),
+        FrameRange::new(Pfn(1 << 20), u64::MAX),
+    ];
     let spec = "bs".parse().unwrap();
     let error = metadata_layout::<Machine>(&spec, &Setup::new(&endless, 1)).unwrap_err();
     assert!(
         error
             .to_string()
-            .contains("frames 0x7 to 0xffffffffffffffff")
+            .contains("frame 0x7 and frame 0xffffffffffffffff")
     );
 }
 
@@ -298,13 +301,13 @@ fn a_span_beyond_what_trees_can_link_is_refused_before_memory_is_provided() {
     for name in ["serewa", "serewa+separate=off"] {
         let spec = name.parse().unwrap();
         let layout = |frames| {
-            let ranges = [FrameRange::new(0, frames)];
+            let ranges = [FrameRange::new(Pfn(0), frames)];
             metadata_layout::<Machine>(&spec, &Setup::new(&ranges, 1))
         };
         assert!(layout(most).is_ok(), "{name}");
         let too_large = BuildError::SpanTooLarge {
-            first: 0,
-            last: most,
+            first: Pfn(0),
+            last: Pfn(most),
             most: most as u32,
         };
         assert_eq!(layout(most + 1), Err(too_large), "{name}");
@@ -320,7 +323,7 @@ fn limit_in(text: &str) -> Option<u16> {
 
 #[test]
 fn an_error_about_the_number_of_cpus_names_the_limit_of_the_system() {
-    let ranges = [FrameRange::new(0, 4096)];
+    let ranges = [FrameRange::new(Pfn(0), 4096)];
     for spec in everybuddy_suite::specs() {
         let layout = |cpus| metadata_layout::<Machine>(&spec, &Setup::new(&ranges, cpus));
         let text = |cpus| layout(cpus).unwrap_err().to_string();
@@ -394,7 +397,7 @@ fn largest_blocks(system: &System<'_>) {
 
 #[test]
 fn blocks_of_a_gibibyte() {
-    let ranges = [FrameRange::new(1 << 18, (2 << 18) + 3)];
+    let ranges = [FrameRange::new(Pfn(1 << 18), (2 << 18) + 3)];
     for name in [
         "bs+order=18",
         "lbs-31+order=18",

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use everybuddy::platform::{CpuToken, NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, Block, Class, CpuId, Flags, FrameRange, FreeError, Index, Node, Order, Place,
-    Progress, RegionError, Release, Request, Run, Setup, Size, SystemSpec, Visit,
+    AllocateError, Block, Class, CpuId, Flags, FrameRange, FreeError, Index, Node, Order, Pfn,
+    Place, Progress, RegionError, Release, Request, Run, Setup, Size, SystemSpec, Visit,
 };
 use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{
@@ -24,11 +24,11 @@ use everybuddy_suite::{
 
 /// Two trees of `everybuddy` and a part, with a hole, and a part that comes later.
 const RANGES: &[FrameRange] = &[
-    FrameRange::new(0x1400, 5000),
-    FrameRange::new(0x3000, 0x1000),
+    FrameRange::new(Pfn(0x1400), 5000),
+    FrameRange::new(Pfn(0x3000), 0x1000),
 ];
 /// All frames that can be added.
-const REACH: FrameRange = FrameRange::new(0x1400, 0x3000);
+const REACH: FrameRange = FrameRange::new(Pfn(0x1400), 0x3000);
 /// A CPU more than threads: there is always a token to change to.
 const CPUS: u16 = 4;
 const THREADS: u16 = 3;
@@ -178,10 +178,10 @@ impl Actor<'_> {
 
     /// Returns a range of at most `most` frames that may be free.
     fn range(&mut self, most: u64) -> FrameRange {
-        let first = REACH.start + self.random.below(REACH.frames - most);
+        let first = REACH.start.0 + self.random.below(REACH.frames - most);
         // Half of them are groups of whole words.
         let first = first & if self.random.chance(50) { !63 } else { !0 };
-        FrameRange::new(first.max(REACH.start), 1 + self.random.below(most))
+        FrameRange::new(Pfn(first).max(REACH.start), 1 + self.random.below(most))
     }
 
     fn allocate(&mut self) {
@@ -190,10 +190,10 @@ impl Actor<'_> {
         let got = match self.random.below(40) {
             0..4 => system.allocate_nested(self.cpu.id(), request),
             4 => {
-                let limit = REACH.start + self.random.below(REACH.frames);
+                let limit = REACH.start.0 + self.random.below(REACH.frames);
                 let place = Place {
                     node: Node::Preferred(0),
-                    ..Place::ANYWHERE.below(limit)
+                    ..Place::ANYWHERE.below(Pfn(limit))
                 };
                 system.allocate_in(&mut self.cpu, request, &place)
             }

@@ -3,7 +3,7 @@
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, BuildError, Class, Colours, FrameAllocator, FrameRange, FrameState, FreeError,
-    Index, Memory, Node, Nodes, Order, Place, Reason, RegionError, Release, Request, Setup,
+    Index, Memory, Node, Nodes, Order, Pfn, Place, Reason, RegionError, Release, Request, Setup,
     SystemSpec, Zone, build_any,
 };
 use everybuddy_suite::platform::memory_for;
@@ -46,19 +46,19 @@ impl Host<Machine> for Cut {
     ) {
         let ranges = setup.ranges();
         let (first, end) = (
-            ranges[0].start,
-            ranges.iter().filter_map(FrameRange::end).max().unwrap(),
+            ranges[0].start.0,
+            ranges.iter().filter_map(FrameRange::end).max().unwrap().0,
         );
         let third = ((end - first) / 3).next_multiple_of(32);
         let start = first & !31;
-        let borders = [start, start + third, start + 2 * third, u64::MAX];
+        let borders = [start, start + third, start + 2 * third, u64::MAX].map(Pfn);
         let parts: Vec<Vec<FrameRange>> = borders
             .windows(2)
             .map(|border| {
                 let within = |range: &FrameRange| {
                     let start = range.start.max(border[0]);
                     let end = range.end().unwrap().min(border[1]);
-                    (start < end).then(|| FrameRange::new(start, end - start))
+                    (start < end).then(|| FrameRange::new(start, end.0 - start.0))
                 };
                 ranges.iter().filter_map(within).collect::<Vec<_>>()
             })
@@ -120,7 +120,7 @@ zones_conform! {
 /// Three nodes of 64 frames each; CPU 0 is on node 1.
 fn on_three_nodes(spec: &str, body: impl Fn(&Nodes<'_, Machine, System<'_>>, &mut Cpu)) {
     let parts: Vec<_> = (0..3)
-        .map(|zone| vec![FrameRange::new(zone * 64, 64)])
+        .map(|zone| vec![FrameRange::new(Pfn(zone * 64), 64)])
         .collect();
     with_systems(&spec.parse().unwrap(), &parts, 2, &mut |systems| {
         let zones: Vec<_> = systems
@@ -156,8 +156,8 @@ fn a_request_is_served_near_its_cpu_and_falls_back_by_distance() {
                 (Place::ANYWHERE.on(Node::Preferred(2)), vec![2, 1, 0]),
                 (Place::ANYWHERE.on(Node::Only(2)), vec![2]),
                 (Place::ANYWHERE.on(Node::Only(7)), vec![]),
-                (Place::ANYWHERE.below(128), vec![1, 0]),
-                (Place::ANYWHERE.below(64), vec![0]),
+                (Place::ANYWHERE.below(Pfn(128)), vec![1, 0]),
+                (Place::ANYWHERE.below(Pfn(64)), vec![0]),
             ];
             for (place, order) in cases {
                 let held = all(cpu, place);
@@ -191,7 +191,10 @@ fn a_request_is_served_near_its_cpu_and_falls_back_by_distance() {
 
 #[test]
 fn the_state_of_a_zone_lists_its_page_blocks_by_type() {
-    let parts = [vec![FrameRange::new(0, 64)], vec![FrameRange::new(64, 64)]];
+    let parts = [
+        vec![FrameRange::new(Pfn(0), 64)],
+        vec![FrameRange::new(Pfn(64), 64)],
+    ];
     let spec = "mobility+order=4".parse().unwrap();
     with_systems(&spec, &parts, 1, &mut |systems| {
         let zones = [Zone::new(0, systems[0]), Zone::new(1, systems[1])];
@@ -224,7 +227,10 @@ fn the_state_of_a_zone_lists_its_page_blocks_by_type() {
 
 #[test]
 fn a_reserve_is_kept_for_requests_that_no_higher_zone_can_serve() {
-    let parts = [vec![FrameRange::new(0, 64)], vec![FrameRange::new(64, 64)]];
+    let parts = [
+        vec![FrameRange::new(Pfn(0), 64)],
+        vec![FrameRange::new(Pfn(64), 64)],
+    ];
     with_systems(
         &"lbs-31+order=5".parse().unwrap(),
         &parts,
@@ -246,7 +252,7 @@ fn a_reserve_is_kept_for_requests_that_no_higher_zone_can_serve() {
                 "high memory first"
             );
             nodes.check(cpu).unwrap();
-            let low = Place::ANYWHERE.below(64);
+            let low = Place::ANYWHERE.below(Pfn(64));
             while let Ok(frame) = nodes.allocate_in(cpu, Request::FRAME, &low) {
                 held.push(frame);
             }
@@ -255,12 +261,12 @@ fn a_reserve_is_kept_for_requests_that_no_higher_zone_can_serve() {
                 nodes.free(cpu, Release::frame(frame)).unwrap();
             }
             // Ranges count as well.
-            nodes.reserve(cpu, FrameRange::new(0, 50)).unwrap();
+            nodes.reserve(cpu, FrameRange::new(Pfn(0), 50)).unwrap();
             nodes.check(cpu).unwrap();
-            let taken = nodes.allocate_at(cpu, FrameRange::new(50, 4)).unwrap();
+            let taken = nodes.allocate_at(cpu, FrameRange::new(Pfn(50), 4)).unwrap();
             nodes.check(cpu).unwrap();
             nodes.free(cpu, Release::frames(taken, 4)).unwrap();
-            nodes.unreserve(cpu, FrameRange::new(0, 50)).unwrap();
+            nodes.unreserve(cpu, FrameRange::new(Pfn(0), 50)).unwrap();
             nodes.free(cpu, Release::frame(held[0])).unwrap();
             nodes.quiesce(cpu).unwrap();
             assert_eq!(nodes.check(cpu).unwrap().free, 128);
@@ -271,11 +277,11 @@ fn a_reserve_is_kept_for_requests_that_no_higher_zone_can_serve() {
 #[test]
 fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
     on_three_nodes("bs+order=5", |nodes, cpu| {
-        let range = FrameRange::new;
+        let range = |start, frames| FrameRange::new(Pfn(start), frames);
         assert_eq!(nodes.allocate_at(cpu, range(100, 8)), Ok(Index(100)));
         assert_eq!(
             nodes.allocate_at(cpu, range(96, 8)),
-            Err(RegionError::NotFree(Index(100)))
+            Err(RegionError::NotFree(Pfn(100)))
         );
         assert_eq!(
             nodes.remove(cpu, range(60, 8)),
@@ -289,7 +295,7 @@ fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
         nodes.reserve(cpu, range(130, 2)).unwrap();
         assert_eq!(
             nodes.unreserve(cpu, range(129, 2)),
-            Err(RegionError::NotReserved(Index(129)))
+            Err(RegionError::NotReserved(Pfn(129)))
         );
         assert_eq!(
             nodes.free(cpu, Release::frame(Index(131))),
@@ -302,7 +308,7 @@ fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
         nodes.remove(cpu, range(140, 3)).unwrap();
         assert_eq!(
             nodes.add(cpu, range(139, 2)),
-            Err(RegionError::AlreadyManaged(Index(139)))
+            Err(RegionError::AlreadyManaged(Pfn(139)))
         );
         nodes.add(cpu, range(140, 3)).unwrap();
         nodes.free(cpu, Release::frames(Index(100), 8)).unwrap();
@@ -325,7 +331,7 @@ fn zones_that_overlap_or_do_not_ascend_are_refused() {
         });
         error
     };
-    let part = |start, frames| vec![FrameRange::new(start, frames)];
+    let part = |start, frames| vec![FrameRange::new(Pfn(start), frames)];
     let unordered = Some(BuildError::UnorderedRanges { index: 1 });
     assert_eq!(refused(&[part(0, 64), part(64, 64)]), None);
     assert_eq!(refused(&[part(64, 64), part(0, 64)]), unordered);
@@ -337,7 +343,10 @@ fn zones_that_overlap_or_do_not_ascend_are_refused() {
 #[test]
 fn cpus_that_one_zone_does_not_know_are_refused_by_all() {
     let spec: SystemSpec = "bs+order=5".parse().unwrap();
-    let ranges = [[FrameRange::new(0, 64)], [FrameRange::new(64, 64)]];
+    let ranges = [
+        [FrameRange::new(Pfn(0), 64)],
+        [FrameRange::new(Pfn(64), 64)],
+    ];
     let setups = [Setup::new(&ranges[0], 2), Setup::new(&ranges[1], 1)];
     let mut memories = setups
         .each_ref()
@@ -366,7 +375,10 @@ fn cpus_that_one_zone_does_not_know_are_refused_by_all() {
 
 #[test]
 fn a_reserve_counts_what_a_zone_could_not_serve() {
-    let parts = [vec![FrameRange::new(0, 64)], vec![FrameRange::new(64, 64)]];
+    let parts = [
+        vec![FrameRange::new(Pfn(0), 64)],
+        vec![FrameRange::new(Pfn(64), 64)],
+    ];
     with_systems(&"bs+order=5".parse().unwrap(), &parts, 1, &mut |systems| {
         let zones = [
             Zone::new(0, systems[0]).with_reserve(16, 64),
@@ -376,10 +388,12 @@ fn a_reserve_counts_what_a_zone_could_not_serve() {
         let cpu = &mut claim(&NativeCpus::new(1), 0);
         // Every second frame is in use: no pair is free, and a request for one charges the zone in vain.
         for frame in (0..64).step_by(2) {
-            nodes.allocate_at(cpu, FrameRange::new(frame, 1)).unwrap();
+            nodes
+                .allocate_at(cpu, FrameRange::new(Pfn(frame), 1))
+                .unwrap();
         }
         let pair = Request::order(Order::new(1).unwrap());
-        let low = Place::ANYWHERE.below(64);
+        let low = Place::ANYWHERE.below(Pfn(64));
         assert_eq!(
             nodes.allocate_in(cpu, pair, &low),
             Err(AllocateError::Exhausted)
@@ -404,7 +418,10 @@ fn a_check_counts_what_lists_hold_without_records() {
         "magazines+order=5+batch=4",
     ] {
         let spec: SystemSpec = spec.parse().unwrap();
-        let parts = [vec![FrameRange::new(0, 64)], vec![FrameRange::new(64, 64)]];
+        let parts = [
+            vec![FrameRange::new(Pfn(0), 64)],
+            vec![FrameRange::new(Pfn(64), 64)],
+        ];
         with_systems(&spec, &parts, 2, &mut |systems| {
             let zones = [
                 Zone::new(0, systems[0]).with_reserve(16, 64),

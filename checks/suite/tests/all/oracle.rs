@@ -1,7 +1,9 @@
 //! Systems against the plain model: random sequences that shrink, and all short sequences on tiny memory.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{AllocateError, FrameRange, Index, Order, Release, Request, Setup, SystemSpec};
+use everybuddy::{
+    AllocateError, FrameRange, Index, Order, Pfn, Release, Request, Setup, SystemSpec,
+};
 use everybuddy_suite::model::Model;
 use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{Cpu, System, claim, on};
@@ -175,7 +177,7 @@ fn ranges() -> impl Strategy<Value = Vec<FrameRange>> {
         let mut at = 1000;
         gaps.into_iter()
             .map(|(gap, frames)| {
-                let range = FrameRange::new(at + gap, frames);
+                let range = FrameRange::new(Pfn(at + gap), frames);
                 at += gap + frames;
                 range
             })
@@ -201,7 +203,7 @@ proptest! {
         steps in prop::collection::vec(step(), 0..300),
     ) {
         // 156 MiB: from 128 on, Linux's formula has the length of Spring Buddy's shortest list.
-        let ranges = [FrameRange::new(0, 40_000)];
+        let ranges = [FrameRange::new(Pfn(0), 40_000)];
         let run = |name: &str| {
             on(name, &Setup::new(&ranges, 3), |system| record(&steps, system))
         };
@@ -294,7 +296,7 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
     }
     extend(
         spec,
-        &[FrameRange::new(0, frames)],
+        &[FrameRange::new(Pfn(0), frames)],
         &mut Vec::new(),
         0,
         depth,

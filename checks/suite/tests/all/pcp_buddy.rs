@@ -2,7 +2,7 @@
 //! batch of 32 frames and a high watermark of 1024, two page blocks.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Block, Counts, CpuToken, FrameRange, Index, Order, Release, Request, Setup};
+use everybuddy::{Block, Counts, CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
 /// One CPU, and the system.
@@ -51,7 +51,7 @@ impl Bench<'_> {
 }
 
 fn bench(body: impl FnOnce(&mut Bench<'_>)) {
-    let ranges = [FrameRange::new(0, 1 << 14)];
+    let ranges = [FrameRange::new(Pfn(0), 1 << 14)];
     on(
         "pcp-buddy+batch=32+high=1024",
         &Setup::new(&ranges, 1),

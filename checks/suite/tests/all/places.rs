@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, Colours, CpuId, CpuToken, Event, Flags, FrameAllocator, FrameRange, FreeError,
-    Index, Nodes, Place, Release, Request, Setup, Visit, Zone,
+    Index, Nodes, Pfn, Place, Release, Request, Setup, Visit, Zone,
 };
 use everybuddy_suite::{Cpu, claim, on, order};
 
@@ -17,7 +17,7 @@ type System<'s> = dyn FrameAllocator<everybuddy_suite::Machine> + 's;
 
 /// Calls `body` on CPU 0, while the list of CPU 1, which neither parks nor calls again, caches frames.
 fn beside_a_silent_cpu(body: impl Fn(&System<'_>, &mut Cpu)) {
-    let ranges = [FrameRange::new(0, 512)];
+    let ranges = [FrameRange::new(Pfn(0), 512)];
     for spec in [
         "lbs-31+batch=31+high=186",
         "linux-6",
@@ -69,7 +69,7 @@ fn a_request_for_a_place_that_does_not_wait_drains_no_list() {
         let last = blocks.pop().unwrap();
         system.free_nested(CpuId(0), Release::block(last)).unwrap();
         let request = Request::frames(4).with_flags(Flags::NO_WAIT);
-        let place = Place::ANYWHERE.below(last.start.0.into());
+        let place = Place::ANYWHERE.below(Pfn(last.start.0.into()));
         assert_eq!(
             system.allocate_in(cpu, request, &place),
             Err(AllocateError::Busy)
@@ -95,8 +95,8 @@ fn with_a_pair_in_a_queue(system: &System<'_>, cpu: &mut Cpu) {
 
 #[test]
 fn a_search_that_empties_the_queues_does_not_make_memory_exhausted() {
-    let ranges = [FrameRange::new(0, 16)];
-    let place = Place::ANYWHERE.below(8);
+    let ranges = [FrameRange::new(Pfn(0), 16)];
+    let place = Place::ANYWHERE.below(Pfn(8));
     let pair = Request::frames(2);
     on("serewa", &Setup::new(&ranges, 1), |system| {
         let cpu = &mut claim(&NativeCpus::new(1), 0);
@@ -119,7 +119,7 @@ fn a_search_that_empties_the_queues_does_not_make_memory_exhausted() {
 /// A CPU drains its list into the zone just after the zone refused the request of another CPU, which does not wait.
 #[test]
 fn a_list_that_is_drained_beside_a_request_does_not_make_memory_exhausted() {
-    let ranges = [FrameRange::new(0, 16)];
+    let ranges = [FrameRange::new(Pfn(0), 16)];
     for spec in ["lbs-31+order=4+batch=4+high=8", "magazines+order=4+batch=4"] {
         on(spec, &Setup::new(&ranges, 2), |system| {
             let cpus = NativeCpus::new(2);
@@ -165,7 +165,7 @@ fn a_list_that_is_drained_beside_a_request_does_not_make_memory_exhausted() {
 
 #[test]
 fn a_place_may_end_where_frame_numbers_do() {
-    let ranges = [FrameRange::new(u64::MAX - 2047, 2047)];
+    let ranges = [FrameRange::new(Pfn(u64::MAX - 2047), 2047)];
     on("bs", &Setup::new(&ranges, 1), |system| {
         let cpu = &mut claim(&NativeCpus::new(1), 0);
         let no_colour = Colours::new(1, 0).unwrap();
@@ -183,7 +183,7 @@ fn owner_against_zone(
     take: fn(&System<'_>, &mut Cpu, FrameRange) -> bool,
     give: fn(&System<'_>, &mut Cpu, Index),
 ) {
-    let ranges = [FrameRange::new(0, 64)];
+    let ranges = [FrameRange::new(Pfn(0), 64)];
     on("pcp-buddy+order=2", &Setup::new(&ranges, 3), |system| {
         let cpus = NativeCpus::new(3);
         let mut owner = claim(&cpus, 0);
@@ -199,7 +199,7 @@ fn owner_against_zone(
             scope.spawn(|| {
                 let mut other = claim(&cpus, 1);
                 while !done.load(Ordering::Relaxed) {
-                    if take(system, &mut other, FrameRange::new(lower.0.into(), 1)) {
+                    if take(system, &mut other, FrameRange::new(Pfn(lower.0.into()), 1)) {
                         give(system, &mut other, lower);
                     }
                 }
@@ -208,7 +208,7 @@ fn owner_against_zone(
                 system.free(&mut owner, Release::frame(upper)).unwrap();
                 system.drain(&mut owner);
                 while system
-                    .allocate_at(&mut owner, FrameRange::new(upper.0.into(), 1))
+                    .allocate_at(&mut owner, FrameRange::new(Pfn(upper.0.into()), 1))
                     .is_err()
                 {}
             }
@@ -242,7 +242,7 @@ fn a_drain_merges_no_frame_that_is_being_added() {
         |system, cpu, range| system.reserve(cpu, range).is_ok(),
         |system, cpu, frame| {
             system
-                .unreserve(cpu, FrameRange::new(frame.0.into(), 1))
+                .unreserve(cpu, FrameRange::new(Pfn(frame.0.into()), 1))
                 .unwrap()
         },
     );

@@ -2,11 +2,11 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::Bound;
-use everybuddy::{Counts, CpuToken, FrameRange, Hint, Index, Release, Request, Setup};
+use everybuddy::{Counts, CpuToken, FrameRange, Hint, Index, Pfn, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim};
 
 /// 256 MiB: a CPU that is alone may keep 16 MiB, 4096 frames.
-const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
+const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 16)];
 
 /// A task's request for, or release of, something in a region of which `left` frames are left.
 const fn hint(task: u32, region: u32, left: u32) -> Hint {

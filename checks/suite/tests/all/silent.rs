@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, CpuId, Flags, FrameRange, Platform, RegionError, Release, Request, Setup,
+    AllocateError, CpuId, Flags, FrameRange, Pfn, Platform, RegionError, Release, Request, Setup,
 };
 use everybuddy_suite::platform::{timed_by, waiting_by};
 use everybuddy_suite::{Cpu, Machine, System, claim, on};
@@ -48,7 +48,7 @@ fn silence(system: &System<'_>) {
     let nested = system.allocate_nested(CpuId(0), Request::FRAME);
     assert_eq!(nested, Err(AllocateError::Busy));
     assert_eq!(system.quiesce(&mut cpus[0]), Err(AllocateError::Busy));
-    let range = FrameRange::new(0, 64);
+    let range = FrameRange::new(Pfn(0), 64);
     assert_eq!(system.remove(&mut cpus[0], range), Err(RegionError::Busy));
 
     // It parks: now the rest is found, and then memory is exhausted for good.
@@ -71,7 +71,7 @@ const LISTS: [&str; 4] = [
 
 #[test]
 fn a_silent_cpu_is_given_up_and_the_others_are_found() {
-    let ranges = [FrameRange::new(0, 64)];
+    let ranges = [FrameRange::new(Pfn(0), 64)];
     for name in LISTS {
         // It does not wait at all: no CPU here will answer.
         waiting_by(|_| (), || on(name, &Setup::new(&ranges, 3), silence));
@@ -80,7 +80,7 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
 
 #[test]
 fn the_first_operation_of_a_parked_cpu_ends_parking() {
-    let ranges = [FrameRange::new(0, 64)];
+    let ranges = [FrameRange::new(Pfn(0), 64)];
     for name in LISTS.into_iter().chain(["magazines+batch=4"]) {
         on(name, &Setup::new(&ranges, 2), |system| {
             let set = NativeCpus::new(2);
@@ -106,7 +106,7 @@ fn the_first_operation_of_a_parked_cpu_ends_parking() {
 /// The requester closes the list, so that the next operation of its owner misses.
 #[test]
 fn a_cpu_whose_operations_all_hit_answers() {
-    let ranges = [FrameRange::new(0, 4)];
+    let ranges = [FrameRange::new(Pfn(0), 4)];
     for name in [
         "lbs-31+batch=4+high=8",
         "spring+high=16",
@@ -140,7 +140,7 @@ fn a_cpu_whose_operations_all_hit_answers() {
 /// Returns how often a request that finds nothing waits if `silent` CPUs own a tree and do not answer.
 fn waits(silent: u16) -> u64 {
     static WAITS: AtomicU64 = AtomicU64::new(0);
-    let ranges = [FrameRange::new(0, 1024)];
+    let ranges = [FrameRange::new(Pfn(0), 1024)];
     let setup = Setup::new(&ranges, silent + 1);
     let count = |system: &System<'_>| {
         let set = NativeCpus::new(silent + 1);
@@ -202,7 +202,7 @@ fn pauses_and_reads(system: &System<'_>) -> (u64, u64) {
     while system.allocate(&mut cpus[0], no_wait).is_ok() {}
     assert_eq!(TIME.get().1, 0, "the clock is not read without a wait");
     let mut most = (0, 0);
-    let range = FrameRange::new(0, 64);
+    let range = FrameRange::new(Pfn(0), 64);
     let requests: [&dyn Fn(&mut Cpu) -> bool; 4] = [
         &|cpu| system.allocate(cpu, Request::FRAME) == Err(AllocateError::Busy),
         &|cpu| system.remove(cpu, range) == Err(RegionError::Busy),
@@ -227,7 +227,7 @@ fn a_wait_ends_by_the_clock_where_there_is_one() {
         let (time, reads) = TIME.get();
         TIME.set((time + PAUSE, reads));
     };
-    let ranges = [FrameRange::new(0, 64)];
+    let ranges = [FrameRange::new(Pfn(0), 64)];
     let setup = Setup::new(&ranges, 2);
     for name in LISTS.into_iter().chain(["everybuddy", "magazines+batch=4"]) {
         let timed = || on(name, &setup, pauses_and_reads);

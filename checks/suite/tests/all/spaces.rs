@@ -10,13 +10,13 @@ use std::sync::mpsc::channel;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Release,
-    Request, Setup,
+    AllocateError, Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Pfn,
+    Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
 /// Four spaces of eight frames, or one of 4 MiB and more; a hole at the end.
-const RANGES: &[FrameRange] = &[FrameRange::new(0, 32), FrameRange::new(40, 8)];
+const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 32), FrameRange::new(Pfn(40), 8)];
 
 /// Takes a block.
 fn take(system: &System<'_>, cpu: &mut Cpu, size: u8) -> Block {
@@ -215,7 +215,7 @@ fn the_pools_lock_is_acquired_twice_while_a_space_is_freed_and_by_orders_more_of
         for system in ["is", "bs+zone=spaces"] {
             let spec = format!("{system}{option}");
             // Two spaces for one CPU.
-            let ranges = [FrameRange::new(0, 2048)];
+            let ranges = [FrameRange::new(Pfn(0), 2048)];
             on(&spec, &Setup::new(&ranges, 1), |system| {
                 let mut cpu = claim(&NativeCpus::new(1), 0);
                 let all: Vec<Block> = (0..1024).map(|_| take(system, &mut cpu, 0)).collect();
@@ -239,7 +239,7 @@ fn a_large_block_is_found_in_the_last_of_many_partly_used_spaces() {
     for option in ["", "+pool=orders", "+shards=4", "+exchange=single"] {
         for system in ["is+order=3", "bs+order=3+zone=spaces"] {
             let spec = format!("{system}+space=32KiB{option}");
-            let ranges = [FrameRange::new(0, 8 * 32)];
+            let ranges = [FrameRange::new(Pfn(0), 8 * 32)];
             on(&spec, &Setup::new(&ranges, 1), |system| {
                 let mut cpu = claim(&NativeCpus::new(1), 0);
                 let all: Vec<Block> = (0..8 * 32).map(|_| take(system, &mut cpu, 0)).collect();
@@ -266,48 +266,60 @@ fn a_large_block_is_found_in_the_last_of_many_partly_used_spaces() {
 fn a_cpu_that_keeps_its_space_is_served_by_an_unassigned_one_before_a_peers() {
     let spec = "is+order=3+space=32KiB+exchange=single";
     // Two CPUs, and three spaces.
-    on(spec, &Setup::new(&[FrameRange::new(0, 24)], 2), |system| {
-        let set = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
-        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
-        let theirs = take(system, &mut second, 0);
-        let pair = take(system, &mut first, 1);
-        let taken = [own[0], theirs].map(|block| space(block.start));
-        assert!(!taken.contains(&space(pair.start)), "{pair:?}, {taken:?}");
-        assert_eq!(counts(&mut first).exchanges, 0);
-    });
+    on(
+        spec,
+        &Setup::new(&[FrameRange::new(Pfn(0), 24)], 2),
+        |system| {
+            let set = NativeCpus::new(2);
+            let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
+            let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
+            let theirs = take(system, &mut second, 0);
+            let pair = take(system, &mut first, 1);
+            let taken = [own[0], theirs].map(|block| space(block.start));
+            assert!(!taken.contains(&space(pair.start)), "{pair:?}, {taken:?}");
+            assert_eq!(counts(&mut first).exchanges, 0);
+        },
+    );
 }
 
 #[test]
 fn a_space_of_another_shard_is_exchanged_for_the_own_one() {
     // Four spaces in two shards.
     let spec = "is+order=3+space=32KiB+shards=2";
-    on(spec, &Setup::new(&[FrameRange::new(0, 32)], 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
-        for (exchanges, shard) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
-            for _ in 0..8 {
-                let frame = take(system, &mut cpu, 0).start;
-                assert_eq!(space(frame) / 2, shard);
+    on(
+        spec,
+        &Setup::new(&[FrameRange::new(Pfn(0), 32)], 1),
+        |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            for (exchanges, shard) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+                for _ in 0..8 {
+                    let frame = take(system, &mut cpu, 0).start;
+                    assert_eq!(space(frame) / 2, shard);
+                }
+                assert_eq!(counts(&mut cpu).exchanges, exchanges);
             }
-            assert_eq!(counts(&mut cpu).exchanges, exchanges);
-        }
-    });
+        },
+    );
 }
 
 #[test]
 fn a_nested_request_leaves_its_cpu_the_space_that_it_has() {
     let spec = "is+order=3+space=32KiB";
     // Two spaces for two CPUs.
-    on(spec, &Setup::new(&[FrameRange::new(0, 16)], 2), |system| {
-        let set = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
-        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
-        let theirs = take(system, &mut second, 0);
-        let nested = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
-        assert_eq!(space(nested), space(theirs.start));
-        system.free(&mut first, Release::block(own[0])).unwrap();
-        assert_eq!(take(system, &mut first, 0), own[0]);
-    });
+    on(
+        spec,
+        &Setup::new(&[FrameRange::new(Pfn(0), 16)], 2),
+        |system| {
+            let set = NativeCpus::new(2);
+            let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
+            let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
+            let theirs = take(system, &mut second, 0);
+            let nested = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
+            assert_eq!(space(nested), space(theirs.start));
+            system.free(&mut first, Release::block(own[0])).unwrap();
+            assert_eq!(take(system, &mut first, 0), own[0]);
+        },
+    );
 }
 
 /// A request looks its CPU's space up. Before it has that space's lock, a nested request exchanges the space, and two
@@ -315,35 +327,39 @@ fn a_nested_request_leaves_its_cpu_the_space_that_it_has() {
 #[test]
 fn what_is_coalesced_in_vain_in_a_space_that_was_given_up_is_known() {
     let spec = "delay-2+zone=spaces+space=16KiB+order=2+reclaim=on";
-    on(spec, &Setup::new(&[FrameRange::new(0, 16)], 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
-        let singles: Vec<Block> = (0..4).map(|_| take(system, &mut cpu, 0)).collect();
-        let (stops, stopped) = channel();
-        let (continues, may_continue) = channel();
-        let mut is_first = true;
-        cpu.probe().listener = Some(Box::new(move |event| {
-            if event == Event::LockWanted && std::mem::take(&mut is_first) {
-                stops.send(()).unwrap();
-                may_continue.recv().unwrap();
-            }
-        }));
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                stopped.recv().unwrap();
-                let whole = Request::order(order(2));
-                system.allocate_nested(CpuId(0), whole).unwrap();
-                for block in &singles[2..] {
-                    let freed = system.free_nested(CpuId(0), Release::block(*block));
-                    freed.unwrap();
+    on(
+        spec,
+        &Setup::new(&[FrameRange::new(Pfn(0), 16)], 1),
+        |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let singles: Vec<Block> = (0..4).map(|_| take(system, &mut cpu, 0)).collect();
+            let (stops, stopped) = channel();
+            let (continues, may_continue) = channel();
+            let mut is_first = true;
+            cpu.probe().listener = Some(Box::new(move |event| {
+                if event == Event::LockWanted && std::mem::take(&mut is_first) {
+                    stops.send(()).unwrap();
+                    may_continue.recv().unwrap();
                 }
-                continues.send(()).unwrap();
+            }));
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    stopped.recv().unwrap();
+                    let whole = Request::order(order(2));
+                    system.allocate_nested(CpuId(0), whole).unwrap();
+                    for block in &singles[2..] {
+                        let freed = system.free_nested(CpuId(0), Release::block(*block));
+                        freed.unwrap();
+                    }
+                    continues.send(()).unwrap();
+                });
+                take(system, &mut cpu, 2);
             });
-            take(system, &mut cpu, 2);
-        });
-        cpu.probe().listener = None;
-        assert_eq!(system.snapshot(&mut cpu).free_blocks[1], 1, "{spec}");
-        system.check(&mut cpu).unwrap();
-    });
+            cpu.probe().listener = None;
+            assert_eq!(system.snapshot(&mut cpu).free_blocks[1], 1, "{spec}");
+            system.check(&mut cpu).unwrap();
+        },
+    );
 }
 
 #[test]
@@ -356,24 +372,28 @@ fn a_space_is_shared_for_single_frames_and_the_share_is_counted() {
     ] {
         let spec = format!("is+order=3+space=32KiB{option}");
         // Two spaces for two CPUs.
-        on(&spec, &Setup::new(&[FrameRange::new(0, 16)], 2), |system| {
-            let set = NativeCpus::new(2);
-            let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
-            let theirs = take(system, &mut cpus[1], 0);
-            for _ in 0..8 {
-                take(system, &mut cpus[0], 0);
-            }
-            assert_eq!(counts(&mut cpus[0]).shares, 0, "{spec}");
-            let other = take(system, &mut cpus[0], order);
-            assert_eq!(space(other.start), space(theirs.start), "{spec}");
-            let counts = counts(&mut cpus[0]);
-            assert_eq!(
-                (counts.shares, counts.exchanges),
-                (shares, shares),
-                "{spec}"
-            );
-            system.check(&mut cpus[0]).unwrap();
-        });
+        on(
+            &spec,
+            &Setup::new(&[FrameRange::new(Pfn(0), 16)], 2),
+            |system| {
+                let set = NativeCpus::new(2);
+                let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
+                let theirs = take(system, &mut cpus[1], 0);
+                for _ in 0..8 {
+                    take(system, &mut cpus[0], 0);
+                }
+                assert_eq!(counts(&mut cpus[0]).shares, 0, "{spec}");
+                let other = take(system, &mut cpus[0], order);
+                assert_eq!(space(other.start), space(theirs.start), "{spec}");
+                let counts = counts(&mut cpus[0]);
+                assert_eq!(
+                    (counts.shares, counts.exchanges),
+                    (shares, shares),
+                    "{spec}"
+                );
+                system.check(&mut cpus[0]).unwrap();
+            },
+        );
     }
 }
 
@@ -389,7 +409,7 @@ fn operations<R>(cpu: &mut Cpu, call: impl FnOnce(&mut Cpu) -> R) -> (R, [u64; 2
 /// buddy splits and coalesces.
 #[test]
 fn one_list_operation_for_a_single_frame_and_m_for_a_block_of_m() {
-    const FRAMES: &[FrameRange] = &[FrameRange::new(0, 64)];
+    const FRAMES: &[FrameRange] = &[FrameRange::new(Pfn(0), 64)];
     on("is+order=3+zone=one", &Setup::new(FRAMES, 1), |system| {
         let mut cpu = claim(&NativeCpus::new(1), 0);
         for size in 0..=3u8 {
@@ -417,7 +437,7 @@ fn one_list_operation_for_a_single_frame_and_m_for_a_block_of_m() {
 #[test]
 fn each_cpu_prefers_its_instance_of_the_zone_and_never_loses_it() {
     // Four instances of 32 frames, and six CPUs.
-    const FRAMES: &[FrameRange] = &[FrameRange::new(0, 128)];
+    const FRAMES: &[FrameRange] = &[FrameRange::new(Pfn(0), 128)];
     let setup = Setup::new(FRAMES, 6);
     let instance = |block: Block| block.start.0 / 32;
     let without_list = "bs+order=3+zone=spaces+space=128KiB+exchange=never";

@@ -20,7 +20,7 @@ static ALLOCATED: [[AtomicBool; FRAMES as usize]; 2] =
     [const { [const { AtomicBool::new(false) }; FRAMES as usize] }; 2];
 
 fn build_static<S: System>(first: u64) -> &'static S::Built<'static, Native> {
-    let ranges = [FrameRange::new(first, u64::from(FRAMES))];
+    let ranges = [FrameRange::new(Pfn(first), u64::from(FRAMES))];
     let setup = Setup::new(&ranges, THREADS);
     let layout = layout::<S, Native>(&Options::NONE, &setup).unwrap();
     let memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -35,7 +35,7 @@ fn work<A: FrameAllocator<Native>>(
     seed: u32,
 ) {
     let mark = |block: Block, from: bool| {
-        for frame in &allocated[block.start.index()..][..block.order.frames() as usize] {
+        for frame in &allocated[block.start.as_usize()..][..block.order.frames() as usize] {
             // Relaxed: a frame that two threads have simultaneously is seen by one of the two exchanges.
             assert_eq!(frame.swap(!from, Ordering::Relaxed), from, "{block:?}");
         }

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{
-    AllocateError, CpuToken, Event, FrameRange, Index, Platform, Release, Request, Setup,
+    AllocateError, CpuToken, Event, FrameRange, Index, Pfn, Platform, Release, Request, Setup,
 };
 use everybuddy_suite::platform::{timed_by, waiting_by};
 use everybuddy_suite::{Cpu, Machine, System, claim, on};
@@ -173,7 +173,7 @@ fn refused(stop_after: u32, system: &System<'_>) -> (AllocateError, u64) {
 #[test]
 fn a_request_beside_a_stopped_thread_is_refused_by_the_clock() {
     hide_stops();
-    let ranges = [FrameRange::new(0, FRAMES)];
+    let ranges = [FrameRange::new(Pfn(0), FRAMES)];
     let setup = Setup::new(&ranges, 2);
     let count = |_| WAITS.set(WAITS.get() + 1);
     let mut busy = 0;
@@ -207,7 +207,7 @@ fn hide_stops() {
 #[test]
 fn a_thread_that_stops_at_any_operation_of_a_queue_leaves_every_frame_accounted_for() {
     hide_stops();
-    let ranges = [FrameRange::new(0, FRAMES)];
+    let ranges = [FrameRange::new(Pfn(0), FRAMES)];
     let setup = Setup::new(&ranges, 2);
     for text in [
         "serewa+order=4+queue=8",

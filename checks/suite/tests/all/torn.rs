@@ -12,7 +12,7 @@ use everybuddy::platform::{
 use everybuddy::systems::{Everybuddy, Options, layout};
 use everybuddy::{
     AllocateError, Class, CpuId, Flags, FrameAllocator, FrameRange, Index, Memory, NoProbe, Order,
-    Release, Request, Setup, build,
+    Pfn, Release, Request, Setup, build,
 };
 
 thread_local! {
@@ -77,7 +77,7 @@ fn a_request_that_must_not_wait_is_not_refused_by_what_is_read_in_two_pieces() {
     const FRAMES: u32 = 32768;
     let mut met = 0;
     for reads in 0..8 {
-        let ranges = [FrameRange::new(0, FRAMES.into())];
+        let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
         let setup = Setup::new(&ranges, 2);
         let layout = layout::<Everybuddy, Hooked>(&Options::NONE, &setup).unwrap();
         let memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()].leak();

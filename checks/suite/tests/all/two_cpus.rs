@@ -1,11 +1,11 @@
 //! A system with two CPUs and 256 MiB, shared by tests of frames that change CPUs.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Counts, CpuToken, FrameRange, Index, Release, Request, Setup};
+use everybuddy::{Counts, CpuToken, FrameRange, Index, Pfn, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on};
 
 /// 256 MiB: a magazine has 31 frames.
-pub(crate) const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 16)];
+pub(crate) const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 16)];
 
 /// Runs `body` with a system and the tokens of two CPUs. Returns the events that both counted.
 pub(crate) fn with(name: &str, body: impl FnOnce(&System<'_>, &mut Cpu, &mut Cpu)) -> Counts {

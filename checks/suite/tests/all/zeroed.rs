@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::platform::{AtomicWord, NativeCpus};
 use everybuddy::{
-    FrameAllocator, FrameRange, FreeError, Index, Nodes, Platform, Release, Request, Setup, Visit,
-    Zone,
+    FrameAllocator, FrameRange, FreeError, Index, Nodes, Pfn, Platform, Release, Request, Setup,
+    Visit, Zone,
 };
 use everybuddy_suite::{Cpu, Machine, Random, System, block, claim, on, order};
 
 /// Two zones of 1024 frames: the order of the blocks is 3, and only the second zone remembers zeros.
-const RANGES: [&[FrameRange]; 2] = [&[FrameRange::new(0, 1024)], &[FrameRange::new(1024, 1024)]];
+const RANGES: [&[FrameRange]; 2] = [
+    &[FrameRange::new(Pfn(0), 1024)],
+    &[FrameRange::new(Pfn(1024), 1024)],
+];
 const SECOND: u32 = 1024;
 
 type Word = <Machine as Platform>::AtomicU64;
@@ -38,7 +41,7 @@ fn with_one_cpu(body: impl FnOnce(&Nodes<'_, Machine, System<'_>>, &mut Cpu)) {
 
 /// Allocates a range, and frees it with a promise.
 fn fill(nodes: &Nodes<'_, Machine, System<'_>>, cpu: &mut Cpu, start: u32, frames: u32) {
-    let range = FrameRange::new(u64::from(start), u64::from(frames));
+    let range = FrameRange::new(Pfn(u64::from(start)), u64::from(frames));
     let start = nodes.allocate_at(cpu, range).unwrap();
     nodes
         .free_zeroed(cpu, Release::frames(start, frames))
@@ -49,7 +52,7 @@ fn fill(nodes: &Nodes<'_, Machine, System<'_>>, cpu: &mut Cpu, start: u32, frame
 fn a_promise_lasts_until_a_part_is_freed_without_one() {
     with_one_cpu(|nodes, cpu| {
         fill(nodes, cpu, SECOND + 8, 8);
-        let range = |start, frames| FrameRange::new(u64::from(SECOND + start), frames);
+        let range = |start, frames| FrameRange::new(Pfn(u64::from(SECOND + start)), frames);
         let part = nodes.allocate_at(cpu, range(10, 2)).unwrap();
         assert!(nodes.is_zeroed(part, 2));
         // A part that is freed with a promise changes nothing.
@@ -114,7 +117,7 @@ fn every_way_to_free_frames_without_a_promise_is_noticed() {
     for (name, way) in ways {
         with_one_cpu(|nodes, cpu| {
             fill(nodes, cpu, SECOND + 8, 16);
-            way(nodes, cpu, FrameRange::new(u64::from(SECOND) + 8, 4));
+            way(nodes, cpu, FrameRange::new(Pfn(u64::from(SECOND) + 8), 4));
             assert!(!nodes.is_zeroed(Index(SECOND + 8), 8), "{name}");
             let other = nodes.is_zeroed(Index(SECOND + 16), 8);
             assert_eq!(other, name != "visit_free", "{name}");

@@ -2,7 +2,7 @@
 
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use everybuddy::platform::NativeCpus;
-use everybuddy::{FrameRange, Setup};
+use everybuddy::{FrameRange, Pfn, Setup};
 use everybuddy_adapters::map::{MapError, Region, usable};
 use everybuddy_adapters::{bootloader_api as loader, limine as protocol};
 use everybuddy_suite::{claim, on};
@@ -34,7 +34,7 @@ fn regions(lines: &[Line]) -> Vec<Region> {
 }
 
 fn ranges_of(regions: &[Region]) -> Vec<FrameRange> {
-    let mut room = [FrameRange::new(0, 0); 32];
+    let mut room = [FrameRange::new(Pfn(0), 0); 32];
     usable(regions.iter().copied(), &mut room).unwrap().to_vec()
 }
 
@@ -53,9 +53,9 @@ fn boots(ranges: &[FrameRange]) {
 fn a_recorded_map_has_the_memory_of_the_machine() {
     let ranges = ranges_of(&regions(&read("firecracker-e820")));
     let expected = [
-        FrameRange::new(0, 0x9f),
-        FrameRange::new(0x100, 0xb_ff00),
-        FrameRange::new(0x10_0000, 0x54_0000),
+        FrameRange::new(Pfn(0), 0x9f),
+        FrameRange::new(Pfn(0x100), 0xb_ff00),
+        FrameRange::new(Pfn(0x10_0000), 0x54_0000),
     ];
     assert_eq!(ranges, expected);
     // 24 GiB, without the last page of the first 640 KiB and the 384 KiB after them.
@@ -68,11 +68,11 @@ fn a_recorded_map_has_the_memory_of_the_machine() {
 fn holes_overlaps_and_parts_of_pages_are_not_used() {
     let ranges = ranges_of(&regions(&read("pc-e820")));
     let expected = [
-        FrameRange::new(0, 0x9f),
-        FrameRange::new(0x100, 0xe00),
-        FrameRange::new(0x1000, 0xb_ef7a),
-        FrameRange::new(0xb_ff7e, 0x62),
-        FrameRange::new(0x10_0000, 0x14_0000),
+        FrameRange::new(Pfn(0), 0x9f),
+        FrameRange::new(Pfn(0x100), 0xe00),
+        FrameRange::new(Pfn(0x1000), 0xb_ef7a),
+        FrameRange::new(Pfn(0xb_ff7e), 0x62),
+        FrameRange::new(Pfn(0x10_0000), 0x14_0000),
     ];
     assert_eq!(ranges, expected);
     boots(&ranges);
@@ -82,14 +82,14 @@ fn holes_overlaps_and_parts_of_pages_are_not_used() {
 fn adjacent_regions_are_one_range() {
     let ranges = ranges_of(&regions(&read("uefi")));
     let expected = [
-        FrameRange::new(0, 0xa0),
-        FrameRange::new(0x100, 0x708),
-        FrameRange::new(0x80b, 1),
-        FrameRange::new(0x811, 0xef),
-        FrameRange::new(0x1480, 0x2b80),
-        FrameRange::new(0x4020, 0x3_a9cd),
-        FrameRange::new(0x3_ebed, 0xf71),
-        FrameRange::new(0x10_0000, 0x4_0000),
+        FrameRange::new(Pfn(0), 0xa0),
+        FrameRange::new(Pfn(0x100), 0x708),
+        FrameRange::new(Pfn(0x80b), 1),
+        FrameRange::new(Pfn(0x811), 0xef),
+        FrameRange::new(Pfn(0x1480), 0x2b80),
+        FrameRange::new(Pfn(0x4020), 0x3_a9cd),
+        FrameRange::new(Pfn(0x3_ebed), 0xf71),
+        FrameRange::new(Pfn(0x10_0000), 0x4_0000),
     ];
     assert_eq!(ranges, expected);
     boots(&ranges);
@@ -101,7 +101,7 @@ fn boot_loaders_describe_the_same_memory() {
     for name in ["firecracker-e820", "pc-e820", "uefi"] {
         let lines = read(name);
         let expected = ranges_of(&regions(&lines));
-        let mut room = [FrameRange::new(0, 0); 32];
+        let mut room = [FrameRange::new(Pfn(0), 0); 32];
 
         let kind = |kind: &str| match kind {
             "usable" => MemoryRegionKind::Usable,
@@ -139,7 +139,10 @@ fn boot_loaders_describe_the_same_memory() {
         let later = protocol::reclaimable(&entries, &mut room);
         match name {
             "uefi" => {
-                let loader = [FrameRange::new(0x900, 0xb80), FrameRange::new(0x4000, 0x20)];
+                let loader = [
+                    FrameRange::new(Pfn(0x900), 0xb80),
+                    FrameRange::new(Pfn(0x4000), 0x20),
+                ];
                 assert_eq!(later.unwrap(), loader);
                 added_later(&expected, &loader);
             }
@@ -150,7 +153,7 @@ fn boot_loaders_describe_the_same_memory() {
 
 /// The memory of the boot loader becomes free when the kernel does not need it any more.
 fn added_later(ranges: &[FrameRange], later: &[FrameRange]) {
-    let reach = FrameRange::new(0, 0x14_0000);
+    let reach = FrameRange::new(Pfn(0), 0x14_0000);
     let setup = Setup::new(ranges, 1).with_reach(reach);
     on("everybuddy", &setup, |system| {
         let cpus = NativeCpus::new(1);
@@ -169,7 +172,7 @@ fn a_map_without_memory_and_a_slice_that_is_too_short_are_errors() {
         end,
         is_usable,
     };
-    let mut room = [FrameRange::new(0, 0); 1];
+    let mut room = [FrameRange::new(Pfn(0), 0); 1];
     let mut result = |regions: &[Region]| {
         let ranges = usable(regions.iter().copied(), &mut room);
         ranges.map(<[FrameRange]>::to_vec)
@@ -190,7 +193,7 @@ fn a_map_without_memory_and_a_slice_that_is_too_short_are_errors() {
         region(u64::MAX - 4095, u64::MAX, true),
         region(0, 4096, true),
     ];
-    assert_eq!(result(&highest), Ok(vec![FrameRange::new(0, 1)]));
+    assert_eq!(result(&highest), Ok(vec![FrameRange::new(Pfn(0), 1)]));
 }
 
 proptest! {
@@ -214,7 +217,7 @@ proptest! {
         let is_used = |unit| is_in(unit, true) && !is_in(unit, false);
         let frames: Vec<u64> =
             (0..80).filter(|frame| (frame * 8..frame * 8 + 8).all(is_used)).collect();
-        let mut room = [FrameRange::new(0, 0); 80];
+        let mut room = [FrameRange::new(Pfn(0), 0); 80];
         let ranges = match usable(regions.iter().copied(), &mut room) {
             Ok(ranges) => ranges,
             Err(error) => {
@@ -224,7 +227,7 @@ proptest! {
         };
         let found: Vec<u64> = ranges
             .iter()
-            .flat_map(|range| range.start..range.start + range.frames)
+            .flat_map(|range| range.start.0..range.end().unwrap().0)
             .collect();
         prop_assert_eq!(found, frames);
         let is_apart = |pair: &[FrameRange]| pair[0].end().unwrap() < pair[1].start;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{FrameRange, FreeError, RegionError, Setup};
+use everybuddy::{FrameRange, FreeError, Pfn, RegionError, Setup};
 use everybuddy_adapters::global_frame_allocator;
 use everybuddy_adapters::ostd::{ByteFrames, Refused};
 use everybuddy_suite::{Cpu, Machine, System, claim, on};
@@ -118,7 +118,7 @@ fn boot(system: &System<'_>) {
     assert!(matches!(refused[4..], [Refused::Free(_)]));
 
     let mut cpu = kernel.cpu.into_inner();
-    let range = FrameRange::new;
+    let range = |start, frames| FrameRange::new(Pfn(start), frames);
     let ranges = [range(0x100, 16), range(0x180, 3), range(0x200, 0x600)];
     crate::all_is_free(system, &mut cpu, &ranges);
 }
@@ -127,7 +127,7 @@ fn boot(system: &System<'_>) {
 #[test]
 fn frames_beyond_all_addresses_stay_free() {
     for name in crate::SYSTEMS {
-        let ranges = [FrameRange::new(1 << 52, 64)];
+        let ranges = [FrameRange::new(Pfn(1 << 52), 64)];
         on(name, &Setup::new(&ranges, 1), |system| {
             let cpus = NativeCpus::new(1);
             let kernel = Kernel {
@@ -147,7 +147,7 @@ fn frames_beyond_all_addresses_stay_free() {
 #[test]
 fn a_kernel_of_ostd_boots_and_frees_in_parts() {
     for name in crate::SYSTEMS {
-        let setup = Setup::new(&[], 1).with_reach(FrameRange::new(0x100, 0x800));
+        let setup = Setup::new(&[], 1).with_reach(FrameRange::new(Pfn(0x100), 0x800));
         on(name, &setup, boot);
     }
 }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{FrameRange, FreeError, Setup};
+use everybuddy::{FrameRange, FreeError, Pfn, Setup};
 use everybuddy_adapters::x86_64::PageFrames;
 use everybuddy_suite::{Machine, System, claim, on};
 use x86_64::VirtAddr;
@@ -14,8 +14,8 @@ use x86_64::structures::paging::{
 
 /// Memory from 1 MiB on, with a hole, as machines have it.
 const RANGES: [FrameRange; 2] = [
-    FrameRange::new(0x100, 0x2000),
-    FrameRange::new(0x4000, 0x1000),
+    FrameRange::new(Pfn(0x100), 0x2000),
+    FrameRange::new(Pfn(0x4000), 0x1000),
 ];
 
 type Frames<'a> = PageFrames<'a, Machine, System<'a>>;
@@ -33,10 +33,9 @@ where
     starts.sort_unstable();
     assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= S::SIZE));
     for start in starts {
-        let (first, frames) = (start / 4096, S::SIZE / 4096);
-        let is_inside = |range: &FrameRange| {
-            first >= range.start && first + frames <= range.start + range.frames
-        };
+        let first = Pfn::containing(start, 12);
+        let end = first.checked_add(S::SIZE / 4096);
+        let is_inside = |range: &FrameRange| first >= range.start && end <= range.end();
         assert!(RANGES.iter().any(is_inside), "{start:x} is not memory");
     }
     taken
@@ -85,7 +84,7 @@ fn frames_of_two_sizes_are_those_of_the_memory() {
 
 #[test]
 fn a_frame_of_a_gibibyte_needs_a_largest_block_of_that_size() {
-    let ranges = [FrameRange::new(0x3_0000, 0x9_0000)];
+    let ranges = [FrameRange::new(Pfn(0x3_0000), 0x9_0000)];
     for (name, expected) in [
         ("everybuddy", 0),
         ("everybuddy+order=18", 2),
@@ -114,7 +113,7 @@ fn a_frame_of_a_gibibyte_needs_a_largest_block_of_that_size() {
 /// Addresses of x86-64 have 52 bits: memory beyond them is not handed out, and not lost.
 #[test]
 fn a_frame_without_an_address_is_freed_again() {
-    let ranges = [FrameRange::new(1 << 41, 64)];
+    let ranges = [FrameRange::new(Pfn(1 << 41), 64)];
     on("everybuddy", &Setup::new(&ranges, 1), |system| {
         let cpus = NativeCpus::new(1);
         let mut cpu = claim(&cpus, 0);
@@ -129,7 +128,7 @@ fn a_frame_without_an_address_is_freed_again() {
 /// Page tables of the crate in frames of a system: what is mapped is found, and all tables are freed at last.
 #[test]
 fn page_tables_take_frames_and_return_them() {
-    let ranges = [FrameRange::new(0, 4096)];
+    let ranges = [FrameRange::new(Pfn(0), 4096)];
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE;
     for name in crate::SYSTEMS {
         on(name, &Setup::new(&ranges, 1), |system| {

@@ -16,7 +16,7 @@ static int seen[CODES];
         seen[status] = 1;                                                                          \
     } while (0)
 
-static const eb_range MEMORY[] = {{0x100, 0x800}, {0x1000, 0x800}};
+static const eb_range MEMORY[] = {{0x100100, 0x800}, {0x101000, 0x800}};
 
 static eb_setup two_cpus(const char *system)
 {
@@ -71,7 +71,7 @@ static void setups(void)
     refuse_setup(EB_ERROR_UNORDERED_RANGES, eb_setup_new(swapped, 2, 1), 1, "range 1");
     refuse_setup(EB_ERROR_SPAN_TOO_LARGE, eb_setup_new(wide, 2, 1), 0, "spans at most");
     setup = two_cpus(NULL);
-    setup.reach.start = 0x100;
+    setup.reach.start = 0x100100;
     setup.reach.frames = 0x1000;
     refuse_setup(EB_ERROR_OUTSIDE_REACH, setup, 1, "range 1");
 
@@ -314,12 +314,13 @@ static void operations(void)
     eb_range at = {span.base + block, 16}, next = {span.base + block + 16, 16};
     SEE(EB_ERROR_NOT_FREE, eb_reserve(cpu, at));
     char text[32];
-    snprintf(text, sizeof text, "(frame %" PRIu32 ")", block);
-    value(cpu, EB_ERROR_NOT_FREE, block, text);
+    snprintf(text, sizeof text, "(frame 0x%" PRIx64 ")", at.start);
+    CHECK(at.start != block);
+    value(cpu, EB_ERROR_NOT_FREE, at.start, text);
     SEE(EB_ERROR_NOT_FREE, eb_allocate_at(cpu, at, &frame));
     SEE(EB_ERROR_NOT_FREE, eb_try_allocate_at(cpu, at, &frame));
     SEE(EB_ERROR_ALREADY_MANAGED, eb_add(cpu, at));
-    value(cpu, EB_ERROR_ALREADY_MANAGED, block, text);
+    value(cpu, EB_ERROR_ALREADY_MANAGED, at.start, text);
     SEE(EB_ERROR_NOT_RESERVED, eb_unreserve(cpu, at));
     EXPECT(EB_OK, eb_reserve(cpu, next));
     SEE(EB_ERROR_RESERVED, eb_free(cpu, block + 16, 0));
@@ -328,7 +329,7 @@ static void operations(void)
     next.start = UINT64_MAX;
     next.frames = UINT64_MAX;
     SEE(EB_ERROR_OUTSIDE_SPAN, eb_remove(cpu, next));
-    SEE(EB_ERROR_HOLE, eb_free(cpu, 0x800 + (uint32_t)(0x100 - span.base), 0));
+    SEE(EB_ERROR_HOLE, eb_free(cpu, 0x800 + (uint32_t)(0x100100 - span.base), 0));
     SEE(EB_ERROR_FOREIGN, eb_free(cpu, span.frames, 0));
     SEE(EB_ERROR_FOREIGN, eb_free(cpu, UINT32_MAX, 0));
     SEE(EB_ERROR_FOREIGN, eb_frame_state(built.system, span.frames, &state));
@@ -363,7 +364,7 @@ static void operations(void)
         memset(&error, 0xa5, sizeof error);
         if (eb_check(cpu, &census, &error) == EB_ERROR_VIOLATION) {
             CHECK(error.status == EB_ERROR_VIOLATION && error.value < span.frames && strlen(error.text) > 10);
-            snprintf(text, sizeof text, "(frame %" PRIu64 ")", error.value);
+            snprintf(text, sizeof text, "(index 0x%" PRIx64 ")", error.value);
             value(cpu, EB_ERROR_VIOLATION, error.value, text);
             violations++;
             inside += error.value > 0;

@@ -324,7 +324,7 @@ impl<P: Platform, S: LocalStructure<P>> Coalesce<P, S> for Delay {
                 return;
             };
             lazy_class::less::<P>(&structure.class(order).total, 1);
-            let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
+            let (from, after) = (head.index().0, head.index().0 + order.frames());
             let upto = after.min(end);
             let kept = pieces(head, at - from, structure.max_order());
             let rest = head.offset(upto - from);

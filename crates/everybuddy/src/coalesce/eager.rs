@@ -194,7 +194,7 @@ mod tests {
                 if *count > 0 {
                     policy.allocate_bulk(lists, order, *count, &mut probe, |head| {
                         lists.table().set_tag(head, Tag::allocated(order));
-                        given.push(head.pfn().0);
+                        given.push(head.index().0);
                         match held.last_mut() {
                             Some(row) if row.is_followed_by(head, order) => row.blocks += 1,
                             _ => held.push(AdjacentBlocks {
@@ -210,7 +210,7 @@ mod tests {
                 }
                 seen.push(given);
                 for order in Order::up_to(whole) {
-                    seen.push(lists.heads(order).map(|head| head.pfn().0).collect());
+                    seen.push(lists.heads(order).map(|head| head.index().0).collect());
                 }
                 lists.check().unwrap();
             }

@@ -58,7 +58,7 @@ impl AdjacentBlocks {
     /// Returns `true` if a block follows the last one.
     #[inline]
     pub(crate) fn is_followed_by(&self, head: Frame, order: Order) -> bool {
-        self.order == order && head.pfn().0 == self.head.pfn().0 + self.frames()
+        self.order == order && head.index().0 == self.head.index().0 + self.frames()
     }
 
     /// Returns the heads, lowest address first.

@@ -593,8 +593,8 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         true
     }
 
-    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
-        self.state_of(pfn)
+    fn frame_state(&self, index: Index) -> Option<FrameState> {
+        self.state_of(index)
     }
 
     fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {

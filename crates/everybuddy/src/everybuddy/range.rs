@@ -12,7 +12,7 @@
 //! The table has an entry exactly for each word that has both holes and reserved frames: the reserved ones.
 
 use crate::arena::zero_cells;
-use crate::error::RegionError;
+use crate::error::{RangeError, RegionError};
 use crate::frame::Index;
 use crate::lock::{RawLock, Section};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
@@ -103,8 +103,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         local: &Local<'_, P>,
         (start, frames): (Index, u32),
         ask: Ask,
-        work: impl FnOnce() -> Result<T, RegionError>,
-    ) -> Result<T, RegionError> {
+        work: impl FnOnce() -> Result<T, RangeError>,
+    ) -> Result<T, RangeError> {
         let first = self.shared.trees.tree_of(start.0);
         let last = self.shared.trees.tree_of(start.0 + (frames - 1));
         self.begin(local);
@@ -119,7 +119,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return finish();
         }
         if ask == Ask::Never {
-            return Err(RegionError::Busy);
+            return Err(RangeError::Busy);
         }
         self.with_all_drained(local, |all_drained| {
             // A CPU that did not answer the drain is not waited for again.
@@ -127,7 +127,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             if (all_drained || ask == Ask::IfOwned) && claim(polls) {
                 finish()
             } else {
-                Err(RegionError::Busy)
+                Err(RangeError::Busy)
             }
         })
     }
@@ -148,7 +148,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Checks that all frames of a run are free, after those that were returned were collected.
-    fn check_free(&self, run: (Index, u32)) -> Result<(), RegionError> {
+    fn check_free(&self, run: (Index, u32)) -> Result<(), RangeError> {
         for part in self.shared.trees.parts(run.0.0, run.1) {
             // Whatever the inbox says: other CPUs may keep frames of the run.
             if part.word.has_foreign(u64::MAX) {
@@ -161,7 +161,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             0 => 0,
             _ => !part.word.free(),
         };
-        self.check_run(run, wrong).map_err(RegionError::NotFree)
+        self.check_run(run, wrong).map_err(RangeError::NotFree)
     }
 
     /// Allocates the frames of a range.
@@ -172,17 +172,19 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         may_ask: bool,
     ) -> Result<Index, RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
-        let run = self.span.relative(range)?;
         // Before the search, as in `allocate_slow`: the planes call frames in lists allocated.
         let is_listed = !CHECK && self.may_be_kept(Some(local.id));
         let ask = if may_ask { Ask::IfOwned } else { Ask::Never };
-        match self.take_range(local, run, ask) {
-            Err(RegionError::NotFree(_)) if is_listed && may_ask => {
-                self.take_range(local, run, Ask::Always)
+        self.span.on(range, |start, frames| {
+            let run = (start, frames);
+            match self.take_range(local, run, ask) {
+                Err(RangeError::NotFree(_)) if is_listed && may_ask => {
+                    self.take_range(local, run, Ask::Always)
+                }
+                Err(RangeError::NotFree(_)) if is_listed => Err(RangeError::Busy),
+                taken => taken,
             }
-            Err(RegionError::NotFree(_)) if is_listed => Err(RegionError::Busy),
-            taken => taken,
-        }
+        })
     }
 
     fn take_range(
@@ -190,7 +192,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         local: &Local<'_, P>,
         run: (Index, u32),
         ask: Ask,
-    ) -> Result<Index, RegionError> {
+    ) -> Result<Index, RangeError> {
         self.with_trees(local, run, ask, || {
             self.check_free(run)?;
             for part in self.shared.trees.parts(run.0.0, run.1) {
@@ -212,20 +214,22 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         to: Absent,
     ) -> Result<(), RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
-        let run = self.span.relative(range)?;
-        // With `check=border`, the planes call the frames in lists allocated.
-        self.with_trees(local, run, Ask::Always, || {
-            self.check_free(run)?;
-            let _section = Section::<P>::begin();
-            self.mixed_lock.lock();
-            let result = self.withdraw_run(run, to);
-            self.mixed_lock.unlock(&());
-            result
+        self.span.on(range, |start, frames| {
+            let run = (start, frames);
+            // With `check=border`, the planes call the frames in lists allocated.
+            self.with_trees(local, run, Ask::Always, || {
+                self.check_free(run)?;
+                let _section = Section::<P>::begin();
+                self.mixed_lock.lock();
+                let result = self.withdraw_run(run, to);
+                self.mixed_lock.unlock(&());
+                result
+            })
         })
     }
 
     /// Does the same in own trees, under the lock of the table. Fails if the table has no room.
-    pub(super) fn withdraw_run(&self, run: (Index, u32), to: Absent) -> Result<(), RegionError> {
+    pub(super) fn withdraw_run(&self, run: (Index, u32), to: Absent) -> Result<(), RangeError> {
         // A word that changes as a whole has no absent frame of the other kind.
         let mixes = |part: &Part<'_, P>| {
             let (absent, reserved) = self.absent_in(part);
@@ -239,7 +243,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let needed = parts().filter(mixes).count();
         let unused = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == 0;
         if needed > 0 && self.mixed.iter().filter(unused).count() < needed {
-            return Err(RegionError::NoRoom);
+            return Err(RangeError::NoRoom);
         }
         for part in parts() {
             let (_, reserved) = self.absent_in(&part);
@@ -263,17 +267,19 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         from: Absent,
     ) -> Result<(), RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
-        let run = self.span.relative(range)?;
-        self.with_trees(local, run, Ask::IfOwned, || {
-            let _section = Section::<P>::begin();
-            self.mixed_lock.lock();
-            let result = self.restore_run(run, from);
-            self.mixed_lock.unlock(&());
-            result
+        self.span.on(range, |start, frames| {
+            let run = (start, frames);
+            self.with_trees(local, run, Ask::IfOwned, || {
+                let _section = Section::<P>::begin();
+                self.mixed_lock.lock();
+                let result = self.restore_run(run, from);
+                self.mixed_lock.unlock(&());
+                result
+            })
         })
     }
 
-    fn restore_run(&self, run: (Index, u32), from: Absent) -> Result<(), RegionError> {
+    fn restore_run(&self, run: (Index, u32), from: Absent) -> Result<(), RangeError> {
         let wrong = |part: &Part<'_, P>| {
             let (absent, reserved) = self.absent_in(part);
             match from {
@@ -281,9 +287,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 Absent::Reserved => !reserved,
             }
         };
-        self.check_run(run, wrong).map_err(|pfn| match from {
-            Absent::Hole => RegionError::AlreadyManaged(pfn),
-            Absent::Reserved => RegionError::NotReserved(pfn),
+        self.check_run(run, wrong).map_err(|index| match from {
+            Absent::Hole => RangeError::AlreadyManaged(index),
+            Absent::Reserved => RangeError::NotReserved(index),
         })?;
         // A request that this CPU has acknowledged is counted against, and no other one can remember a refusal
         // meanwhile.

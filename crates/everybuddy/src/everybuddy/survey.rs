@@ -39,9 +39,9 @@ impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
 impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns the use of a frame. O(frames of the largest block / 64); with `check=border`, O(entries of all lists)
     /// for a frame that is not free.
-    pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
-        let inside = pfn.0 < self.span.frames();
-        let part = self.shared.trees.part(pfn.0).filter(|_| inside)?;
+    pub(super) fn state_of(&self, index: Index) -> Option<FrameState> {
+        let inside = index.0 < self.span.frames();
+        let part = self.shared.trees.part(index.0).filter(|_| inside)?;
         let (absent, reserved) = self.absent_in(&part);
         if absent & part.frames != 0 {
             return Some(match reserved & part.frames {
@@ -51,13 +51,13 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
         if self.free_bits(part.index) & part.frames == 0 {
             let order = Order::ZERO;
-            let listed = self.buffered().find(|(_, frame)| *frame == pfn.0);
+            let listed = self.buffered().find(|(_, frame)| *frame == index.0);
             return Some(match listed {
                 Some((cpu, _)) => FrameState::Buffered { cpu, order },
-                None => FrameState::Allocated { head: pfn, order },
+                None => FrameState::Allocated { head: index, order },
             });
         }
-        let head = self.free_block_of(pfn, self.max_order);
+        let head = self.free_block_of(index, self.max_order);
         Some(FrameState::Free { head })
     }
 
@@ -92,22 +92,22 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let Some(header) = trees.header(tree) else {
                 break;
             };
-            let pfn = Index(tree << trees.shift);
+            let index = Index(tree << trees.shift);
             self.check_owner(tree, header)
                 .and_then(|()| self.check_marks(tree, header))
-                .map_err(|what| Violation { pfn, what })?;
-            for part in trees.parts(pfn.0, 1 << trees.shift) {
-                let pfn = Index(part.index * WORD);
+                .map_err(|what| Violation { index, what })?;
+            for part in trees.parts(index.0, 1 << trees.shift) {
+                let index = Index(part.index * WORD);
                 self.check_word(&part)
-                    .map_err(|what| Violation { pfn, what })?;
+                    .map_err(|what| Violation { index, what })?;
                 // The last words reach beyond the span.
-                let inside = first(self.span.frames().saturating_sub(pfn.0));
+                let inside = first(self.span.frames().saturating_sub(index.0));
                 let count = |bits: u64| u64::from((bits & inside).count_ones());
                 let (free, (absent, reserved)) =
                     (self.free_bits(part.index), self.absent_in(&part));
                 if !inside & !absent != 0 {
                     let what = "a frame beyond the span is not a hole";
-                    return Err(Violation { pfn, what });
+                    return Err(Violation { index, what });
                 }
                 census.free += count(free);
                 census.holes += count(absent & !reserved);
@@ -119,7 +119,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         census.buffered += buffered;
         // Two CPUs may have the same frame.
         census.allocated = census.allocated.checked_sub(buffered).ok_or(Violation {
-            pfn: Index(0),
+            index: Index(0),
             what: "the lists have more frames than the planes call allocated",
         })?;
         self.check_table()?;
@@ -133,7 +133,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     fn check_buffered(&self) -> Result<u64, Violation> {
         let violation = |frame, what| {
             Err(Violation {
-                pfn: Index(frame),
+                index: Index(frame),
                 what,
             })
         };
@@ -175,7 +175,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             Ok(())
         } else {
             Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "a block is free that is remembered as refused",
             })
         }
@@ -187,8 +187,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let is_own = |tree: &u32| local.own_trees().any(|own| own == *tree);
             if let Some(tree) = local.current_trees().find(|tree| !is_own(tree)) {
                 let what = "a CPU allocates from a tree that it does not own";
-                let pfn = Index(tree << self.shared.trees.shift);
-                return Err(Violation { pfn, what });
+                let index = Index(tree << self.shared.trees.shift);
+                return Err(Violation { index, what });
             }
         }
         Ok(())
@@ -282,14 +282,14 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let Some(index) = word.checked_sub(1) else {
                 continue;
             };
-            let pfn = Index(index as u32 * WORD);
-            let is_mixed = self.shared.trees.part(pfn.0).is_some_and(|part| {
+            let index = Index(index as u32 * WORD);
+            let is_mixed = self.shared.trees.part(index.0).is_some_and(|part| {
                 let (absent, reserved) = self.absent_in(&part);
                 reserved != 0 && reserved != absent && reserved & !absent == 0
             });
             if !is_mixed {
                 let what = "the table of mixed words has a word that is not mixed";
-                return Err(Violation { pfn, what });
+                return Err(Violation { index, what });
             }
         }
         Ok(())

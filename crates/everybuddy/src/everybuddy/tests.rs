@@ -6,6 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::arena::Memory;
+use crate::frame::Pfn;
 use crate::platform::{Native, NativeCpus};
 use crate::probe::NoProbe;
 use crate::request::Class;
@@ -64,7 +65,7 @@ fn with_checks<const CHECK: bool>(
     (tree, max_order): (Option<u32>, u8),
     body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>),
 ) {
-    let ranges = [FrameRange::new(0, frames.into())];
+    let ranges = [FrameRange::new(Pfn(0), frames.into())];
     let max_order = Order::new(max_order).unwrap();
     let geometry = Geometry {
         span: Span::covering(&ranges, max_order).unwrap(),
@@ -270,7 +271,7 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
     fn range(&mut self, random: &mut Random) {
         let start = random.below(self.model.len() as u32);
         let frames = 1 + random.below((self.model.len() as u32 - start).min(200));
-        let range = FrameRange::new(start.into(), frames.into());
+        let range = FrameRange::new(Pfn(start.into()), frames.into());
         let (from, to) = match random.below(5) {
             0 => (Is::Free, Is::Allocated),
             1 => (Is::Free, Is::Hole),
@@ -291,10 +292,11 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
         };
         let first = (start..start + frames).find(|frame| self.model[*frame as usize] != from);
         let expected = first.map_or(Ok(()), |frame| {
+            let frame = Pfn(u64::from(frame));
             Err(match from {
-                Is::Hole => RegionError::AlreadyManaged(Index(frame)),
-                Is::Reserved => RegionError::NotReserved(Index(frame)),
-                _ => RegionError::NotFree(Index(frame)),
+                Is::Hole => RegionError::AlreadyManaged(frame),
+                Is::Reserved => RegionError::NotReserved(frame),
+                _ => RegionError::NotFree(frame),
             })
         });
         assert_eq!(result, expected);
@@ -451,7 +453,7 @@ fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
     with_system((frames, 0), 1, (Some(64), 6), |system| {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
-        let range = |word: u32, at: u32| FrameRange::new(u64::from(64 * word + at), 1);
+        let range = |word: u32, at: u32| FrameRange::new(Pfn(u64::from(64 * word + at)), 1);
         for word in 0..MAX_MIXED {
             system.reserve(&mut cpu, range(word, 3)).unwrap();
             system.remove(&mut cpu, range(word, 60)).unwrap();
@@ -476,7 +478,7 @@ fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
 #[test]
 fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
     let geometry = |frames: u64, cpus| Geometry {
-        span: Span::covering(&[FrameRange::new(0, frames)], Order::TEN).unwrap(),
+        span: Span::covering(&[FrameRange::new(Pfn(0), frames)], Order::TEN).unwrap(),
         cpus,
         max_order: Order::TEN,
         tree: None,
@@ -551,7 +553,7 @@ fn a_free_far_beyond_the_span_is_foreign() {
 #[test]
 fn a_block_of_absent_words_is_not_freed() {
     with_own_tree(|system, cpu| {
-        let absent = FrameRange::new(256, 128);
+        let absent = FrameRange::new(Pfn(256), 128);
         system.reserve(cpu, absent).unwrap();
         let frame = system.allocate(cpu, Request::FRAME).unwrap();
         let block = Release::frames(Index(256), 128);
@@ -568,7 +570,7 @@ fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
         // The first tree is whole, and the second one has an allocated and a returned frame.
-        let held = FrameRange::new(70, 2);
+        let held = FrameRange::new(Pfn(70), 2);
         assert_eq!(system.allocate_at(&mut cpu, held), Ok(Index(70)));
         let returned = Release::frame(Index(71));
         system.free_nested(CpuId(0), returned).unwrap();

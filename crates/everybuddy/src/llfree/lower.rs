@@ -14,7 +14,7 @@
 use super::entry::{Entries, Entry};
 use super::field::{CHILD, CHILD_WORDS, Fields};
 use crate::bit_runs::WORD;
-use crate::error::{FreeError, RegionError};
+use crate::error::{FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::platform::Platform;
 use crate::withdrawn::{Withdrawn, WithdrawnFrames};
@@ -178,7 +178,7 @@ impl<P: Platform> Lower<'_, P> {
         start: u32,
         frames: u32,
         to: Withdrawn,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         self.take_at(start, frames, &|child, frames| {
             self.entries.withdraw(child, frames)
         })?;
@@ -187,7 +187,7 @@ impl<P: Platform> Lower<'_, P> {
     }
 
     /// Allocates exactly these free frames, or none.
-    pub(crate) fn allocate_at(&self, start: u32, frames: u32) -> Result<(), RegionError> {
+    pub(crate) fn allocate_at(&self, start: u32, frames: u32) -> Result<(), RangeError> {
         self.take_at(start, frames, &|child, frames| {
             self.entries.lower(child, frames)
         })
@@ -199,7 +199,7 @@ impl<P: Platform> Lower<'_, P> {
         start: u32,
         frames: u32,
         lower: &dyn Fn(u32, u32) -> Option<Entry>,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         for part in parts(start, frames) {
             if let Err(error) = self.take_part(part, lower) {
                 let done = part.0 * CHILD + part.1 - start;
@@ -214,12 +214,12 @@ impl<P: Platform> Lower<'_, P> {
         &self,
         (child, offset, frames): (u32, u32, u32),
         lower: &dyn Fn(u32, u32) -> Option<Entry>,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         let start = child * CHILD + offset;
         for _ in 0..CHILD_RETRIES {
             let in_use = (start..start + frames).find(|frame| !self.is_free(*frame));
             if let Some(frame) = in_use {
-                return Err(RegionError::NotFree(Index(frame)));
+                return Err(RangeError::NotFree(Index(frame)));
             }
             // A CPU may have lowered the counter and not taken its frame yet.
             let Some(entry) = lower(child, frames) else {
@@ -231,7 +231,7 @@ impl<P: Platform> Lower<'_, P> {
             }
             self.entries.restore(child, frames);
         }
-        Err(RegionError::Busy)
+        Err(RangeError::Busy)
     }
 
     /// Makes frames free that are allocated in their bits, and no longer holes or reserved.
@@ -251,7 +251,7 @@ impl<P: Platform> Lower<'_, P> {
         start: u32,
         frames: u32,
         from: Withdrawn,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         self.withdrawn.claim(start, frames, from)?;
         self.return_frames(start, frames);
         Ok(())

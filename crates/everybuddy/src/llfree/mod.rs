@@ -49,7 +49,7 @@ use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
-use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::error::{AllocateError, BuildError, FreeError, RangeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
@@ -235,7 +235,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
     }
 
     /// Puts frames into service, at both levels.
-    fn restore(&self, start: u32, frames: u32, from: Withdrawn) -> Result<(), RegionError> {
+    fn restore(&self, start: u32, frames: u32, from: Withdrawn) -> Result<(), RangeError> {
         self.lower.restore(start, frames, from)?;
         self.each_tree(start, frames, |tree, frames| {
             self.upper.add_free(tree, frames)
@@ -257,19 +257,20 @@ impl<'m, P: Platform> LlFree<'m, P> {
 
     fn withdraw(&self, cpu: CpuId, range: FrameRange, to: Withdrawn) -> Result<(), RegionError> {
         self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
-        let (start, frames) = self.span.relative(range)?;
-        self.upper.release_all();
-        self.lower.withdraw(start.0, frames, to)?;
-        self.each_tree(start.0, frames, |tree, frames| {
-            self.upper.take(tree, frames);
-        });
-        Ok(())
+        self.span.on(range, |start, frames| {
+            self.upper.release_all();
+            self.lower.withdraw(start.0, frames, to)?;
+            self.each_tree(start.0, frames, |tree, frames| {
+                self.upper.take(tree, frames);
+            });
+            Ok(())
+        })
     }
 
     fn add_back(&self, cpu: CpuId, range: FrameRange, from: Withdrawn) -> Result<(), RegionError> {
         self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
-        let (start, frames) = self.span.relative(range)?;
-        self.restore(start.0, frames, from)
+        self.span
+            .on(range, |start, frames| self.restore(start.0, frames, from))
     }
 }
 
@@ -349,12 +350,13 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
 
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
-        let (start, frames) = self.span.relative(range)?;
-        self.lower.allocate_at(start.0, frames)?;
-        self.each_tree(start.0, frames, |tree, frames| {
-            self.upper.take(tree, frames);
-        });
-        Ok(start)
+        self.span.on(range, |start, frames| {
+            self.lower.allocate_at(start.0, frames)?;
+            self.each_tree(start.0, frames, |tree, frames| {
+                self.upper.take(tree, frames);
+            });
+            Ok(start)
+        })
     }
 
     fn span(&self) -> Span {
@@ -378,8 +380,8 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         self.survey(self.max_order)
     }
 
-    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
-        self.state_of(pfn)
+    fn frame_state(&self, index: Index) -> Option<FrameState> {
+        self.state_of(index)
     }
 
     fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {

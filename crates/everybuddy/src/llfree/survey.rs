@@ -30,28 +30,28 @@ impl<P: Platform> FreeBits for LlFree<'_, P> {
 
 impl<P: Platform> LlFree<'_, P> {
     /// Returns the use of a frame. O(frames of the largest block / 64).
-    pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
-        if pfn.0 >= self.span.frames() {
+    pub(super) fn state_of(&self, index: Index) -> Option<FrameState> {
+        if index.0 >= self.span.frames() {
             return None;
         }
-        match self.lower.withdrawn.reason(pfn.0) {
+        match self.lower.withdrawn.reason(index.0) {
             Some(Withdrawn::Hole) => return Some(FrameState::Hole),
             Some(Withdrawn::Reserved) => return Some(FrameState::Reserved),
             None => {}
         }
-        if self.lower.entries.load(pfn.0 / CHILD).is_huge() {
+        if self.lower.entries.load(index.0 / CHILD).is_huge() {
             return Some(FrameState::Allocated {
-                head: Index(pfn.0 & !(CHILD - 1)),
+                head: Index(index.0 & !(CHILD - 1)),
                 order: Order::saturating(CHILD.trailing_zeros()),
             });
         }
-        if !self.lower.is_free(pfn.0) {
+        if !self.lower.is_free(index.0) {
             return Some(FrameState::Allocated {
-                head: pfn,
+                head: index,
                 order: Order::ZERO,
             });
         }
-        let head = self.free_block_of(pfn, self.max_order);
+        let head = self.free_block_of(index, self.max_order);
         Some(FrameState::Free { head })
     }
 
@@ -63,8 +63,8 @@ impl<P: Platform> LlFree<'_, P> {
             let children = 1 << (self.upper.shift - CHILD.trailing_zeros());
             let first = tree * children;
             let fail = |what| {
-                let pfn = Index(first * CHILD);
-                Err(Violation { pfn, what })
+                let index = Index(first * CHILD);
+                Err(Violation { index, what })
             };
             let mut free = 0;
             for child in first..(first + children).min(self.lower.entries.children()) {
@@ -96,7 +96,7 @@ impl<P: Platform> LlFree<'_, P> {
             Ok(census)
         } else {
             Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "children belong to no tree",
             })
         }
@@ -107,35 +107,35 @@ impl<P: Platform> LlFree<'_, P> {
         let entry = self.lower.entries.load(child);
         let mut counted = 0;
         for word in child * CHILD_WORDS..(child + 1) * CHILD_WORDS {
-            let pfn = Index(word * WORD);
+            let index = Index(word * WORD);
             let free = self.free_bits(word);
             counted += free.count_ones();
             let (present, reserved) = self.lower.withdrawn.bits(word as usize);
             let withdrawn = !present | reserved;
             if withdrawn & free != 0 || withdrawn != 0 && !entry.has_withdrawn() {
                 let what = "a hole or a reserved frame is free, or its child does not know it";
-                return Err(Violation { pfn, what });
+                return Err(Violation { index, what });
             }
             if reserved & !present != 0 {
                 let what = "a hole is reserved";
-                return Err(Violation { pfn, what });
+                return Err(Violation { index, what });
             }
             // The last children reach beyond the span.
-            let inside = first(self.span.frames().saturating_sub(pfn.0));
+            let inside = first(self.span.frames().saturating_sub(index.0));
             let count = |bits: u64| u64::from((bits & inside).count_ones());
             census.holes += count(!present);
             census.reserved += count(reserved);
             census.free += count(free);
             census.allocated += count(!free & !withdrawn);
         }
-        let pfn = Index(child * CHILD);
+        let index = Index(child * CHILD);
         if counted != entry.free() {
             let what = "the counter of a child differs from its bits";
-            return Err(Violation { pfn, what });
+            return Err(Violation { index, what });
         }
         if entry.is_huge() && (counted > 0 || entry.has_withdrawn()) {
             let what = "a huge frame has free frames, holes or reserved frames";
-            return Err(Violation { pfn, what });
+            return Err(Violation { index, what });
         }
         Ok(counted)
     }

@@ -9,7 +9,7 @@ use super::field::{CHILD, CHILD_WORDS, Fields, Polarity};
 use super::lower::Lower;
 use crate::bit_runs::{find, first, first_block, part};
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Index, Order};
+use crate::frame::{Index, Order, Pfn};
 use crate::platform::{AtomicWord, Native, NativeAtomicU64, NativeCpus, Ordering};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
@@ -229,7 +229,7 @@ fn withdrawn_frames_are_named_and_the_flag_goes_with_the_last() {
 
 /// Runs `body` with a system on one CPU.
 fn with(frames: u64, cpus: u16, body: impl FnOnce(&dyn FrameAllocator<Native>, &NativeCpus)) {
-    let ranges = [FrameRange::new(0, frames)];
+    let ranges = [FrameRange::new(Pfn(0), frames)];
     let setup = Setup::new(&ranges, cpus);
     let layout = layout::<LlFree, Native>(&Options::NONE, &setup).unwrap();
     let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -246,7 +246,7 @@ fn cpus_allocate_from_trees_of_their_own() {
         for _ in 0..1000 {
             for (cpu, trees) in tokens.iter_mut().zip(&mut trees) {
                 let frame = system.allocate(cpu, Request::FRAME).unwrap();
-                trees[frame.index() / 4096] += 1;
+                trees[frame.as_usize() / 4096] += 1;
             }
         }
         assert!(trees.iter().all(|trees| trees.contains(&1000)), "{trees:?}");

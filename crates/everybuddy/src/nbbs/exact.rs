@@ -15,7 +15,7 @@ use super::search::CallerState;
 use super::tree::{At, NotTaken, WORD_RETRIES};
 use super::word::{BOTTOM_SHIFT, WITHDRAWN, WordLevel};
 use crate::bit_runs::{WORD, first};
-use crate::error::{FreeError, RegionError};
+use crate::error::{FreeError, RangeError};
 use crate::frame::{Block, Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::Platform;
@@ -148,7 +148,7 @@ impl<P: Platform> Nbbs<'_, P> {
         caller: &CallerState<'_, P>,
         start: u32,
         frames: u32,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         for block in Block::cover(Index(start), frames, self.max_order) {
             let level = WordLevel::of(block.order);
             let at = At::of(level, block.start.0);
@@ -176,7 +176,7 @@ impl<P: Platform> Nbbs<'_, P> {
         start: u32,
         frames: u32,
         to: Withdrawn,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         let mut done = 0;
         for (at, unit, length) in parts(start, frames) {
             let mask = first(length) << unit;
@@ -199,17 +199,17 @@ impl<P: Platform> Nbbs<'_, P> {
         start: u32,
         frames: u32,
         take: impl Fn() -> Result<(), NotTaken>,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         for _ in 0..WORD_RETRIES {
             if take().is_ok() {
                 return Ok(());
             }
             let in_use = (start..start + frames).find(|frame| !self.is_free(*frame));
             if let Some(frame) = in_use {
-                return Err(RegionError::NotFree(Index(frame)));
+                return Err(RangeError::NotFree(Index(frame)));
             }
         }
-        Err(RegionError::Busy)
+        Err(RangeError::Busy)
     }
 
     /// Puts withdrawn frames into service, or none.
@@ -219,7 +219,7 @@ impl<P: Platform> Nbbs<'_, P> {
         start: u32,
         frames: u32,
         from: Withdrawn,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         self.withdrawn.claim(start, frames, from)?;
         self.bring_back(caller, start, frames);
         Ok(())

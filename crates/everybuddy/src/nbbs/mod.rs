@@ -226,14 +226,16 @@ impl<'m, P: Platform> Nbbs<'m, P> {
 
     fn withdraw(&self, cpu: CpuId, range: FrameRange, to: Withdrawn) -> Result<(), RegionError> {
         let caller = self.caller(cpu, false).ok_or(RegionError::NoSuchCpu)?;
-        let (start, frames) = self.span.relative(range)?;
-        self.take_out(&caller, start.0, frames, to)
+        self.span.on(range, |start, frames| {
+            self.take_out(&caller, start.0, frames, to)
+        })
     }
 
     fn add_back(&self, cpu: CpuId, range: FrameRange, from: Withdrawn) -> Result<(), RegionError> {
         let caller = self.caller(cpu, false).ok_or(RegionError::NoSuchCpu)?;
-        let (start, frames) = self.span.relative(range)?;
-        self.put_into_service(&caller, start.0, frames, from)
+        self.span.on(range, |start, frames| {
+            self.put_into_service(&caller, start.0, frames, from)
+        })
     }
 
     /// Does nothing: no CPU keeps frames for itself.
@@ -304,9 +306,10 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
 
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         let caller = self.caller(cpu.id(), false).ok_or(RegionError::NoSuchCpu)?;
-        let (start, frames) = self.span.relative(range)?;
-        self.take_range(&caller, start.0, frames)?;
-        Ok(start)
+        self.span.on(range, |start, frames| {
+            self.take_range(&caller, start.0, frames)?;
+            Ok(start)
+        })
     }
 
     fn span(&self) -> Span {
@@ -330,8 +333,8 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         self.survey(self.max_order)
     }
 
-    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
-        self.state_of(pfn)
+    fn frame_state(&self, index: Index) -> Option<FrameState> {
+        self.state_of(index)
     }
 
     fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {

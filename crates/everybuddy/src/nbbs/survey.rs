@@ -44,22 +44,22 @@ impl<P: Platform> Nbbs<'_, P> {
     }
 
     /// Returns the use of a frame. O(levels), and of a free one O(frames of the largest block / 64).
-    pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
-        if pfn.0 >= self.span.frames() {
+    pub(super) fn state_of(&self, index: Index) -> Option<FrameState> {
+        if index.0 >= self.span.frames() {
             return None;
         }
-        match self.withdrawn.reason(pfn.0) {
+        match self.withdrawn.reason(index.0) {
             Some(Withdrawn::Hole) => return Some(FrameState::Hole),
             Some(Withdrawn::Reserved) => return Some(FrameState::Reserved),
             None => {}
         }
-        Some(match self.search.tree.holder(pfn.0) {
+        Some(match self.search.tree.holder(index.0) {
             None => FrameState::Free {
-                head: self.free_block_of(pfn, self.max_order),
+                head: self.free_block_of(index, self.max_order),
             },
             Some((at, part)) => {
                 let order = at.level.order(part);
-                let head = Index(pfn.0 & !(order.frames() - 1));
+                let head = Index(index.0 & !(order.frames() - 1));
                 FrameState::Allocated { head, order }
             }
         })
@@ -73,21 +73,21 @@ impl<P: Platform> Nbbs<'_, P> {
             for index in 0..words.map_or(0, |words| words.len() as u32) {
                 self.check_word(At { level, index })
                     .map_err(|what| Violation {
-                        pfn: Index(index << level.shift()),
+                        index: Index(index << level.shift()),
                         what,
                     })?;
             }
         }
         let mut census = Census::default();
         for word in 0..self.words() {
-            let pfn = Index(word * WORD);
-            let inside = first(self.span.frames() - pfn.0);
+            let index = Index(word * WORD);
+            let inside = first(self.span.frames() - index.0);
             let free = self.free_bits(word);
             let (present, reserved) = self.withdrawn.bits(word as usize);
             let withdrawn = !present | reserved;
             if withdrawn & free != 0 || reserved & !present != 0 {
                 let what = "a hole or a reserved frame is free, or a hole is reserved";
-                return Err(Violation { pfn, what });
+                return Err(Violation { index, what });
             }
             let count = |bits: u64| u64::from((bits & inside).count_ones());
             census.holes += count(!present);

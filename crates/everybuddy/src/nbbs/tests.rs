@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::word::{VERSION, WITHDRAWN, WordBlock, WordLevel};
 use crate::error::{FreeError, RegionError};
-use crate::frame::{Index, Order};
+use crate::frame::{Index, Order, Pfn};
 use crate::platform::{Native, NativeCpus};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
@@ -169,7 +169,7 @@ fn with(
 fn blocks_of_all_levels_are_divided_and_coalesced() {
     // Two largest blocks, of which the second has a hole at its end.
     let frames = 2 * u64::from(Order::LIMIT.frames());
-    let ranges = [FrameRange::new(0, frames - 5)];
+    let ranges = [FrameRange::new(Pfn(0), frames - 5)];
     with(&ranges, 18, 1, |system, cpus| {
         let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
         let as_new = system.snapshot(cpu);
@@ -214,35 +214,40 @@ fn blocks_of_all_levels_are_divided_and_coalesced() {
 
 #[test]
 fn a_part_of_a_block_leaves_blocks_that_can_be_freed_by_their_orders() {
-    with(&[FrameRange::new(0, 1 << 14)], 14, 1, |system, cpus| {
-        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        let all = system.allocate(cpu, Request::order(order(14))).unwrap();
-        assert_eq!(all, Index(0));
-        system.free(cpu, Release::frames(Index(0), 1)).unwrap();
-        for size in 0..14 {
-            let head = Index(1 << size);
-            let order = order(size);
-            let state = Some(FrameState::Allocated { head, order });
-            assert_eq!(system.frame_state(Index(2 * head.0 - 1)), state);
-            let wrong = Release::block(Block::new(head, order.down()));
-            let error = Err(FreeError::WrongOrder { allocated: order });
-            if size > 0 {
-                assert_eq!(system.free(cpu, wrong), error);
+    with(
+        &[FrameRange::new(Pfn(0), 1 << 14)],
+        14,
+        1,
+        |system, cpus| {
+            let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+            let all = system.allocate(cpu, Request::order(order(14))).unwrap();
+            assert_eq!(all, Index(0));
+            system.free(cpu, Release::frames(Index(0), 1)).unwrap();
+            for size in 0..14 {
+                let head = Index(1 << size);
+                let order = order(size);
+                let state = Some(FrameState::Allocated { head, order });
+                assert_eq!(system.frame_state(Index(2 * head.0 - 1)), state);
+                let wrong = Release::block(Block::new(head, order.down()));
+                let error = Err(FreeError::WrongOrder { allocated: order });
+                if size > 0 {
+                    assert_eq!(system.free(cpu, wrong), error);
+                }
+                system.check(cpu).unwrap();
+                system
+                    .free(cpu, Release::block(Block::new(head, order)))
+                    .unwrap();
+                let free = FrameState::Free { head: Index(0) };
+                assert_eq!(system.frame_state(head), Some(free), "coalesced");
             }
-            system.check(cpu).unwrap();
-            system
-                .free(cpu, Release::block(Block::new(head, order)))
-                .unwrap();
-            let free = FrameState::Free { head: Index(0) };
-            assert_eq!(system.frame_state(head), Some(free), "coalesced");
-        }
-        assert_eq!(system.snapshot(cpu).free_blocks[14], 1);
-    });
+            assert_eq!(system.snapshot(cpu).free_blocks[14], 1);
+        },
+    );
 }
 
 #[test]
 fn the_lowest_place_after_the_start_is_taken_first() {
-    with(&[FrameRange::new(0, 4096)], 10, 1, |system, cpus| {
+    with(&[FrameRange::new(Pfn(0), 4096)], 10, 1, |system, cpus| {
         let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
         let mut frame = || system.allocate(cpu, Request::FRAME).unwrap();
         let frames: Vec<u32> = (0..200).map(|_| frame().0).collect();
@@ -258,21 +263,26 @@ fn the_lowest_place_after_the_start_is_taken_first() {
 
 #[test]
 fn cpus_start_far_from_each_other() {
-    with(&[FrameRange::new(0, 1 << 14)], 10, 3, |system, cpus| {
-        let starts = [0, 1, 2].map(|id| {
-            let cpu = &mut cpus.claim::<NoProbe>(CpuId(id)).unwrap();
-            system.allocate(cpu, Request::FRAME).unwrap().0
-        });
-        assert_eq!(starts, [0, 4096, 8192]);
-    });
+    with(
+        &[FrameRange::new(Pfn(0), 1 << 14)],
+        10,
+        3,
+        |system, cpus| {
+            let starts = [0, 1, 2].map(|id| {
+                let cpu = &mut cpus.claim::<NoProbe>(CpuId(id)).unwrap();
+                system.allocate(cpu, Request::FRAME).unwrap().0
+            });
+            assert_eq!(starts, [0, 4096, 8192]);
+        },
+    );
 }
 
 /// The bit of the withdrawn frames goes when the last frame of the word is free, and not with the withdrawn frames.
 #[test]
 fn a_word_with_withdrawn_frames_serves_the_others() {
-    with(&[FrameRange::new(0, 64)], 6, 1, |system, cpus| {
+    with(&[FrameRange::new(Pfn(0), 64)], 6, 1, |system, cpus| {
         let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        system.reserve(cpu, FrameRange::new(3, 1)).unwrap();
+        system.reserve(cpu, FrameRange::new(Pfn(3), 1)).unwrap();
         let block = system.allocate(cpu, Request::order(order(4))).unwrap();
         assert_eq!(block, Index(16));
         let frames: Vec<u32> = (0..15)
@@ -286,7 +296,7 @@ fn a_word_with_withdrawn_frames_serves_the_others() {
         };
         refused(cpu, 3, FreeError::Reserved);
         system.check(cpu).unwrap();
-        system.unreserve(cpu, FrameRange::new(3, 1)).unwrap();
+        system.unreserve(cpu, FrameRange::new(Pfn(3), 1)).unwrap();
         refused(cpu, 3, FreeError::NotAllocated);
         system
             .free(cpu, Release::block(Block::new(block, order(4))))
@@ -302,19 +312,23 @@ fn a_word_with_withdrawn_frames_serves_the_others() {
 
 #[test]
 fn a_range_that_is_partly_in_use_is_neither_allocated_nor_withdrawn() {
-    with(&[FrameRange::new(0, 256)], 6, 1, |system, cpus| {
+    with(&[FrameRange::new(Pfn(0), 256)], 6, 1, |system, cpus| {
         let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        system.allocate_at(cpu, FrameRange::new(150, 1)).unwrap();
+        system
+            .allocate_at(cpu, FrameRange::new(Pfn(150), 1))
+            .unwrap();
         let census = system.check(cpu).unwrap();
-        let range = FrameRange::new(3, 200);
-        let in_use = RegionError::NotFree(Index(150));
+        let range = FrameRange::new(Pfn(3), 200);
+        let in_use = RegionError::NotFree(Pfn(150));
         assert_eq!(system.allocate_at(cpu, range), Err(in_use));
         assert_eq!(system.reserve(cpu, range), Err(in_use));
         assert_eq!(system.remove(cpu, range), Err(in_use));
         assert_eq!(system.check(cpu).unwrap(), census);
         assert_eq!(system.snapshot(cpu).free_blocks[6], 3);
         // A block that is free in all its parts, and one that is free as a whole.
-        let start = system.allocate_at(cpu, FrameRange::new(64, 64)).unwrap();
+        let start = system
+            .allocate_at(cpu, FrameRange::new(Pfn(64), 64))
+            .unwrap();
         let block = Release::block(Block::new(start, order(6)));
         assert_eq!(system.free(cpu, block), Ok(()));
     });
@@ -322,7 +336,7 @@ fn a_range_that_is_partly_in_use_is_neither_allocated_nor_withdrawn() {
 
 #[test]
 fn a_search_goes_on_right_after_a_large_block() {
-    with(&[FrameRange::new(0, 8192)], 13, 1, |system, cpus| {
+    with(&[FrameRange::new(Pfn(0), 8192)], 13, 1, |system, cpus| {
         let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
         let mut block = |size| {
             let block = system.allocate(cpu, Request::order(order(size)));
@@ -335,7 +349,7 @@ fn a_search_goes_on_right_after_a_large_block() {
 
 #[test]
 fn a_free_counts_for_larger_blocks_if_it_empties_a_word() {
-    let ranges = [FrameRange::new(0, 256)];
+    let ranges = [FrameRange::new(Pfn(0), 256)];
     let setup = Setup::new(&ranges, 1);
     let layout = layout::<Nbbs, Native>(&Options::NONE, &setup).unwrap();
     let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];

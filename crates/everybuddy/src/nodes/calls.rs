@@ -89,8 +89,8 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
                 Err(AllocateError::Exhausted | AllocateError::Busy) => 0,
                 Err(error) => return Err(error),
             };
-            for pfn in out.iter_mut().take(given) {
-                pfn.0 += self.shift(zone);
+            for index in out.iter_mut().take(given) {
+                index.0 += self.shift(zone);
             }
         }
         one_by_one(out, given, || self.allocate(cpu, request))
@@ -238,11 +238,11 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         zones.map(|zone| zone.system.buffered_frames(cpu)).sum()
     }
 
-    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
-        if pfn.0 >= self.span.frames() {
+    fn frame_state(&self, index: Index) -> Option<FrameState> {
+        if index.0 >= self.span.frames() {
             return None;
         }
-        let Some((zone, inner)) = self.zone_of(pfn) else {
+        let Some((zone, inner)) = self.zone_of(index) else {
             return Some(FrameState::Hole);
         };
         let here = |head: Index| Index(head.0 + self.shift(zone));
@@ -261,13 +261,13 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         let mut frames = 0;
         for zone in self.zones {
             let own = zone.system.check(cpu).map_err(|violation| Violation {
-                pfn: Index(violation.pfn.0 + self.shift(zone)),
+                index: Index(violation.index.0 + self.shift(zone)),
                 ..violation
             })?;
             let free = own.free + own.buffered + own.queued;
             if zone.reserve > 0 && zone.free.load(Ordering::Relaxed) != free {
                 return Err(Violation {
-                    pfn: Index(self.shift(zone)),
+                    index: Index(self.shift(zone)),
                     what: "the free frames of a zone with a reserve are miscounted",
                 });
             }

@@ -38,7 +38,7 @@ use core::fmt;
 
 use crate::api::{FrameAllocator, describe};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Index, Order};
+use crate::frame::{Index, Order, Pfn};
 use crate::place::{Node, Place};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
@@ -69,7 +69,7 @@ pub struct ZoneState {
 /// let mut memories = [const { [MaybeUninit::uninit(); 1 << 18] }; 2];
 /// let [first, second] = &mut memories;
 /// let build = |start, memory| {
-///     let ranges = [FrameRange::new(start, 8192)];
+///     let ranges = [FrameRange::new(Pfn(start), 8192)];
 ///     build::<Lbs31, Native>(&Options::NONE, &Setup::new(&ranges, 2), Memory::new(memory))
 /// };
 /// let zones = [
@@ -133,7 +133,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         };
         let end = |zone: &Zone<'_, P, S>| {
             let span = zone.system.span();
-            span.base() + u64::from(span.frames())
+            Pfn(span.base().0 + u64::from(span.frames()))
         };
         for (index, pair) in zones.windows(2).enumerate() {
             if let [lower, upper] = pair
@@ -143,7 +143,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
             }
         }
         let base = first.system.span().base();
-        let all = [FrameRange::new(base, end(last) - base)];
+        let all = [FrameRange::new(base, end(last).0 - base.0)];
         let orders = zones.iter().map(|zone| zone.system.max_order());
         let max_order = orders.min().ok_or(BuildError::NoMemory)?;
         let span = Span::covering(&all, max_order)?;
@@ -181,14 +181,14 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
 
     /// Returns the distance of a zone's frame numbers from those of this system.
     fn shift(&self, zone: &Zone<'_, P, S>) -> u32 {
-        (zone.system.span().base() - self.span.base()) as u32
+        (zone.system.span().base().0 - self.span.base().0) as u32
     }
 
     /// Returns the zone that holds a frame, and the frame's number there. Returns `None` between zones and outside.
-    fn zone_of(&self, pfn: Index) -> Option<(&'z Zone<'z, P, S>, Index)> {
-        let physical = self.span.base() + u64::from(pfn.0);
+    fn zone_of(&self, index: Index) -> Option<(&'z Zone<'z, P, S>, Index)> {
+        let physical = self.span.physical(index);
         let mut zones = self.zones.iter();
-        zones.find_map(|zone| Some((zone, zone.system.span().pfn(physical)?)))
+        zones.find_map(|zone| Some((zone, zone.system.span().index(physical)?)))
     }
 
     /// Returns the zone that holds a whole range.
@@ -198,7 +198,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         zone.system.span().relative(range).map(|_| zone)
     }
 
-    /// Runs an operation on the zone of a range, and translates the frame that its error names.
+    /// Runs an operation on the zone of a range.
     fn in_zone<T>(
         &self,
         cpu: CpuId,
@@ -209,13 +209,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
             return Err(RegionError::NoSuchCpu);
         }
         let zone = self.zone_of_range(range)?;
-        let here = |pfn: Index| Index(pfn.0 + self.shift(zone));
-        work(zone).map_err(|error| match error {
-            RegionError::AlreadyManaged(pfn) => RegionError::AlreadyManaged(here(pfn)),
-            RegionError::NotFree(pfn) => RegionError::NotFree(here(pfn)),
-            RegionError::NotReserved(pfn) => RegionError::NotReserved(here(pfn)),
-            error => error,
-        })
+        work(zone)
     }
 
     /// Returns the zone that a request tries after the one of rank `tried`.
@@ -263,7 +257,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
                 continue;
             }
             let error = match ask(zone.system) {
-                Ok(pfn) => return Ok(Index(pfn.0 + self.shift(zone))),
+                Ok(index) => return Ok(Index(index.0 + self.shift(zone))),
                 Err(error) => error,
             };
             zone.refund(u64::from(frames));

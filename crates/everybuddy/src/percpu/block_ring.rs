@@ -198,7 +198,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
             }
             table.set_tag(head, Self::tag(order, cpu));
         }
-        self.ends.push_top(self.entries, top, head.pfn().0);
+        self.ends.push_top(self.entries, top, head.index().0);
         true
     }
 
@@ -240,7 +240,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         let mut ends = self.ends.get();
         let moved = zone.allocate_bulk(caller, order, wanted, tag, |head| match first {
             None => first = Some(head),
-            Some(_) => ends.push_bottom::<P>(self.entries, head.pfn().0),
+            Some(_) => ends.push_bottom::<P>(self.entries, head.index().0),
         });
         self.ends.set(ends);
         caller.probe.record(Event::Refill {

@@ -283,7 +283,7 @@ impl<'a, P: Platform> MagazineList<'a, P> {
         let moved = zone.allocate_bulk(caller, Order::ZERO, self.size, tag, |head| match first {
             None => first = Some(head),
             Some(_) => {
-                self.entry(loaded, count).set(head.pfn().0);
+                self.entry(loaded, count).set(head.index().0);
                 count += 1;
             }
         });
@@ -388,7 +388,7 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
         }
         let loaded = self.loaded.get();
         table.set_tag(head, Self::tag(loaded));
-        self.entry(loaded, top).set(head.pfn().0);
+        self.entry(loaded, top).set(head.index().0);
         self.top.set(top + 1);
         true
     }
@@ -433,7 +433,7 @@ impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
         }
         let (loaded, top) = (self.loaded.get(), self.top.get());
         table.set_tag(head, Self::tag(loaded));
-        self.entry(loaded, top).set(head.pfn().0);
+        self.entry(loaded, top).set(head.index().0);
         self.top.set(top + 1);
         true
     }

@@ -80,7 +80,7 @@ pub(super) fn merge<P: Platform>(
                 let buddy = head.buddy(order);
                 // A lower buddy: an upper one comes later, as all numbers ascend.
                 if buddy > head
-                    || entries.at(start + kept - 1).get() != buddy.pfn().0
+                    || entries.at(start + kept - 1).get() != buddy.index().0
                     || table.tag(buddy) != Tag::buffered(order, owner)
                 {
                     break;
@@ -92,7 +92,7 @@ pub(super) fn merge<P: Platform>(
                 table.set_tag(head, Tag::buffered(order, owner));
             }
         }
-        entries.at(start + kept).set(head.pfn().0);
+        entries.at(start + kept).set(head.index().0);
         kept += 1;
     }
     kept
@@ -146,7 +146,7 @@ mod tests {
         let blocks = merge::<Native>(entries, start, length, largest, OWNER, &mut NoProbe);
         let heads = (0..blocks).map(|index| {
             let head = table.frame(Index(entries.at(start + index).get())).unwrap();
-            (head.pfn().0, table.tag(head))
+            (head.index().0, table.tag(head))
         });
         (heads.collect(), records)
     }

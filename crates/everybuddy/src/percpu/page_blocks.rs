@@ -84,7 +84,8 @@ impl<'a, P: Platform> PageBlockTable<'a, P> {
 
     #[inline(always)]
     fn of(&self, frame: Frame) -> Option<&'a PageBlock<P>> {
-        self.blocks.get(frame.pfn().index() >> self.order.get())
+        self.blocks
+            .get(frame.index().as_usize() >> self.order.get())
     }
 
     /// Returns the owner of a frame's page block.

@@ -116,7 +116,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
     #[inline(always)]
     fn set_youngest(&self, order: Order, head: Option<Frame>) {
         if let Some(first) = self.first.get(order.index()) {
-            first.set(head.map_or(NO_BLOCK, |head| head.pfn().0));
+            first.set(head.map_or(NO_BLOCK, |head| head.index().0));
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             let mut next = self.youngest(table, order);
             while let Some(head) = next {
                 next = table.link(head);
-                let buddy = table.frame(head.buddy(order).pfn());
+                let buddy = table.frame(head.buddy(order).index());
                 let buddy = buddy.filter(|_| self.pages.owner(head) == Some(self.owner));
                 let is_last = match buddy.map(|buddy| table.tag(buddy)) {
                     // The first of two buddies is unlinked and tagged as interior, until the scan reaches the second.
@@ -295,7 +295,7 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
             {
                 self.pages.forget(forgotten, self.owner);
             }
-            place.set(start.pfn().0);
+            place.set(start.index().0);
         }
         if count == REMEMBERED {
             self.oldest.set((oldest + 1) % REMEMBERED)

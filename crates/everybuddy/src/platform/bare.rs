@@ -58,7 +58,7 @@ use crate::probe::NoProbe;
 ///
 /// type Kernel = Bare<PreemptionGuard, Relax>;
 ///
-/// let ranges = [FrameRange::new(0x100, 0x8000)];
+/// let ranges = [FrameRange::new(Pfn(0x100), 0x8000)];
 /// let setup = Setup::new(&ranges, 1);
 /// let layout = layout::<Lbs31, Kernel>(&Options::NONE, &setup)?;
 /// let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];

@@ -308,7 +308,7 @@ mod tests {
             assert!(cpus.claim::<NoProbe>(CpuId(id)).is_none(), "{id}");
         }
         assert!(cpus.claim::<NoProbe>(CpuId(65_534)).is_none());
-        let ranges = [crate::FrameRange::new(0, 1)];
+        let ranges = [crate::FrameRange::new(crate::Pfn(0), 1)];
         let bs = crate::SystemSpec::of(<crate::systems::Bs as crate::systems::System>::ROW);
         let is_set_up = |cpus| bs.parameters(&crate::Setup::new(&ranges, cpus)).is_ok();
         assert!(is_set_up(65_534) && !is_set_up(65_535));

@@ -35,7 +35,7 @@ use super::{Linking, RemnantPolicy, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
 use crate::coalesce::{AdjacentBlocks, Coalesce, Eager, record_move};
-use crate::error::{AllocateError, FreeError, RegionError};
+use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::lock::Guard;
@@ -296,8 +296,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
     fn with_finished<T>(
         &self,
         caller: &mut Caller<'_, P>,
-        work: impl Fn(&mut P::Probe) -> Result<T, RegionError>,
-    ) -> Result<T, RegionError> {
+        work: impl Fn(&mut P::Probe) -> Result<T, RangeError>,
+    ) -> Result<T, RangeError> {
         let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
         while !limit.is_over(attempt, P::MAX_POLLS) {
             attempt += 1;
@@ -305,12 +305,12 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             let guard = Guard::lock(self.lock, caller.probe);
             // A part of the run may have passed through a queue just now.
             match work(guard.probe) {
-                Err(RegionError::NotFree(_)) if !finished => return Err(RegionError::Busy),
-                Err(RegionError::NotFree(_)) if self.contents(None) != Contents::Nothing => {}
+                Err(RangeError::NotFree(_)) if !finished => return Err(RangeError::Busy),
+                Err(RangeError::NotFree(_)) if self.contents(None) != Contents::Nothing => {}
                 result => return result,
             }
         }
-        Err(RegionError::Busy)
+        Err(RangeError::Busy)
     }
 
     /// Returns the content of the queues. A block that a manager allocates for a caller that left counts as being
@@ -491,9 +491,9 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         }
         range::detach(table, start, frames)?;
         drop(guard);
-        let end = start.pfn().0 + frames;
+        let end = start.index().0 + frames;
         let mut at = start;
-        while at.pfn().0 < end {
+        while at.index().0 < end {
             let order = range::block_at(table, at)?;
             self.enqueue_free(caller, at, order, Tag::allocated(order))?;
             at = at.offset(order.frames());
@@ -507,7 +507,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         start: Index,
         frames: u32,
         from: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         let guard = Guard::lock(self.lock, caller.probe);
         range::add(&self.structure, &Eager, start, frames, from, guard.probe)
     }
@@ -518,7 +518,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         start: Index,
         frames: u32,
         to: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         self.with_finished(caller, |probe| {
             range::withdraw(&self.structure, &Eager, start, frames, to, probe)
         })
@@ -529,7 +529,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         caller: &mut Caller<'_, P>,
         start: Index,
         frames: u32,
-    ) -> Result<Frame, RegionError> {
+    ) -> Result<Frame, RangeError> {
         self.with_finished(caller, |probe| {
             range::allocate_at(&self.structure, &Eager, start, frames, probe)
         })
@@ -581,17 +581,17 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         let table = self.structure.table();
         let mut waiting = 0;
         for area in self.dividing.areas().chain(self.linking.areas()) {
-            let pfn = area.start.pfn();
+            let index = area.start.index();
             if table.tag(area.start).waiting() != Some(area.frames) {
                 let what = "an area waits in a queue, but its record says otherwise";
-                return Err(Violation { pfn, what });
+                return Err(Violation { index, what });
             }
             waiting += u64::from(area.frames);
         }
         // An area that is tagged as waiting but is in no queue belongs to a thread that stopped while freeing it.
         if waiting > census.queued {
             return Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "an area waits in two slots",
             });
         }

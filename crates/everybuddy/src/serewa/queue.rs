@@ -256,7 +256,7 @@ impl<'a, P: Platform> AreaQueue<'a, P> {
 
     #[inline(always)]
     fn word(&self, position: u32, stage: Stage, area: Option<Area>) -> u64 {
-        let (start, frames) = area.map_or((0, 0), |area| (area.start.pfn().0, area.frames));
+        let (start, frames) = area.map_or((0, 0), |area| (area.start.index().0, area.frames));
         Word {
             start,
             frames,

@@ -197,7 +197,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
         let frames = (request >> 8) as u32;
         let result = answer(CpuId(cpu), Order::saturating(request as u32 & 31), frames);
         slot.answer.set(match result {
-            Ok(frame) => u64::from(frame.pfn().0),
+            Ok(frame) => u64::from(frame.index().0),
             Err(AllocateError::Exhausted) => EXHAUSTED,
             Err(_) => BUSY,
         });

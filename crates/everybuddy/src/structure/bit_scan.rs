@@ -109,7 +109,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
     /// Returns the number of a block's bit.
     #[inline(always)]
     fn bit(&self, head: Frame, order: Order) -> u32 {
-        (head.pfn().0 - self.first) >> order.get()
+        (head.index().0 - self.first) >> order.get()
     }
 
     /// Returns the head of the block that a set bit represents.
@@ -195,7 +195,7 @@ impl<'a, P: Platform> BitScan<'a, P> {
             let so = at < words && self.word(order, depth - 1, at * 64).get() != 0;
             if said != so {
                 return Err(Violation {
-                    pfn: Index(0),
+                    index: Index(0),
                     what: "a summary's bit is wrong about the word below",
                 });
             }
@@ -283,14 +283,14 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
                 self.check_summary(order, depth)?;
             }
             while let Some(bit) = self.lowest_from(order, from) {
-                let fail = |pfn, what| Err(Violation { pfn, what });
+                let fail = |index, what| Err(Violation { index, what });
                 let Some(head) = self.head(bit, order) else {
                     return fail(Index(0), "a bit is set beyond the last frame");
                 };
-                let pfn = head.pfn();
-                if self.table.tag(head).state(head) != Some(FrameState::Free { head: pfn }) {
+                let index = head.index();
+                if self.table.tag(head).state(head) != Some(FrameState::Free { head: index }) {
                     return fail(
-                        pfn,
+                        index,
                         "a block's bit is set, but its record isn't a free head's",
                     );
                 }
@@ -299,7 +299,7 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
             }
             if blocks != self.level(order).length() {
                 return Err(Violation {
-                    pfn: Index(0),
+                    index: Index(0),
                     what: "an order's blocks are miscounted",
                 });
             }

@@ -60,7 +60,7 @@ impl<'a, P: Platform> LevelBits<'a, P> {
     /// Returns the word and the mask of a block's bit. The block lies in this memory.
     #[inline(always)]
     fn locate(&self, head: Frame, order: Order) -> (&'a P::Cell<u64>, u64) {
-        let group = (head.pfn().0 - self.first) >> order.get();
+        let group = (head.index().0 - self.first) >> order.get();
         let word = self.starts[order.index() & (LEVELS - 1)] + group / 64;
         (&self.words[word as usize], 1 << (group % 64))
     }
@@ -77,7 +77,7 @@ impl<'a, P: Platform> LevelBits<'a, P> {
     #[inline(always)]
     pub(crate) fn ascend(&self, frame: Frame, last: Order, mut look: impl FnMut()) -> Order {
         // The number of the buddy. The lower of two blocks has an even number.
-        let mut buddy = u64::from(frame.pfn().0 - self.first) ^ 1;
+        let mut buddy = u64::from(frame.index().0 - self.first) ^ 1;
         // The smaller number spares the check of an index.
         let last = last.index().min(LEVELS - 1);
         let mut level = 0;
@@ -93,7 +93,11 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         let own = buddy ^ 1;
         let word = &self.words[(self.starts[level] + (own / 64) as u32) as usize];
         let mask = 1 << (own % 64);
-        debug_assert!(word.get() & mask == 0, "level {level} at {:?}", frame.pfn());
+        debug_assert!(
+            word.get() & mask == 0,
+            "level {level} at {:?}",
+            frame.index()
+        );
         word.set(word.get() | mask);
         Order::saturating(level as u32)
     }
@@ -102,7 +106,7 @@ impl<'a, P: Platform> LevelBits<'a, P> {
     #[inline(always)]
     pub(crate) fn set(&self, head: Frame, order: Order) {
         let (word, mask) = self.locate(head, order);
-        debug_assert!(word.get() & mask == 0, "{order:?} at {:?}", head.pfn());
+        debug_assert!(word.get() & mask == 0, "{order:?} at {:?}", head.index());
         word.set(word.get() | mask);
     }
 
@@ -110,10 +114,10 @@ impl<'a, P: Platform> LevelBits<'a, P> {
     #[inline(always)]
     pub(crate) fn clear(&self, head: Frame, order: Order) {
         let (word, mask) = self.locate(head, order);
-        debug_assert!(word.get() & mask != 0, "{order:?} at {:?}", head.pfn());
+        debug_assert!(word.get() & mask != 0, "{order:?} at {:?}", head.index());
         // A rotation, although it is `!mask`: where a block's bit is read and seldom cleared, the compiler would
         // compute the mask before the read, also for all bits that turn out to be clear.
-        let group = (head.pfn().0 - self.first) >> order.get();
+        let group = (head.index().0 - self.first) >> order.get();
         word.set(word.get() & (!1u64).rotate_left(group % 64));
     }
 
@@ -125,7 +129,7 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         whole: Order,
         order: Order,
     ) -> impl Iterator<Item = Frame> + use<'a, P> {
-        let first = (head.pfn().0 - self.first) >> order.get();
+        let first = (head.index().0 - self.first) >> order.get();
         let blocks = 1u32 << (whole.get() - order.get());
         let words = self.words;
         let start = self.starts[order.index() & (LEVELS - 1)];

@@ -60,7 +60,7 @@ impl<'a, P: Platform> DomainTags<'a, P> {
     /// otherwise a hint.
     #[inline(always)]
     pub(crate) fn get(&self, head: Frame) -> Option<(Order, u32)> {
-        let word = u32::from(self.words.get(head.pfn().index())?.peek());
+        let word = u32::from(self.words.get(head.index().as_usize())?.peek());
         let order = Order::new((word >> DOMAIN_BITS) as u8)?;
         Some((order, word & (MAX_DOMAINS - 1)))
     }
@@ -69,14 +69,14 @@ impl<'a, P: Platform> DomainTags<'a, P> {
     /// above.
     #[inline(always)]
     pub(crate) fn domain_of(&self, head: Frame, order: Order) -> Option<u32> {
-        let word = u32::from(self.words.get(head.pfn().index())?.peek());
+        let word = u32::from(self.words.get(head.index().as_usize())?.peek());
         (word >> DOMAIN_BITS == order.get() as u32).then_some(word & (MAX_DOMAINS - 1))
     }
 
     /// Marks the start of a free block of a domain that the writer holds.
     #[inline(always)]
     pub(crate) fn set(&self, head: Frame, order: Order, domain: u32) {
-        if let Some(word) = self.words.get(head.pfn().index()) {
+        if let Some(word) = self.words.get(head.index().as_usize()) {
             word.set(((order.get() as u32) << DOMAIN_BITS | domain) as u16);
         }
     }
@@ -84,7 +84,7 @@ impl<'a, P: Platform> DomainTags<'a, P> {
     /// Marks that no free block starts here.
     #[inline(always)]
     pub(crate) fn clear(&self, head: Frame) {
-        if let Some(word) = self.words.get(head.pfn().index()) {
+        if let Some(word) = self.words.get(head.index().as_usize()) {
             word.set(NOTHING);
         }
     }

@@ -112,9 +112,9 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
         let mut blocks = 0u64;
         for order in Order::up_to(self.max_order) {
             self.lists.check(order, |head| {
-                let pfn = head.pfn();
-                let fail = |what| Err(Violation { pfn, what });
-                if !pfn.is_aligned(order) {
+                let index = head.index();
+                let fail = |what| Err(Violation { index, what });
+                if !index.is_aligned(order) {
                     return fail("a free block is not aligned to its order");
                 }
                 if !self.contains(head, order) {
@@ -126,7 +126,7 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
         }
         if self.bits.ones() != blocks {
             return Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "a bit is set without a block in a list",
             });
         }

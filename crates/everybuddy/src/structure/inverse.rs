@@ -147,7 +147,7 @@ impl<P: Platform> Inverse<'_, P> {
                 continue;
             }
             let other = self.representative(frame, level);
-            let apart = (other.pfn().0 ^ frame.pfn().0).ilog2();
+            let apart = (other.index().0 ^ frame.index().0).ilog2();
             self.bits.clear(frame, level);
             self.lists.unlink(other, level);
             let side = Order::saturating(apart);
@@ -255,7 +255,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         let frame = self.lists.pop(highest)?;
         self.bits.clear(frame, highest);
         record_move(probe);
-        debug_assert!(!self.contains(frame, Order::ZERO), "{:?}", frame.pfn());
+        debug_assert!(!self.contains(frame, Order::ZERO), "{:?}", frame.index());
         if self.lists.length(highest) == 0 {
             self.adjust();
         }
@@ -293,8 +293,8 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         let mut linked = 0u64;
         for order in Order::up_to(self.max_order) {
             self.lists.check(order, |frame| {
-                let pfn = frame.pfn();
-                let fail = |what| Err(Violation { pfn, what });
+                let index = frame.index();
+                let fail = |what| Err(Violation { index, what });
                 if self.representing(frame, Order::ZERO, &mut NoProbe) != Some(order) {
                     return fail(
                         "a frame is in the list of a level whose bit it doesn't represent",
@@ -322,7 +322,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         }
         let fail = |what| {
             Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what,
             })
         };

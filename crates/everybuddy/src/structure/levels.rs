@@ -46,7 +46,7 @@ impl<P: Platform> Level<P> {
     /// Replaces the head or root. O(1).
     #[inline(always)]
     pub(super) fn set_head(&self, head: Option<Frame>) {
-        self.head.set(head.map_or(NO_HEAD, |head| head.pfn().0));
+        self.head.set(head.map_or(NO_HEAD, |head| head.index().0));
     }
 
     /// Returns the number of elements. O(1).
@@ -183,8 +183,8 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         let (mut length, mut previous) = (0, None);
         for frame in self.iter(order) {
             let fail = |what| {
-                let pfn = frame.pfn();
-                Err(Violation { pfn, what })
+                let index = frame.index();
+                Err(Violation { index, what })
             };
             visit(frame)?;
             if self.table.previous(frame) != previous {
@@ -198,7 +198,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         }
         if length != self.length(order) {
             return Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "a list's length is miscounted",
             });
         }

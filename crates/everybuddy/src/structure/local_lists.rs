@@ -111,7 +111,7 @@ impl<P: Platform> LocalLists<'_, P> {
     fn unlink(&self, frame: Frame, order: Order) {
         let class = self.class(order);
         let (previous, next) = (self.table.previous(frame), self.table.next(frame));
-        let number = |frame: Option<Frame>| frame.map_or(NO_FRAME, |frame| frame.pfn().0);
+        let number = |frame: Option<Frame>| frame.map_or(NO_FRAME, |frame| frame.index().0);
         match next {
             Some(next) => self.table.set_previous(next, previous),
             None => class.tail.set(number(previous)),
@@ -128,7 +128,7 @@ impl<P: Platform> LocalLists<'_, P> {
         match self.table.next(first) {
             Some(next) => {
                 self.table.set_previous(next, None);
-                class.head.set(next.pfn().0);
+                class.head.set(next.index().0);
             }
             None => {
                 class.tail.set(NO_FRAME);
@@ -161,9 +161,9 @@ impl<P: Platform> LocalStructure<P> for LocalLists<'_, P> {
         self.table.set_previous(head, None);
         match old {
             Some(old) => self.table.set_previous(old, Some(head)),
-            None => class.tail.set(head.pfn().0),
+            None => class.tail.set(head.index().0),
         }
-        class.head.set(head.pfn().0);
+        class.head.set(head.index().0);
         add::<P>(&class.local, 1);
     }
 
@@ -203,9 +203,9 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
         self.table.set_previous(head, old);
         match old {
             Some(old) => self.table.set_next(old, Some(head)),
-            None => class.head.set(head.pfn().0),
+            None => class.head.set(head.index().0),
         }
-        class.tail.set(head.pfn().0);
+        class.tail.set(head.index().0);
         add::<P>(&class.global, 1);
     }
 
@@ -252,14 +252,14 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
     }
 
     fn order_at(&self, head: Frame) -> Option<Order> {
-        let aligned = |order: &Order| head.pfn().is_aligned(*order);
+        let aligned = |order: &Order| head.index().is_aligned(*order);
         let mut orders = Order::up_to(self.max_order).filter(aligned);
         if let Some(order) = orders.find(|order| self.contains(head, *order)) {
             return Some(order);
         }
         // A locally free block has no bit: it ends where the next record is not interior.
         let mut frames = 1;
-        while head.pfn().0 + frames < self.table.frames()
+        while head.index().0 + frames < self.table.frames()
             && self.table.tag(head.offset(frames)) == Tag::INTERIOR
         {
             frames += 1;
@@ -273,9 +273,9 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
             let class = self.class(order);
             let (mut seen, mut previous) = (0, None);
             for head in self.iter(order) {
-                let pfn = head.pfn();
-                let fail = |what| Err(Violation { pfn, what });
-                if !pfn.is_aligned(order) {
+                let index = head.index();
+                let fail = |what| Err(Violation { index, what });
+                if !index.is_aligned(order) {
                     return fail("a free block is not aligned to its order");
                 }
                 if self.contains(head, order) != (seen >= class.local.get()) {
@@ -298,7 +298,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
             }
             let fail = |what| {
                 Err(Violation {
-                    pfn: Index(0),
+                    index: Index(0),
                     what,
                 })
             };
@@ -317,7 +317,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
             Ok(())
         } else {
             Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "a bit is set without a block in a list",
             })
         }

@@ -61,7 +61,7 @@ impl<'a, P: Platform> MobilityLists<'a, P> {
     /// Returns the word of a page block's type, and the position in it.
     #[inline(always)]
     fn locate(&self, frame: Frame) -> (&'a P::Cell<u64>, u32) {
-        self.locate_block((frame.pfn().0 - self.first) >> self.max_order.get())
+        self.locate_block((frame.index().0 - self.first) >> self.max_order.get())
     }
 
     #[inline(always)]
@@ -212,9 +212,9 @@ impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
             .flat_map(|kind| Order::up_to(self.max_order).map(move |order| (kind, order)))
         {
             self.of(kind).check(order, |head| {
-                let pfn = head.pfn();
-                let fail = |what| Err(Violation { pfn, what });
-                if !pfn.is_aligned(order) {
+                let index = head.index();
+                let fail = |what| Err(Violation { index, what });
+                if !index.is_aligned(order) {
                     return fail("a free block is not aligned to its order");
                 }
                 if !self.contains(head, order) {
@@ -231,7 +231,7 @@ impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
         }
         if self.bits.ones() != blocks {
             return Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "a bit is set without a block in a list",
             });
         }

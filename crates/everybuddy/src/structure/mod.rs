@@ -184,7 +184,7 @@ pub trait Structure<P: Platform>: Send + Sync {
 
     /// Returns the order of the free block that starts here; for checks. O(frames).
     fn order_at(&self, head: Frame) -> Option<Order> {
-        let aligned = |order: &Order| head.pfn().is_aligned(*order);
+        let aligned = |order: &Order| head.index().is_aligned(*order);
         let mut orders = Order::up_to(self.max_order()).filter(aligned);
         orders.find(|order| self.contains(head, *order))
     }

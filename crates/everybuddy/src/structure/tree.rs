@@ -266,7 +266,7 @@ impl<'a, P: Platform> Trees<'a, P> {
         let mut below = Some(root);
         loop {
             while let Some(node) = below {
-                below = if node.pfn() < from {
+                below = if node.index() < from {
                     self.table.right(node).0
                 } else {
                     waiting.push(node);
@@ -296,10 +296,10 @@ impl<'a, P: Platform> Trees<'a, P> {
     /// Checks a node by itself.
     fn check_node(&self, node: Frame, order: Order) -> Result<(), Violation> {
         let fail = |what| {
-            let pfn = node.pfn();
-            Err(Violation { pfn, what })
+            let index = node.index();
+            Err(Violation { index, what })
         };
-        if !node.pfn().is_aligned(order) {
+        if !node.index().is_aligned(order) {
             return fail("a free block is not aligned to its order");
         }
         if !self.contains(node, order) {
@@ -379,7 +379,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
             path.push(node);
             below = self.child(node, side_of(node, head));
         }
-        debug_assert!(below.is_some(), "{order:?} at {:?} is not in", head.pfn());
+        debug_assert!(below.is_some(), "{order:?} at {:?} is not in", head.index());
         self.unlink(level, &mut path, head);
     }
 
@@ -418,7 +418,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
             let (mut counted, mut last) = (0u32, None);
             let violation = self.ascend(order, Index(0), |node| {
                 let disorder = Violation {
-                    pfn: node.pfn(),
+                    index: node.index(),
                     what: "a tree's addresses do not ascend",
                 };
                 if last.replace(node).is_some_and(|last| last >= node) {
@@ -432,7 +432,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
             }
             if counted != self.level(order).length() {
                 return Err(Violation {
-                    pfn: Index(0),
+                    index: Index(0),
                     what: "a tree's blocks are miscounted",
                 });
             }
@@ -440,7 +440,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
         }
         if self.bits.ones() != blocks {
             return Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what: "a bit is set without a block in a tree",
             });
         }

@@ -16,7 +16,7 @@ use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
 use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
 use crate::error::BuildError;
-use crate::frame::Index;
+use crate::frame::{Index, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
 use crate::lock::Locks;
@@ -151,7 +151,7 @@ impl<'m, 's> Builder<'m, 's> {
         let records = self
             .arena
             .slice("frame record", self.span.frames() as usize, |index| {
-                let physical = base + index as u64;
+                let physical = Pfn(base.0 + index as u64);
                 while ranges
                     .next_if(|range| range.end().is_some_and(|end| end <= physical))
                     .is_some()
@@ -189,7 +189,7 @@ impl Parameters {
         } else {
             Err(BuildError::SpanTooLarge {
                 first: span.base(),
-                last: span.base() + u64::from(span.frames() - 1),
+                last: span.physical(Index(span.frames() - 1)),
                 most,
             })
         }
@@ -522,7 +522,7 @@ mod tests {
 
     #[test]
     fn lists_of_many_cpus_do_not_wrap_around_on_a_small_target() {
-        let ranges = [FrameRange::new(0, 1 << 16)];
+        let ranges = [FrameRange::new(Pfn(0), 1 << 16)];
         let bytes = |text: &str, cpus| {
             let setup = &Setup::new(&ranges, cpus);
             let spec: SystemSpec = text.parse().unwrap();

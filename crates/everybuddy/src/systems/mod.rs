@@ -163,7 +163,7 @@ trait OnComposition<'m, P: Platform> {
 /// use core::mem::MaybeUninit;
 /// use everybuddy::prelude::*;
 ///
-/// let ranges = [FrameRange::new(0x100, 0x8000)];
+/// let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
 /// let setup = Setup::new(&ranges, 2);
 /// let layout = layout::<Lbs31, Native>(&Options::NONE, &setup)?;
 /// let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
@@ -386,6 +386,7 @@ pub fn with_any_system<P: Platform>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Pfn;
     use crate::region::FrameRange;
 
     #[test]
@@ -396,7 +397,7 @@ mod tests {
                 "{composition:?}"
             );
         }
-        let ranges = [FrameRange::new(0, 1 << 16)];
+        let ranges = [FrameRange::new(Pfn(0), 1 << 16)];
         let setup = Setup::new(&ranges, 2);
         for row in ROWS {
             let parameters = SystemSpec::of(row).parameters(&setup).unwrap();
@@ -410,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_composition_that_a_row_does_not_have_is_refused_by_the_option_that_was_given() {
-        let ranges = [FrameRange::new(0, 1 << 14)];
+        let ranges = [FrameRange::new(Pfn(0), 1 << 14)];
         let setup = &Setup::new(&ranges, 1);
         let spaces = Options {
             zone: Some(ZoneKind::Spaces),
@@ -452,7 +453,7 @@ mod tests {
 
     #[test]
     fn making_a_system_uses_up_what_is_planned() {
-        let ranges = [FrameRange::new(1, 3000)];
+        let ranges = [FrameRange::new(Pfn(1), 3000)];
         let setup = Setup::new(&ranges, 3);
         for row in ROWS {
             let spec = &SystemSpec::of(row);
@@ -476,7 +477,7 @@ mod tests {
 
     #[test]
     fn a_type_takes_no_option_that_changes_its_composition() {
-        let ranges = [FrameRange::new(0, 1 << 10)];
+        let ranges = [FrameRange::new(Pfn(0), 1 << 10)];
         let setup = Setup::new(&ranges, 2);
         fn refused<S: System>(option: &'static str, setup: &Setup<'_>) {
             let spec: SystemSpec = std::format!("{}+{option}", S::ROW.name).parse().unwrap();

@@ -402,6 +402,7 @@ impl fmt::Display for Options {
 mod tests {
     use super::super::{Bound, Watermarks};
     use super::*;
+    use crate::Pfn;
     use crate::percpu::predictive::SPREAD;
     use std::string::ToString;
 
@@ -420,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_fraction_fixes_the_watermark_of_linux_6() {
-        let ranges = [crate::FrameRange::new(0, 1 << 20)];
+        let ranges = [crate::FrameRange::new(Pfn(0), 1 << 20)];
         let setup = Setup::new(&ranges, 4);
         let tuning = |text: &str| {
             let spec: crate::SystemSpec = text.parse().unwrap();
@@ -461,7 +462,7 @@ mod tests {
 
     #[test]
     fn every_option_changes_its_own_parameter_and_no_other() {
-        let ranges = [crate::FrameRange::new(0, 1 << 20)];
+        let ranges = [crate::FrameRange::new(Pfn(0), 1 << 20)];
         let setup = Setup::new(&ranges, 4);
         let parameters = |text: &str| {
             let spec: crate::SystemSpec = text.parse().unwrap();

@@ -390,11 +390,12 @@ impl Parameters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Pfn;
     use crate::region::FrameRange;
     use std::format;
 
     fn parameters(text: &str) -> Result<Parameters, BuildError> {
-        let ranges = [FrameRange::new(0, 1 << 16)];
+        let ranges = [FrameRange::new(Pfn(0), 1 << 16)];
         let spec: SystemSpec = text.parse().unwrap();
         spec.parameters(&Setup::new(&ranges, 2))
     }
@@ -421,7 +422,7 @@ mod tests {
     #[test]
     fn a_list_of_fixed_length_has_that_length_whatever_the_memory() {
         for frames in [64, 1 << 10, 76 << 8, 1 << 15, 1 << 20] {
-            let ranges = [FrameRange::new(0, frames)];
+            let ranges = [FrameRange::new(Pfn(0), frames)];
             let marks = |text: &str| {
                 let spec: SystemSpec = text.parse().unwrap();
                 let own = spec.parameters(&Setup::new(&ranges, 2)).unwrap();

@@ -126,7 +126,7 @@ impl Bulk {
         let table = structure.table();
         let mut frames = 0;
         while let Some((head, order, tag)) = *next
-            && within.contains(&head.pfn().0)
+            && within.contains(&head.index().0)
         {
             if table.tag(head) != tag {
                 *next = if wrong(head, guard.probe()) {
@@ -177,7 +177,7 @@ fn gather<P: Platform>(
         match *next {
             Some((head, order, tag))
                 if row.is_followed_by(head, order)
-                    && within.contains(&head.pfn().0)
+                    && within.contains(&head.index().0)
                     && table.tag(head) == tag =>
             {
                 row.blocks += 1;

@@ -94,7 +94,7 @@ impl<'a, P: Platform> Spring<'a, P> {
     pub(crate) fn check(&self, all: &DomainTable<'a, P>) -> Result<(), Violation> {
         let fail = |what| {
             Err(Violation {
-                pfn: Index(0),
+                index: Index(0),
                 what,
             })
         };

@@ -491,9 +491,9 @@ impl<P: Platform> Structure<P> for HeldDomain<'_, P> {
     }
 }
 
-fn fail(pfn: u32, what: &'static str) -> Result<(), Violation> {
-    let pfn = Index(pfn);
-    Err(Violation { pfn, what })
+fn fail(index: u32, what: &'static str) -> Result<(), Violation> {
+    let index = Index(index);
+    Err(Violation { index, what })
 }
 
 /// Checks the lists of a record: links, lengths and words, and that no two buddies are in them.
@@ -503,7 +503,7 @@ fn check_lists<P: Platform>(all: &DomainTable<'_, P>, domain: u32) -> Result<(),
         lists.check(order, |head| {
             if all.tags.domain_of(head, order) != Some(domain) {
                 return fail(
-                    head.pfn().0,
+                    head.index().0,
                     "a free block's word names another domain or order",
                 );
             }
@@ -511,7 +511,7 @@ fn check_lists<P: Platform>(all: &DomainTable<'_, P>, domain: u32) -> Result<(),
                 && all.tags.domain_of(head.buddy(order), order) == Some(domain);
             if buddies {
                 fail(
-                    head.pfn().0,
+                    head.index().0,
                     "two buddies of a domain are free and not coalesced",
                 )
             } else {

@@ -47,7 +47,7 @@ use crate::api::{Progress, Service};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::coalesce::{Coalesce, Eager};
-use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::error::{AllocateError, BuildError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Locks, ZoneLock};
@@ -481,11 +481,11 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         start: Index,
         frames: u32,
         from: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         self.with_range_lock(caller, |held, probe| {
             range::add(held, &Eager, start, frames, from, probe)
         })
-        .ok_or(RegionError::Busy)?
+        .ok_or(RangeError::Busy)?
     }
 
     fn withdraw(
@@ -494,11 +494,11 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         start: Index,
         frames: u32,
         to: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         self.with_range_lock_merged(caller, |held, probe| {
             range::withdraw(held, &Eager, start, frames, to, probe)
         })
-        .ok_or(RegionError::Busy)?
+        .ok_or(RangeError::Busy)?
     }
 
     fn allocate_at(
@@ -506,11 +506,11 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         caller: &mut Caller<'_, P>,
         start: Index,
         frames: u32,
-    ) -> Result<Frame, RegionError> {
+    ) -> Result<Frame, RangeError> {
         self.with_range_lock_merged(caller, |held, probe| {
             range::allocate_at(held, &Eager, start, frames, probe)
         })
-        .ok_or(RegionError::Busy)?
+        .ok_or(RangeError::Busy)?
     }
 
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {

@@ -49,7 +49,7 @@ pub use spring_records::SpringKind;
 pub(crate) use uninterrupted::Uninterrupted;
 
 use crate::api::{Progress, Service};
-use crate::error::{AllocateError, FreeError, RegionError};
+use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, CpuToken, Platform};
@@ -181,7 +181,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         start: Index,
         frames: u32,
         from: Tag,
-    ) -> Result<(), RegionError>;
+    ) -> Result<(), RangeError>;
 
     /// Removes a run of free frames and tags them with `to`. O(frames).
     fn withdraw(
@@ -190,7 +190,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         start: Index,
         frames: u32,
         to: Tag,
-    ) -> Result<(), RegionError>;
+    ) -> Result<(), RangeError>;
 
     /// Allocates exactly this run of free frames, in aligned blocks. O(frames).
     fn allocate_at(
@@ -198,7 +198,7 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
         caller: &mut Caller<'_, P>,
         start: Index,
         frames: u32,
-    ) -> Result<Frame, RegionError>;
+    ) -> Result<Frame, RangeError>;
 
     /// Performs all delayed coalescing, and files everything that waits in queues. Returns `false` if another thread
     /// works on an area and did not finish in time. O(blocks × orders) where something was delayed, otherwise O(1).

@@ -19,7 +19,7 @@ use super::memory::LockedPart;
 use super::supply::{self, Demand, Supplied};
 use super::{Caller, ZoneLayer, range};
 use crate::coalesce::Coalesce;
-use crate::error::{AllocateError, FreeError, RegionError};
+use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, ZoneLock};
@@ -233,7 +233,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         start: Index,
         frames: u32,
         from: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         let guard = self.enter_whole(caller);
         range::add(
             &self.structure,
@@ -251,7 +251,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         start: Index,
         frames: u32,
         to: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         let guard = self.enter_whole(caller);
         let (structure, policy) = (&self.structure, &self.policy);
         range::withdraw(structure, policy, start, frames, to, guard.probe)
@@ -262,7 +262,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         caller: &mut Caller<'_, P>,
         start: Index,
         frames: u32,
-    ) -> Result<Frame, RegionError> {
+    ) -> Result<Frame, RangeError> {
         let guard = self.enter_whole(caller);
         range::allocate_at(&self.structure, &self.policy, start, frames, guard.probe)
     }
@@ -287,7 +287,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         let _guard = self.enter_whole(caller);
         let promised = self.policy.check(&self.structure);
         promised.map_err(|what| Violation {
-            pfn: Index(0),
+            index: Index(0),
             what,
         })?;
         crate::check::walk(&self.structure, 0..self.table().frames())

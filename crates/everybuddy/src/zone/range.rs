@@ -13,7 +13,7 @@
 //! delayed, even if it then fails.
 
 use crate::coalesce::Coalesce;
-use crate::error::{FreeError, RegionError};
+use crate::error::{FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::platform::Platform;
@@ -47,7 +47,7 @@ fn holder_of<P: Platform>(
 ) -> Result<(Frame, u32), FreeError> {
     match table.holder(frame) {
         Some((head, FrameState::Allocated { order, .. })) => {
-            Ok((head, head.pfn().0 + order.frames()))
+            Ok((head, head.index().0 + order.frames()))
         }
         Some((_, FrameState::Hole)) => Err(FreeError::Hole),
         Some((_, FrameState::Reserved)) => Err(FreeError::Reserved),
@@ -61,11 +61,11 @@ pub(crate) fn check_free_run<P: Platform>(
     start: Frame,
     frames: u32,
 ) -> Result<(), FreeError> {
-    let end = start.pfn().0 + frames;
+    let end = start.index().0 + frames;
     let mut at = start;
-    while at.pfn().0 < end {
+    while at.index().0 < end {
         let (_, after) = holder_of(table, at)?;
-        at = start.offset(after - start.pfn().0);
+        at = start.offset(after - start.index().0);
     }
     Ok(())
 }
@@ -92,24 +92,24 @@ pub(crate) fn free_run<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     probe: &mut P::Probe,
 ) -> Result<(), FreeError> {
     let table = structure.table();
-    let end = start.pfn().0 + frames;
+    let end = start.index().0 + frames;
     check_free_run(table, start, frames)?;
     let mut at = start;
-    while at.pfn().0 < end {
+    while at.index().0 < end {
         let (head, after) = holder_of(table, at)?;
         let upto = after.min(end);
-        let start_of_block = head.pfn().0;
+        let start_of_block = head.index().0;
         if let Some(order) = Order::covering(after - start_of_block) {
-            let from = at.pfn().0 - start_of_block;
+            let from = at.index().0 - start_of_block;
             policy.split_allocated(structure, order, from, upto - start_of_block);
         }
         // The head's record is rewritten below: it starts a kept piece or a freed one.
-        tag_allocated(table, head, at.pfn().0 - head.pfn().0);
-        let rest = start.offset(upto - start.pfn().0);
+        tag_allocated(table, head, at.index().0 - head.index().0);
+        let rest = start.offset(upto - start.index().0);
         tag_allocated(table, rest, after - upto);
         // A freed piece's own head may still be tagged as the head of the whole; inserting rewrites it,
         // coalescing makes it interior.
-        free_pieces(structure, policy, at, upto - at.pfn().0, probe);
+        free_pieces(structure, policy, at, upto - at.index().0, probe);
         at = rest;
     }
     Ok(())
@@ -123,15 +123,15 @@ pub(crate) fn detach<P: Platform>(
     frames: u32,
 ) -> Result<(), FreeError> {
     check_free_run(table, start, frames)?;
-    let end = start.pfn().0 + frames;
+    let end = start.index().0 + frames;
     let mut at = start;
-    while at.pfn().0 < end {
+    while at.index().0 < end {
         let (head, after) = holder_of(table, at)?;
         let upto = after.min(end);
-        let rest = start.offset(upto - start.pfn().0);
-        tag_allocated(table, head, at.pfn().0 - head.pfn().0);
+        let rest = start.offset(upto - start.index().0);
+        tag_allocated(table, head, at.index().0 - head.index().0);
         tag_allocated(table, rest, after - upto);
-        tag_allocated(table, at, upto - at.pfn().0);
+        tag_allocated(table, at, upto - at.index().0);
         at = rest;
     }
     Ok(())
@@ -153,16 +153,16 @@ pub(crate) fn run<P: Platform>(
     table: FrameTable<'_, P>,
     start: Index,
     frames: u32,
-) -> Result<Frame, RegionError> {
+) -> Result<Frame, RangeError> {
     if frames == 0 {
-        return Err(RegionError::Empty);
+        return Err(RangeError::Empty);
     }
     start
         .0
         .checked_add(frames - 1)
         .and_then(|last| table.frame(Index(last)))
         .and_then(|_| table.frame(start))
-        .ok_or(RegionError::OutsideSpan)
+        .ok_or(RangeError::OutsideSpan)
 }
 
 /// Checks that [`add`] can make a run free, and returns its first frame.
@@ -171,14 +171,14 @@ pub(crate) fn check_add<P: Platform>(
     start: Index,
     frames: u32,
     from: Tag,
-) -> Result<Frame, RegionError> {
+) -> Result<Frame, RangeError> {
     let first = run(table, start, frames)?;
     for offset in 0..frames {
         let frame = first.offset(offset);
         if table.tag(frame) != from {
             return Err(match from {
-                Tag::RESERVED => RegionError::NotReserved(frame.pfn()),
-                _ => RegionError::AlreadyManaged(frame.pfn()),
+                Tag::RESERVED => RangeError::NotReserved(frame.index()),
+                _ => RangeError::AlreadyManaged(frame.index()),
             });
         }
     }
@@ -193,7 +193,7 @@ pub(crate) fn add<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     frames: u32,
     from: Tag,
     probe: &mut P::Probe,
-) -> Result<(), RegionError> {
+) -> Result<(), RangeError> {
     let table = structure.table();
     let first = check_add(table, start, frames, from)?;
     for (head, order) in pieces(first, frames, structure.max_order()) {
@@ -213,14 +213,14 @@ pub(crate) fn check_withdraw<P: Platform, S: Structure<P>>(
     structure: &S,
     start: Index,
     frames: u32,
-) -> Result<Frame, RegionError> {
+) -> Result<Frame, RangeError> {
     let first = run(structure.table(), start, frames)?;
     let end = start.0 + frames;
     let mut at = first;
-    while at.pfn().0 < end {
+    while at.index().0 < end {
         let (head, order) =
-            free_block_at(structure, at.pfn()).ok_or(RegionError::NotFree(at.pfn()))?;
-        at = first.offset(head.pfn().0 + order.frames() - start.0);
+            free_block_at(structure, at.index()).ok_or(RangeError::NotFree(at.index()))?;
+        at = first.offset(head.index().0 + order.frames() - start.0);
     }
     Ok(first)
 }
@@ -233,29 +233,29 @@ pub(crate) fn withdraw<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     frames: u32,
     to: Tag,
     probe: &mut P::Probe,
-) -> Result<(), RegionError> {
+) -> Result<(), RangeError> {
     let table = structure.table();
     policy.settle(structure, probe);
     let first = check_withdraw(structure, start, frames)?;
     policy.on_withdraw(structure, start, frames);
     let end = start.0 + frames;
     let mut at = first;
-    while at.pfn().0 < end {
-        let Some((head, order)) = free_block_at(structure, at.pfn()) else {
+    while at.index().0 < end {
+        let Some((head, order)) = free_block_at(structure, at.index()) else {
             break;
         };
         // The head's record is rewritten below: by the piece that is kept, or by the tag.
         structure.remove(head, order);
-        let (from, after) = (head.pfn().0, head.pfn().0 + order.frames());
+        let (from, after) = (head.index().0, head.index().0 + order.frames());
         let upto = after.min(end);
-        for (kept, order) in pieces(head, at.pfn().0 - from, structure.max_order()) {
+        for (kept, order) in pieces(head, at.index().0 - from, structure.max_order()) {
             structure.insert(kept, order);
         }
         let rest = first.offset(upto - start.0);
         for (kept, order) in pieces(rest, after - upto, structure.max_order()) {
             structure.insert(kept, order);
         }
-        for frame in at.pfn().0..upto {
+        for frame in at.index().0..upto {
             table.set_tag(first.offset(frame - start.0), to);
         }
         at = rest;
@@ -270,7 +270,7 @@ pub(crate) fn allocate_at<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
     start: Index,
     frames: u32,
     probe: &mut P::Probe,
-) -> Result<Frame, RegionError> {
+) -> Result<Frame, RangeError> {
     let table = structure.table();
     policy.settle(structure, probe);
     let first = check_withdraw(structure, start, frames)?;
@@ -279,7 +279,7 @@ pub(crate) fn allocate_at<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
         // A piece consists of several free blocks only where memory was initially divided so.
         while taken < order.frames() {
             let at = head.offset(taken);
-            let Some((whole, found)) = free_block_at(structure, at.pfn()) else {
+            let Some((whole, found)) = free_block_at(structure, at.index()) else {
                 break;
             };
             let least = found.min(order);

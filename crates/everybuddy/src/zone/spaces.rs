@@ -55,7 +55,7 @@ use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::coalesce::Coalesce;
-use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::error::{AllocateError, BuildError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Locks, ZoneLock};
@@ -220,11 +220,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         start: Index,
         frames: u32,
         from: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         range::check_add(self.table, start, frames, from)?;
         for (index, start, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
-                return Err(RegionError::OutsideSpan);
+                return Err(RangeError::OutsideSpan);
             };
             let guard = Guard::lock(space.lock, ranges.probe);
             let structure = &space.structure;
@@ -242,11 +242,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         ranges: &mut Guard<'_, P>,
         start: Index,
         frames: u32,
-    ) -> Result<Frame, RegionError> {
+    ) -> Result<Frame, RangeError> {
         let first = range::run(self.table, start, frames)?;
         for (index, start, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
-                return Err(RegionError::OutsideSpan);
+                return Err(RangeError::OutsideSpan);
             };
             let guard = Guard::lock(space.lock, ranges.probe);
             self.policy.settle(&space.structure, guard.probe);
@@ -263,11 +263,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         start: Index,
         frames: u32,
         to: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         self.check_parts(ranges, start, frames)?;
         for (index, part, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
-                return Err(RegionError::OutsideSpan);
+                return Err(RangeError::OutsideSpan);
             };
             let guard = Guard::lock(space.lock, ranges.probe);
             let (structure, policy) = (&space.structure, &self.policy);
@@ -297,7 +297,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         frame: Frame,
         work: impl FnOnce(&S, &mut P::Probe) -> Result<u32, FreeError>,
     ) -> Result<(), FreeError> {
-        let index = frame.pfn().0 >> self.shift;
+        let index = frame.index().0 >> self.shift;
         let space = self.spaces.get(index as usize).ok_or(FreeError::Foreign)?;
         let guard = self
             .enter(space, caller.probe, caller.nested)
@@ -423,7 +423,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     ) {
         let mut next = source();
         while let Some((head, ..)) = next {
-            let index = head.pfn().0 >> self.shift;
+            let index = head.index().0 >> self.shift;
             let Some(space) = self.spaces.get(index as usize) else {
                 return;
             };
@@ -459,14 +459,14 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         frames: u32,
     ) -> Result<(), FreeError> {
         // No allocation crosses a border, so each part can be checked by itself.
-        for (_, start, frames) in self.parts(start.pfn(), frames) {
+        for (_, start, frames) in self.parts(start.index(), frames) {
             let first = self.table.frame(start).ok_or(FreeError::Foreign)?;
             self.with_space_of(caller, first, |structure, _| {
                 range::check_free_run(structure.table(), first, frames)?;
                 Ok(0)
             })?;
         }
-        for (_, start, frames) in self.parts(start.pfn(), frames) {
+        for (_, start, frames) in self.parts(start.index(), frames) {
             let first = self.table.frame(start).ok_or(FreeError::Foreign)?;
             self.with_space_of(caller, first, |structure, probe| {
                 range::free_run(structure, &self.policy, first, frames, probe)?;
@@ -482,7 +482,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         start: Index,
         frames: u32,
         from: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         let mut ranges = Guard::lock(self.range_lock, caller.probe);
         self.add_parts(&mut ranges, start, frames, from)
     }
@@ -493,7 +493,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         start: Index,
         frames: u32,
         to: Tag,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), RangeError> {
         let mut ranges = Guard::lock(self.range_lock, caller.probe);
         self.withdraw_parts(&mut ranges, start, frames, to)
     }
@@ -503,13 +503,13 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         caller: &mut Caller<'_, P>,
         start: Index,
         frames: u32,
-    ) -> Result<Frame, RegionError> {
+    ) -> Result<Frame, RangeError> {
         // The range lock: no other CPU removes a space's memory meanwhile.
         let mut ranges = Guard::lock(self.range_lock, caller.probe);
         let first = self.check_parts(&mut ranges, start, frames)?;
         for (index, part, frames) in self.parts(start, frames) {
             let Some(space) = self.spaces.get(index as usize) else {
-                return Err(RegionError::OutsideSpan);
+                return Err(RangeError::OutsideSpan);
             };
             let guard = Guard::lock(space.lock, ranges.probe);
             let structure = &space.structure;
@@ -571,15 +571,15 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         for (index, space) in self.spaces.iter().enumerate() {
             let _guard = Guard::lock(space.lock, caller.probe);
             let frames = self.frames_of(index as u32);
-            let pfn = Index(frames.start);
+            let index = Index(frames.start);
             let promised = self.policy.check(&space.structure);
-            promised.map_err(|what| Violation { pfn, what })?;
+            promised.map_err(|what| Violation { index, what })?;
             let own = crate::check::walk(&space.structure, frames.clone())?;
             let managed = own.free + own.allocated + own.buffered;
             if u64::from(space.free.get()) != own.free || u64::from(space.managed.get()) != managed
             {
                 return Err(Violation {
-                    pfn: Index(frames.start),
+                    index: Index(frames.start),
                     what: "a space's frames are miscounted",
                 });
             }
@@ -590,7 +590,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             space.map_or(State::Used, Space::state)
         };
         self.pool.check(state).map_err(|(index, what)| Violation {
-            pfn: Index(index.checked_shl(self.shift).unwrap_or(0)),
+            index: Index(index.checked_shl(self.shift).unwrap_or(0)),
             what,
         })?;
         Ok(census)

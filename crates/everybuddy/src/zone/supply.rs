@@ -126,12 +126,12 @@ fn fragments<P: Platform, S: Structure<P>>(
     sink: &mut impl FnMut(Frame, Order, Supplied),
 ) {
     let table = structure.table();
-    let end = start.pfn().0 + page_block.frames();
+    let end = start.index().0 + page_block.frames();
     let mut at = Some(start);
     while let Some(frame) = at
-        && frame.pfn().0 < end
+        && frame.index().0 < end
     {
-        let step = match free_block_at(structure, frame.pfn()) {
+        let step = match free_block_at(structure, frame.index()) {
             Some((_, order)) if order >= page_block => {
                 return sink(start, page_block, Supplied::Whole);
             }
@@ -139,15 +139,15 @@ fn fragments<P: Platform, S: Structure<P>>(
                 structure.remove(head, order);
                 record_move::<P>(probe);
                 sink(head, order, Supplied::Fragment);
-                head.pfn().0 + order.frames()
+                head.index().0 + order.frames()
             }
             // A hint, since other CPUs allocate and free this block: it decides only how far to go.
             None => match table.holder(frame) {
                 Some((
                     head,
                     FrameState::Allocated { order, .. } | FrameState::Buffered { order, .. },
-                )) => (head.pfn().0 + order.frames()).max(frame.pfn().0 + 1),
-                _ => frame.pfn().0 + 1,
+                )) => (head.index().0 + order.frames()).max(frame.index().0 + 1),
+                _ => frame.index().0 + 1,
             },
         };
         at = table.frame(crate::frame::Index(step));

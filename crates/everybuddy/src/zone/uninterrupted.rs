@@ -14,7 +14,7 @@
 use super::supply::{Demand, Supplied};
 use super::{Caller, ZoneLayer};
 use crate::api::{Progress, Service};
-use crate::error::{AllocateError, FreeError, RegionError};
+use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::Section;
@@ -68,9 +68,9 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
             owned: impl FnMut() -> Option<Frame>,
             sink: impl FnMut(Frame, Order, Supplied)
         ) -> u32;
-        fn add(start: Index, frames: u32, from: Tag) -> Result<(), RegionError>;
-        fn withdraw(start: Index, frames: u32, to: Tag) -> Result<(), RegionError>;
-        fn allocate_at(start: Index, frames: u32) -> Result<Frame, RegionError>;
+        fn add(start: Index, frames: u32, from: Tag) -> Result<(), RangeError>;
+        fn withdraw(start: Index, frames: u32, to: Tag) -> Result<(), RangeError>;
+        fn allocate_at(start: Index, frames: u32) -> Result<Frame, RangeError>;
         fn settle() -> bool;
         fn serve(service: usize, budget: u32) -> Progress;
         fn snapshot() -> Snapshot;

@@ -224,7 +224,7 @@ impl WithSystem<Native> for Nest<'_, '_> {
     }
 }
 
-const RANGES: &[FrameRange] = &[FrameRange::new(0, 1 << 18)];
+const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 18)];
 
 fn build<V: WithSystem<Native>>(name: &str, memory: &mut Vec<MaybeUninit<u8>>, visitor: V) {
     let setup = Setup::new(RANGES, 1);

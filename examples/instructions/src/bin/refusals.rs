@@ -287,7 +287,7 @@ fn main() {
             }
         };
         for frames in MEMORY {
-            let ranges = [FrameRange::new(0, frames.into())];
+            let ranges = [FrameRange::new(Pfn(0), frames.into())];
             let setup = Setup::new(&ranges, 2);
             let visitor = Visitor { name, frames };
             with_system(&spec, &setup, &mut memory, visitor).expect("64 MiB suffice");

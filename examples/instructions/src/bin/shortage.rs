@@ -113,7 +113,7 @@ fn main() {
         levels = vec![700, 800, 900, 980, 990];
     }
     for level in levels {
-        let ranges = [FrameRange::new(0, FRAMES.into())];
+        let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
         let setup = Setup::new(&ranges, 1);
         let mut memory = vec![MaybeUninit::uninit(); 4 << 20];
         let memory = Memory::new(&mut memory);

@@ -9,7 +9,7 @@
 //! Shows only the contents of the rows.
 
 use everybuddy::systems::{Parameters, ROWS};
-use everybuddy::{FrameRange, Setup, SystemSpec};
+use everybuddy::{FrameRange, Pfn, Setup, SystemSpec};
 use everybuddy_measure::Error;
 use everybuddy_workload::WORKLOADS;
 
@@ -54,7 +54,7 @@ fn plain(text: &str) -> String {
 /// # Errors
 /// Returns a usage error if it cannot be built.
 pub fn built(spec: &SystemSpec) -> Result<Parameters, Error> {
-    let ranges = [FrameRange::new(0, 1 << 18)];
+    let ranges = [FrameRange::new(Pfn(0), 1 << 18)];
     let parameters = spec.parameters(&Setup::new(&ranges, 2));
     parameters.map_err(|error| Error::usage(format!("system `{spec}` cannot be built: {error}")))
 }

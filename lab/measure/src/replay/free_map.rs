@@ -18,7 +18,7 @@
 
 use std::ops::Range;
 
-use everybuddy::{FrameRange, Order, Span};
+use everybuddy::{FrameRange, Order, Pfn, Span};
 
 use crate::Error;
 use crate::replay::random::Random;
@@ -50,7 +50,7 @@ impl FreeMap {
     ) -> FreeMap {
         let base = zone.start / ALIGNMENT * ALIGNMENT;
         let ranges = free.into_iter().filter(|run| run.start < run.end);
-        let ranges = ranges.map(|run| FrameRange::new(run.start - base, run.end - run.start));
+        let ranges = ranges.map(|run| FrameRange::new(Pfn(run.start - base), run.end - run.start));
         FreeMap::new(label(source), ranges.collect(), zone.end - base)
     }
 
@@ -109,7 +109,7 @@ impl FreeMap {
 
     /// Returns the map of which rows have kept the label only: all of `free` frames are free.
     pub fn labelled(label: &str, free: u64) -> FreeMap {
-        FreeMap::new(label.to_string(), vec![FrameRange::new(0, free)], free)
+        FreeMap::new(label.to_string(), vec![FrameRange::new(Pfn(0), free)], free)
     }
 
     fn new(label: String, ranges: Vec<FrameRange>, frames: u64) -> FreeMap {
@@ -133,7 +133,7 @@ impl FreeMap {
         for range in &self.ranges {
             sum += range.frames;
             if sum >= free {
-                end = Some(range.start + range.frames - (sum - free));
+                end = Some(range.start.0 + range.frames - (sum - free));
                 break;
             }
         }
@@ -146,9 +146,10 @@ impl FreeMap {
             )));
         };
         let end = end.next_multiple_of(u64::from(Order::TEN.frames()));
-        let inside = self.ranges.iter().filter(|range| range.start < end);
-        let cut =
-            |range: &FrameRange| FrameRange::new(range.start, range.frames.min(end - range.start));
+        let inside = self.ranges.iter().filter(|range| range.start.0 < end);
+        let cut = |range: &FrameRange| {
+            FrameRange::new(range.start, range.frames.min(end - range.start.0))
+        };
         Ok(FreeMap::new(
             self.label.clone(),
             inside.map(cut).collect(),
@@ -186,9 +187,9 @@ impl FreeMap {
 
     /// Returns the frames that are not free, in increasing order.
     pub fn taken(&self) -> impl Iterator<Item = u32> + '_ {
-        let starts = self.ranges.iter().map(|range| range.start);
+        let starts = self.ranges.iter().map(|range| range.start.0);
         let starts = starts.chain([self.frames]);
-        let ends = self.ranges.iter().map(|range| range.start + range.frames);
+        let ends = self.ranges.iter().map(end_of);
         let gaps = [0].into_iter().chain(ends).zip(starts);
         gaps.flat_map(|(end, start)| end as u32..start as u32)
     }
@@ -197,7 +198,7 @@ impl FreeMap {
     pub fn blocks(&self, largest: Order) -> Vec<u64> {
         let mut counts = vec![0; largest.index() + 1];
         for range in &self.ranges {
-            let (mut start, end) = (range.start, range.start + range.frames);
+            let (mut start, end) = (range.start.0, end_of(range));
             while start < end {
                 let fits = (end - start).ilog2().min(largest.get().into());
                 let order = fits.min(start.trailing_zeros());
@@ -207,6 +208,11 @@ impl FreeMap {
         }
         counts
     }
+}
+
+/// Returns the number of the frame after a range.
+fn end_of(range: &FrameRange) -> u64 {
+    range.start.0 + range.frames
 }
 
 /// Returns one word that names a state in rows.
@@ -246,7 +252,7 @@ fn drawn(counts: &[u64], blocks: u32, random: &mut Random) -> Vec<FrameRange> {
             places.swap(at, other);
         }
         let mut add = |block: u32| {
-            free.push(FrameRange::new(u64::from(block) << order, 1 << order));
+            free.push(FrameRange::new(Pfn(u64::from(block) << order), 1 << order));
         };
         if order + 1 == counts.len() {
             places.drain(..count).for_each(add);

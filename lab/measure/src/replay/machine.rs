@@ -145,7 +145,7 @@ impl fmt::Display for Machine {
 
 #[cfg(test)]
 mod tests {
-    use everybuddy::SystemSpec;
+    use everybuddy::{Pfn, SystemSpec};
 
     use super::*;
 
@@ -172,7 +172,7 @@ mod tests {
         };
         let machine = Machine::new(&trace, None, 1);
         // In a room of 76 MiB, as small as that of a bundled trace.
-        let ranges = [FrameRange::new(0, 76 << 8)];
+        let ranges = [FrameRange::new(Pfn(0), 76 << 8)];
         let setup = Machine::setup(Some(machine), &ranges, 1);
         let spec: SystemSpec = "linux-6+percpu=locked".parse().unwrap();
         let Tuning {

@@ -25,7 +25,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use everybuddy::{AllocateError, FrameRange, FreeError, Index, Order, Release, Request, Setup};
+use everybuddy::{
+    AllocateError, FrameRange, FreeError, Index, Order, Pfn, Release, Request, Setup,
+};
 
 use crate::Error;
 use crate::replay::free_map::FreeMap;
@@ -153,7 +155,7 @@ impl Memory {
     pub fn ranges(&self) -> Cow<'_, [FrameRange]> {
         match &self.initial {
             Initial::As(map) => map.ranges().into(),
-            _ => vec![FrameRange::new(0, self.frames)].into(),
+            _ => vec![FrameRange::new(Pfn(0), self.frames)].into(),
         }
     }
 
@@ -168,7 +170,7 @@ impl Memory {
         let setup = Machine::setup(machine, ranges, cpus);
         match self.initial {
             // Places count from the first frame, whether or not it is free.
-            Initial::As(_) => setup.with_reach(FrameRange::new(0, self.frames)),
+            Initial::As(_) => setup.with_reach(FrameRange::new(Pfn(0), self.frames)),
             _ => setup,
         }
     }

@@ -15,7 +15,7 @@ use everybuddy::platform::{Platform, SharedCell};
 use everybuddy::structure::{
     Frame, FrameTable, LEVELS, Level, Ordered, Placed, Record, StructurePlace, Tag,
 };
-use everybuddy::{BuildError, Index, Order, Violation};
+use everybuddy::{BuildError, Index, Order, Pfn, Violation};
 
 /// The memory of a structure.
 pub struct StructureMemory<P: Platform> {
@@ -36,8 +36,8 @@ impl<P: Platform> StructureMemory<P> {
         let most = S::KIND.max_frames();
         if frames > most {
             return Err(BuildError::SpanTooLarge {
-                first: 0,
-                last: u64::from(frames - 1),
+                first: Pfn(0),
+                last: Pfn(u64::from(frames - 1)),
                 most,
             });
         }
@@ -127,7 +127,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
         }
         let head = self.structure.take(order)?;
         self.table.set_tag(head, Tag::INTERIOR);
-        Some(head.pfn())
+        Some(head.index())
     }
 
     /// Returns `true` if a block is present. O(1).
@@ -144,7 +144,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
         if order > self.max_order || from.0 >= self.table.frames() {
             return None;
         }
-        self.structure.pair(order, from).map(Frame::pfn)
+        self.structure.pair(order, from).map(Frame::index)
     }
 
     /// Returns the number of blocks of this order. O(1).
@@ -216,8 +216,8 @@ mod tests {
             |frames| StructureMemory::<Native>::new::<Trees<'_, _>>(frames, Order::TEN).err();
         assert_eq!(refused(0), Some(BuildError::NoMemory));
         let too_large = BuildError::SpanTooLarge {
-            first: 0,
-            last: 1 << 30,
+            first: Pfn(0),
+            last: Pfn(1 << 30),
             most: 1 << 30,
         };
         assert_eq!(refused((1 << 30) + 1), Some(too_large));

@@ -22,7 +22,7 @@ use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
-use everybuddy::{FrameAllocator, FrameRange, Memory, Setup, SystemSpec, metadata_layout};
+use everybuddy::{FrameAllocator, FrameRange, Memory, Pfn, Setup, SystemSpec, metadata_layout};
 use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};
 
 use super::numbers::{self, ENDS, HALVES, HOME, Numbers, Printed, STAGES, Seen};
@@ -125,7 +125,7 @@ fn simulate(
     seed: u64,
     shrink: u32,
 ) -> Result<Seen, Error> {
-    let ranges = [FrameRange::new(0, frames)];
+    let ranges = [FrameRange::new(Pfn(0), frames)];
     let setup = Setup::new(&ranges, own.cpus() + 1);
     let refuse = |error| Error::usage(format!("system {spec}: {error}"));
     let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;

@@ -13,8 +13,8 @@ use std::mem::MaybeUninit;
 use everybuddy::platform::{CpuToken, NativeCpu, NativeCpus, Spin};
 use everybuddy::systems::{self, build_as};
 use everybuddy::{
-    Block, BuildError, CpuId, FrameAllocator, FrameRange, Index, Memory, Native, Order, Release,
-    Request, Setup, SystemSpec, metadata_layout,
+    Block, BuildError, CpuId, FrameAllocator, FrameRange, Index, Memory, Native, Order, Pfn,
+    Release, Request, Setup, SystemSpec, metadata_layout,
 };
 
 use crate::streams::tally::{Listener, Work};
@@ -109,7 +109,7 @@ impl<B: Listener, A: FrameAllocator<Native<Spin, B>>> Manager for Buddy<'_, A, B
         if self.extent.reach - self.extent.units < units {
             return false;
         }
-        let range = FrameRange::new(u64::from(self.extent.units), u64::from(units));
+        let range = FrameRange::new(Pfn(u64::from(self.extent.units)), u64::from(units));
         self.extent.units += units;
         self.system.add(&mut self.cpu, range).is_ok()
     }
@@ -159,8 +159,8 @@ pub fn with_buddy<B: Listener, V: WithManager>(
     extent: Extent,
     visitor: V,
 ) -> Result<V::Output, BuildError> {
-    let ranges = [FrameRange::new(0, u64::from(extent.units))];
-    let reach = FrameRange::new(0, u64::from(extent.reach));
+    let ranges = [FrameRange::new(Pfn(0), u64::from(extent.units))];
+    let reach = FrameRange::new(Pfn(0), u64::from(extent.reach));
     let setup = Setup::new(&ranges, 1).with_reach(reach);
     let layout = metadata_layout::<Native<Spin, B>>(spec, &setup)?;
     let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];

@@ -79,7 +79,7 @@ impl Shadow {
     }
 
     fn frames(&self, row: &PeerRow, block: Block) -> &[AtomicBool] {
-        let start = block.start.index();
+        let start = block.start.as_usize();
         let end = start + block.order.frames() as usize;
         assert!(end <= self.0.len(), "{}: {block:?} is outside", row.name);
         &self.0[start..end]

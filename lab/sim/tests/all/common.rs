@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use everybuddy::{FrameAllocator, FrameRange, Setup, SystemSpec, with_any_system};
+use everybuddy::{FrameAllocator, FrameRange, Pfn, Setup, SystemSpec, with_any_system};
 use everybuddy_sim::{Region, Sim, SimCpu};
 use everybuddy_suite::platform::{Watch, memory_for};
 
@@ -34,7 +34,7 @@ pub(crate) fn with_memory<T>(
     shift: usize,
     body: impl FnOnce(Region, &System<'_>) -> T,
 ) -> T {
-    let ranges = [FrameRange::new(0, frames)];
+    let ranges = [FrameRange::new(Pfn(0), frames)];
     let setup = Setup::new(&ranges, cpus);
     let spec: SystemSpec = system.parse().unwrap();
     let bytes = memory_for::<Counted>(&spec, &setup).len();

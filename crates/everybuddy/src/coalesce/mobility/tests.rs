@@ -14,7 +14,9 @@ use std::vec::Vec;
 
 use crate::platform::{CpuId, NativeCpu, NativeCpus};
 use crate::systems::{MobilityBuddy, Setup, build_as};
-use crate::{Class, FrameAllocator, FrameRange, Index, Native, NoProbe, Order, Release, Request};
+use crate::{
+    Class, FrameAllocator, FrameRange, Index, Native, NoProbe, Order, Pfn, Release, Request,
+};
 
 type System<'s> = dyn FrameAllocator<Native> + 's;
 type Cpu = NativeCpu<NoProbe>;
@@ -23,7 +25,7 @@ type Cpu = NativeCpu<NoProbe>;
 const WHOLE: u32 = 64;
 
 fn on(text: &str, page_blocks: u64, body: impl FnOnce(&System<'_>, &mut Cpu)) {
-    let ranges = [FrameRange::new(0, page_blocks * u64::from(WHOLE))];
+    let ranges = [FrameRange::new(Pfn(0), page_blocks * u64::from(WHOLE))];
     let setup = Setup::new(&ranges, 1);
     let spec = text.parse().unwrap();
     let layout = crate::metadata_layout::<Native>(&spec, &setup).unwrap();
@@ -36,13 +38,13 @@ fn on(text: &str, page_blocks: u64, body: impl FnOnce(&System<'_>, &mut Cpu)) {
 
 fn take(system: &System<'_>, cpu: &mut Cpu, class: Class, order: u8) -> Index {
     let request = Request::order(Order::new(order).unwrap()).with_class(class);
-    let pfn = system.allocate(cpu, request).unwrap();
+    let index = system.allocate(cpu, request).unwrap();
     system.check(cpu).unwrap();
-    pfn
+    index
 }
 
-fn page_block(pfn: Index) -> u32 {
-    pfn.0 / WHOLE
+fn page_block(index: Index) -> u32 {
+    index.0 / WHOLE
 }
 
 /// Takes `frames` frames of a class, one by one.
@@ -183,7 +185,10 @@ fn the_class_of_a_bulk_request_counts() {
                 let mut out = [Index(0); 5];
                 let request = Request::FRAME.with_class(class);
                 assert_eq!(system.allocate_bulk(cpu, request, &mut out), Ok(5));
-                assert!(out.iter().all(|pfn| page_block(*pfn) == page_block(out[0])));
+                assert!(
+                    out.iter()
+                        .all(|index| page_block(*index) == page_block(out[0]))
+                );
                 blocks.push(page_block(out[0]));
             }
             blocks.sort_unstable();

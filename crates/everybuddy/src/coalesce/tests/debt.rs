@@ -158,7 +158,7 @@ fn in_the_worst_order(program: impl FnOnce(&mut Bench<'_, '_>)) {
         for _ in 0..frames {
             bench.allocate(Order::ZERO);
         }
-        let reversed = |frame: &Frame| frame.pfn().0.reverse_bits() >> (32 - u32::from(LARGEST));
+        let reversed = |frame: &Frame| frame.index().0.reverse_bits() >> (32 - u32::from(LARGEST));
         let last_first = |(head, _): &(Frame, Order)| std::cmp::Reverse(reversed(head));
         bench.held.sort_by_key(last_first);
         program(bench);

@@ -150,7 +150,7 @@ fn run<C>(
                     structure.table().set_tag(head, Tag::allocated(order));
                     held.push((head, order));
                 }
-                after(structure, &probe, None, head.map(|head| head.pfn().0));
+                after(structure, &probe, None, head.map(|head| head.index().0));
             } else if !held.is_empty() {
                 let (head, order) = held.swap_remove(usize::from(pick) % held.len());
                 policy.free(structure, head, order, &mut probe);

@@ -19,7 +19,7 @@ fn a_row_is_followed_by_the_block_after_its_last_one() {
     with_structure::<Counting, _>(64, 6, Tag::INTERIOR, |place| {
         let structure = &Lists::new(place);
         let table = structure.table();
-        let frame = |pfn| table.frame(Index(pfn)).unwrap();
+        let frame = |index| table.frame(Index(index)).unwrap();
         for (order, blocks) in [(0, 1), (0, 5), (1, 1), (1, 2), (2, 3)] {
             let order = Order::new(order).unwrap();
             for head in (0..32).step_by(order.frames() as usize) {
@@ -28,7 +28,7 @@ fn a_row_is_followed_by_the_block_after_its_last_one() {
                     order,
                     blocks,
                 };
-                let after = row.heads().last().unwrap().pfn().0 + order.frames();
+                let after = row.heads().last().unwrap().index().0 + order.frames();
                 for next in 0..64 {
                     let is_followed = row.is_followed_by(frame(next), order);
                     assert_eq!(is_followed, next == after, "{row:?} and {next}");
@@ -78,7 +78,7 @@ impl Memory<'_, '_> {
                 let upto = from + 1 + second / 64 % (order.frames() - from);
                 range::free_run(structure, policy, head.offset(from), upto - from, probe).unwrap();
                 self.held.extend(pieces(head, from, Order::LIMIT));
-                let rest = head.pfn().0 + upto;
+                let rest = head.index().0 + upto;
                 if let Some(rest) = table.frame(Index(rest)) {
                     self.held
                         .extend(pieces(rest, order.frames() - upto, Order::LIMIT));

@@ -19,7 +19,7 @@ fn with_two_cpus(
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }
         for word in TREE / WORD..15 * TREE / WORD {
-            let range = FrameRange::new(u64::from(word * WORD), 8);
+            let range = FrameRange::new(Pfn(u64::from(word * WORD)), 8);
             system.allocate_at(&mut one, range).unwrap();
         }
         body(system, &mut zero, &mut one);
@@ -74,7 +74,7 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
             system.free_bulk(cpu, &both).unwrap();
         },
         |system, cpu| {
-            let range = FrameRange::new(u64::from(15 * TREE), 8);
+            let range = FrameRange::new(Pfn(u64::from(15 * TREE)), 8);
             system.try_allocate_at(cpu, range).unwrap();
         },
     ];
@@ -134,7 +134,7 @@ fn a_free_into_a_pending_word_that_is_whole_again_is_refused() {
             system.free(zero, Release::frame(Index(frame))).unwrap();
         }
         // CPU 0 takes what CPU 1 keeps, and frees it.
-        let range = FrameRange::new(3, 2);
+        let range = FrameRange::new(Pfn(3), 2);
         assert_eq!(system.try_allocate_at(zero, range), Ok(Index(3)));
         system.free(zero, Release::frames(Index(3), 2)).unwrap();
         assert!(system.shared.trees.part(3).unwrap().header.is_whole(1));

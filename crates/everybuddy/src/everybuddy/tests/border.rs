@@ -54,7 +54,7 @@ fn another_cpu_gets_a_listed_frame_when_its_cpu_answers() {
         let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
         while system.allocate(one, hasty).is_ok() {}
         assert_eq!(system.allocate(one, hasty), Err(AllocateError::Busy));
-        let frame = FrameRange::new(3, 1);
+        let frame = FrameRange::new(Pfn(3), 1);
         assert_eq!(system.try_allocate_at(one, frame), Err(RegionError::Busy));
         system.park(zero);
         assert_eq!(system.allocate(one, hasty), Ok(Index(3)));
@@ -69,14 +69,17 @@ fn a_listed_frame_can_be_chosen_when_its_cpu_answers() {
         system.park(one);
         // A CPU announces its own list first.
         assert_eq!(
-            system.try_allocate_at(zero, FrameRange::new(3, 1)),
+            system.try_allocate_at(zero, FrameRange::new(Pfn(3), 1)),
             Ok(Index(3))
         );
         system.free(zero, Release::frame(Index(5))).unwrap();
         system.park(zero);
-        assert_eq!(system.allocate_at(one, FrameRange::new(5, 1)), Ok(Index(5)));
-        let taken = system.allocate_at(one, FrameRange::new(3, 1));
-        assert_eq!(taken, Err(RegionError::NotFree(Index(3))));
+        assert_eq!(
+            system.allocate_at(one, FrameRange::new(Pfn(5), 1)),
+            Ok(Index(5))
+        );
+        let taken = system.allocate_at(one, FrameRange::new(Pfn(3), 1));
+        assert_eq!(taken, Err(RegionError::NotFree(Pfn(3))));
     });
 }
 
@@ -86,9 +89,9 @@ fn a_second_free_is_found_when_the_frame_leaves_the_list() {
         // The list does not notice it.
         system.free(zero, Release::frame(Index(3))).unwrap();
         assert_eq!(system.buffered_frames(CpuId(0)), 2);
-        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
+        assert_eq!(system.check(zero).unwrap_err().index, Index(3));
         system.park(zero);
-        assert_eq!(system.check(one).unwrap_err().pfn, Index(3));
+        assert_eq!(system.check(one).unwrap_err().index, Index(3));
         // The frame is free once.
         assert_eq!(exhaust(system, one), 3 * TREE + 1);
     });
@@ -100,9 +103,9 @@ fn a_listed_frame_that_is_freed_elsewhere_is_found() {
         system.park(one);
         // By count: such a free asks the planes, which call the frame allocated.
         system.free(zero, Release::frames(Index(3), 1)).unwrap();
-        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
+        assert_eq!(system.check(zero).unwrap_err().index, Index(3));
         system.drain(zero);
-        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
+        assert_eq!(system.check(zero).unwrap_err().index, Index(3));
         assert_eq!(exhaust(system, zero), 3 * TREE + 1);
     });
 }
@@ -111,7 +114,7 @@ fn a_listed_frame_that_is_freed_elsewhere_is_found() {
 fn a_hole_above_the_first_fit_point_is_refused() {
     with_listed(|system, zero, one| {
         system.park(one);
-        let hole = FrameRange::new(u64::from(4 * TREE - 1), 1);
+        let hole = FrameRange::new(Pfn(u64::from(4 * TREE - 1)), 1);
         system.remove(zero, hole).unwrap();
         let refused = system.free(zero, Release::frame(Index(4 * TREE - 1)));
         assert_eq!(refused, Err(FreeError::Hole));
@@ -137,7 +140,7 @@ fn a_bulk_enters_no_list_and_is_checked() {
 fn a_chosen_frame_of_no_cpu_needs_no_answer() {
     with_listed(|system, _, one| {
         // CPU 0 keeps a frame and does not answer.
-        let chosen = FrameRange::new(u64::from(3 * TREE), 1);
+        let chosen = FrameRange::new(Pfn(u64::from(3 * TREE)), 1);
         assert_eq!(system.allocate_at(one, chosen), Ok(Index(3 * TREE)));
     });
 }
@@ -180,10 +183,10 @@ fn a_listed_frame_of_a_tree_without_an_owner_is_busy_and_not_allocated() {
         system.free(zero, Release::frame(Index(7))).unwrap();
         assert_eq!(system.buffered_frames(CpuId(0)), 1);
         assert_eq!(system.locals[0].own_trees().min(), Some(1));
-        let chosen = FrameRange::new(7, 1);
+        let chosen = FrameRange::new(Pfn(7), 1);
         assert_eq!(system.try_allocate_at(one, chosen), Err(RegionError::Busy));
         assert_eq!(system.allocate_at(one, chosen), Err(RegionError::Busy));
-        let allocated = system.try_allocate_at(one, FrameRange::new(8, 1));
+        let allocated = system.try_allocate_at(one, FrameRange::new(Pfn(8), 1));
         assert_eq!(allocated, Err(RegionError::Busy));
     });
 }

@@ -25,10 +25,14 @@ impl<const CHECK: bool> Checked<'_, '_, CHECK> {
                 0
             }
         };
-        assert!(out.iter().skip(given).all(|pfn| *pfn == Index(u32::MAX)));
-        for pfn in &out[..given] {
-            self.set(pfn.0, 1, Is::Free, Is::Allocated);
-            self.held.push((pfn.0, 1));
+        assert!(
+            out.iter()
+                .skip(given)
+                .all(|index| *index == Index(u32::MAX))
+        );
+        for index in &out[..given] {
+            self.set(index.0, 1, Is::Free, Is::Allocated);
+            self.held.push((index.0, 1));
         }
     }
 
@@ -80,7 +84,11 @@ fn a_bulk_takes_the_lowest_frames_of_the_tree() {
         let cpu = &mut set.claim::<NoProbe>(CpuId(0)).unwrap();
         let mut out = [Index(0); 200];
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
-        assert!(out.iter().zip(0..).all(|(pfn, frame)| *pfn == Index(frame)));
+        assert!(
+            out.iter()
+                .zip(0..)
+                .all(|(index, frame)| *index == Index(frame))
+        );
         // Frames of two words, and one of them twice: the others before it are freed.
         let freed = [3, 5, 4, 70, 69, 69, 6].map(|frame| Release::frame(Index(frame)));
         let error = FreeError::NotAllocated;
@@ -107,8 +115,8 @@ fn a_bulk_takes_no_whole_words_of_a_tree_of_the_other_kind() {
         let mut out = [Index(0); 255 + 63 + 1];
         let given = system.allocate_bulk(cpu, Request::FRAME, &mut out);
         assert_eq!(given, Ok(255 + 63 + 1));
-        assert!(out[..255].iter().all(|pfn| pfn.0 > 256));
-        assert!(out[255..255 + 63].iter().all(|pfn| pfn.0 < 64));
+        assert!(out[..255].iter().all(|index| index.0 > 256));
+        assert!(out[255..255 + 63].iter().all(|index| index.0 < 64));
         system.check(cpu).unwrap();
     });
 }

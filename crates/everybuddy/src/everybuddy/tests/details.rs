@@ -128,7 +128,7 @@ fn a_request_is_busy_where_only_a_running_cpus_list_has_a_frame() {
 fn a_range_asks_for_lists_and_is_withdrawn_only_without_them() {
     with_listed_only(|system, _, one| {
         let epoch = || system.requests.epoch.load(Ordering::Relaxed);
-        let (chosen, before) = (FrameRange::new(3, 1), epoch());
+        let (chosen, before) = (FrameRange::new(Pfn(3), 1), epoch());
         assert_eq!(system.try_allocate_at(one, chosen), Err(RegionError::Busy));
         assert_eq!(epoch(), before);
         assert_eq!(system.allocate_at(one, chosen), Err(RegionError::Busy));
@@ -142,7 +142,7 @@ fn try_allocate_at_asks_no_owner() {
     two(4 * TREE, TREE, |system, zero, one| {
         system.allocate(zero, Request::FRAME).unwrap();
         let before = system.requests.epoch.load(Ordering::Relaxed);
-        let taken = system.try_allocate_at(one, FrameRange::new(3, 1));
+        let taken = system.try_allocate_at(one, FrameRange::new(Pfn(3), 1));
         assert_eq!(taken, Err(RegionError::Busy));
         assert_eq!(system.requests.epoch.load(Ordering::Relaxed), before);
     });
@@ -285,7 +285,7 @@ fn hits_of_smaller_blocks_look_at_words_without_larger_ones() {
 #[test]
 fn a_cpu_owns_at_most_4096_trees() {
     let max_order = Order::TEN;
-    let ranges = [FrameRange::new(0, 1 << 30)];
+    let ranges = [FrameRange::new(Pfn(0), 1 << 30)];
     let span = Span::covering(&ranges, max_order).unwrap();
     let geometry = Geometry {
         span,

@@ -173,11 +173,11 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
 #[test]
 fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
     with_kept(Class::Unmovable, |system, zero, one| {
-        let range = FrameRange::new(3, 1);
+        let range = FrameRange::new(Pfn(3), 1);
         assert_eq!(system.try_allocate_at(zero, range), Ok(Index(3)));
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE + 1)));
         system.free(one, Release::frame(Index(4))).unwrap();
-        let range = FrameRange::new(4, 1);
+        let range = FrameRange::new(Pfn(4), 1);
         assert_eq!(system.reserve(zero, range), Err(RegionError::Busy));
         assert!(system.locals[1].own_trees().any(|own| own == 0));
         system.park(one);

@@ -119,7 +119,7 @@ fn fill_from(
     cpu: &mut crate::platform::NativeCpu<NoProbe>,
     first: u32,
 ) {
-    let rest = FrameRange::new(u64::from(first * TREE), u64::from((8 - first) * TREE));
+    let rest = FrameRange::new(Pfn(u64::from(first * TREE)), u64::from((8 - first) * TREE));
     system.allocate_at(cpu, rest).unwrap();
 }
 
@@ -176,7 +176,7 @@ fn a_refused_request_does_not_change_the_kind_of_a_tree() {
                 let frame = system.allocate(cpu, frame_of(class)).unwrap();
                 assert_eq!(frame.0 / TREE, tree);
                 // The rest of the tree is allocated meanwhile, so that the next frame comes from another one.
-                let rest = FrameRange::new(u64::from(frame.0) + 1, u64::from(TREE) - 1);
+                let rest = FrameRange::new(Pfn(u64::from(frame.0) + 1), u64::from(TREE) - 1);
                 system.allocate_at(cpu, rest).unwrap();
             }
         };
@@ -216,7 +216,7 @@ fn nested_requests_and_large_blocks_have_kinds() {
         // Frames at a chosen place stay.
         let last = Index(7 * TREE + 3);
         system.free(cpu, Release::frame(movable.unwrap())).unwrap();
-        let at = FrameRange::new(u64::from(movable.unwrap().0), 1);
+        let at = FrameRange::new(Pfn(u64::from(movable.unwrap().0)), 1);
         system.allocate_at(cpu, at).unwrap();
         assert_eq!(kind(movable.unwrap()), Kind::Staying);
         assert_eq!(kind(last), Kind::Staying);

@@ -118,7 +118,7 @@ fn every_free_ends_a_refusal() {
             system.free_bulk(zero, &both).unwrap();
         },
         |system, zero, _| {
-            let range = FrameRange::new(0, 1);
+            let range = FrameRange::new(Pfn(0), 1);
             system.reserve(zero, range).unwrap();
             system.free(zero, Release::frame(Index(1))).unwrap();
             let refused = system.allocate(zero, block(1));

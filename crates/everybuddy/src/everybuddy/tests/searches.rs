@@ -245,7 +245,9 @@ fn a_smaller_block_is_found_below_trees_that_larger_ones_have_used() {
     const TREE: u32 = 4 * WORD;
     with_system((8 * TREE, 0), 1, (Some(TREE), 8), |system| {
         let cpu = &mut NativeCpus::new(1).claim::<NoProbe>(CpuId(0)).unwrap();
-        system.allocate_at(cpu, FrameRange::new(0, 64)).unwrap();
+        system
+            .allocate_at(cpu, FrameRange::new(Pfn(0), 64))
+            .unwrap();
         let block = |order| Request::order(Order::new(order).unwrap());
         let large = [(); 3].map(|()| system.allocate(cpu, block(8)).unwrap());
         assert_eq!(large, [TREE, 2 * TREE, 3 * TREE].map(Index));
@@ -259,7 +261,7 @@ fn a_search_that_continues_passes_over_no_tree_of_the_next_groups() {
     with_groups((3 * GROUP_FRAMES, 1), |system, cpus| {
         let cpu = &mut cpus[0];
         // The trees from 70 on, to the end of the second group.
-        let taken = FrameRange::new(70 * u64::from(WORD), 58 * u64::from(WORD));
+        let taken = FrameRange::new(Pfn(70 * u64::from(WORD)), 58 * u64::from(WORD));
         system.allocate_at(cpu, taken).unwrap();
         let word = Request::order(Order::new(6).unwrap());
         for tree in (0..70).chain(128..192) {

@@ -20,7 +20,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::arena::{Arena, ArenaPlan};
-use crate::frame::{Index, Order};
+use crate::frame::{Index, Order, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::platform::{CpuId, CpuToken, NativeCpus, Spin};
 use crate::probe::{Counts, Queue};
@@ -124,9 +124,9 @@ proptest! {
             let mut last = Order::LIMIT;
             while let Some(area) = rest {
                 let (next, head, order) = area.split_last();
-                prop_assert!(head.pfn().is_aligned(order) && order <= last);
-                prop_assert_eq!(head.pfn().0 + order.frames(), end);
-                (end, last, rest) = (head.pfn().0, order, next);
+                prop_assert!(head.index().is_aligned(order) && order <= last);
+                prop_assert_eq!(head.index().0 + order.frames(), end);
+                (end, last, rest) = (head.index().0, order, next);
             }
             prop_assert_eq!(end, given);
             Ok(())
@@ -174,7 +174,7 @@ fn an_answer_that_comes_too_late_stays_with_the_manager() {
             }
         });
         assert_eq!(
-            late.run.map(|(head, frames)| (head.pfn(), frames)),
+            late.run.map(|(head, frames)| (head.index(), frames)),
             Some((Index(8), 5))
         );
         assert!(slots.owes(None) && slots.owes(Some(CpuId(0))));
@@ -186,7 +186,7 @@ fn an_answer_that_comes_too_late_stays_with_the_manager() {
 
 /// Asks for blocks of these orders, and returns the remnants after each request, and the free blocks before the first.
 fn first(text: &str, division: Option<&Presplit>, orders: &[u8]) -> (Vec<u64>, Vec<u32>) {
-    let ranges = [FrameRange::new(0, 4096)];
+    let ranges = [FrameRange::new(Pfn(0), 4096)];
     let setup = Setup::new(&ranges, 1);
     let setup = match division {
         Some(division) => setup.with_presplit(division),
@@ -273,7 +273,7 @@ fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
     let mut wanted = [0; Order::LIMIT.index() + 1];
     wanted[0] = 4096;
     let division = Presplit::new(wanted);
-    let ranges = [FrameRange::new(0, 4096)];
+    let ranges = [FrameRange::new(Pfn(0), 4096)];
     let setup = Setup::new(&ranges, 1).with_presplit(&division);
     let spec: SystemSpec = "serewa".parse().unwrap();
     let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
@@ -282,7 +282,7 @@ fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
     let system: &SerewaTrees<'_, Counting> = build_as(&spec, &setup, memory).unwrap();
     let cpus = crate::platform::NativeCpus::new(1);
     let mut cpu = cpus.claim(CpuId(0)).unwrap();
-    let given = system.allocate_at(&mut cpu, FrameRange::new(64, 24));
+    let given = system.allocate_at(&mut cpu, FrameRange::new(Pfn(64), 24));
     assert_eq!(given, Ok(Index(64)));
     system.check(&mut cpu).unwrap();
     for (start, order) in [(64, 4), (80, 3)] {
@@ -295,7 +295,7 @@ fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
 
 #[test]
 fn linking_has_a_thread_of_its_own_unless_it_waits_for_an_idle_cpu() {
-    let ranges = [FrameRange::new(0, 4096)];
+    let ranges = [FrameRange::new(Pfn(0), 4096)];
     let setup = Setup::new(&ranges, 1);
     let own_threads = |spec: &str| -> Vec<(&str, bool)> {
         let spec: SystemSpec = spec.parse().unwrap();

@@ -24,7 +24,7 @@ impl Shown for FreeLists<'_, Native> {
         self.contains(head, order)
     }
     fn list(&self, order: Order) -> Vec<u32> {
-        self.heads(order).map(|head| head.pfn().0).collect()
+        self.heads(order).map(|head| head.index().0).collect()
     }
 }
 
@@ -33,7 +33,7 @@ impl Shown for Inverse<'_, Native> {
         Inverse::bit(self, head, order)
     }
     fn list(&self, order: Order) -> Vec<u32> {
-        self.heads(order).map(|head| head.pfn().0).collect()
+        self.heads(order).map(|head| head.index().0).collect()
     }
 }
 
@@ -69,7 +69,7 @@ impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
             .allocate(&self.structure, order, &mut NoProbe)
             .unwrap();
         self.structure.table().set_tag(head, Tag::allocated(order));
-        head.pfn().0
+        head.index().0
     }
 
     fn picture(&self) -> Picture {

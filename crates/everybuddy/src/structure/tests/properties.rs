@@ -125,7 +125,7 @@ fn compare<S: Structure<Native>>(
             Step::Take(order) => {
                 let order = Order::new(order).unwrap();
                 let expected = model.prefers(order, prefers);
-                let taken = structure.take(order).map(|head| head.pfn().0);
+                let taken = structure.take(order).map(|head| head.index().0);
                 assert_eq!(taken, expected);
                 let Some(head) = taken else { continue };
                 table.set_tag(frame(head), Tag::INTERIOR);
@@ -146,7 +146,7 @@ fn compare<S: Structure<Native>>(
             }
             if let Some(pair) = pair {
                 for from in [0, PART, seen, seen + 1, ALL] {
-                    let found = pair(structure, order, Index(from)).map(|head| head.pfn().0);
+                    let found = pair(structure, order, Index(from)).map(|head| head.index().0);
                     assert_eq!(found, model.pair(order, from), "{order:?} from {from}");
                 }
             }

@@ -216,7 +216,7 @@ impl<'a> Rig<'a> {
             let heads: Vec<_> = lists.iter(order).collect();
             heads
                 .into_iter()
-                .map(move |head| (order.get(), head.pfn().0))
+                .map(move |head| (order.get(), head.index().0))
         });
         pieces.collect()
     }
@@ -303,11 +303,9 @@ fn figure_5_the_spring_is_extended() {
         both.sort_unstable();
         assert_eq!(both, before, "what is passed is no longer in the other");
         let second = rig.allocate(part, Order::ZERO).unwrap();
-        assert!(
-            passed.iter().any(|(order, start)| {
-                (*start..*start + (1 << *order)).contains(&second.pfn().0)
-            })
-        );
+        assert!(passed.iter().any(|(order, start)| {
+            (*start..*start + (1 << *order)).contains(&second.index().0)
+        }));
         // f: the rest is back in the spring.
         assert!(!rig.is_held(domain));
         assert_eq!(rig.roots().len(), 2);
