@@ -337,7 +337,7 @@ mod tests {
         let ranges = [FrameRange::new(0, 4096)];
         let setup = Setup::new(&ranges, 3);
         let bytes = layout::<Everybuddy, Machine>(&Options::NONE, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); bytes.size() + bytes.align()];
+        let mut memory = vec![MaybeUninit::uninit(); Memory::room(bytes)];
         let memory = Memory::new(&mut memory);
         let system = build::<Everybuddy, Machine>(&Options::NONE, &setup, memory).unwrap();
         let slots = Slots::new(2);

@@ -70,12 +70,11 @@ pub enum Visit {
 /// // 64 MiB of memory at physical frame 0x100, with a hole; one CPU.
 /// let ranges = [FrameRange::new(0x100, 8192), FrameRange::new(0x4000, 8192)];
 /// let setup = Setup::new(&ranges, 1);
-/// let layout = layout::<Lbs31, Native>(&Options::NONE, &setup)?;
-/// let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-/// let system = build::<Lbs31, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+/// let mut memory = vec![MaybeUninit::uninit(); Lbs31::room(&setup)?];
+/// let system = Lbs31::build(&setup, &mut memory[..])?;
 ///
 /// let cpus = NativeCpus::new(1);
-/// let mut cpu = cpus.claim(CpuId(0)).expect("the token is claimed once");
+/// let mut cpu = cpus.claim(CpuId(0))?;
 /// let frame = system.allocate(&mut cpu, Request::FRAME)?;
 /// system.free(&mut cpu, Release::frame(frame))?;
 /// assert_eq!(system.free(&mut cpu, Release::frame(frame)), Err(FreeError::NotAllocated));
@@ -265,10 +264,10 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// # use core::mem::MaybeUninit;
     /// # let ranges = [FrameRange::new(0, 4096)];
     /// # let setup = Setup::new(&ranges, 1);
-    /// # let mut memory = vec![MaybeUninit::uninit(); layout::<Bs, Native>(&Options::NONE, &setup)?.size() + 64];
-    /// # let system = build::<Bs, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+    /// # let mut memory = vec![MaybeUninit::uninit(); Bs::room(&setup)?];
+    /// # let system = Bs::build(&setup, &mut memory[..])?;
     /// # let cpus = NativeCpus::new(1);
-    /// # let mut cpu = cpus.claim(CpuId(0)).unwrap();
+    /// # let mut cpu = cpus.claim(CpuId(0))?;
     /// // Below frame 1024, and of the odd one of two colours by bit 4 of the frame number.
     /// let place = Place::ANYWHERE.below(1024).coloured(Colours::new(1 << 4, 0b10).unwrap());
     /// let frame = system.allocate_in(&mut cpu, Request::FRAME, &place)?;

@@ -9,12 +9,11 @@
 //!
 //! let ranges = [FrameRange::new(0x100, 0x8000)];
 //! let setup = Setup::new(&ranges, 1);
-//! let layout = layout::<Everybuddy, Native>(&Options::NONE, &setup)?;
-//! let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
-//! let system = build::<Everybuddy, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+//! let mut memory = vec![core::mem::MaybeUninit::uninit(); Everybuddy::room(&setup)?];
+//! let system = Everybuddy::build(&setup, &mut memory[..])?;
 //!
 //! let cpus = NativeCpus::new(1);
-//! let mut cpu = cpus.claim(CpuId(0)).expect("the token is claimed once");
+//! let mut cpu = cpus.claim(CpuId(0))?;
 //! let frame = system.allocate(&mut cpu, Request::FRAME)?;
 //! system.free(&mut cpu, Release::frame(frame))?;
 //! # Ok(())
@@ -57,6 +56,7 @@ extern crate std;
 mod api;
 mod arena;
 mod bit_runs;
+mod boot;
 mod cache_padded;
 mod check;
 pub mod coalesce;
@@ -89,6 +89,7 @@ pub mod zone;
 pub use self::everybuddy::OwnedTrees;
 pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
+pub use boot::Boot;
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Index, Order};
 pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
@@ -113,8 +114,8 @@ pub mod prelude {
         Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
     };
     pub use crate::{
-        AllocateError, Block, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint, Index,
-        Memory, Order, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
+        AllocateError, Block, Boot, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint,
+        Index, Memory, Order, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
         with_system,
     };
 }

@@ -84,7 +84,7 @@ fn with_built<S: System>(body: impl FnOnce(&S::Built<'_, Host>)) {
     let ranges = [FrameRange::new(0, FRAMES.into())];
     let setup = Setup::new(&ranges, CPUS);
     let layout = layout::<S, Host>(&Options::NONE, &setup).unwrap();
-    let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![core::mem::MaybeUninit::uninit(); Memory::room(layout)];
     let memory = Memory::new(&mut memory);
     body(build::<S, Host>(&Options::NONE, &setup, memory).unwrap());
 }

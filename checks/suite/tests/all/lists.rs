@@ -374,13 +374,11 @@ fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
 
     let ranges = [FrameRange::new(0, 1 << 14)];
     let setup = Setup::new(&ranges, 2);
-    let needed = layout::<Lbs31, Native>(&Options::NONE, &setup).unwrap();
-    let mut memory = vec![std::mem::MaybeUninit::uninit(); needed.size() + needed.align()];
-    let memory = Memory::new(&mut memory);
-    let system = build::<Lbs31, Native>(&Options::NONE, &setup, memory).unwrap();
+    let mut memory = vec![std::mem::MaybeUninit::uninit(); Lbs31::room(&setup).unwrap()];
+    let system = Lbs31::build(&setup, &mut memory[..]).unwrap();
     let cpus = NativeCpus::new(2);
-    let mut own = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-    let mut other = cpus.claim::<NoProbe>(CpuId(1)).unwrap();
+    let mut own = cpus.claim(CpuId(0)).unwrap();
+    let mut other = cpus.claim(CpuId(1)).unwrap();
     // The other CPU runs, and does not answer.
     let frame = system.allocate(&mut other, Request::FRAME).unwrap();
     let block = system.allocate(&mut own, Request::frames(4)).unwrap();

@@ -56,7 +56,7 @@ mod word;
 use core::fmt;
 
 use crate::api::{Extent, FrameAllocator, describe, one_by_one};
-use crate::arena::{Arena, ArenaPlan};
+use crate::arena::{Arena, ArenaPlan, LINE};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Index, Order};
@@ -102,41 +102,76 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
+    /// Returns what decides the size of the metadata.
+    fn dimensions(&self) -> Dimensions {
+        Dimensions {
+            frames: self.span.frames(),
+            cpus: self.cpus,
+            tree: self.tree,
+        }
+    }
+}
+
+/// What decides the size of the metadata. The numbers are constants if these are.
+#[derive(Clone, Copy, Debug)]
+struct Dimensions {
+    /// The frames of the span.
+    frames: u32,
+    cpus: u16,
+    tree: Option<u32>,
+}
+
+impl Dimensions {
     /// Returns the frames of a tree: as many as leave several trees for each CPU.
-    fn tree(&self) -> u32 {
-        let fair = self.span.frames() / (TREES_PER_CPU * u32::from(self.cpus));
-        let largest = 1 << fair.max(1).ilog2();
-        self.tree
-            .unwrap_or(largest)
-            .clamp(SMALLEST_TREE, LARGEST_TREE)
+    const fn tree(&self) -> u32 {
+        let wanted = match self.tree {
+            Some(tree) => tree,
+            None => {
+                let fair = self.frames / (TREES_PER_CPU * self.cpus as u32);
+                1 << clamp(fair, 1, u32::MAX).ilog2()
+            }
+        };
+        clamp(wanted, SMALLEST_TREE, LARGEST_TREE)
     }
 
-    fn trees(&self) -> u32 {
-        self.span.frames().div_ceil(self.tree())
+    const fn trees(&self) -> u32 {
+        self.frames.div_ceil(self.tree())
     }
 
-    fn windows(&self) -> Windows {
+    const fn windows(&self) -> Windows {
         Windows::new(self.trees(), self.cpus)
     }
 
-    fn words(&self) -> usize {
+    const fn words(&self) -> usize {
         self.trees() as usize * (self.tree() / WORD) as usize
     }
 
     /// Returns the most trees that a CPU owns at a time, at least one of each kind.
-    fn owned(&self) -> usize {
+    const fn owned(&self) -> usize {
         let shared = self.trees() - self.trees().div_ceil(UNOWNED_SHARE);
-        let share = shared / u32::from(self.cpus);
-        share.clamp(Kind::COUNT as u32, MAX_OWNED) as usize
+        let share = shared / self.cpus as u32;
+        clamp(share, Kind::COUNT as u32, MAX_OWNED) as usize
     }
 
     /// Returns the number of entries of a CPU's lists.
-    fn list(&self) -> usize {
-        (self.span.frames() / 4).clamp(4, MAX_LIST) as usize
+    const fn list(&self) -> usize {
+        clamp(self.frames / 4, 4, MAX_LIST) as usize
     }
 
-    fn mixed(&self) -> usize {
-        self.words().min(MAX_MIXED as usize)
+    const fn mixed(&self) -> usize {
+        let (words, most) = (self.words(), MAX_MIXED as usize);
+        if words < most { words } else { most }
+    }
+}
+
+/// Returns the nearest number of a range. (`Ord::clamp` is no constant.)
+const fn clamp(number: u32, least: u32, most: u32) -> u32 {
+    if number < least {
+        least
+    } else if number > most {
+        most
+    } else {
+        number
     }
 }
 
@@ -163,17 +198,53 @@ impl<P: Platform, const CHECK: bool> fmt::Debug for OwnedTrees<'_, P, CHECK> {
 }
 
 impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
-    /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
-        let cpus = usize::from(geometry.cpus);
-        plan.slice::<Word<P>>(geometry.words())
-            .slice::<P::AtomicU64>(geometry.windows().words())
-            .slice::<Header<P>>(geometry.trees() as usize)
-            .slice::<Mixed<P>>(geometry.mixed())
-            .slices::<P::Cell<u32>>(geometry.list(), cpus)
-            .slices::<P::Cell<u32>>(geometry.owned(), cpus)
+    /// Plans the memory of a system, which is the last part.
+    pub(crate) fn plan(geometry: &Geometry) -> ArenaPlan {
+        Self::plan_of(&geometry.dimensions())
+    }
+
+    const fn plan_of(of: &Dimensions) -> ArenaPlan {
+        let cpus = of.cpus as usize;
+        ArenaPlan::EMPTY
+            .slice::<Word<P>>(of.words())
+            .slice::<P::AtomicU64>(of.windows().words())
+            .slice::<Header<P>>(of.trees() as usize)
+            .slice::<Mixed<P>>(of.mixed())
+            .slices::<P::Cell<u32>>(of.list(), cpus)
+            .slices::<P::Cell<u32>>(of.owned(), cpus)
             .slice::<Local<'m, P>>(cpus)
             .slice::<Requests<P>>(1)
+            .slice::<Self>(1)
+    }
+
+    /// Returns the bytes that suffice for every span of up to `frames` frames and every number of CPUs up to `cpus`.
+    /// `usize::MAX` if no memory has as many. O(1).
+    pub(crate) const fn bytes_up_to(frames: u32, cpus: u16) -> usize {
+        // Less memory may take more, since its trees are smaller. So this is the most of all sizes of trees.
+        let mut most = 0;
+        let mut tree = SMALLEST_TREE;
+        loop {
+            // The last span whose trees have this size.
+            let last = 2 * tree as u64 * TREES_PER_CPU as u64 * cpus as u64 - 1;
+            let is_last = tree == LARGEST_TREE || last >= frames as u64;
+            let of = Dimensions {
+                frames: if is_last { frames } else { last as u32 },
+                cpus,
+                tree: Some(tree),
+            };
+            let Ok(bytes) = Self::plan_of(&of).bytes() else {
+                return usize::MAX;
+            };
+            if bytes > most {
+                most = bytes;
+            }
+            if is_last {
+                break;
+            }
+            tree *= 2;
+        }
+        // Fewer CPUs may own more trees together, by less than one for each CPU.
+        most.saturating_add((cpus as usize * size_of::<P::Cell<u32>>()).next_multiple_of(LINE))
     }
 
     /// Creates the system with all memory free.
@@ -183,16 +254,17 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         metadata_bytes: usize,
     ) -> Result<Self, BuildError> {
         let cpus = usize::from(geometry.cpus);
-        let (trees, list, owned) = (geometry.trees(), geometry.list(), geometry.owned());
-        let words = arena.zeroed("planes of a word", geometry.words())?;
-        let windows = geometry.windows();
+        let of = geometry.dimensions();
+        let (trees, list, owned) = (of.trees(), of.list(), of.owned());
+        let words = arena.zeroed("planes of a word", of.words())?;
+        let windows = of.windows();
         // Between words and headers: otherwise the header of the first tree and its first word have addresses with the
         // same low bits, and a processor takes a read of one for a read of what was written to the other.
         let spent = arena.slice("marks of spent trees", windows.words(), |_| {
             P::AtomicU64::new(0)
         })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
-        let mixed = arena.zeroed("entry of a mixed word", geometry.mixed())?;
+        let mixed = arena.zeroed("entry of a mixed word", of.mixed())?;
         let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
         let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
@@ -209,7 +281,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
             shared: Shared {
-                trees: AllTrees::new(headers, words, geometry.tree().trailing_zeros()),
+                trees: AllTrees::new(headers, words, of.tree().trailing_zeros()),
                 spent,
                 windows,
             },
@@ -221,7 +293,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             max_order: geometry.max_order,
             largest_hit: geometry
                 .max_order
-                .min(Order::saturating(geometry.tree().trailing_zeros())),
+                .min(Order::saturating(of.tree().trailing_zeros())),
             metadata_bytes,
         };
         Ok(system)

@@ -234,7 +234,7 @@ fn build<V: WithSystem<Native>>(name: &str, memory: &mut Vec<MaybeUninit<u8>>, v
     let Ok(layout) = metadata_layout::<Native>(&spec, &setup) else {
         return;
     };
-    memory.resize(layout.size() + layout.align(), MaybeUninit::uninit());
+    memory.resize(Memory::room(layout), MaybeUninit::uninit());
     if let Err(error) = with_system(&spec, &setup, memory, visitor) {
         eprintln!("{name}: {error}");
     }

@@ -116,8 +116,7 @@ fn main() {
         let ranges = [FrameRange::new(0, FRAMES.into())];
         let setup = Setup::new(&ranges, 1);
         let mut memory = vec![MaybeUninit::uninit(); 4 << 20];
-        let memory = Memory::new(&mut memory);
-        let system = build::<Everybuddy, Native>(&Options::NONE, &setup, memory);
+        let system = Everybuddy::build(&setup, &mut memory[..]);
         let mut run = Run {
             system: system.expect("4 MiB suffice"),
             cpu: NativeCpus::new(1)

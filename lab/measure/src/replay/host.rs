@@ -112,7 +112,7 @@ impl Arena {
     ) -> Result<(), Error> {
         let layout = metadata_layout::<ReplayPlatform<B>>(spec, setup);
         let layout = layout.map_err(|error| refused(spec, error))?;
-        let needed = layout.size() + layout.align();
+        let needed = Memory::room(layout);
         if self.bytes.len() < needed {
             let missing = needed - self.bytes.len();
             self.bytes.try_reserve_exact(missing).map_err(|_| {

@@ -289,7 +289,7 @@ impl Pass<'_> {
 
 fn first<B: ReadableProbe>(cpus: &NativeCpus) -> Result<NativeCpu<B>, Error> {
     let busy = || Error::Broken("the first CPU's token is in use".to_string());
-    cpus.claim::<B>(CpuId(0)).ok_or_else(busy)
+    cpus.claim_probed::<B>(CpuId(0)).ok_or_else(busy)
 }
 
 /// Rejects the results of a pass in which a free failed.

@@ -69,7 +69,7 @@ pub fn alongside<B: ReadableProbe, T>(
             let (cpus, ended, homes) = (&cpus, &ended, &homes);
             scope.spawn(move || {
                 let id = CpuId(first.saturating_add(number as u16));
-                let Some(mut cpu) = cpus.claim::<B>(id) else {
+                let Some(mut cpu) = cpus.claim_probed::<B>(id) else {
                     return;
                 };
                 *cpu.probe() = probe();

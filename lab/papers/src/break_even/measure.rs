@@ -241,7 +241,7 @@ impl Plan<'_> {
     ) -> Result<(Ticks, Vec<Served>, Vec<B>), Error> {
         let cpus = NativeCpus::new(1);
         let busy = || Error::Broken("the caller's CPU is taken".to_string());
-        let mut cpu = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
+        let mut cpu = cpus.claim_probed::<B>(CpuId(0)).ok_or_else(busy)?;
         *cpu.probe() = probe();
         let mut ticks = Ticks {
             singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),

@@ -169,7 +169,7 @@ fn perform(
     own: &Parameters,
 ) -> Result<(u64, Broken), Error> {
     let cpus = NativeCpus::new(2);
-    let claim = |cpu| cpus.claim::<Watch>(CpuId(cpu));
+    let claim = |cpu| cpus.claim_probed::<Watch>(CpuId(cpu));
     let (Some(mut caller), Some(mut idle)) = (claim(0), claim(1)) else {
         return Err(Error::Broken("a token is taken".to_string()));
     };

@@ -163,7 +163,7 @@ pub fn with_buddy<B: Listener, V: WithManager>(
     let reach = FrameRange::new(0, u64::from(extent.reach));
     let setup = Setup::new(&ranges, 1).with_reach(reach);
     let layout = metadata_layout::<Native<Spin, B>>(spec, &setup)?;
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
     let memory = Memory::new(&mut memory);
     // The visitor is compiled for these two compositions, and not for all of them.
     match spec.name() {

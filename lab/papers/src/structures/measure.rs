@@ -81,7 +81,7 @@ fn replay(
     let ranges = memory.ranges();
     let setup = memory.setup(None, &ranges, 1);
     let layout = metadata_layout::<Counting>(spec, &setup).map_err(refuse)?;
-    let mut bytes = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut bytes = vec![MaybeUninit::uninit(); Memory::room(layout)];
     let memory = Memory::new(&mut bytes);
     let name = spec.to_string();
     if name.contains("structure=bitmap") {
