@@ -120,7 +120,7 @@ impl Probe for Watch {
 /// # Panics
 /// If another thread has it, or there is no such CPU.
 pub fn claim(cpus: &NativeCpus, id: u16) -> Cpu {
-    cpus.claim(CpuId(id))
+    cpus.claim_probed(CpuId(id))
         .expect("the CPU's token is not in use")
 }
 

@@ -11,9 +11,7 @@
 //! many polls.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{
-    AllocateError, Block, CpuId, CpuToken, FrameRange, Index, Order, Release, Request, Setup,
-};
+use everybuddy::{AllocateError, Block, CpuId, FrameRange, Index, Order, Release, Request, Setup};
 use everybuddy_suite::{Cpu, Shadow, System, claim, on, order};
 
 const RANGES: &[FrameRange] = &[FrameRange::new(0, 20)];

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{
-    Block, Counts, CpuId, CpuToken, FrameRange, Index, Order, Release, Request, Setup,
-};
+use everybuddy::{Block, Counts, CpuId, FrameRange, Index, Order, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on};
 use proptest::prelude::*;
 
@@ -369,8 +367,8 @@ fn each_cpu_knows_what_it_keeps() {
 
 #[test]
 fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
+    use everybuddy::RegionError;
     use everybuddy::prelude::*;
-    use everybuddy::{NoProbe, RegionError};
 
     let ranges = [FrameRange::new(0, 1 << 14)];
     let setup = Setup::new(&ranges, 2);

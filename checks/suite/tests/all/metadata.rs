@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use everybuddy::platform::NativeCpus;
 use everybuddy::prelude::*;
 use everybuddy::systems::{ROWS, SpecError, StructureKind};
-use everybuddy::{Block, BuildError, Memory, MetadataPart};
+use everybuddy::{Block, BuildError, Memory, MetadataPart, System as _};
 use everybuddy_suite::platform::try_any;
 use everybuddy_suite::{Machine, System, claim, on};
 

@@ -184,7 +184,7 @@ impl WithSystem<Native> for Nest<'_, '_> {
 
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(1);
-        let Some(mut cpu) = cpus.claim(CpuId(0)) else {
+        let Ok(mut cpu) = cpus.claim(CpuId(0)) else {
             return;
         };
         let inlined = self.inlined;
@@ -260,7 +260,7 @@ impl WithSystem<Native> for Pairs {
 
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(1);
-        if let Some(mut cpu) = cpus.claim(CpuId(0)) {
+        if let Ok(mut cpu) = cpus.claim(CpuId(0)) {
             (0..self.0).for_each(|_| assert!(seam_pair(system, &mut cpu)));
         }
     }

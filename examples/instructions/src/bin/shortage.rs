@@ -10,6 +10,7 @@
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
+use everybuddy::System as _;
 use everybuddy::prelude::*;
 
 type Cpu = <Native as Platform>::Cpu;

@@ -10,7 +10,7 @@
 
 use std::mem::MaybeUninit;
 
-use everybuddy::platform::{CpuToken, NativeCpu, NativeCpus, Spin};
+use everybuddy::platform::{NativeCpu, NativeCpus, Spin};
 use everybuddy::systems::{self, build_as};
 use everybuddy::{
     Block, BuildError, CpuId, FrameAllocator, FrameRange, Index, Memory, Native, Order, Release,
@@ -143,8 +143,8 @@ fn call_on<B: Listener, V: WithManager>(
         system,
         // The set of CPUs is new, so no other thread can have the token.
         cpu: cpus
-            .claim(CpuId(0))
-            .ok_or(BuildError::BadCpuCount { most: 1 })?,
+            .claim_probed(CpuId(0))
+            .map_err(|_| BuildError::BadCpuCount { most: 1 })?,
         extent,
     };
     Ok(visitor.call(&mut manager))
