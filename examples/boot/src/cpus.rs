@@ -11,8 +11,8 @@ use core::sync::atomic::{
     AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
 };
 
-use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
 use everybuddy::CpuId;
+use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
 use everybuddy_adapters::FRAME_BYTES;
 use spin::Mutex;
 use x86_64::VirtAddr;
