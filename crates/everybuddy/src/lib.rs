@@ -65,6 +65,7 @@ mod everybuddy;
 pub mod frame;
 mod frame_table;
 mod free_bits;
+mod guard;
 mod layered;
 pub mod llfree;
 mod lock;
@@ -92,6 +93,7 @@ pub use arena::{LINE, Memory, MetadataPart};
 pub use boot::Boot;
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Index, Order};
+pub use guard::CpuGuard;
 pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
 pub use nodes::{Nodes, Zone, ZoneState};
 pub use place::{Colours, Node, Place};
@@ -100,7 +102,7 @@ pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
 pub use request::{BlockType, Class, Flags, Hint, Release, Request, Size};
 pub use runs::Run;
-pub use shortage::{Reason, Shortage};
+pub use shortage::{Kept, Reason, Shortage};
 pub use snapshot::{Census, FrameState, PageBlocks, Snapshot, Violation};
 pub use systems::{
     Everybuddy, Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout,

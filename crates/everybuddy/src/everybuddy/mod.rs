@@ -26,6 +26,7 @@
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
 //! | `fitting` | which frames a small request takes where memory is short |
+//! | `geometry` | how many trees there are, and what else the machine decides |
 //! | `refused` | what was refused, until something is freed |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
 //! | `survey` | the state of memory, computed from the planes; the checks |
@@ -41,6 +42,7 @@ mod drain;
 mod fitting;
 mod foreign;
 mod free;
+mod geometry;
 mod list;
 mod local;
 mod range;
@@ -57,7 +59,6 @@ use core::fmt;
 
 use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan, LINE};
-use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
@@ -65,115 +66,18 @@ use crate::lock::SpinLock;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
+use crate::shortage::Kept;
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
 use fitting::Fitting;
-use foreign::{GROUP, Shared, Windows};
+use foreign::{GROUP, Shared};
+use geometry::{Dimensions, TREES_PER_CPU};
+pub(crate) use geometry::{Geometry, LARGEST_TREE, SMALLEST_TREE};
 use local::Local;
 use range::{Absent, Mixed};
 use request::{Wanted, is_large};
-use tree::{AllTrees, MAX_WORDS};
+use tree::AllTrees;
 use word::{Header, Kind, Word};
-
-/// The frames of the smallest tree: a word.
-pub(crate) const SMALLEST_TREE: u32 = WORD;
-/// The frames of the largest tree: 16 MiB.
-pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
-
-/// The trees for each CPU that there should be: trees are smaller if there would be fewer.
-const TREES_PER_CPU: u32 = 8;
-/// One tree in this number is left without an owner, for nested requests, which find frames in such trees only.
-const UNOWNED_SHARE: u32 = 16;
-/// The most trees that a CPU owns at a time: 64 GiB.
-const MAX_OWNED: u32 = 4096;
-/// The most frames in the lists of a CPU: they fit a page, with 64 slots for trees and more.
-const MAX_LIST: u32 = 896;
-/// The most words with both holes and reserved frames.
-const MAX_MIXED: u32 = 256;
-
-/// The numbers of a system.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Geometry {
-    pub(crate) span: Span,
-    pub(crate) cpus: u16,
-    pub(crate) max_order: Order,
-    /// The frames of a tree, a power of two; `None` if the memory and the CPUs decide.
-    pub(crate) tree: Option<u32>,
-}
-
-impl Geometry {
-    /// Returns what decides the size of the metadata.
-    fn dimensions(&self) -> Dimensions {
-        Dimensions {
-            frames: self.span.frames(),
-            cpus: self.cpus,
-            tree: self.tree,
-        }
-    }
-}
-
-/// What decides the size of the metadata. The numbers are constants if these are.
-#[derive(Clone, Copy, Debug)]
-struct Dimensions {
-    /// The frames of the span.
-    frames: u32,
-    cpus: u16,
-    tree: Option<u32>,
-}
-
-impl Dimensions {
-    /// Returns the frames of a tree: as many as leave several trees for each CPU.
-    const fn tree(&self) -> u32 {
-        let wanted = match self.tree {
-            Some(tree) => tree,
-            None => {
-                let fair = self.frames / (TREES_PER_CPU * self.cpus as u32);
-                1 << clamp(fair, 1, u32::MAX).ilog2()
-            }
-        };
-        clamp(wanted, SMALLEST_TREE, LARGEST_TREE)
-    }
-
-    const fn trees(&self) -> u32 {
-        self.frames.div_ceil(self.tree())
-    }
-
-    const fn windows(&self) -> Windows {
-        Windows::new(self.trees(), self.cpus)
-    }
-
-    const fn words(&self) -> usize {
-        self.trees() as usize * (self.tree() / WORD) as usize
-    }
-
-    /// Returns the most trees that a CPU owns at a time, at least one of each kind.
-    const fn owned(&self) -> usize {
-        let shared = self.trees() - self.trees().div_ceil(UNOWNED_SHARE);
-        let share = shared / self.cpus as u32;
-        clamp(share, Kind::COUNT as u32, MAX_OWNED) as usize
-    }
-
-    /// Returns the number of entries of a CPU's lists.
-    const fn list(&self) -> usize {
-        clamp(self.frames / 4, 4, MAX_LIST) as usize
-    }
-
-    const fn mixed(&self) -> usize {
-        let (words, most) = (self.words(), MAX_MIXED as usize);
-        if words < most { words } else { most }
-    }
-}
-
-/// Returns the nearest number of a range. (`Ord::clamp` is no constant.)
-const fn clamp(number: u32, least: u32, most: u32) -> u32 {
-    if number < least {
-        least
-    } else if number > most {
-        most
-    } else {
-        number
-    }
-}
 
 /// Trees of frames that CPUs own. If `CHECK` is false, a frame is not checked when it enters a CPU's list, but when it
 /// leaves the list for its tree.
@@ -663,6 +567,10 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
 
     fn owns_frames(&self) -> bool {
         true
+    }
+
+    fn kept_by_others(&self, cpu: CpuId, order: Order) -> Option<Kept> {
+        self.keeper(cpu, order)
     }
 
     fn frame_state(&self, pfn: Index) -> Option<FrameState> {

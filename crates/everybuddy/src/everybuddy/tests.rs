@@ -4,8 +4,10 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
+use super::geometry::MAX_MIXED;
 use super::*;
 use crate::arena::Memory;
+use crate::bit_runs::WORD;
 use crate::platform::{Native, NativeCpus};
 use crate::probe::NoProbe;
 use crate::request::Class;

@@ -303,6 +303,11 @@ impl NativeCpus {
     /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what
     /// its lists hold.
     pub fn release<B: Probe>(&self, token: NativeCpu<B>) -> bool {
+        self.take_back(&token)
+    }
+
+    /// Does what [`release`](Self::release) does, for a caller that drops the token next.
+    pub(crate) fn take_back<B: Probe>(&self, token: &NativeCpu<B>) -> bool {
         if token.set != self.number.load(Ordering::Relaxed) {
             return false;
         }

@@ -1,5 +1,6 @@
 //! Where searches begin, and which trees they take.
 
+use super::foreign::Windows;
 use super::*;
 use crate::platform::SharedCell;
 use crate::request::Flags;
