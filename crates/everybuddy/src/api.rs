@@ -74,7 +74,7 @@ pub enum Visit {
 /// let system = Lbs31::build(&setup, &mut memory[..])?;
 ///
 /// let cpus = NativeCpus::new(1);
-/// let mut cpu = cpus.claim(CpuId(0))?;
+/// let mut cpu = cpus.enter(system, CpuId(0))?;
 /// let frame = system.allocate(&mut cpu, Request::FRAME)?;
 /// system.free(&mut cpu, Release::frame(frame))?;
 /// assert_eq!(system.free(&mut cpu, Release::frame(frame)), Err(FreeError::NotAllocated));

@@ -13,7 +13,7 @@
 //! let system = Everybuddy::build(&setup, &mut memory[..])?;
 //!
 //! let cpus = NativeCpus::new(1);
-//! let mut cpu = cpus.claim(CpuId(0))?;
+//! let mut cpu = cpus.enter(system, CpuId(0))?;
 //! let frame = system.allocate(&mut cpu, Request::FRAME)?;
 //! system.free(&mut cpu, Release::frame(frame))?;
 //! # Ok(())
@@ -35,12 +35,13 @@
 //! | build a system | [`systems::build`]; [`systems`] has a type for each one and lists the compositions |
 //! | allocate and free | [`FrameAllocator`], [`Request`], [`Release`] |
 //! | ask for certain frames: below a limit, aligned, of a colour, or exactly these | [`Place`], [`FrameAllocator::allocate_in`], [`FrameAllocator::allocate_at`] |
-//! | learn why a request failed | [`FrameAllocator::shortage`] |
+//! | claim a CPU until the end of a scope | [`platform::NativeCpus::enter`] |
+//! | learn why a request failed, and which CPU keeps what is missing | [`FrameAllocator::shortage`] |
 //! | describe a machine | [`Setup`], [`FrameRange`] |
 //! | divide memory by node and by address | [`Nodes`] |
 //! | choose a system at run time | [`SystemSpec`], [`systems::build_any`] |
 //! | exchange a layer, a lock or a policy | [`systems::Options`]: `bs+zone=spaces`, `lbs-31+lock=ticket` |
-//! | run in a kernel | [`platform::Bare`] |
+//! | run in a kernel | [`platform::Bare`], [`Boot`] |
 //! | run on simulated CPUs or under a model checker | [`Platform`], and the crates `everybuddy-sim` and `everybuddy-model` |
 //!
 //! SYSTEMS.md of the repository describes each system, its source and its deviations.

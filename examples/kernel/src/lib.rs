@@ -8,7 +8,6 @@
 //! and a parameter stand for them, so that the same code runs as a test. `ci/kernel.sh` compiles this crate as a
 //! kernel would.
 #![no_std]
-#![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -184,6 +183,7 @@ pub const PC: [Region; 3] = [
 
 /// The kernel's entry: boots, allocates and frees on the first CPU. Returns the number of blocks that it had.
 // SAFETY: no other function of a kernel has this name.
+#[allow(unsafe_code)]
 #[unsafe(no_mangle)]
 pub extern "C" fn kernel_main() -> usize {
     if boot(&PC).is_err() {

@@ -16,7 +16,7 @@ use crate::place::Place;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
-use crate::shortage::{Reason, Shortage};
+use crate::shortage::{Kept, Reason, Shortage};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 
 /// Returns the number of frames that a release names; 0 if there are none.
@@ -236,6 +236,14 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
             elsewhere: far.free_frames() + far.buffered_frames,
             max_order: self.max_order,
         }
+    }
+
+    fn kept_by_others(&self, cpu: CpuId, order: Order) -> Option<Kept> {
+        let kept = self
+            .zones
+            .iter()
+            .filter_map(|zone| zone.system.kept_by_others(cpu, order));
+        kept.max_by_key(|kept| kept.frames)
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {

@@ -130,8 +130,9 @@ unsafe impl<C: CpuToken + 'static, W: Waiting, B: ProbeOf<C>> Platform for Bare<
 
 /// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`](super::NativeCpus).
 ///
-/// `W` says how to wait, `B` what counts events. Programs under an operating system, whose threads can
-/// be preempted while they hold a lock, use a `W` that yields; see [`Hosted`].
+/// `W` says how to wait, `B` what counts events. [`Spin`] has no clock, as the language has none without its library:
+/// a CPU waits for [`Platform::MAX_POLLS`] polls. Programs under an operating system, whose threads can be preempted
+/// while they hold a lock, use a `W` that yields and has a clock; see [`Hosted`].
 pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W, InToken>;
 
 /// The real machine under an operating system: waits by `W`, counts with `B`.
