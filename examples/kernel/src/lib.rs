@@ -53,7 +53,8 @@ impl InterruptsOff {
     pub fn on(cpu: CpuId) -> Option<Self> {
         // Acquire: pairs with the release in `drop`: the next holder sees what the last one did on this CPU.
         let was_disabled = DISABLED.get(cpu.index())?.swap(true, Ordering::Acquire);
-        (!was_disabled).then_some(Self {
+        // Not `then_some`: a token that is made and dropped enables interrupts.
+        (!was_disabled).then(|| Self {
             cpu,
             not_send: PhantomData,
         })
@@ -243,6 +244,7 @@ mod tests {
         // An interrupt handler has no token, and works nevertheless.
         let token = InterruptsOff::on(CpuId(0)).expect("interrupts are enabled");
         assert!(InterruptsOff::on(CpuId(0)).is_none());
+        assert!(InterruptsOff::on(CpuId(0)).is_none(), "still disabled");
         let block = allocate(CpuId(0), Order::ZERO).expect("memory is left");
         assert_eq!(free(CpuId(0), block, Order::ZERO), Ok(()));
         drop(token);

@@ -32,7 +32,7 @@ impl Lent {
     fn try_new(cpu: CpuId) -> Option<Self> {
         let was_in_use = IN_USE[cpu.index()].swap(true, Ordering::AcqRel);
         // Not `then_some`: a token that is not returned must not exist, since its end gives the CPU back.
-        (!was_in_use).then_some(Self(cpu))
+        (!was_in_use).then(|| Self(cpu))
     }
 
     fn new(cpu: u16) -> Self {
