@@ -76,7 +76,7 @@ impl<P: Checker> Machine<'_, P> {
         // Models are so small that all memory is one space, unless the spec makes spaces small too.
         let in_spaces = spec.to_string().contains("+space=");
         let layout = metadata_layout::<P>(&spec, &setup).expect("the system has a layout");
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let mut memory = vec![MaybeUninit::uninit(); everybuddy::Memory::room(layout)];
         let mut model = Some(model);
         let visitor = &mut |system: &dyn FrameAllocator<P>| {
             let frames = system.span().frames() as usize;

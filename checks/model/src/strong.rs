@@ -86,6 +86,10 @@ unsafe impl<M: Memory> Platform for Shuttle<M> {
     type Cpu = ModelCpu;
     type Probe = Counts;
 
+    fn probe(cpu: &mut ModelCpu) -> &mut Counts {
+        cpu.probe()
+    }
+
     fn wait(_: &AtomicU32, _: u32, _: u32) {
         shuttle::thread::yield_now();
     }

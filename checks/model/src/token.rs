@@ -46,17 +46,16 @@ impl ModelCpu {
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
+
+    /// Returns the probe.
+    pub fn probe(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
 }
 
 impl CpuToken for ModelCpu {
-    type Probe = Counts;
-
     fn id(&self) -> CpuId {
         self.id
-    }
-
-    fn probe(&mut self) -> &mut Counts {
-        &mut self.counts
     }
 
     fn exclude(cpu: CpuId) -> Option<Self> {

@@ -136,6 +136,10 @@ unsafe impl<M: Memory> Platform for Loom<M> {
     type Cpu = ModelCpu;
     type Probe = Counts;
 
+    fn probe(cpu: &mut ModelCpu) -> &mut Counts {
+        cpu.probe()
+    }
+
     fn wait(_: &AtomicU32, _: u32, attempt: u32) {
         if attempt < POLLS_WITHOUT_YIELD.get() {
             return;

@@ -74,6 +74,10 @@ unsafe impl<M: Platform> Platform for Plain<M> {
     type Cpu = M::Cpu;
     type Probe = M::Probe;
 
+    fn probe(cpu: &mut M::Cpu) -> &mut M::Probe {
+        M::probe(cpu)
+    }
+
     fn wait(word: &M::AtomicU32, seen: u32, attempt: u32) {
         M::wait(word, seen, attempt);
     }

@@ -120,7 +120,7 @@ impl Probe for Watch {
 /// # Panics
 /// If another thread has it, or there is no such CPU.
 pub fn claim(cpus: &NativeCpus, id: u16) -> Cpu {
-    cpus.claim(CpuId(id))
+    cpus.claim_probed(CpuId(id))
         .expect("the CPU's token is not in use")
 }
 
@@ -146,7 +146,7 @@ pub fn try_any(
 pub fn memory_for<P: Platform>(spec: &SystemSpec, setup: &Setup<'_>) -> Vec<MaybeUninit<u8>> {
     let layout =
         metadata_layout::<P>(spec, setup).unwrap_or_else(|error| panic!("{spec}: {error}"));
-    vec![MaybeUninit::uninit(); layout.size() + layout.align()]
+    vec![MaybeUninit::uninit(); Memory::room(layout)]
 }
 
 /// Builds a system in memory of its own, runs `body` with it, and returns what `body` returns.

@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
-use everybuddy::{CpuId, FrameAllocator, NoProbe};
+use everybuddy::{CpuId, FrameAllocator};
 
 /// The real machine, as C programs use it.
 pub type Machine = Bare<Token, Pause>;
@@ -21,28 +21,20 @@ pub type System = &'static dyn FrameAllocator<Machine>;
 /// The right to act as a CPU, for the length of a call.
 pub struct Token {
     id: CpuId,
-    probe: NoProbe,
 }
 
 impl Token {
     /// Creates the token of a CPU that the caller has claimed.
     #[inline(always)]
     pub(crate) const fn new(id: CpuId) -> Self {
-        Self { id, probe: NoProbe }
+        Self { id }
     }
 }
 
 impl CpuToken for Token {
-    type Probe = NoProbe;
-
     #[inline(always)]
     fn id(&self) -> CpuId {
         self.id
-    }
-
-    #[inline(always)]
-    fn probe(&mut self) -> &mut NoProbe {
-        &mut self.probe
     }
 }
 

@@ -215,7 +215,7 @@ pub enum eb_reason {
     EB_REASON_MEMORY = 2,
     /// Enough frames are free, but some of them are on other nodes.
     EB_REASON_ELSEWHERE = 3,
-    /// Enough frames are free, but some of them are in lists or queues.
+    /// Enough frames are free, but CPUs or queues keep some of them.
     EB_REASON_LISTS = 4,
     /// Enough frames are free, but not in one block.
     EB_REASON_FRAGMENTATION = 5,
@@ -233,6 +233,10 @@ pub struct eb_shortage_report {
     pub own_list: u64,
     /// Free frames on other nodes.
     pub elsewhere: u64,
+    /// Free frames that the CPU `keeper` keeps in its list or trees, until it calls or parks.
+    pub kept: u64,
+    /// The other CPU that keeps what is missing, or `EB_UNKNOWN` if there is none.
+    pub keeper: u32,
     /// What is free.
     pub free: eb_snapshot,
 }
@@ -418,6 +422,10 @@ impl From<Shortage> for eb_shortage_report {
                 .map_or(EB_UNKNOWN, |order| u32::from(order.get())),
             own_list: shortage.own_list,
             elsewhere: shortage.elsewhere,
+            kept: shortage.kept.map_or(0, |kept| kept.frames),
+            keeper: shortage
+                .kept
+                .map_or(EB_UNKNOWN, |kept| u32::from(kept.cpu.0)),
             free: (&shortage.free).into(),
         }
     }

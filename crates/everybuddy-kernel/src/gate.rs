@@ -7,13 +7,13 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
-use everybuddy::platform::{Bare, CpuToken};
+use everybuddy::platform::{Bare, CpuToken, ProbeOf, Spin};
 use everybuddy::{CpuId, Event, Probe};
 
 use crate::interrupts;
 
 /// The real machine, with tokens for disabled preemption.
-pub type Machine = Bare<PreemptionDisabled>;
+pub type Machine = Bare<PreemptionDisabled, Spin, SlowPaths>;
 
 /// What one CPU has to itself: whether an operation runs there, and its counters.
 #[derive(Debug, Default)]
@@ -89,16 +89,9 @@ pub struct PreemptionDisabled {
 }
 
 impl CpuToken for PreemptionDisabled {
-    type Probe = SlowPaths;
-
     #[inline(always)]
     fn id(&self) -> CpuId {
         self.cpu
-    }
-
-    #[inline(always)]
-    fn probe(&mut self) -> &mut SlowPaths {
-        &mut self.paths
     }
 
     #[inline(always)]
@@ -115,6 +108,15 @@ impl CpuToken for PreemptionDisabled {
 /// Counts what is not a hit: refills, drains, contended locks and reclaims. Other events cost nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlowPaths(Option<&'static Gate>);
+
+impl ProbeOf<PreemptionDisabled> for SlowPaths {
+    type Probe = Self;
+
+    #[inline(always)]
+    fn probe(cpu: &mut PreemptionDisabled) -> &mut Self {
+        &mut cpu.paths
+    }
+}
 
 impl Probe for SlowPaths {
     #[inline(always)]

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
-use everybuddy::{CpuId, FrameAllocator, NoProbe};
+use everybuddy::{CpuId, FrameAllocator};
 
 /// The most tokens of a pool: systems are set up for 65,534 CPUs, one of which is for maintenance.
 pub const MAX_TOKENS: u16 = 65_533;
@@ -55,19 +55,12 @@ impl Waiting for Yield {
 pub(crate) type Machine = Bare<Token, Yield>;
 
 /// The right to act as one CPU.
-pub(crate) struct Token(CpuId, NoProbe);
+pub(crate) struct Token(CpuId);
 
 impl CpuToken for Token {
-    type Probe = NoProbe;
-
     #[inline]
     fn id(&self) -> CpuId {
         self.0
-    }
-
-    #[inline]
-    fn probe(&mut self) -> &mut NoProbe {
-        &mut self.1
     }
 }
 
@@ -205,7 +198,7 @@ impl Slots {
             return None;
         }
         Some(Call {
-            token: Token(CpuId(index as u16), NoProbe),
+            token: Token(CpuId(index as u16)),
             slot,
         })
     }
@@ -337,7 +330,7 @@ mod tests {
         let ranges = [FrameRange::new(Pfn(0), 4096)];
         let setup = Setup::new(&ranges, 3);
         let bytes = layout::<Everybuddy, Machine>(&Options::NONE, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); bytes.size() + bytes.align()];
+        let mut memory = vec![MaybeUninit::uninit(); Memory::room(bytes)];
         let memory = Memory::new(&mut memory);
         let system = build::<Everybuddy, Machine>(&Options::NONE, &setup, memory).unwrap();
         let slots = Slots::new(2);

@@ -19,7 +19,7 @@ use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
 use crate::runs::{Run, RunCall, Runs};
-use crate::shortage::Shortage;
+use crate::shortage::{Kept, Shortage};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 
 /// Work that a system needs done apart from requests, on threads or idle CPUs that the host provides.
@@ -70,12 +70,11 @@ pub enum Visit {
 /// // 64 MiB of memory at physical frame 0x100, with a hole; one CPU.
 /// let ranges = [FrameRange::new(Pfn(0x100), 8192), FrameRange::new(Pfn(0x4000), 8192)];
 /// let setup = Setup::new(&ranges, 1);
-/// let layout = layout::<Lbs31, Native>(&Options::NONE, &setup)?;
-/// let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-/// let system = build::<Lbs31, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+/// let mut memory = vec![MaybeUninit::uninit(); Lbs31::room(&setup)?];
+/// let system = Lbs31::build(&setup, &mut memory[..])?;
 ///
 /// let cpus = NativeCpus::new(1);
-/// let mut cpu = cpus.claim(CpuId(0)).expect("the token is claimed once");
+/// let mut cpu = cpus.enter(system, CpuId(0))?;
 /// let frame = system.allocate(&mut cpu, Request::FRAME)?;
 /// system.free(&mut cpu, Release::frame(frame))?;
 /// assert_eq!(system.free(&mut cpu, Release::frame(frame)), Err(FreeError::NotAllocated));
@@ -265,10 +264,10 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// # use core::mem::MaybeUninit;
     /// # let ranges = [FrameRange::new(Pfn(0), 4096)];
     /// # let setup = Setup::new(&ranges, 1);
-    /// # let mut memory = vec![MaybeUninit::uninit(); layout::<Bs, Native>(&Options::NONE, &setup)?.size() + 64];
-    /// # let system = build::<Bs, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+    /// # let mut memory = vec![MaybeUninit::uninit(); Bs::room(&setup)?];
+    /// # let system = Bs::build(&setup, &mut memory[..])?;
     /// # let cpus = NativeCpus::new(1);
-    /// # let mut cpu = cpus.claim(CpuId(0)).unwrap();
+    /// # let mut cpu = cpus.claim(CpuId(0))?;
     /// // Below frame 1024, and of the odd one of two colours by bit 4 of the frame number.
     /// let place = Place::ANYWHERE.below(Pfn(1024)).coloured(Colours::new(1 << 4, 0b10).unwrap());
     /// let frame = system.allocate_in(&mut cpu, Request::FRAME, &place)?;
@@ -362,14 +361,22 @@ pub trait FrameAllocator<P: Platform>: Sync {
         .allocate(frames, least, out)
     }
 
-    /// Returns what is free, to explain why a request failed. As costly as a [`snapshot`](Self::snapshot).
+    /// Returns what is free and which CPU keeps it, to explain why a request failed. As costly as a
+    /// [`snapshot`](Self::snapshot), and O(CPUs).
     #[cold]
     fn shortage(&self, cpu: &mut P::Cpu, request: Request) -> Shortage {
+        let free = self.snapshot(cpu);
+        let order = Order::covering(request.size.extent().frames());
+        // Otherwise free blocks may be those of other CPUs.
+        let is_free = |order: &Order| !self.owns_frames() && free.available_blocks(*order) > 0;
         Shortage {
             size: request.size,
-            free: self.snapshot(cpu),
+            free,
             own_list: self.buffered_frames(cpu.id()),
             elsewhere: 0,
+            kept: order
+                .filter(|order| !is_free(order))
+                .and_then(|order| self.kept_by_others(cpu.id(), order)),
             max_order: self.max_order(),
         }
     }
@@ -433,6 +440,22 @@ pub trait FrameAllocator<P: Platform>: Sync {
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
         let _ = cpu;
         0
+    }
+
+    /// Returns the CPU, other than `cpu`, that keeps most of what a request for a block of `order` misses. `None` if no
+    /// CPU keeps any, or if other CPUs own trees and a block is free outside of them.
+    ///
+    /// A hint while other CPUs work. O(CPUs), and O(frames / 64) if CPUs own trees; no lock.
+    #[cold]
+    fn kept_by_others(&self, cpu: CpuId, order: Order) -> Option<Kept> {
+        let _ = order;
+        let others = (0..self.cpus()).map(CpuId).filter(|other| *other != cpu);
+        let kept = others.map(|cpu| Kept {
+            cpu,
+            frames: self.buffered_frames(cpu),
+        });
+        kept.max_by_key(|kept| kept.frames)
+            .filter(|kept| kept.frames > 0)
     }
 
     /// Returns `true` if a CPU may own free frames that [`buffered_frames`](Self::buffered_frames) does not count.

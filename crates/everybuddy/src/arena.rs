@@ -36,6 +36,7 @@
 //! tree).
 #![allow(unsafe_code)]
 
+use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -55,6 +56,9 @@ pub struct ArenaPlan {
 }
 
 impl ArenaPlan {
+    /// Nothing is planned.
+    pub(crate) const EMPTY: Self = Self { bytes: 0 };
+
     /// Plans a slice of `length` elements, aligned to a cache line.
     #[must_use]
     pub(crate) const fn slice<T>(self, length: usize) -> Self {
@@ -75,17 +79,18 @@ impl ArenaPlan {
     ///
     /// # Errors
     /// [`BuildError::MetadataTooLarge`] if no memory can have that many.
-    pub(crate) fn bytes(self) -> Result<usize, BuildError> {
+    pub(crate) const fn bytes(self) -> Result<usize, BuildError> {
         self.bytes_up_to(isize::MAX as u64)
     }
 
     /// Returns the bytes, if there are at most `limit`.
-    pub(crate) fn bytes_up_to(self, limit: u64) -> Result<usize, BuildError> {
+    pub(crate) const fn bytes_up_to(self, limit: u64) -> Result<usize, BuildError> {
         let bytes = round_up(self.bytes, LINE as u64);
-        usize::try_from(bytes)
-            .ok()
-            .filter(|_| bytes <= limit)
-            .ok_or(BuildError::MetadataTooLarge)
+        if bytes <= limit && bytes <= usize::MAX as u64 {
+            Ok(bytes as usize)
+        } else {
+            Err(BuildError::MetadataTooLarge)
+        }
     }
 }
 
@@ -129,6 +134,11 @@ pub struct MetadataPart {
 }
 
 impl<'m> Memory<'m> {
+    /// Returns how many bytes suffice for a layout, wherever they begin.
+    pub const fn room(layout: Layout) -> usize {
+        layout.size().saturating_add(layout.align() - 1)
+    }
+
     /// Lends memory with any content.
     pub fn new(bytes: &'m mut [MaybeUninit<u8>]) -> Self {
         Self {

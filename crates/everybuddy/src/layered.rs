@@ -111,7 +111,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             return Err(self.too_large());
         }
         if let Some(order) = Order::covering(frames) {
-            cpu.probe().record(Event::Bypass(order));
+            P::probe(cpu).record(Event::Bypass(order));
         }
         match self
             .zone
@@ -147,7 +147,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         if !Z::UNKNOWN_CPUS_ARE_BUSY && !self.missed_own(missed) && !self.has_cpu(cpu.id()) {
             return Err(AllocateError::NoSuchCpu);
         }
-        cpu.probe().record(Event::Bypass(order));
+        P::probe(cpu).record(Event::Bypass(order));
         let caller = &mut Caller::asking(cpu, Self::class(flags));
         match self.zone.allocate(caller, order) {
             Ok(head) => Ok(head.index()),
@@ -242,7 +242,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         let tag = self.front.claim(table, head, order)?;
         self.zone.free(&mut Caller::of(cpu), head, order, tag)?;
         // A refused free bypasses nothing.
-        cpu.probe().record(Event::Bypass(order));
+        P::probe(cpu).record(Event::Bypass(order));
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             return Err(FreeError::NoSuchCpu);
         }
         if let Some(order) = Order::covering(frames) {
-            cpu.probe().record(Event::Bypass(order));
+            P::probe(cpu).record(Event::Bypass(order));
         }
         self.zone.free_run(&mut Caller::of(cpu), head, frames)
     }
@@ -398,7 +398,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 return Err(AllocateError::NoSuchCpu);
             }
             let wanted = places.len() as u32;
-            cpu.probe().record(Event::Bypass(order));
+            P::probe(cpu).record(Event::Bypass(order));
             let tag = Tag::allocated(order);
             given += self.zone.allocate_bulk(
                 &mut Caller::asking(cpu, Self::class(request.flags)),

@@ -10,16 +10,12 @@
 //! // 128 MiB from 4 GiB on. Maps name physical frames.
 //! let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
 //! let setup = Setup::new(&ranges, 1);
-//! let layout = layout::<Everybuddy, Native>(&Options::NONE, &setup)?;
-//! let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
-//! let system = build::<Everybuddy, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
+//! let mut memory = vec![core::mem::MaybeUninit::uninit(); Everybuddy::room(&setup)?];
+//! let system = Everybuddy::build(&setup, &mut memory[..])?;
 //!
 //! let cpus = NativeCpus::new(1);
-//! let mut cpu = cpus.claim(CpuId(0)).expect("the token is claimed once");
-//! // Requests name frames by their place in the system's memory.
-//! let frame: Index = system.allocate(&mut cpu, Request::FRAME)?;
-//! let physical: Pfn = system.span().physical(frame);
-//! assert!(physical >= Pfn(0x10_0000));
+//! let mut cpu = cpus.enter(system, CpuId(0))?;
+//! let frame = system.allocate(&mut cpu, Request::FRAME)?;
 //! system.free(&mut cpu, Release::frame(frame))?;
 //! # Ok(())
 //! # }
@@ -40,12 +36,13 @@
 //! | build a system | [`systems::build`]; [`systems`] has a type for each one and lists the compositions |
 //! | allocate and free | [`FrameAllocator`], [`Request`], [`Release`] |
 //! | ask for certain frames: below a limit, aligned, of a colour, or exactly these | [`Place`], [`FrameAllocator::allocate_in`], [`FrameAllocator::allocate_at`] |
-//! | learn why a request failed | [`FrameAllocator::shortage`] |
+//! | claim a CPU until the end of a scope | [`platform::NativeCpus::enter`] |
+//! | learn why a request failed, and which CPU keeps what is missing | [`FrameAllocator::shortage`] |
 //! | describe a machine | [`Setup`], [`FrameRange`] |
 //! | divide memory by node and by address | [`Nodes`] |
 //! | choose a system at run time | [`SystemSpec`], [`systems::build_any`] |
 //! | exchange a layer, a lock or a policy | [`systems::Options`]: `bs+zone=spaces`, `lbs-31+lock=ticket` |
-//! | run in a kernel | [`platform::Bare`] |
+//! | run in a kernel | [`platform::Bare`], [`Boot`] |
 //! | run on simulated CPUs or under a model checker | [`Platform`], and the crates `everybuddy-sim` and `everybuddy-model` |
 //!
 //! SYSTEMS.md of the repository describes each system, its source and its deviations.
@@ -61,6 +58,7 @@ extern crate std;
 mod api;
 mod arena;
 mod bit_runs;
+mod boot;
 mod cache_padded;
 mod check;
 pub mod coalesce;
@@ -69,6 +67,7 @@ mod everybuddy;
 pub mod frame;
 mod frame_table;
 mod free_bits;
+mod guard;
 mod layered;
 pub mod llfree;
 mod lock;
@@ -93,8 +92,10 @@ pub mod zone;
 pub use self::everybuddy::OwnedTrees;
 pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
+pub use boot::Boot;
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Index, Order, Pfn};
+pub use guard::CpuGuard;
 pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
 pub use nodes::{Nodes, Zone, ZoneState};
 pub use place::{Colours, Node, Place};
@@ -103,7 +104,7 @@ pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
 pub use request::{BlockType, Class, Flags, Hint, Release, Request, Size};
 pub use runs::Run;
-pub use shortage::{Reason, Shortage};
+pub use shortage::{Kept, Reason, Shortage};
 pub use snapshot::{Census, FrameState, PageBlocks, Snapshot, Violation};
 pub use systems::{
     Everybuddy, Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout,
@@ -117,9 +118,9 @@ pub mod prelude {
         Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
     };
     pub use crate::{
-        AllocateError, Block, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint, Index,
-        Memory, Order, Pfn, Release, Request, Setup, SystemSpec, WithSystem, metadata_layout,
-        with_system,
+        AllocateError, Block, Boot, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint,
+        Index, Memory, Order, Pfn, Release, Request, Setup, SystemSpec, WithSystem,
+        metadata_layout, with_system,
     };
 }
 

@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! An error says that no block is free. To act on it, a kernel needs to know whether memory is short, or scattered, or
-//! held in the lists of other CPUs, or free in another place. An error of eight bytes cannot say that, and so a second
-//! call does.
+//! An error says that no block is free, or that another CPU was busy. To act on it, a kernel needs to know whether memory
+//! is short, or scattered, or kept by which CPU, or free in another place. An error of eight bytes cannot say that, and
+//! so a second call does.
 //!
 //! # Invariants
 //!
@@ -13,6 +13,7 @@
 use core::fmt;
 
 use crate::frame::Order;
+use crate::platform::CpuId;
 use crate::request::{BlockType, Size};
 use crate::snapshot::{PageBlocks, Snapshot};
 
@@ -27,8 +28,21 @@ pub struct Shortage {
     pub own_list: u64,
     /// Free frames on other nodes. Only [`Nodes`](crate::Nodes) knows them.
     pub elsewhere: u64,
+    /// The other CPU that keeps what is missing; `None` if a block of that size is free to the caller, or no CPU keeps
+    /// any.
+    pub kept: Option<Kept>,
     /// The largest order of the system.
     pub max_order: Order,
+}
+
+/// Free frames that one CPU keeps, in its list or in its trees. Others cannot allocate them before that CPU calls an
+/// operation, parks, or leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// The number of frames.
+    pub frames: u64,
 }
 
 /// The reason that explains a shortage best.
@@ -43,7 +57,7 @@ pub enum Reason {
     Memory,
     /// Enough frames are free, but some of them are on other nodes.
     Elsewhere,
-    /// Enough frames are free, but some of them in the lists of CPUs or in queues.
+    /// Enough frames are free, but some of them in the lists or trees of CPUs, or in queues.
     Lists,
     /// Enough frames are free in the zone layer, but not in one block.
     Fragmentation,
@@ -71,7 +85,10 @@ impl Shortage {
         };
         let (zone, lists) = (self.free.free_frames(), self.free.buffered_frames);
         if self.free.available_blocks(order) > 0 {
-            Reason::None
+            match self.kept {
+                None => Reason::None,
+                Some(_) => Reason::Lists,
+            }
         } else if zone >= frames {
             Reason::Fragmentation
         } else if zone + lists >= frames {
@@ -91,7 +108,7 @@ impl fmt::Display for Shortage {
             Reason::Size => "the system has no block of that size",
             Reason::Memory => "memory is short",
             Reason::Elsewhere => "enough frames are free, but some are on other nodes",
-            Reason::Lists => "enough frames are free, but some are in per-CPU lists or queues",
+            Reason::Lists => "enough frames are free, but CPUs or queues keep some",
             Reason::Fragmentation => "enough frames are free, but not in one block",
         };
         match self.frames() {
@@ -108,6 +125,13 @@ impl fmt::Display for Shortage {
             "  in lists and queues: {} frames, {} of them in this CPU's list",
             self.free.buffered_frames, self.own_list
         )?;
+        if let Some(Kept { cpu, frames }) = self.kept {
+            writeln!(
+                f,
+                "  CPU {} keeps {frames} free frames until it calls, parks or leaves",
+                cpu.0
+            )?;
+        }
         if self.elsewhere > 0 {
             writeln!(f, "  elsewhere: {} frames", self.elsewhere)?;
         }
@@ -152,6 +176,7 @@ mod tests {
             },
             own_list: lists.min(2),
             elsewhere,
+            kept: None,
             max_order: Order::TEN,
         }
     }
@@ -173,6 +198,16 @@ mod tests {
         for (shortage, reason) in cases {
             assert_eq!(shortage.reason(), reason, "{shortage}");
         }
+        // Free blocks count in trees that another CPU keeps.
+        let kept = Shortage {
+            kept: Some(Kept {
+                cpu: CpuId(7),
+                frames: 8,
+            }),
+            ..shortage(&[(3, 1)], 0, 0, pair)
+        };
+        assert_eq!(kept.reason(), Reason::Lists);
+        assert!(kept.to_string().contains("CPU 7 keeps 8 free frames"));
     }
 
     #[test]

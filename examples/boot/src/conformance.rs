@@ -15,7 +15,7 @@ use core::mem::MaybeUninit;
 
 use everybuddy::systems::Options;
 use everybuddy::{
-    FrameAllocator, Memory, Index, Release, Setup, SystemSpec, build_any, metadata_layout,
+    FrameAllocator, Index, Memory, Release, Setup, SystemSpec, build_any, metadata_layout,
 };
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_suite::{Host, conformance, specs};
@@ -56,7 +56,7 @@ impl Host<Machine> for Cpus {
     ) {
         let layout = metadata_layout::<Machine>(spec, setup);
         let layout = layout.unwrap_or_else(|error| panic!("{error}"));
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let mut memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
         let system = build_any::<Machine>(spec, setup, Memory::new(&mut memory));
         visitor(system.unwrap_or_else(|error| panic!("{error}")));
     }

@@ -11,8 +11,8 @@ use core::sync::atomic::{
     AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
 };
 
+use everybuddy::CpuId;
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
-use everybuddy::{CpuId, NoProbe};
 use everybuddy_adapters::FRAME_BYTES;
 use spin::Mutex;
 use x86_64::VirtAddr;
@@ -109,7 +109,6 @@ pub(crate) fn count() -> u16 {
 /// The right to act as a CPU. No other code of that CPU has it while it exists.
 pub(crate) struct Token {
     local: &'static Local,
-    probe: NoProbe,
     /// A raw pointer is neither `Send` nor `Sync`: the token stays on its CPU.
     not_send: PhantomData<*mut ()>,
 }
@@ -127,7 +126,6 @@ impl Token {
         compiler_fence(Ordering::SeqCst);
         Some(Self {
             local,
-            probe: NoProbe,
             not_send: PhantomData,
         })
     }
@@ -141,16 +139,9 @@ impl Drop for Token {
 }
 
 impl CpuToken for Token {
-    type Probe = NoProbe;
-
     #[inline(always)]
     fn id(&self) -> CpuId {
         self.local.id()
-    }
-
-    #[inline(always)]
-    fn probe(&mut self) -> &mut NoProbe {
-        &mut self.probe
     }
 }
 

@@ -1,15 +1,14 @@
-//! The frame allocator of the kernel: the system that the command line names, in memory of the boot loader's map.
+//! The frame allocator of the kernel: the system that the command line names, in the kernel's image.
 //!
 //! # Invariants
 //!
-//! The system manages all frames of the map except those of the kernel, of the code that starts CPUs, and of the
-//! metadata. All memory that it manages is mapped to itself.
-
-use core::mem::MaybeUninit;
+//! The system manages all frames of the map except those of the kernel and of the code that starts CPUs. All memory that
+//! it manages is mapped to itself.
 
 use everybuddy::{
-    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Index, Pfn, Release,
-    Request, Setup, Snapshot, build_any, metadata_layout};
+    AllocateError, Block, Boot, FrameAllocator, FrameRange, FreeError, Index, Order, Pfn, Release,
+    Request, Setup, Snapshot, build_any,
+};
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_adapters::map::{Region, usable};
 use spin::Once;
@@ -27,7 +26,8 @@ const MAX_RANGES: usize = 64;
 /// The frame allocator, of any system.
 pub(crate) type Frames = dyn FrameAllocator<Machine>;
 
-static FRAMES: Once<&'static Frames> = Once::new();
+/// The frame allocator, and 2 MiB for its metadata: any system has enough for 64 MiB of memory.
+static FRAMES: Boot<Frames, { 2 << 20 }> = Boot::new();
 
 /// What is free while no test runs.
 static AT_FIRST: Once<Snapshot> = Once::new();
@@ -50,10 +50,10 @@ pub(crate) struct Built {
 
 /// Returns the frame allocator.
 pub(crate) fn frames() -> &'static Frames {
-    *FRAMES.get().expect("the first CPU builds the allocator")
+    FRAMES.get().expect("the first CPU builds the allocator")
 }
 
-/// Builds the frame allocator. The metadata lie at the start of the largest range.
+/// Builds the frame allocator.
 pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
     let taken = |start, end| Region {
         start,
@@ -68,23 +68,11 @@ pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
     let regions = info.regions().iter().copied().chain(fixed);
 
     let mut room = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
-    let ranges = usable(regions.clone(), &mut room).unwrap_or_else(|error| panic!("{error}"));
-    let layout = metadata_layout::<Machine>(&words.spec, &Setup::new(ranges, words.cpus))
-        .unwrap_or_else(|error| panic!("{}: {error}", words.spec));
-    let largest = ranges.iter().max_by_key(|range| range.frames);
-    let start = largest.expect("the map has memory").start.0 * FRAME_BYTES;
-    let bytes = (layout.size() as u64).next_multiple_of(FRAME_BYTES);
-
-    let mut room = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
-    let regions = regions.chain([taken(start, start + bytes)]);
     let ranges = usable(regions, &mut room).unwrap_or_else(|error| panic!("{error}"));
-    // SAFETY: the memory is usable and mapped to itself, and no range contains it.
-    let memory =
-        unsafe { core::slice::from_raw_parts_mut(start as *mut MaybeUninit<u8>, bytes as usize) };
     let setup = Setup::new(ranges, words.cpus);
-    let system = build_any::<Machine>(&words.spec, &setup, Memory::new(memory))
+    let system = FRAMES
+        .build(|memory| build_any::<Machine>(&words.spec, &setup, memory))
         .unwrap_or_else(|error| panic!("{}: {error}", words.spec));
-    FRAMES.call_once(|| system);
     Built {
         frames: ranges.iter().map(|range| range.frames).sum(),
         ranges: ranges.len(),

@@ -1,25 +1,20 @@
 //! How a kernel uses `everybuddy`: no standard library, no heap, the allocator in a `static`.
 //!
 //! The kernel provides three things: a token that proves that code runs on a CPU with interrupts disabled
-//! ([`InterruptsOff`]), a pause for CPUs that wait ([`Relax`]), and memory for metadata. It builds one system from the
-//! firmware's memory map in [`boot`], and calls it from all CPUs.
+//! ([`InterruptsOff`]), a pause for CPUs that wait ([`Relax`]), and a static for the allocator and its metadata. It builds
+//! one system from the firmware's memory map in [`boot`], and calls it from all CPUs.
 //!
 //! A real kernel disables interrupts and reads the number of its CPU by machine instructions. Here an atomic flag
 //! and a parameter stand for them, so that the same code runs as a test. `ci/kernel.sh` compiles this crate as a
 //! kernel would.
 #![no_std]
-#![allow(unsafe_code)]
-
-mod statics;
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use everybuddy::BuildError;
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
 use everybuddy::prelude::*;
-use everybuddy::{BuildError, NoProbe};
-
-use statics::{BootMemory, Once};
 
 /// CPUs that may ever exist.
 pub const CPUS: u16 = 2;
@@ -34,22 +29,21 @@ const MAX_RANGES: usize = 8;
 /// Whether the interrupts of each CPU are disabled. Stands for a flag in a register of that CPU.
 static DISABLED: [AtomicBool; CPUS as usize] = [const { AtomicBool::new(false) }; CPUS as usize];
 
-/// Memory for metadata: 8.25 bytes per frame for 256 MiB of memory, and what the lists of each CPU need.
-static MEMORY: BootMemory<{ 640 << 10 }> = BootMemory::new();
+/// Frames of the largest machine, from the first to the last: 256 MiB.
+const MAX_FRAMES: u32 = 1 << 16;
 
-/// The frame allocator, from `boot` on.
-static FRAMES: Once<Frames> = Once::new();
+/// The frame allocator, from `boot` on, and the memory for its metadata.
+static FRAMES: Boot<Frames, { Everybuddy::room_for(MAX_FRAMES, CPUS) }> = Boot::new();
 
 /// The real machine, with this kernel's token and pause.
 pub type Machine = Bare<InterruptsOff, Relax>;
 
 /// The frame allocator of this kernel: one type, all calls static.
-pub type Frames = <Lbs31 as System>::Built<'static, Machine>;
+pub type Frames = <Everybuddy as System>::Built<'static, Machine>;
 
 /// The right to act as a CPU: interrupts are disabled there while it exists.
 pub struct InterruptsOff {
     cpu: CpuId,
-    probe: NoProbe,
     /// A raw pointer is neither `Send` nor `Sync`: the token stays on its CPU.
     not_send: PhantomData<*mut ()>,
 }
@@ -60,9 +54,9 @@ impl InterruptsOff {
     pub fn on(cpu: CpuId) -> Option<Self> {
         // Acquire: pairs with the release in `drop`: the next holder sees what the last one did on this CPU.
         let was_disabled = DISABLED.get(cpu.index())?.swap(true, Ordering::Acquire);
-        (!was_disabled).then_some(Self {
+        // Not `then_some`: a token that is made and dropped enables interrupts.
+        (!was_disabled).then(|| Self {
             cpu,
-            probe: NoProbe,
             not_send: PhantomData,
         })
     }
@@ -78,16 +72,9 @@ impl Drop for InterruptsOff {
 }
 
 impl CpuToken for InterruptsOff {
-    type Probe = NoProbe;
-
     #[inline(always)]
     fn id(&self) -> CpuId {
         self.cpu
-    }
-
-    #[inline(always)]
-    fn probe(&mut self) -> &mut NoProbe {
-        &mut self.probe
     }
 }
 
@@ -118,9 +105,7 @@ pub struct Region {
 pub enum BootError {
     /// The memory map has more usable regions than this kernel can keep.
     TooManyRegions,
-    /// `boot` was called before.
-    BootedBefore,
-    /// The allocator can't be built.
+    /// The allocator can't be built: the machine is too large, or `boot` was called before.
     Build(BuildError),
 }
 
@@ -138,10 +123,10 @@ pub fn boot(map: &[Region]) -> Result<&'static Frames, BootError> {
         let end = region.start.saturating_add(region.bytes) / FRAME_BYTES;
         *range = FrameRange::new(Pfn(first), end.saturating_sub(first));
     }
-    let memory = MEMORY.take().ok_or(BootError::BootedBefore)?;
     let setup = Setup::new(&ranges, CPUS);
-    let frames = build::<Lbs31, Machine>(&Options::NONE, &setup, memory);
-    Ok(FRAMES.set(frames.map_err(BootError::Build)?))
+    let frames =
+        FRAMES.build(|memory| build::<Everybuddy, Machine>(&Options::NONE, &setup, memory));
+    frames.map_err(BootError::Build)
 }
 
 /// Allocates a block of 2^order frames on this CPU; returns its physical address.
@@ -200,6 +185,7 @@ pub const PC: [Region; 3] = [
 
 /// The kernel's entry: boots, allocates and frees on the first CPU. Returns the number of blocks that it had.
 // SAFETY: no other function of a kernel has this name.
+#[allow(unsafe_code)]
 #[unsafe(no_mangle)]
 pub extern "C" fn kernel_main() -> usize {
     if boot(&PC).is_err() {
@@ -229,7 +215,13 @@ mod tests {
     fn a_kernel_boots_once_and_allocates_on_all_cpus() {
         assert_eq!(allocate(CpuId(0), Order::ZERO), None, "before it boots");
         assert_eq!(kernel_main(), 4);
-        assert!(matches!(boot(&PC), Err(BootError::BootedBefore)));
+        assert!(matches!(
+            boot(&PC),
+            Err(BootError::Build(BuildError::MetadataTooSmall {
+                given: 0,
+                ..
+            }))
+        ));
 
         let blocks: Vec<_> = thread::scope(|scope| {
             let cpus = [0, 1].map(|cpu| {
@@ -253,6 +245,7 @@ mod tests {
         // An interrupt handler has no token, and works nevertheless.
         let token = InterruptsOff::on(CpuId(0)).expect("interrupts are enabled");
         assert!(InterruptsOff::on(CpuId(0)).is_none());
+        assert!(InterruptsOff::on(CpuId(0)).is_none(), "still disabled");
         let block = allocate(CpuId(0), Order::ZERO).expect("memory is left");
         assert_eq!(free(CpuId(0), block, Order::ZERO), Ok(()));
         drop(token);

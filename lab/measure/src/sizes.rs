@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn requests_that_were_foreseen_split_nothing() {
         use everybuddy::platform::NativeCpus;
-        use everybuddy::{CpuId, CpuToken, Request};
+        use everybuddy::{CpuId, Request};
         use everybuddy_trace::{Need, ORDERS};
 
         use crate::replay::host::{AnySystem, Arena};
@@ -140,7 +140,7 @@ mod tests {
             let spec = "serewa".parse().unwrap();
             let count = |system: &AnySystem<'_, Watch>| {
                 let cpus = NativeCpus::new(1);
-                let mut cpu = cpus.claim(CpuId(0)).unwrap();
+                let mut cpu = cpus.claim_probed(CpuId(0)).unwrap();
                 for order in orders {
                     system.allocate(&mut cpu, Request::order(order)).unwrap();
                     for service in 0..system.services().len() {

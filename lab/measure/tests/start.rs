@@ -97,7 +97,7 @@ fn all_systems_start_with_the_free_frames_of_a_machine() {
         for spec in choice::all() {
             let see = |system: &AnySystem<'_, Watch>| {
                 let cpus = NativeCpus::new(2);
-                let mut cpu = cpus.claim(CpuId(0)).unwrap();
+                let mut cpu = cpus.claim_probed(CpuId(0)).unwrap();
                 let census = system.check(&mut cpu).unwrap();
                 (
                     system.snapshot(&mut cpu),

@@ -74,7 +74,7 @@ fn run(system: &str, cpus: u16) -> (Report, f64) {
     let ranges = [FrameRange::new(Pfn(0), FRAMES)];
     let setup = Setup::new(&ranges, cpus);
     let layout = metadata_layout::<Sim>(&spec, &setup).expect("the setup is valid");
-    let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![core::mem::MaybeUninit::uninit(); Memory::room(layout)];
     let region = Region::of(&memory);
     let bursts = PAIRS.div_ceil(BURST * usize::from(cpus));
     let memory = Memory::new(&mut memory);

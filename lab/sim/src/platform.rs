@@ -157,6 +157,11 @@ unsafe impl<B: Probe> Platform for Sim<B> {
     type Cpu = SimCpu<B>;
     type Probe = B;
 
+    #[inline]
+    fn probe(cpu: &mut SimCpu<B>) -> &mut B {
+        &mut cpu.probe
+    }
+
     fn wait(word: &SimAtomicU32, seen: u32, attempt: u32) {
         let changed = word.0.load(Ordering::Relaxed) != seen;
         if !engine::wait(address(word), changed, attempt) {
@@ -250,6 +255,12 @@ impl<B: Probe> SimCpu<B> {
         engine::work(0);
     }
 
+    /// Returns what counts events on this CPU. O(1), free of charge.
+    #[inline]
+    pub fn probe(&mut self) -> &mut B {
+        &mut self.probe
+    }
+
     /// Notes that the run makes progress, for the [watchdog](crate::Machine::patience). Without effect outside a run.
     /// O(1), free of charge.
     pub fn progress(&mut self) {
@@ -270,14 +281,9 @@ impl<B: Probe> SimCpu<B> {
 }
 
 impl<B: Probe> CpuToken for SimCpu<B> {
-    type Probe = B;
     #[inline]
     fn id(&self) -> CpuId {
         self.id
-    }
-    #[inline]
-    fn probe(&mut self) -> &mut B {
-        &mut self.probe
     }
     fn exclude(cpu: CpuId) -> Option<Self> {
         engine::poke(cpu);

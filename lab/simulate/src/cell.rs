@@ -264,7 +264,7 @@ pub fn simulate(plan: &CellPlan<'_>) -> Result<Cell, Error> {
     // The memory of each zone begins at the same place of a line.
     let sizes = setups.iter().map(|setup| {
         let layout = metadata_layout::<Sim>(spec, setup)?;
-        Ok((layout.size() + layout.align()).next_multiple_of(LINE))
+        Ok((Memory::room(layout)).next_multiple_of(LINE))
     });
     let sizes: Vec<usize> = sizes.collect::<Result<_, _>>().map_err(refuse)?;
     simulate_system(plan, all, &mut |run| {
@@ -549,7 +549,7 @@ fn services(plan: &CellPlan<'_>, setup: &Setup<'_>) -> Result<u16, BuildError> {
         return Ok(0);
     }
     let layout = metadata_layout::<Sim>(plan.spec, setup)?;
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
     let system = build_any(plan.spec, setup, Memory::new(&mut memory))?;
     Ok(plan.services.with_cpus(system).len() as u16)
 }

@@ -23,7 +23,6 @@
 
 use std::collections::VecDeque;
 
-use everybuddy::platform::CpuToken;
 use everybuddy::{Event, LINE, MetadataPart};
 use everybuddy_sim::{LastAccess, Line, SimCpu, Taped, Write};
 use prost::Message;

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use everybuddy::platform::{CpuToken, NativeCpus};
+use everybuddy::platform::NativeCpus;
 use everybuddy::systems::ROWS;
 use everybuddy::{
     AllocateError, Counts, FrameRange, Frames, Index, Order, Pfn, Progress, Release, Request,

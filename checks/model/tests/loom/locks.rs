@@ -40,6 +40,10 @@ unsafe impl Platform for Asleep {
     type Cpu = ModelCpu;
     type Probe = Counts;
 
+    fn probe(cpu: &mut ModelCpu) -> &mut Counts {
+        cpu.probe()
+    }
+
     fn wait(word: &Self::AtomicU32, seen: u32, _: u32) {
         let bed = BED.0.lock().unwrap();
         if word.load(Ordering::Relaxed) == seen {
@@ -168,6 +172,10 @@ unsafe impl Platform for Deaf {
     type Cell<T: CellValue> = <Loom as Platform>::Cell<T>;
     type Cpu = ModelCpu;
     type Probe = Counts;
+
+    fn probe(cpu: &mut ModelCpu) -> &mut Counts {
+        cpu.probe()
+    }
 
     fn wait(word: &Self::AtomicU32, seen: u32, attempt: u32) {
         Asleep::wait(word, seen, attempt);

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everybuddy::platform::{Bare, Waiting};
 use everybuddy::systems::{Everybuddy, Lbs31, Options, layout};
 use everybuddy::{
-    AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Index, Memory, NoProbe, Pfn,
-    Release, Request, Setup, System, build,
+    AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Index, Memory, Pfn, Release,
+    Request, Setup, System, build,
 };
 
 /// The CPUs of each test have numbers of their own, since the tests run simultaneously.
@@ -26,13 +26,13 @@ const CPUS: u16 = 8;
 static IN_USE: [AtomicBool; CPUS as usize] = [const { AtomicBool::new(false) }; CPUS as usize];
 
 /// The right to act as a CPU, during one operation.
-struct Lent(CpuId, NoProbe);
+struct Lent(CpuId);
 
 impl Lent {
     fn try_new(cpu: CpuId) -> Option<Self> {
         let was_in_use = IN_USE[cpu.index()].swap(true, Ordering::AcqRel);
         // Not `then_some`: a token that is not returned must not exist, since its end gives the CPU back.
-        (!was_in_use).then(|| Self(cpu, NoProbe))
+        (!was_in_use).then(|| Self(cpu))
     }
 
     fn new(cpu: u16) -> Self {
@@ -52,14 +52,8 @@ impl Drop for Lent {
 }
 
 impl CpuToken for Lent {
-    type Probe = NoProbe;
-
     fn id(&self) -> CpuId {
         self.0
-    }
-
-    fn probe(&mut self) -> &mut NoProbe {
-        &mut self.1
     }
 
     fn exclude(cpu: CpuId) -> Option<Self> {
@@ -84,7 +78,7 @@ fn with_built<S: System>(body: impl FnOnce(&S::Built<'_, Host>)) {
     let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
     let setup = Setup::new(&ranges, CPUS);
     let layout = layout::<S, Host>(&Options::NONE, &setup).unwrap();
-    let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![core::mem::MaybeUninit::uninit(); Memory::room(layout)];
     let memory = Memory::new(&mut memory);
     body(build::<S, Host>(&Options::NONE, &setup, memory).unwrap());
 }

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Pfn, Release, Request,
-    Setup,
+    Block, Counts, CpuId, Event, FrameRange, FreeError, Index, Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::{claim, on, order};
 

@@ -12,7 +12,7 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, CpuId, CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup,
+    AllocateError, Block, CpuId, FrameRange, Index, Order, Pfn, Release, Request, Setup,
 };
 use everybuddy_suite::{Cpu, Shadow, System, claim, on, order};
 

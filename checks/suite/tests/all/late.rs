@@ -13,9 +13,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
-use everybuddy::{
-    AllocateError, CpuId, CpuToken, Event, FrameRange, Pfn, Progress, Release, Request, Setup,
-};
+use everybuddy::{AllocateError, CpuId, Event, FrameRange, Pfn, Progress, Release, Request, Setup};
 use everybuddy_suite::platform::waiting_by;
 use everybuddy_suite::{System, claim, on};
 

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{
-    Block, Counts, CpuId, CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup,
-};
+use everybuddy::{Block, Counts, CpuId, FrameRange, Index, Order, Pfn, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on};
 use proptest::prelude::*;
 
@@ -369,18 +367,16 @@ fn each_cpu_knows_what_it_keeps() {
 
 #[test]
 fn an_allocated_frame_is_not_free_whatever_other_cpus_do() {
+    use everybuddy::RegionError;
     use everybuddy::prelude::*;
-    use everybuddy::{NoProbe, RegionError};
 
     let ranges = [FrameRange::new(Pfn(0), 1 << 14)];
     let setup = Setup::new(&ranges, 2);
-    let needed = layout::<Lbs31, Native>(&Options::NONE, &setup).unwrap();
-    let mut memory = vec![std::mem::MaybeUninit::uninit(); needed.size() + needed.align()];
-    let memory = Memory::new(&mut memory);
-    let system = build::<Lbs31, Native>(&Options::NONE, &setup, memory).unwrap();
+    let mut memory = vec![std::mem::MaybeUninit::uninit(); Lbs31::room(&setup).unwrap()];
+    let system = Lbs31::build(&setup, &mut memory[..]).unwrap();
     let cpus = NativeCpus::new(2);
-    let mut own = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-    let mut other = cpus.claim::<NoProbe>(CpuId(1)).unwrap();
+    let mut own = cpus.claim(CpuId(0)).unwrap();
+    let mut other = cpus.claim(CpuId(1)).unwrap();
     // The other CPU runs, and does not answer.
     let frame = system.allocate(&mut other, Request::FRAME).unwrap();
     let block = system.allocate(&mut own, Request::frames(4)).unwrap();

@@ -11,8 +11,8 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, BuildError, CpuId, CpuToken, FrameRange, FrameState, FreeError, Index, Pfn,
-    Release, Request, Setup, SystemSpec,
+    AllocateError, BuildError, CpuId, FrameRange, FrameState, FreeError, Index, Pfn, Release,
+    Request, Setup, SystemSpec,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
 

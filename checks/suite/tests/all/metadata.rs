@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use everybuddy::platform::NativeCpus;
 use everybuddy::prelude::*;
 use everybuddy::systems::{ROWS, SpecError, StructureKind};
-use everybuddy::{Block, BuildError, Memory, MetadataPart};
+use everybuddy::{Block, BuildError, Memory, MetadataPart, System as _};
 use everybuddy_suite::platform::try_any;
 use everybuddy_suite::{Machine, System, claim, on};
 
@@ -35,7 +35,7 @@ fn the_parts_of_the_metadata_are_named_and_fill_it() {
     for row in ROWS {
         let spec = row.name.parse().unwrap();
         let layout = metadata_layout::<Machine>(&spec, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let mut memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
         let mut parts: Vec<MetadataPart> = Vec::new();
         let mut listener = |part| parts.push(part);
         let memory = Memory::new(&mut memory).describe(&mut listener);
@@ -169,7 +169,7 @@ fn the_layout_is_exactly_what_is_used() {
     let variants = variants.map(|text| text.parse().unwrap());
     for spec in ROWS.iter().map(SystemSpec::of).chain(variants) {
         let layout = metadata_layout::<Machine>(&spec, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let mut memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
         let start = memory.as_ptr().align_offset(layout.align());
         let exact = &mut memory[start..][..layout.size()];
         let mut used = 0;
@@ -254,7 +254,7 @@ fn a_system_can_be_printed() {
     });
     let mut memory = vec![MaybeUninit::uninit(); 1 << 16];
     let setup = Setup::new(&ranges, 3);
-    let built = build::<Lbs31, Native>(&Options::NONE, &setup, Memory::new(&mut memory));
+    let built = Lbs31::build(&setup, &mut memory[..]);
     assert!(
         format!("{built:?}").starts_with("Ok(Layered { span: "),
         "{built:?}"

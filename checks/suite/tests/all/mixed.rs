@@ -111,9 +111,9 @@ fn refused(error: AllocateError) {
 /// Claims the token of any CPU.
 fn claim_any(cpus: &NativeCpus, random: &mut Random) -> Cpu {
     loop {
-        match cpus.claim(CpuId(random.below(CPUS.into()) as u16)) {
-            Some(cpu) => return cpu,
-            None => std::thread::yield_now(),
+        match cpus.claim_probed(CpuId(random.below(CPUS.into()) as u16)) {
+            Ok(cpu) => return cpu,
+            Err(_) => std::thread::yield_now(),
         }
     }
 }

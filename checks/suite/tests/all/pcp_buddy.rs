@@ -2,7 +2,7 @@
 //! batch of 32 frames and a high watermark of 1024, two page blocks.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Block, Counts, CpuToken, FrameRange, Index, Order, Pfn, Release, Request, Setup};
+use everybuddy::{Block, Counts, FrameRange, Index, Order, Pfn, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on, order};
 
 /// One CPU, and the system.

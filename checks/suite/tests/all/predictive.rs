@@ -2,7 +2,7 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::Bound;
-use everybuddy::{Counts, CpuToken, FrameRange, Hint, Index, Pfn, Release, Request, Setup};
+use everybuddy::{Counts, FrameRange, Hint, Index, Pfn, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim};
 
 /// 256 MiB: a CPU that is alone may keep 16 MiB, 4096 frames.

@@ -10,8 +10,8 @@ use std::sync::mpsc::channel;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, Block, Counts, CpuId, CpuToken, Event, FrameRange, FreeError, Index, Pfn,
-    Release, Request, Setup,
+    AllocateError, Block, Counts, CpuId, Event, FrameRange, FreeError, Index, Pfn, Release,
+    Request, Setup,
 };
 use everybuddy_suite::{Cpu, System, claim, on, order};
 

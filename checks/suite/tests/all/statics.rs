@@ -23,7 +23,7 @@ fn build_static<S: System>(first: u64) -> &'static S::Built<'static, Native> {
     let ranges = [FrameRange::new(Pfn(first), u64::from(FRAMES))];
     let setup = Setup::new(&ranges, THREADS);
     let layout = layout::<S, Native>(&Options::NONE, &setup).unwrap();
-    let memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
     build::<S, Native>(&Options::NONE, &setup, Memory::new(memory.leak())).unwrap()
 }
 

@@ -16,9 +16,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
-use everybuddy::{
-    AllocateError, CpuToken, Event, FrameRange, Index, Pfn, Platform, Release, Request, Setup,
-};
+use everybuddy::{AllocateError, Event, FrameRange, Index, Pfn, Platform, Release, Request, Setup};
 use everybuddy_suite::platform::{timed_by, waiting_by};
 use everybuddy_suite::{Cpu, Machine, System, claim, on};
 

@@ -64,6 +64,10 @@ unsafe impl Platform for Hooked {
     type Cpu = NativeCpu<NoProbe>;
     type Probe = NoProbe;
 
+    fn probe(cpu: &mut NativeCpu) -> &mut NoProbe {
+        cpu.probe()
+    }
+
     fn wait(_: &NativeAtomicU32, _: u32, _: u32) {}
     fn wake(_: &NativeAtomicU32) {}
 }
@@ -80,12 +84,12 @@ fn a_request_that_must_not_wait_is_not_refused_by_what_is_read_in_two_pieces() {
         let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
         let setup = Setup::new(&ranges, 2);
         let layout = layout::<Everybuddy, Hooked>(&Options::NONE, &setup).unwrap();
-        let memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()].leak();
+        let memory = vec![MaybeUninit::uninit(); Memory::room(layout)].leak();
         let system = build::<Everybuddy, Hooked>(&Options::NONE, &setup, Memory::new(memory));
         let system: &'static _ = Box::leak(Box::new(system.unwrap()));
         let cpus = Box::leak(Box::new(NativeCpus::new(2)));
-        let mut zero = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        let mut one = cpus.claim::<NoProbe>(CpuId(1)).unwrap();
+        let mut zero = cpus.claim(CpuId(0)).unwrap();
+        let mut one = cpus.claim(CpuId(1)).unwrap();
         for _ in 0..FRAMES {
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }

@@ -1,7 +1,7 @@
 //! A system with two CPUs and 256 MiB, shared by tests of frames that change CPUs.
 
 use everybuddy::platform::NativeCpus;
-use everybuddy::{Counts, CpuToken, FrameRange, Index, Pfn, Release, Request, Setup};
+use everybuddy::{Counts, FrameRange, Index, Pfn, Release, Request, Setup};
 use everybuddy_suite::{Cpu, System, claim, on};
 
 /// 256 MiB: a magazine has 31 frames.

@@ -308,6 +308,7 @@ static void all_of_it(test *t)
     eb_shortage_report report;
     EXPECT(EB_OK, eb_shortage(cpu, &request, &report));
     CHECK(report.reason == EB_REASON_MEMORY && report.largest == EB_UNKNOWN && report.free.free_frames == 0);
+    CHECK(report.keeper == EB_UNKNOWN && report.kept == 0);
     for (uint64_t i = 0; i < allocated; i++)
         EXPECT(EB_OK, eb_free(cpu, frames[i], 0));
     free(frames);

@@ -402,6 +402,7 @@ static void busy(void)
     eb_shortage_report report;
     EXPECT(EB_OK, eb_shortage(cpus[0], &request, &report));
     CHECK(report.reason == EB_REASON_LISTS && report.free.buffered_frames == buffered);
+    CHECK(report.keeper == 1 && report.kept == buffered);
     /* A CPU whose token is released is parked. */
     EXPECT(EB_OK, eb_cpu_release(cpus[1]));
     EXPECT(EB_OK, eb_drain_parked(cpus[0], 1));

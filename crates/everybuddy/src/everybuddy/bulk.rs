@@ -162,7 +162,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         }
         local.pass_over(part.header.kind_hint(), release.start.0, count as u32);
         for _ in 0..count {
-            cpu.probe().record(Event::Bypass(Order::ZERO));
+            P::probe(cpu).record(Event::Bypass(Order::ZERO));
         }
         count
     }

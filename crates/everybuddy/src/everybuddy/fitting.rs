@@ -20,7 +20,7 @@
 
 use crate::bit_runs::{WORD, blocks_of_16, first, smallest_block};
 use crate::frame::Order;
-use crate::platform::{CpuToken, Platform, SharedCell};
+use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, Probe};
 
 use super::OwnedTrees;
@@ -307,7 +307,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         match start {
             Some(start) if is_own => local.moved(tree, header, wanted, start),
             Some(start) => {
-                cpu.probe().record(Event::Bypass(wanted.order));
+                P::probe(cpu).record(Event::Bypass(wanted.order));
                 self.keep_found(local, tree, wanted, start);
             }
             None if is_own => (),

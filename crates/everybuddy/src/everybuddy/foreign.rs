@@ -48,13 +48,17 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    pub(crate) fn new(trees: u32, cpus: u16) -> Self {
-        let groups = trees.div_ceil(GROUP).max(1);
-        let wanted = u32::from(cpus).div_ceil(CPUS_PER_WINDOW);
-        Self {
-            groups,
-            count: wanted.clamp(1, groups),
-        }
+    pub(crate) const fn new(trees: u32, cpus: u16) -> Self {
+        let groups = match trees.div_ceil(GROUP) {
+            0 => 1,
+            groups => groups,
+        };
+        let count = match (cpus as u32).div_ceil(CPUS_PER_WINDOW) {
+            0 => 1,
+            wanted if wanted > groups => groups,
+            wanted => wanted,
+        };
+        Self { groups, count }
     }
 
     /// Returns the window of a CPU.
@@ -79,12 +83,12 @@ impl Windows {
     }
 
     /// Returns the number of words of marks, including those that are not used.
-    pub(crate) fn words(self) -> usize {
+    pub(crate) const fn words(self) -> usize {
         (self.groups as usize) << self.spread()
     }
 
     /// Returns the base-2 logarithm of the distance of two words of marks. With several windows, it is a cache line.
-    fn spread(self) -> u32 {
+    const fn spread(self) -> u32 {
         match self.count {
             1 => 0,
             _ => 3,

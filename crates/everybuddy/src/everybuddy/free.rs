@@ -195,7 +195,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 return Ok(());
             }
             if local.return_further(&self.shared, start.0) {
-                cpu.probe().record(Event::Bypass(Order::ZERO));
+                P::probe(cpu).record(Event::Bypass(Order::ZERO));
                 return Ok(());
             }
         }
@@ -269,7 +269,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 local.pass_over(part.header.kind_hint(), start, frames);
             }
             let order = Order::covering(frames).unwrap_or(self.max_order);
-            cpu.probe().record(Event::Bypass(order));
+            P::probe(cpu).record(Event::Bypass(order));
         }
         freed
     }

@@ -26,6 +26,7 @@
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
 //! | `fitting` | which frames a small request takes where memory is short |
+//! | `geometry` | how many trees there are, and what else the machine decides |
 //! | `refused` | what was refused, until something is freed |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
 //! | `survey` | the state of memory, computed from the planes; the checks |
@@ -41,6 +42,7 @@ mod drain;
 mod fitting;
 mod foreign;
 mod free;
+mod geometry;
 mod list;
 mod local;
 mod range;
@@ -56,8 +58,7 @@ mod word;
 use core::fmt;
 
 use crate::api::{Extent, FrameAllocator, describe, one_by_one};
-use crate::arena::{Arena, ArenaPlan};
-use crate::bit_runs::WORD;
+use crate::arena::{Arena, ArenaPlan, LINE};
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
@@ -65,80 +66,18 @@ use crate::lock::SpinLock;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
+use crate::shortage::Kept;
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
 use fitting::Fitting;
-use foreign::{GROUP, Shared, Windows};
+use foreign::{GROUP, Shared};
+use geometry::{Dimensions, TREES_PER_CPU};
+pub(crate) use geometry::{Geometry, LARGEST_TREE, SMALLEST_TREE};
 use local::Local;
 use range::{Absent, Mixed};
 use request::{Wanted, is_large};
-use tree::{AllTrees, MAX_WORDS};
+use tree::AllTrees;
 use word::{Header, Kind, Word};
-
-/// The frames of the smallest tree: a word.
-pub(crate) const SMALLEST_TREE: u32 = WORD;
-/// The frames of the largest tree: 16 MiB.
-pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
-
-/// The trees for each CPU that there should be: trees are smaller if there would be fewer.
-const TREES_PER_CPU: u32 = 8;
-/// One tree in this number is left without an owner, for nested requests, which find frames in such trees only.
-const UNOWNED_SHARE: u32 = 16;
-/// The most trees that a CPU owns at a time: 64 GiB.
-const MAX_OWNED: u32 = 4096;
-/// The most frames in the lists of a CPU: they fit a page, with 64 slots for trees and more.
-const MAX_LIST: u32 = 896;
-/// The most words with both holes and reserved frames.
-const MAX_MIXED: u32 = 256;
-
-/// The numbers of a system.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Geometry {
-    pub(crate) span: Span,
-    pub(crate) cpus: u16,
-    pub(crate) max_order: Order,
-    /// The frames of a tree, a power of two; `None` if the memory and the CPUs decide.
-    pub(crate) tree: Option<u32>,
-}
-
-impl Geometry {
-    /// Returns the frames of a tree: as many as leave several trees for each CPU.
-    fn tree(&self) -> u32 {
-        let fair = self.span.frames() / (TREES_PER_CPU * u32::from(self.cpus));
-        let largest = 1 << fair.max(1).ilog2();
-        self.tree
-            .unwrap_or(largest)
-            .clamp(SMALLEST_TREE, LARGEST_TREE)
-    }
-
-    fn trees(&self) -> u32 {
-        self.span.frames().div_ceil(self.tree())
-    }
-
-    fn windows(&self) -> Windows {
-        Windows::new(self.trees(), self.cpus)
-    }
-
-    fn words(&self) -> usize {
-        self.trees() as usize * (self.tree() / WORD) as usize
-    }
-
-    /// Returns the most trees that a CPU owns at a time, at least one of each kind.
-    fn owned(&self) -> usize {
-        let shared = self.trees() - self.trees().div_ceil(UNOWNED_SHARE);
-        let share = shared / u32::from(self.cpus);
-        share.clamp(Kind::COUNT as u32, MAX_OWNED) as usize
-    }
-
-    /// Returns the number of entries of a CPU's lists.
-    fn list(&self) -> usize {
-        (self.span.frames() / 4).clamp(4, MAX_LIST) as usize
-    }
-
-    fn mixed(&self) -> usize {
-        self.words().min(MAX_MIXED as usize)
-    }
-}
 
 /// Trees of frames that CPUs own. If `CHECK` is false, a frame is not checked when it enters a CPU's list, but when it
 /// leaves the list for its tree.
@@ -163,17 +102,53 @@ impl<P: Platform, const CHECK: bool> fmt::Debug for OwnedTrees<'_, P, CHECK> {
 }
 
 impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
-    /// Plans the memory of [`new`](Self::new).
-    pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
-        let cpus = usize::from(geometry.cpus);
-        plan.slice::<Word<P>>(geometry.words())
-            .slice::<P::AtomicU64>(geometry.windows().words())
-            .slice::<Header<P>>(geometry.trees() as usize)
-            .slice::<Mixed<P>>(geometry.mixed())
-            .slices::<P::Cell<u32>>(geometry.list(), cpus)
-            .slices::<P::Cell<u32>>(geometry.owned(), cpus)
+    /// Plans the memory of a system, which is the last part.
+    pub(crate) fn plan(geometry: &Geometry) -> ArenaPlan {
+        Self::plan_of(&geometry.dimensions())
+    }
+
+    const fn plan_of(of: &Dimensions) -> ArenaPlan {
+        let cpus = of.cpus as usize;
+        ArenaPlan::EMPTY
+            .slice::<Word<P>>(of.words())
+            .slice::<P::AtomicU64>(of.windows().words())
+            .slice::<Header<P>>(of.trees() as usize)
+            .slice::<Mixed<P>>(of.mixed())
+            .slices::<P::Cell<u32>>(of.list(), cpus)
+            .slices::<P::Cell<u32>>(of.owned(), cpus)
             .slice::<Local<'m, P>>(cpus)
             .slice::<Requests<P>>(1)
+            .slice::<Self>(1)
+    }
+
+    /// Returns the bytes that suffice for every span of up to `frames` frames and every number of CPUs up to `cpus`.
+    /// `usize::MAX` if no memory has as many. O(1).
+    pub(crate) const fn bytes_up_to(frames: u32, cpus: u16) -> usize {
+        // Less memory may take more, since its trees are smaller. So this is the most of all sizes of trees.
+        let mut most = 0;
+        let mut tree = SMALLEST_TREE;
+        loop {
+            // The last span whose trees have this size.
+            let last = 2 * tree as u64 * TREES_PER_CPU as u64 * cpus as u64 - 1;
+            let is_last = tree == LARGEST_TREE || last >= frames as u64;
+            let of = Dimensions {
+                frames: if is_last { frames } else { last as u32 },
+                cpus,
+                tree: Some(tree),
+            };
+            let Ok(bytes) = Self::plan_of(&of).bytes() else {
+                return usize::MAX;
+            };
+            if bytes > most {
+                most = bytes;
+            }
+            if is_last {
+                break;
+            }
+            tree *= 2;
+        }
+        // Fewer CPUs may own more trees together, by less than one for each CPU.
+        most.saturating_add((cpus as usize * size_of::<P::Cell<u32>>()).next_multiple_of(LINE))
     }
 
     /// Creates the system with all memory free.
@@ -183,16 +158,17 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         metadata_bytes: usize,
     ) -> Result<Self, BuildError> {
         let cpus = usize::from(geometry.cpus);
-        let (trees, list, owned) = (geometry.trees(), geometry.list(), geometry.owned());
-        let words = arena.zeroed("planes of a word", geometry.words())?;
-        let windows = geometry.windows();
+        let of = geometry.dimensions();
+        let (trees, list, owned) = (of.trees(), of.list(), of.owned());
+        let words = arena.zeroed("planes of a word", of.words())?;
+        let windows = of.windows();
         // Between words and headers: otherwise the header of the first tree and its first word have addresses with the
         // same low bits, and a processor takes a read of one for a read of what was written to the other.
         let spent = arena.slice("marks of spent trees", windows.words(), |_| {
             P::AtomicU64::new(0)
         })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
-        let mixed = arena.zeroed("entry of a mixed word", geometry.mixed())?;
+        let mixed = arena.zeroed("entry of a mixed word", of.mixed())?;
         let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
         let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
@@ -209,7 +185,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
             shared: Shared {
-                trees: AllTrees::new(headers, words, geometry.tree().trailing_zeros()),
+                trees: AllTrees::new(headers, words, of.tree().trailing_zeros()),
                 spent,
                 windows,
             },
@@ -221,7 +197,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             max_order: geometry.max_order,
             largest_hit: geometry
                 .max_order
-                .min(Order::saturating(geometry.tree().trailing_zeros())),
+                .min(Order::saturating(of.tree().trailing_zeros())),
             metadata_bytes,
         };
         Ok(system)
@@ -593,8 +569,12 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         true
     }
 
-    fn frame_state(&self, index: Index) -> Option<FrameState> {
-        self.state_of(index)
+    fn kept_by_others(&self, cpu: CpuId, order: Order) -> Option<Kept> {
+        self.keeper(cpu, order)
+    }
+
+    fn frame_state(&self, pfn: Index) -> Option<FrameState> {
+        self.state_of(pfn)
     }
 
     fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {

@@ -27,7 +27,7 @@ use core::iter;
 use crate::bit_runs::WORD_ORDER;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
-use crate::platform::{CpuToken, Ordering, Platform};
+use crate::platform::{Ordering, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::Flags;
 
@@ -82,7 +82,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         if self.requests.refused.covers(wanted.frames) {
             local.fell_short(wanted);
             self.end(local, open);
-            cpu.probe().record(Event::Bypass(wanted.order));
+            P::probe(cpu).record(Event::Bypass(wanted.order));
             return Err(AllocateError::Exhausted);
         }
         // Before the search, so that a frame that is announced during the search counts as kept.
@@ -95,7 +95,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let found = match found {
             Some(start) => Ok(start),
             None => {
-                cpu.probe().record(Event::Bypass(wanted.order));
+                P::probe(cpu).record(Event::Bypass(wanted.order));
                 match self.find_elsewhere(local, wanted) {
                     Err(_) if local.announce_all(&self.shared) => {
                         self.find_elsewhere(local, wanted)
@@ -116,7 +116,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             local.fell_short(wanted);
             return Err(AllocateError::Exhausted);
         }
-        cpu.probe().record(Event::Reclaim);
+        P::probe(cpu).record(Event::Reclaim);
         let moment = self.requests.refused.moment();
         let found = self.with_all_drained(local, |all_drained| {
             match self.find_elsewhere(local, wanted) {

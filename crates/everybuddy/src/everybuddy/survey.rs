@@ -10,10 +10,12 @@
 //!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
+use crate::api::FrameAllocator;
 use crate::bit_runs::{WORD, find, first};
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::shortage::Kept;
 use crate::snapshot::{Census, FrameState, Violation};
 
 use super::OwnedTrees;
@@ -36,7 +38,65 @@ impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
     }
 }
 
+/// What is free to a CPU at once: everything except the trees of other CPUs.
+struct Open<'s, 'm, P: Platform, const CHECK: bool> {
+    system: &'s OwnedTrees<'m, P, CHECK>,
+    /// The CPU, as the number of an owner.
+    id: u32,
+}
+
+impl<P: Platform, const CHECK: bool> FreeBits for Open<'_, '_, P, CHECK> {
+    fn free_bits(&self, word: u32) -> u64 {
+        let part = self.system.shared.trees.part(word * WORD);
+        let owner = part.map_or(0, |part| part.header.owner.load(Ordering::Relaxed));
+        match owner == 0 || owner == self.id {
+            true => self.system.free_bits(word),
+            false => 0,
+        }
+    }
+
+    fn words(&self) -> u32 {
+        self.system.words()
+    }
+}
+
 impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+    /// Returns the other CPU that keeps a block of this order, or most of the free frames; `None` if a block is free to
+    /// this CPU. O(frames / 64).
+    pub(super) fn keeper(&self, cpu: CpuId, order: Order) -> Option<Kept> {
+        let id = self.local(cpu).map_or(0, |local| local.id);
+        let open = Open { system: self, id };
+        if open.survey(self.max_order).available_blocks(order) > 0 {
+            return None;
+        }
+        let shift = self.shared.trees.shift;
+        let frames_of = |tree: u32| {
+            let parts = self.shared.trees.parts(tree << shift, 1 << shift);
+            parts.map(|part| u64::from(self.free_bits(part.index).count_ones()))
+        };
+        let has_block = |tree: u32| {
+            let part = order.min(Order::saturating(shift));
+            let starts = (tree << shift..(tree + 1) << shift).step_by(part.frames() as usize);
+            starts.into_iter().any(|start| self.is_whole(start, part))
+        };
+        let others = self
+            .locals
+            .iter()
+            .zip(0..)
+            .filter(|(_, other)| *other != cpu.0);
+        let kept = others.map(|(local, other)| {
+            let frames = local.own_trees().flat_map(frames_of).sum::<u64>();
+            let kept = Kept {
+                cpu: CpuId(other),
+                frames: frames + self.buffered_frames(CpuId(other)),
+            };
+            (local.own_trees().any(has_block), kept)
+        });
+        kept.filter(|(_, kept)| kept.frames > 0)
+            .max_by_key(|(has_block, kept)| (*has_block, kept.frames))
+            .map(|(_, kept)| kept)
+    }
+
     /// Returns the use of a frame. O(frames of the largest block / 64); with `check=border`, O(entries of all lists)
     /// for a frame that is not free.
     pub(super) fn state_of(&self, index: Index) -> Option<FrameState> {

@@ -4,8 +4,10 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
+use super::geometry::MAX_MIXED;
 use super::*;
 use crate::arena::Memory;
+use crate::bit_runs::WORD;
 use crate::frame::Pfn;
 use crate::platform::{Native, NativeCpus};
 use crate::probe::NoProbe;
@@ -73,7 +75,7 @@ fn with_checks<const CHECK: bool>(
         max_order,
         tree,
     };
-    let bytes = OwnedTrees::<Native, CHECK>::plan(ArenaPlan::default(), &geometry)
+    let bytes = OwnedTrees::<Native, CHECK>::plan(&geometry)
         .bytes()
         .unwrap();
     let memory: &'static mut [_] = Box::leak(vec![0u8; bytes + 64].into_boxed_slice());
@@ -452,7 +454,7 @@ fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
     let frames = 64 * (MAX_MIXED + 8);
     with_system((frames, 0), 1, (Some(64), 6), |system| {
         let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         let range = |word: u32, at: u32| FrameRange::new(Pfn(u64::from(64 * word + at)), 1);
         for word in 0..MAX_MIXED {
             system.reserve(&mut cpu, range(word, 3)).unwrap();
@@ -484,8 +486,8 @@ fn trees_are_smaller_where_memory_is_small_for_the_cpus() {
         tree: None,
     };
     let sizes = |frames, cpus| {
-        let geometry = geometry(frames, cpus);
-        (geometry.tree(), geometry.trees(), geometry.owned())
+        let of = geometry(frames, cpus).dimensions();
+        (of.tree(), of.trees(), of.owned())
     };
     assert_eq!(sizes(1 << 24, 64), (4096, 4096, 60));
     assert_eq!(sizes(1 << 18, 2), (4096, 64, 30));
@@ -568,7 +570,7 @@ fn a_block_of_absent_words_is_not_freed() {
 fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
     with_system((256, 0), 1, (Some(64), 7), |system| {
         let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         // The first tree is whole, and the second one has an allocated and a returned frame.
         let held = FrameRange::new(Pfn(70), 2);
         assert_eq!(system.allocate_at(&mut cpu, held), Ok(Index(70)));

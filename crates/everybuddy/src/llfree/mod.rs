@@ -277,12 +277,12 @@ impl<'m, P: Platform> LlFree<'m, P> {
 impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
     #[inline]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
-        self.allocate_on(cpu.id(), cpu.probe(), request)
+        self.allocate_on(cpu.id(), P::probe(cpu), request)
     }
 
     #[inline]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        self.free_on(cpu.id(), cpu.probe(), release)
+        self.free_on(cpu.id(), P::probe(cpu), release)
     }
 
     // Repeats the default method, since the compiler does not inline `allocate` there (32 more instructions per frame).
@@ -308,7 +308,7 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
             && local.reserved().is_some()
         {
             let frames = self.upper.adopt(local, None);
-            cpu.probe().record(Event::Drain { frames });
+            P::probe(cpu).record(Event::Drain { frames });
         }
     }
 

@@ -13,9 +13,9 @@ use crate::frame::{Index, Order, Pfn};
 use crate::platform::{AtomicWord, Native, NativeAtomicU64, NativeCpus, Ordering};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
-use crate::systems::{LlFree, Options, build, layout};
+use crate::systems::{LlFree, System};
 use crate::withdrawn::{Withdrawn, WithdrawnFrames};
-use crate::{Block, CpuId, FrameAllocator, FrameState, Memory, NoProbe, Setup};
+use crate::{Block, CpuId, FrameAllocator, FrameState, Setup};
 
 /// A small generator.
 struct Random(u64);
@@ -231,17 +231,15 @@ fn withdrawn_frames_are_named_and_the_flag_goes_with_the_last() {
 fn with(frames: u64, cpus: u16, body: impl FnOnce(&dyn FrameAllocator<Native>, &NativeCpus)) {
     let ranges = [FrameRange::new(Pfn(0), frames)];
     let setup = Setup::new(&ranges, cpus);
-    let layout = layout::<LlFree, Native>(&Options::NONE, &setup).unwrap();
-    let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    let memory = Memory::new(&mut memory);
-    let system = build::<LlFree, Native>(&Options::NONE, &setup, memory).unwrap();
+    let mut memory = std::vec![MaybeUninit::uninit(); LlFree::room(&setup).unwrap()];
+    let system = LlFree::build(&setup, &mut memory[..]).unwrap();
     body(system, &NativeCpus::new(cpus));
 }
 
 #[test]
 fn cpus_allocate_from_trees_of_their_own() {
     with(4 * 4096, 2, |system, cpus| {
-        let mut tokens = [0, 1].map(|id| cpus.claim::<NoProbe>(CpuId(id)).unwrap());
+        let mut tokens = [0, 1].map(|id| cpus.claim(CpuId(id)).unwrap());
         let mut trees = [[0; 4]; 2];
         for _ in 0..1000 {
             for (cpu, trees) in tokens.iter_mut().zip(&mut trees) {
@@ -261,8 +259,8 @@ fn cpus_allocate_from_trees_of_their_own() {
 #[test]
 fn repeated_frees_reserve_the_tree() {
     with(4 * 4096, 2, |system, cpus| {
-        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-        let mut other = cpus.claim::<NoProbe>(CpuId(1)).unwrap();
+        let mut cpu = cpus.claim(CpuId(0)).unwrap();
+        let mut other = cpus.claim(CpuId(1)).unwrap();
         let frames = [(); 4].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
         system.park(&mut cpu);
         let own = system.allocate(&mut other, Request::FRAME).unwrap();
@@ -282,7 +280,7 @@ fn repeated_frees_reserve_the_tree() {
 #[test]
 fn the_state_of_a_huge_frame_names_its_head() {
     with(8192, 1, |system, cpus| {
-        let mut cpu = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = cpus.claim(CpuId(0)).unwrap();
         let huge = system.allocate(&mut cpu, Request::order(order(9))).unwrap();
         let state = |order, head| Some(FrameState::Allocated { head, order });
         assert_eq!(system.frame_state(Index(huge.0 + 3)), state(order(9), huge));

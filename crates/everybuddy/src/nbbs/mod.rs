@@ -252,7 +252,7 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         let allocated = self.allocate_for(self.caller(cpu.id(), false), request);
         if let Some(order) = Order::covering(request.size.extent().frames()) {
-            cpu.probe().record(Event::Bypass(order));
+            P::probe(cpu).record(Event::Bypass(order));
         }
         allocated
     }
@@ -262,7 +262,7 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         self.free_for(self.caller(cpu.id(), false), release)?;
         // A refused free bypasses nothing.
         if let Some(order) = Order::covering(release.size.extent().frames()) {
-            cpu.probe().record(Event::Bypass(order));
+            P::probe(cpu).record(Event::Bypass(order));
         }
         Ok(())
     }

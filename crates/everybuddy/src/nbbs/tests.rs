@@ -9,8 +9,8 @@ use crate::frame::{Index, Order, Pfn};
 use crate::platform::{Native, NativeCpus};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
-use crate::systems::{Nbbs, Options, build, layout};
-use crate::{Block, CpuId, FrameAllocator, FrameState, Memory, NoProbe, Setup};
+use crate::systems::{Nbbs, Options, System, build, layout};
+use crate::{Block, CpuId, FrameAllocator, FrameState, Memory, Setup};
 
 /// A small generator.
 struct Random(u64);
@@ -157,7 +157,7 @@ fn with(
     };
     let setup = Setup::new(ranges, cpus);
     let layout = layout::<Nbbs, Native>(options, &setup).unwrap();
-    let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = std::vec![MaybeUninit::uninit(); Memory::room(layout)];
     let memory = Memory::new(&mut memory);
     body(
         build::<Nbbs, Native>(options, &setup, memory).unwrap(),
@@ -171,7 +171,7 @@ fn blocks_of_all_levels_are_divided_and_coalesced() {
     let frames = 2 * u64::from(Order::LIMIT.frames());
     let ranges = [FrameRange::new(Pfn(0), frames - 5)];
     with(&ranges, 18, 1, |system, cpus| {
-        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let cpu = &mut cpus.claim(CpuId(0)).unwrap();
         let as_new = system.snapshot(cpu);
         assert_eq!(as_new.free_blocks[18], 1);
         let mut random = Random(2);
@@ -219,7 +219,7 @@ fn a_part_of_a_block_leaves_blocks_that_can_be_freed_by_their_orders() {
         14,
         1,
         |system, cpus| {
-            let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+            let cpu = &mut cpus.claim(CpuId(0)).unwrap();
             let all = system.allocate(cpu, Request::order(order(14))).unwrap();
             assert_eq!(all, Index(0));
             system.free(cpu, Release::frames(Index(0), 1)).unwrap();
@@ -248,7 +248,7 @@ fn a_part_of_a_block_leaves_blocks_that_can_be_freed_by_their_orders() {
 #[test]
 fn the_lowest_place_after_the_start_is_taken_first() {
     with(&[FrameRange::new(Pfn(0), 4096)], 10, 1, |system, cpus| {
-        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let cpu = &mut cpus.claim(CpuId(0)).unwrap();
         let mut frame = || system.allocate(cpu, Request::FRAME).unwrap();
         let frames: Vec<u32> = (0..200).map(|_| frame().0).collect();
         assert_eq!(frames, (0..200).collect::<Vec<_>>());
@@ -269,7 +269,7 @@ fn cpus_start_far_from_each_other() {
         3,
         |system, cpus| {
             let starts = [0, 1, 2].map(|id| {
-                let cpu = &mut cpus.claim::<NoProbe>(CpuId(id)).unwrap();
+                let cpu = &mut cpus.claim(CpuId(id)).unwrap();
                 system.allocate(cpu, Request::FRAME).unwrap().0
             });
             assert_eq!(starts, [0, 4096, 8192]);
@@ -281,7 +281,7 @@ fn cpus_start_far_from_each_other() {
 #[test]
 fn a_word_with_withdrawn_frames_serves_the_others() {
     with(&[FrameRange::new(Pfn(0), 64)], 6, 1, |system, cpus| {
-        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let cpu = &mut cpus.claim(CpuId(0)).unwrap();
         system.reserve(cpu, FrameRange::new(Pfn(3), 1)).unwrap();
         let block = system.allocate(cpu, Request::order(order(4))).unwrap();
         assert_eq!(block, Index(16));
@@ -313,7 +313,7 @@ fn a_word_with_withdrawn_frames_serves_the_others() {
 #[test]
 fn a_range_that_is_partly_in_use_is_neither_allocated_nor_withdrawn() {
     with(&[FrameRange::new(Pfn(0), 256)], 6, 1, |system, cpus| {
-        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let cpu = &mut cpus.claim(CpuId(0)).unwrap();
         system
             .allocate_at(cpu, FrameRange::new(Pfn(150), 1))
             .unwrap();
@@ -337,7 +337,7 @@ fn a_range_that_is_partly_in_use_is_neither_allocated_nor_withdrawn() {
 #[test]
 fn a_search_goes_on_right_after_a_large_block() {
     with(&[FrameRange::new(Pfn(0), 8192)], 13, 1, |system, cpus| {
-        let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+        let cpu = &mut cpus.claim(CpuId(0)).unwrap();
         let mut block = |size| {
             let block = system.allocate(cpu, Request::order(order(size)));
             block.unwrap().0
@@ -351,12 +351,10 @@ fn a_search_goes_on_right_after_a_large_block() {
 fn a_free_counts_for_larger_blocks_if_it_empties_a_word() {
     let ranges = [FrameRange::new(Pfn(0), 256)];
     let setup = Setup::new(&ranges, 1);
-    let layout = layout::<Nbbs, Native>(&Options::NONE, &setup).unwrap();
-    let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-    let memory = Memory::new(&mut memory);
-    let system = build::<Nbbs, Native>(&Options::NONE, &setup, memory).unwrap();
+    let mut memory = std::vec![MaybeUninit::uninit(); Nbbs::room(&setup).unwrap()];
+    let system = Nbbs::build(&setup, &mut memory[..]).unwrap();
     let cpus = NativeCpus::new(1);
-    let cpu = &mut cpus.claim::<NoProbe>(CpuId(0)).unwrap();
+    let cpu = &mut cpus.claim(CpuId(0)).unwrap();
     let counts = || [false, true].map(|large| system.search.counted(large));
     let mut before = counts();
     let mut rise = || {

@@ -16,7 +16,7 @@ use crate::place::Place;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
-use crate::shortage::Shortage;
+use crate::shortage::{Kept, Reason, Shortage};
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 
 /// Returns the number of frames that a release names; 0 if there are none.
@@ -210,27 +210,40 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
 
     /// What is free on the CPU's own node, and how much elsewhere.
     fn shortage(&self, cpu: &mut P::Cpu, request: Request) -> Shortage {
-        let (id, home) = (cpu.id(), self.home(cpu.id()));
+        let home = self.home(cpu.id());
         let mut near = Snapshot::NONE;
         let (mut far, mut own_list) = (near, 0);
+        let (mut kept, mut is_free) = (None, false);
         for zone in self.zones {
-            if zone.node == home {
-                own_list += zone.system.buffered_frames(id);
+            if zone.node != home {
+                far.add(&zone.system.snapshot(cpu));
+                continue;
             }
-            let part = if zone.node == home {
-                &mut near
-            } else {
-                &mut far
-            };
-            part.add(&zone.system.snapshot(cpu));
+            let own = zone.system.shortage(cpu, request);
+            near.add(&own.free);
+            own_list += own.own_list;
+            is_free |= own.reason() == Reason::None;
+            kept = [kept, own.kept]
+                .into_iter()
+                .flatten()
+                .max_by_key(|kept| kept.frames);
         }
         Shortage {
             size: request.size,
             free: near,
             own_list,
+            kept: kept.filter(|_| !is_free),
             elsewhere: far.free_frames() + far.buffered_frames,
             max_order: self.max_order,
         }
+    }
+
+    fn kept_by_others(&self, cpu: CpuId, order: Order) -> Option<Kept> {
+        let kept = self
+            .zones
+            .iter()
+            .filter_map(|zone| zone.system.kept_by_others(cpu, order));
+        kept.max_by_key(|kept| kept.frames)
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {

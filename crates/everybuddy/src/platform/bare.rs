@@ -5,7 +5,7 @@
 //! A kernel knows best what proves that code runs on a CPU (a guard that disables preemption), and what a waiting CPU
 //! does. It implements these two. [`Bare`] provides atomics and cells that compile to plain instructions.
 //! [`Native`] is this platform with the tokens of [`NativeCpus`](super::NativeCpus). `examples/kernel`
-//! uses it in a kernel.
+//! uses it in a kernel. Nothing is counted on [`Bare`], unless its third parameter says where a CPU's probe is.
 //!
 //! # Invariants
 //!
@@ -13,12 +13,14 @@
 //! use.
 
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 use super::native::{NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, Spin, Waiting};
 use super::{CellValue, CpuToken, Platform};
-use crate::probe::NoProbe;
+use crate::probe::{NoProbe, Probe};
 
-/// The real machine, for a kernel: the kernel provides the CPU token `C`, and the pause `W` of waiting CPUs.
+/// The real machine, for a kernel: the kernel provides the CPU token `C`, and the pause `W` of waiting CPUs. `B` says
+/// where a CPU's probe is, if events are counted.
 ///
 /// A token is the right to act as one CPU. The kernel creates at most one token of a number at a time, and only on
 /// that CPU. If two tokens of the same number exist simultaneously, an allocator may allocate a frame twice; it stays
@@ -27,23 +29,13 @@ use crate::probe::NoProbe;
 /// ```
 /// use everybuddy::platform::{Bare, CpuToken, Waiting};
 /// use everybuddy::prelude::*;
-/// use everybuddy::NoProbe;
 ///
 /// /// Holds off preemption while it exists.
-/// struct PreemptionGuard {
-///     cpu: CpuId,
-///     probe: NoProbe,
-/// }
+/// struct PreemptionGuard(CpuId);
 ///
 /// impl CpuToken for PreemptionGuard {
-///     type Probe = NoProbe;
-///
 ///     fn id(&self) -> CpuId {
-///         self.cpu
-///     }
-///
-///     fn probe(&mut self) -> &mut NoProbe {
-///         &mut self.probe
+///         self.0
 ///     }
 /// }
 ///
@@ -60,26 +52,67 @@ use crate::probe::NoProbe;
 ///
 /// let ranges = [FrameRange::new(Pfn(0x100), 0x8000)];
 /// let setup = Setup::new(&ranges, 1);
-/// let layout = layout::<Lbs31, Kernel>(&Options::NONE, &setup)?;
-/// let mut memory = vec![core::mem::MaybeUninit::uninit(); layout.size() + layout.align()];
+/// let room = Memory::room(layout::<Lbs31, Kernel>(&Options::NONE, &setup)?);
+/// let mut memory = vec![core::mem::MaybeUninit::uninit(); room];
 /// let system = build::<Lbs31, Kernel>(&Options::NONE, &setup, Memory::new(&mut memory))?;
 ///
-/// let mut guard = PreemptionGuard { cpu: CpuId(0), probe: NoProbe };
+/// let mut guard = PreemptionGuard(CpuId(0));
 /// let frame = system.allocate(&mut guard, Request::FRAME)?;
 /// system.free(&mut guard, Release::frame(frame))?;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Bare<C: CpuToken + 'static, W: Waiting = Spin>(PhantomData<(fn() -> C, W)>);
+pub struct Bare<C: CpuToken + 'static, W: Waiting = Spin, B = NoProbe>(
+    PhantomData<(fn() -> (C, B), W)>,
+);
+
+/// Where the probe of a CPU is, whose token is a `C`.
+pub trait ProbeOf<C>: 'static {
+    /// The probe.
+    type Probe: Probe;
+
+    /// Returns the probe. O(1), no lock.
+    fn probe(cpu: &mut C) -> &mut Self::Probe;
+}
+
+/// Nothing is counted, and a token has no probe.
+#[allow(unsafe_code)]
+impl<C> ProbeOf<C> for NoProbe {
+    type Probe = NoProbe;
+
+    #[inline(always)]
+    fn probe(_: &mut C) -> &mut NoProbe {
+        // SAFETY: a value without bytes lies at every aligned address, and references to it exclude no other one.
+        unsafe { NonNull::dangling().as_mut() }
+    }
+}
+
+/// The token has the probe: that of [`NativeCpu`].
+#[derive(Clone, Copy, Debug)]
+pub struct InToken;
+
+impl<B: Probe> ProbeOf<NativeCpu<B>> for InToken {
+    type Probe = B;
+
+    #[inline(always)]
+    fn probe(cpu: &mut NativeCpu<B>) -> &mut B {
+        cpu.probe()
+    }
+}
 
 // SAFETY: words and cells are `core`'s atomics, transparently, which are valid for any bytes.
 #[allow(unsafe_code)]
-unsafe impl<C: CpuToken + 'static, W: Waiting> Platform for Bare<C, W> {
+unsafe impl<C: CpuToken + 'static, W: Waiting, B: ProbeOf<C>> Platform for Bare<C, W, B> {
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = true;
     type AtomicU32 = NativeAtomicU32;
     type AtomicU64 = NativeAtomicU64;
     type Cell<T: CellValue> = NativeCell<T>;
     type Cpu = C;
-    type Probe = C::Probe;
+    type Probe = B::Probe;
+
+    #[inline(always)]
+    fn probe(cpu: &mut C) -> &mut B::Probe {
+        B::probe(cpu)
+    }
 
     #[inline(always)]
     fn wait(_: &NativeAtomicU32, _: u32, attempt: u32) {
@@ -97,9 +130,10 @@ unsafe impl<C: CpuToken + 'static, W: Waiting> Platform for Bare<C, W> {
 
 /// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`](super::NativeCpus).
 ///
-/// `W` says how to wait, `B` what counts events. Programs under an operating system, whose threads can
-/// be preempted while they hold a lock, use a `W` that yields; see [`Hosted`].
-pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W>;
+/// `W` says how to wait, `B` what counts events. [`Spin`] has no clock, as the language has none without its library:
+/// a CPU waits for [`Platform::MAX_POLLS`] polls. Programs under an operating system, whose threads can be preempted
+/// while they hold a lock, use a `W` that yields and has a clock; see [`Hosted`].
+pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W, InToken>;
 
 /// The real machine under an operating system: waits by `W`, counts with `B`.
 ///

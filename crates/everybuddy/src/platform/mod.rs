@@ -23,8 +23,8 @@ mod wait_limit;
 
 pub(crate) use wait_limit::WaitLimit;
 
-pub use bare::{Bare, Hosted, Native};
-pub use native::{NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus};
+pub use bare::{Bare, Hosted, InToken, Native, ProbeOf};
+pub use native::{ClaimError, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus};
 pub use native::{Spin, Waiting};
 
 pub use core::sync::atomic::Ordering;
@@ -50,14 +50,8 @@ impl CpuId {
 /// token stands for disabled preemption. Code that interrupts an operation has no token and uses
 /// [`allocate_nested`](crate::FrameAllocator::allocate_nested).
 pub trait CpuToken {
-    /// What counts events on this CPU.
-    type Probe: Probe;
-
     /// Returns the number of this CPU. O(1), no lock.
     fn id(&self) -> CpuId;
-
-    /// Returns this CPU's probe. O(1), no lock.
-    fn probe(&mut self) -> &mut Self::Probe;
 
     /// Excludes another CPU, since a request needs what that CPU keeps: returns its token if it executes no operation,
     /// and it begins none until the token is dropped. The caller then acts as that CPU, and parks it.
@@ -202,10 +196,13 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     type Cell<T: CellValue>: SharedCell<T>;
 
     /// The token of a CPU.
-    type Cpu: CpuToken<Probe = Self::Probe>;
+    type Cpu: CpuToken;
 
     /// What counts events; a zero-sized type when nothing is counted.
     type Probe: Probe;
+
+    /// Returns the probe of a CPU. O(1), no lock.
+    fn probe(cpu: &mut Self::Cpu) -> &mut Self::Probe;
 
     /// Waits a moment for `word` to differ from `seen`; may return early for no reason.
     ///

@@ -10,6 +10,7 @@
 //! A [`NativeCpus`] hands out a [`NativeCpu`] of a given number once until it is returned, and it cannot leave its
 //! thread. A set takes back only tokens that it handed out.
 
+use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -169,17 +170,40 @@ pub struct NativeCpu<B: Probe = NoProbe> {
     not_send: PhantomData<*mut ()>,
 }
 
+impl<B: Probe> NativeCpu<B> {
+    /// Returns what counts events on this CPU. O(1).
+    #[inline(always)]
+    pub fn probe(&mut self) -> &mut B {
+        &mut self.probe
+    }
+}
+
 impl<B: Probe> CpuToken for NativeCpu<B> {
-    type Probe = B;
     #[inline(always)]
     fn id(&self) -> CpuId {
         self.id
     }
-    #[inline(always)]
-    fn probe(&mut self) -> &mut B {
-        &mut self.probe
+}
+
+/// The reason why a token was not handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimError {
+    /// Another holder has the token.
+    InUse,
+    /// There is no CPU with this number.
+    NoSuchCpu,
+}
+
+impl fmt::Display for ClaimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "the token of this CPU is in use",
+            Self::NoSuchCpu => "there is no CPU with this number",
+        })
     }
 }
+
+impl core::error::Error for ClaimError {}
 
 /// The CPUs of the machine: hands out each token once.
 ///
@@ -188,13 +212,13 @@ impl<B: Probe> CpuToken for NativeCpu<B> {
 /// undefined behaviour, but frames could be given twice.) It takes 8 KiB.
 ///
 /// ```
-/// use everybuddy::platform::NativeCpus;
-/// use everybuddy::{CpuId, NoProbe};
+/// use everybuddy::platform::{ClaimError, CpuId, NativeCpus};
 /// let cpus = NativeCpus::new(2);
-/// let token = cpus.claim::<NoProbe>(CpuId(0)).unwrap();
-/// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_none(), "in use");
+/// let token = cpus.claim(CpuId(0))?;
+/// assert_eq!(cpus.claim(CpuId(0)).err(), Some(ClaimError::InUse));
 /// assert!(cpus.release(token));
-/// assert!(cpus.claim::<NoProbe>(CpuId(0)).is_some());
+/// assert!(cpus.claim(CpuId(0)).is_ok());
+/// # Ok::<(), ClaimError>(())
 /// ```
 pub struct NativeCpus {
     count: u16,
@@ -226,15 +250,29 @@ impl NativeCpus {
         self.count
     }
 
-    /// Returns the token of a CPU. Returns `None` if another thread has it or there is no such CPU. O(1).
-    pub fn claim<B: Probe>(&self, id: CpuId) -> Option<NativeCpu<B>> {
+    /// Returns the token of a CPU, which counts nothing. O(1).
+    ///
+    /// # Errors
+    /// [`ClaimError`]: another holder has the token, or there is no such CPU.
+    pub fn claim(&self, id: CpuId) -> Result<NativeCpu, ClaimError> {
+        self.claim_probed(id)
+    }
+
+    /// Returns the token of a CPU, on which a `B` counts events. O(1).
+    ///
+    /// # Errors
+    /// Those of [`claim`](Self::claim).
+    pub fn claim_probed<B: Probe>(&self, id: CpuId) -> Result<NativeCpu<B>, ClaimError> {
         if id.0 >= self.count {
-            return None;
+            return Err(ClaimError::NoSuchCpu);
         }
         let bit = 1u64 << (id.index() % 64);
         // Acquire: pairs with the release in `release`: what the last holder did on this CPU is seen.
         let before = self.claimed[id.index() / 64].fetch_or(bit, Ordering::Acquire);
-        (before & bit == 0).then(|| NativeCpu {
+        if before & bit != 0 {
+            return Err(ClaimError::InUse);
+        }
+        Ok(NativeCpu {
             id,
             set: self.number(),
             probe: B::default(),
@@ -265,6 +303,11 @@ impl NativeCpus {
     /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what
     /// its lists hold.
     pub fn release<B: Probe>(&self, token: NativeCpu<B>) -> bool {
+        self.take_back(&token)
+    }
+
+    /// Does what [`release`](Self::release) does, for a caller that drops the token next.
+    pub(crate) fn take_back<B: Probe>(&self, token: &NativeCpu<B>) -> bool {
         if token.set != self.number.load(Ordering::Relaxed) {
             return false;
         }
@@ -282,19 +325,16 @@ mod tests {
     #[test]
     fn a_set_takes_back_its_own_tokens_only() {
         let (a, b) = (NativeCpus::new(2), NativeCpus::new(2));
-        let of_a = a.claim::<NoProbe>(CpuId(0)).unwrap();
-        let of_b = b.claim::<NoProbe>(CpuId(0)).unwrap();
+        let of_a = a.claim(CpuId(0)).unwrap();
+        let of_b = b.claim(CpuId(0)).unwrap();
         assert!(!a.release(of_b), "the token of another set");
-        assert!(
-            a.claim::<NoProbe>(CpuId(0)).is_none(),
-            "its token is in use"
-        );
+        assert!(a.claim(CpuId(0)).is_err(), "its token is in use");
         assert!(a.release(of_a));
-        assert!(a.claim::<NoProbe>(CpuId(0)).is_some());
+        assert!(a.claim(CpuId(0)).is_ok());
         // A set that never handed out a token, and one that was moved after it did.
-        let of_b = b.claim::<NoProbe>(CpuId(1)).unwrap();
+        let of_b = b.claim(CpuId(1)).unwrap();
         assert!(!NativeCpus::new(2).release(of_b));
-        let of_a = a.claim::<NoProbe>(CpuId(1)).unwrap();
+        let of_a = a.claim(CpuId(1)).unwrap();
         let moved = std::boxed::Box::new(a);
         assert!(moved.release(of_a));
     }
@@ -304,10 +344,10 @@ mod tests {
         let cpus = NativeCpus::new(u16::MAX);
         assert_eq!(usize::from(cpus.count()), NativeCpus::MAX);
         for id in [0, 4095, 4096, 65_533] {
-            assert!(cpus.claim::<NoProbe>(CpuId(id)).is_some(), "{id}");
-            assert!(cpus.claim::<NoProbe>(CpuId(id)).is_none(), "{id}");
+            assert!(cpus.claim(CpuId(id)).is_ok(), "{id}");
+            assert!(cpus.claim(CpuId(id)).is_err(), "{id}");
         }
-        assert!(cpus.claim::<NoProbe>(CpuId(65_534)).is_none());
+        assert!(cpus.claim(CpuId(65_534)).is_err());
         let ranges = [crate::FrameRange::new(crate::Pfn(0), 1)];
         let bs = crate::SystemSpec::of(<crate::systems::Bs as crate::systems::System>::ROW);
         let is_set_up = |cpus| bs.parameters(&crate::Setup::new(&ranges, cpus)).is_ok();

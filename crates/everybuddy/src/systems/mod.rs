@@ -8,7 +8,7 @@
 //!
 //! | to | call | the system is |
 //! |---|---|---|
-//! | hold a system of a known type | [`build`] | a reference into the memory, statically dispatched |
+//! | hold a system of a known type | [`System::build`]; with options or another platform: [`build`] | a reference into the memory, statically dispatched |
 //! | hold a system that is chosen at run time | [`build_any`] | a trait object in the memory |
 //! | hold it with functions that are compiled for it | [`build_for`] | passed to a visitor with its type |
 //! | time a loop on a system chosen at run time | [`with_system`] | compiled into the visitor, for each composition |
@@ -83,16 +83,53 @@ use core::mem::MaybeUninit;
 use crate::api::FrameAllocator;
 use crate::arena::{LINE, Memory};
 use crate::error::BuildError;
-use crate::platform::Platform;
+use crate::platform::{Native, Platform};
 use compose::Builder;
 
 /// A system as a type: a row of the list.
-pub trait System {
+pub trait System: Sized {
     /// The system's code, on a platform, in memory that lives for `'m`.
     type Built<'m, P: Platform>: Compose<'m, P>;
 
     /// What it is, in words and presets.
     const ROW: &'static Row;
+
+    /// Returns how many bytes [`build`](Self::build) takes, wherever they begin. O(1).
+    ///
+    /// # Errors
+    /// Any [`BuildError`] except `MetadataTooSmall`.
+    fn room(setup: &Setup<'_>) -> Result<usize, BuildError> {
+        Ok(Memory::room(layout::<Self, Native>(&Options::NONE, setup)?))
+    }
+
+    /// Builds the system on [`Native`], without options, in the caller's memory. O(frames).
+    ///
+    /// It lies in that memory too and lives as long as it. [`systems::build`](build) takes options and a platform.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use everybuddy::prelude::*;
+    ///
+    /// let ranges = [FrameRange::new(0x100, 0x8000)];
+    /// let setup = Setup::new(&ranges, 2);
+    /// let mut memory = vec![MaybeUninit::uninit(); Lbs31::room(&setup)?];
+    /// let system = Lbs31::build(&setup, &mut memory[..])?;
+    ///
+    /// let cpus = NativeCpus::new(2);
+    /// let mut cpu = cpus.claim(CpuId(0))?;
+    /// let frame = system.allocate(&mut cpu, Request::FRAME)?;
+    /// system.free(&mut cpu, Release::frame(frame))?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Any [`BuildError`].
+    fn build<'m>(
+        setup: &Setup<'_>,
+        memory: impl Into<Memory<'m>>,
+    ) -> Result<&'m Self::Built<'m, Native>, BuildError> {
+        build::<Self, Native>(&Options::NONE, setup, memory.into())
+    }
 }
 
 /// The list of all rows.
@@ -154,27 +191,10 @@ trait OnComposition<'m, P: Platform> {
     fn on<C: Compose<'m, P>>(self) -> Result<Self::Output, BuildError>;
 }
 
-/// Builds a system of a known type in the caller's memory. O(frames).
+/// Builds a system of a known type in the caller's memory, with options, on any platform. O(frames).
 ///
-/// The system itself lies in that memory too and lives as long as it: `'static` memory gives a `'static` system, which
-/// can be kept in a `static`.
-///
-/// ```
-/// use core::mem::MaybeUninit;
-/// use everybuddy::prelude::*;
-///
-/// let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
-/// let setup = Setup::new(&ranges, 2);
-/// let layout = layout::<Lbs31, Native>(&Options::NONE, &setup)?;
-/// let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
-/// let system = build::<Lbs31, Native>(&Options::NONE, &setup, Memory::new(&mut memory))?;
-///
-/// let cpus = NativeCpus::new(2);
-/// let mut cpu = cpus.claim(CpuId(0)).expect("no other thread has claimed CPU 0");
-/// let frame = system.allocate(&mut cpu, Request::FRAME)?;
-/// system.free(&mut cpu, Release::frame(frame))?;
-/// # Ok::<(), Box<dyn core::error::Error>>(())
-/// ```
+/// The system itself lies in that memory too and lives as long as it: `'static` memory gives a `'static` system.
+/// [`System::build`] is the short way.
 ///
 /// # Errors
 /// Any [`BuildError`]; an option that the system does not take, or that changes its composition, is
@@ -189,7 +209,7 @@ pub fn build<'m, S: System, P: Platform>(
 
 /// Returns the memory that [`build`] takes: this size, at this alignment. O(1).
 ///
-/// Memory that is not aligned must be larger by the alignment.
+/// [`Memory::room`] is how many bytes suffice if they are not aligned.
 ///
 /// # Errors
 /// Any [`BuildError`] except `MetadataTooSmall`.
@@ -313,7 +333,7 @@ impl<'m, P: Platform> OnComposition<'m, P> for BytesOf<'_> {
 
 /// Returns the memory that a system by name takes: this size, at this alignment. O(1).
 ///
-/// Memory that is not aligned must be larger by the alignment.
+/// [`Memory::room`] is how many bytes suffice if they are not aligned.
 ///
 /// # Errors
 /// Any [`BuildError`] except `MetadataTooSmall`.
@@ -458,7 +478,7 @@ mod tests {
         for row in ROWS {
             let spec = &SystemSpec::of(row);
             let layout = metadata_layout::<crate::Native>(spec, &setup).unwrap();
-            let mut memory = std::vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+            let mut memory = std::vec![MaybeUninit::uninit(); Memory::room(layout)];
             let start = memory.as_ptr().align_offset(layout.align());
             let memory = Memory::new(&mut memory[start..][..layout.size()]);
             let composition = spec.parameters(&setup).unwrap().composition;

@@ -75,7 +75,7 @@ impl<'c, P: Platform> Caller<'c, P> {
     pub(crate) fn of(cpu: &'c mut P::Cpu) -> Self {
         Self {
             cpu: cpu.id(),
-            probe: cpu.probe(),
+            probe: P::probe(cpu),
             nested: false,
             class: Class::Unmovable,
         }

@@ -184,7 +184,7 @@ impl WithSystem<Native> for Nest<'_, '_> {
 
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(1);
-        let Some(mut cpu) = cpus.claim(CpuId(0)) else {
+        let Ok(mut cpu) = cpus.claim(CpuId(0)) else {
             return;
         };
         let inlined = self.inlined;
@@ -234,7 +234,7 @@ fn build<V: WithSystem<Native>>(name: &str, memory: &mut Vec<MaybeUninit<u8>>, v
     let Ok(layout) = metadata_layout::<Native>(&spec, &setup) else {
         return;
     };
-    memory.resize(layout.size() + layout.align(), MaybeUninit::uninit());
+    memory.resize(Memory::room(layout), MaybeUninit::uninit());
     if let Err(error) = with_system(&spec, &setup, memory, visitor) {
         eprintln!("{name}: {error}");
     }
@@ -260,7 +260,7 @@ impl WithSystem<Native> for Pairs {
 
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(1);
-        if let Some(mut cpu) = cpus.claim(CpuId(0)) {
+        if let Ok(mut cpu) = cpus.claim(CpuId(0)) {
             (0..self.0).for_each(|_| assert!(seam_pair(system, &mut cpu)));
         }
     }

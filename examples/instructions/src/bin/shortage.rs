@@ -10,6 +10,7 @@
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
+use everybuddy::System as _;
 use everybuddy::prelude::*;
 
 type Cpu = <Native as Platform>::Cpu;
@@ -116,8 +117,7 @@ fn main() {
         let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
         let setup = Setup::new(&ranges, 1);
         let mut memory = vec![MaybeUninit::uninit(); 4 << 20];
-        let memory = Memory::new(&mut memory);
-        let system = build::<Everybuddy, Native>(&Options::NONE, &setup, memory);
+        let system = Everybuddy::build(&setup, &mut memory[..]);
         let mut run = Run {
             system: system.expect("4 MiB suffice"),
             cpu: NativeCpus::new(1)

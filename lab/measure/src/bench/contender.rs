@@ -63,7 +63,7 @@ impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> System<'_, A> {
         Some(SystemCaller {
             system: self.system,
             cpus: &self.cpus,
-            cpu: self.cpus.claim(CpuId(thread))?,
+            cpu: self.cpus.claim(CpuId(thread)).ok()?,
             failed: 0,
         })
     }

@@ -14,7 +14,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, CpuId, CpuToken, Hint, Index, Order, Release, Request};
+use everybuddy::{Block, CpuId, Hint, Index, Order, Release, Request};
 
 use super::contender::{Caller, Contender};
 use super::perform::{Tools, Work, Worker};
@@ -53,7 +53,7 @@ impl Counted<'_> {
         Some(CountedCaller {
             system: self.system,
             cpus: &self.cpus,
-            cpu: self.cpus.claim(CpuId(thread))?,
+            cpu: self.cpus.claim_probed(CpuId(thread)).ok()?,
             hint: Hint {
                 task: number,
                 region: number,

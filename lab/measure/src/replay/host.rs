@@ -112,7 +112,7 @@ impl Arena {
     ) -> Result<(), Error> {
         let layout = metadata_layout::<ReplayPlatform<B>>(spec, setup);
         let layout = layout.map_err(|error| refused(spec, error))?;
-        let needed = layout.size() + layout.align();
+        let needed = everybuddy::Memory::room(layout);
         if self.bytes.len() < needed {
             let missing = needed - self.bytes.len();
             self.bytes.try_reserve_exact(missing).map_err(|_| {
@@ -156,7 +156,7 @@ impl<'s, A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> System
         probe: &dyn Fn() -> B,
     ) -> Option<Self> {
         let claim = |cpu: &u16| {
-            let mut token = cpus.claim(CpuId(*cpu))?;
+            let mut token = cpus.claim_probed(CpuId(*cpu)).ok()?;
             *token.probe() = probe();
             Some(token)
         };

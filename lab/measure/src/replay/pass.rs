@@ -288,8 +288,8 @@ impl Pass<'_> {
 }
 
 fn first<B: ReadableProbe>(cpus: &NativeCpus) -> Result<NativeCpu<B>, Error> {
-    let busy = || Error::Broken("the first CPU's token is in use".to_string());
-    cpus.claim::<B>(CpuId(0)).ok_or_else(busy)
+    let claimed = cpus.claim_probed(CpuId(0));
+    claimed.map_err(|error| Error::Broken(format!("the first CPU: {error}")))
 }
 
 /// Rejects the results of a pass in which a free failed.

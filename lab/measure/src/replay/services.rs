@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use everybuddy::platform::{NativeCpus, Waiting};
-use everybuddy::{CpuId, CpuToken, Progress};
+use everybuddy::{CpuId, Progress};
 use quanta::Instant;
 
 use crate::replay::host::{AnySystem, Yielding};
@@ -69,7 +69,7 @@ pub fn alongside<B: ReadableProbe, T>(
             let (cpus, ended, homes) = (&cpus, &ended, &homes);
             scope.spawn(move || {
                 let id = CpuId(first.saturating_add(number as u16));
-                let Some(mut cpu) = cpus.claim::<B>(id) else {
+                let Ok(mut cpu) = cpus.claim_probed::<B>(id) else {
                     return;
                 };
                 *cpu.probe() = probe();

@@ -17,7 +17,7 @@
 //! Systems take turns, and ratios are formed within a round, of visits that follow each other.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, Counts, CpuId, CpuToken, Index, NoProbe, Order, Release, Request};
+use everybuddy::{Block, Counts, CpuId, Index, NoProbe, Order, Release, Request};
 
 use crate::shared::prelude::*;
 use crate::streams::rows::over;
@@ -240,8 +240,8 @@ impl Plan<'_> {
         probe: &(dyn Fn() -> B + Sync),
     ) -> Result<(Ticks, Vec<Served>, Vec<B>), Error> {
         let cpus = NativeCpus::new(1);
-        let busy = || Error::Broken("the caller's CPU is taken".to_string());
-        let mut cpu = cpus.claim::<B>(CpuId(0)).ok_or_else(busy)?;
+        let busy = |_| Error::Broken("the caller's CPU is taken".to_string());
+        let mut cpu = cpus.claim_probed(CpuId(0)).map_err(busy)?;
         *cpu.probe() = probe();
         let mut ticks = Ticks {
             singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),

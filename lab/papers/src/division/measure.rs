@@ -17,7 +17,7 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::{Presplit, StartStatistics};
-use everybuddy::{Counts, CpuId, CpuToken, Order, Progress};
+use everybuddy::{Counts, CpuId, Order, Progress};
 use everybuddy_trace::{Resolved, Step, StepKind};
 
 use crate::shared::blocks::Blocks;
@@ -169,8 +169,8 @@ fn perform(
     own: &Parameters,
 ) -> Result<(u64, Broken), Error> {
     let cpus = NativeCpus::new(2);
-    let claim = |cpu| cpus.claim::<Watch>(CpuId(cpu));
-    let (Some(mut caller), Some(mut idle)) = (claim(0), claim(1)) else {
+    let claim = |cpu| cpus.claim_probed::<Watch>(CpuId(cpu));
+    let (Ok(mut caller), Ok(mut idle)) = (claim(0), claim(1)) else {
         return Err(Error::Broken("a token is taken".to_string()));
     };
     // A request that finds no block of its order delegates to services, or splits a block itself.

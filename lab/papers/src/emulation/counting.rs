@@ -99,6 +99,10 @@ unsafe impl Platform for Counting {
     type Cpu = NativeCpu<NoProbe>;
     type Probe = NoProbe;
 
+    fn probe(cpu: &mut NativeCpu) -> &mut NoProbe {
+        cpu.probe()
+    }
+
     fn wait(word: &Self::AtomicU32, seen: u32, attempt: u32) {
         <Native as Platform>::wait(&word.0, seen, attempt);
     }

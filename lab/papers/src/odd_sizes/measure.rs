@@ -251,7 +251,7 @@ fn perform(
     let mut run = Serving {
         system,
         own,
-        cpu: cpus.claim(CpuId(0)).ok_or("its CPU is taken")?,
+        cpu: cpus.claim(CpuId(0)).map_err(|error| error.to_string())?,
         is_rounded: traffic.is_rounded,
         sizes: Sizes::new(traffic.mix, traffic.seed),
         live: Vec::new(),

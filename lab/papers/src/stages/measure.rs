@@ -129,7 +129,7 @@ fn simulate(
     let setup = Setup::new(&ranges, own.cpus() + 1);
     let refuse = |error| Error::usage(format!("system {spec}: {error}"));
     let layout = metadata_layout::<Sim>(spec, &setup).map_err(refuse)?;
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
     let parameters = spec.parameters(&setup).map_err(refuse)?;
     let visitor = Visitor {
         is_elastic: parameters.composition.zone == ZoneKind::Domains,

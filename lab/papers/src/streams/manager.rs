@@ -10,7 +10,7 @@
 
 use std::mem::MaybeUninit;
 
-use everybuddy::platform::{CpuToken, NativeCpu, NativeCpus, Spin};
+use everybuddy::platform::{NativeCpu, NativeCpus, Spin};
 use everybuddy::systems::{self, build_as};
 use everybuddy::{
     Block, BuildError, CpuId, FrameAllocator, FrameRange, Index, Memory, Native, Order, Pfn,
@@ -143,8 +143,8 @@ fn call_on<B: Listener, V: WithManager>(
         system,
         // The set of CPUs is new, so no other thread can have the token.
         cpu: cpus
-            .claim(CpuId(0))
-            .ok_or(BuildError::BadCpuCount { most: 1 })?,
+            .claim_probed(CpuId(0))
+            .map_err(|_| BuildError::BadCpuCount { most: 1 })?,
         extent,
     };
     Ok(visitor.call(&mut manager))
@@ -163,7 +163,7 @@ pub fn with_buddy<B: Listener, V: WithManager>(
     let reach = FrameRange::new(Pfn(0), u64::from(extent.reach));
     let setup = Setup::new(&ranges, 1).with_reach(reach);
     let layout = metadata_layout::<Native<Spin, B>>(spec, &setup)?;
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![MaybeUninit::uninit(); Memory::room(layout)];
     let memory = Memory::new(&mut memory);
     // The visitor is compiled for these two compositions, and not for all of them.
     match spec.name() {

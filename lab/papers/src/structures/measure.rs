@@ -15,9 +15,9 @@
 
 use std::mem::MaybeUninit;
 
-use everybuddy::platform::{NativeCpu, NativeCpus};
+use everybuddy::platform::NativeCpus;
 use everybuddy::systems::{BitBuddy, Buddy, TreeBuddy, build_as};
-use everybuddy::{BuildError, CpuId, FrameAllocator, Memory, NoProbe, metadata_layout};
+use everybuddy::{BuildError, CpuId, FrameAllocator, Memory, metadata_layout};
 use everybuddy_trace::Resolved;
 
 use crate::emulation::counting::{Counting, accesses};
@@ -81,7 +81,7 @@ fn replay(
     let ranges = memory.ranges();
     let setup = memory.setup(None, &ranges, 1);
     let layout = metadata_layout::<Counting>(spec, &setup).map_err(refuse)?;
-    let mut bytes = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut bytes = vec![MaybeUninit::uninit(); Memory::room(layout)];
     let memory = Memory::new(&mut bytes);
     let name = spec.to_string();
     if name.contains("structure=bitmap") {
@@ -103,8 +103,8 @@ fn perform<A: FrameAllocator<Counting>>(
     samples: usize,
 ) -> Result<Seen, Error> {
     let cpus = NativeCpus::new(1);
-    let taken = || Error::Broken("a token is taken".to_string());
-    let mut cpu: NativeCpu<NoProbe> = cpus.claim(CpuId(0)).ok_or_else(taken)?;
+    let taken = |_| Error::Broken("a token is taken".to_string());
+    let mut cpu = cpus.claim(CpuId(0)).map_err(taken)?;
     let mut blocks = Blocks::of(resolved);
     let mut seen = Seen::default();
     let every = (resolved.steps.len() / samples.max(1)).max(1);

@@ -29,7 +29,7 @@ fn on(text: &str, page_blocks: u64, body: impl FnOnce(&System<'_>, &mut Cpu)) {
     let setup = Setup::new(&ranges, 1);
     let spec = text.parse().unwrap();
     let layout = crate::metadata_layout::<Native>(&spec, &setup).unwrap();
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![MaybeUninit::uninit(); crate::Memory::room(layout)];
     let memory = (&mut memory[..]).into();
     let system: &MobilityBuddy<'_, Native> = build_as(&spec, &setup, memory).unwrap();
     let cpus = NativeCpus::new(1);

@@ -1,5 +1,6 @@
 //! Memory that has been in use: blocks become whole again, since CPUs allocate from low trees.
 
+use super::geometry::MAX_LIST;
 use super::*;
 use crate::platform::NativeCpu;
 

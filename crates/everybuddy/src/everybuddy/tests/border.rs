@@ -149,7 +149,7 @@ fn a_chosen_frame_of_no_cpu_needs_no_answer() {
 fn lists_with_more_frames_than_are_allocated_are_found() {
     with_checks((2 * TREE, 0), 2, (Some(TREE), 7), |system: &Listed<'_>| {
         let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         assert_eq!(system.allocate(&mut zero, Request::FRAME), Ok(Index(0)));
         assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Index(TREE)));
         system.free(&mut zero, Release::frame(Index(0))).unwrap();

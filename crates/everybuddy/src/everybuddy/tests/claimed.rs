@@ -8,7 +8,7 @@ use crate::platform::{AtomicWord, Ordering, SharedCell};
 fn a_wholly_free_tree_is_used_before_one_with_few_free_frames() {
     with_system((4 * TREE, 0), 1, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         for _ in 0..4 * TREE {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }

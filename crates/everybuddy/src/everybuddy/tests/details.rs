@@ -293,7 +293,7 @@ fn a_cpu_owns_at_most_4096_trees() {
         max_order,
         tree: None,
     };
-    assert_eq!(geometry.owned(), 4096);
+    assert_eq!(geometry.dimensions().owned(), 4096);
 }
 
 #[test]

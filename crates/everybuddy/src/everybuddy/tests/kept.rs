@@ -141,7 +141,7 @@ fn a_frame_that_only_this_cpu_keeps_makes_others_busy() {
 fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
     with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
         let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         let order = Order::new(6).unwrap();
         assert_eq!(
             system.allocate(&mut zero, Request::order(order)),
@@ -252,7 +252,7 @@ fn random_operations_of_running_cpus_agree_with_a_naive_model() {
 fn returned_frames_of_a_word_are_announced_together() {
     with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
         let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         for _ in 0..TREE {
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }

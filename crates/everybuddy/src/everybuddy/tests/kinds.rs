@@ -224,7 +224,7 @@ fn nested_requests_and_large_blocks_have_kinds() {
     // A block of two trees.
     with_system((8 * WORD, 0), 1, (Some(WORD), 7), |system| {
         let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         let order = Order::new(7).unwrap();
         let block = Request::order(order).with_class(Class::Movable);
         let start = system.allocate(&mut cpu, block).unwrap();
@@ -296,7 +296,7 @@ fn two_kinds_do_not_take_each_others_current_tree_away() {
     // A CPU that may own two trees, and many CPUs that do nothing.
     with_system((1 << 13, 0), 64, (Some(128), 7), |system| {
         let set = NativeCpus::new(64);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         let local = system.local(CpuId(0)).unwrap();
         for step in 0..2000 {
             let class = match step % 4 {

@@ -117,7 +117,7 @@ fn no_tree_is_taken_over_in_a_shortage_or_if_all_slots_are_in_use() {
     // A CPU of seven owns two trees.
     with_system((8 * TREE, 0), 7, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(7);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         for _ in 0..6 * TREE {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }
@@ -173,7 +173,7 @@ fn the_tree_from_which_a_cpu_allocates_is_kept_when_it_is_whole() {
     for order in [0, 3, 6].map(|order| Order::new(order).unwrap()) {
         with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
             let set = NativeCpus::new(1);
-            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            let mut cpu = set.claim(CpuId(0)).unwrap();
             for _ in 0..3 {
                 let start = system.allocate(&mut cpu, Request::order(order)).unwrap();
                 let block = crate::Block::new(start, order);
@@ -251,7 +251,7 @@ fn a_tree_that_a_cpu_emptied_stays_released() {
     for is_below in [true, false] {
         with_system((32 * TREE, 0), 2, (Some(TREE), 10), |system| {
             let set = NativeCpus::new(2);
-            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
             for _ in 0..15 * TREE {
                 system.allocate(&mut zero, Request::FRAME).unwrap();
             }
@@ -280,7 +280,7 @@ fn a_tree_that_a_cpu_emptied_stays_released() {
 fn a_tree_that_was_taken_over_is_not_passed_over() {
     with_system((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         for _ in 0..8 * TREE - 1 {
             system.allocate(&mut zero, Request::FRAME).unwrap();
         }
@@ -304,7 +304,7 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
     for (is_closed, frames) in [(false, 64), (false, 128), (true, 64), (true, 128)] {
         with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
             let set = NativeCpus::new(1);
-            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            let mut cpu = set.claim(CpuId(0)).unwrap();
             for _ in 0..2 * TREE {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
@@ -331,7 +331,7 @@ fn a_run_of_several_trees_is_freed_or_nothing_is() {
     for tree in [1024, 4096] {
         with_system((6 * tree, 0), 1, (Some(tree), 12), |system| {
             let set = NativeCpus::new(1);
-            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            let mut cpu = set.claim(CpuId(0)).unwrap();
             for _ in 0..5 * tree {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
@@ -361,7 +361,7 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
     for (trees, first) in [(64, 5), (65, 40), (150, 40)] {
         with_system((160 * WORD, 0), 1, (Some(WORD), 10), |system| {
             let set = NativeCpus::new(1);
-            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            let mut cpu = set.claim(CpuId(0)).unwrap();
             for _ in 0..trees * WORD {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
@@ -394,7 +394,7 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
 fn a_request_by_fit_looks_at_few_of_many_own_trees() {
     with_system((160 * WORD, 0), 1, (Some(WORD), 10), |system| {
         let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         for _ in 0..150 * WORD {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }
@@ -417,7 +417,7 @@ fn an_eighth_of_the_slots_but_at_most_eight_keep_whole_trees() {
     for (trees, kept) in [(64, 7), (128, 8)] {
         with_system((trees * TREE, 0), 1, (Some(TREE), 10), |system| {
             let set = NativeCpus::new(1);
-            let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+            let mut cpu = set.claim(CpuId(0)).unwrap();
             for _ in 0..20 * TREE {
                 system.allocate(&mut cpu, Request::FRAME).unwrap();
             }
@@ -584,7 +584,7 @@ fn a_wholly_free_tree_is_left_to_no_cpu() {
     with_system((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(2);
         for cpu in [0, 1] {
-            let mut cpu = set.claim::<NoProbe>(CpuId(cpu)).unwrap();
+            let mut cpu = set.claim(CpuId(cpu)).unwrap();
             let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
             assert_eq!(frame, Index(0));
             system.free(&mut cpu, Release::frame(frame)).unwrap();
@@ -598,7 +598,7 @@ fn a_wholly_free_tree_is_left_to_no_cpu() {
 fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() {
     with_system((8 * TREE, 0), 3, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(3);
-        let mut cpus = [0, 1, 2].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let mut cpus = [0, 1, 2].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         for frame in 0..TREE {
             assert_eq!(
                 system.allocate(&mut cpus[0], Request::FRAME),

@@ -41,6 +41,9 @@ unsafe impl Platform for Counting {
     type Cpu = NativeCpu<NoProbe>;
     type Probe = NoProbe;
 
+    fn probe(cpu: &mut NativeCpu) -> &mut NoProbe {
+        cpu.probe()
+    }
     fn wait(_: &NativeAtomicU32, _: u32, _: u32) {}
     fn wake(_: &NativeAtomicU32) {}
 }

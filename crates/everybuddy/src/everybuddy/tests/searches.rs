@@ -1,5 +1,6 @@
 //! Where searches begin, and which trees they take.
 
+use super::foreign::Windows;
 use super::*;
 use crate::platform::SharedCell;
 use crate::request::Flags;
@@ -112,7 +113,7 @@ fn the_next_higher_tree_is_released_first() {
     // 64 trees for seven CPUs, each of which owns at most eight.
     with_system((1 << 18, 0), 7, (None, 10), |system| {
         let set = NativeCpus::new(7);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         let local = system.local(CpuId(0)).unwrap();
         for tree in 0..20u32 {
             for _ in 0..4096 {
@@ -127,7 +128,7 @@ fn the_next_higher_tree_is_released_first() {
 fn a_tree_with_free_frames_says_that_it_is_not_marked() {
     with_system((256, 0), 1, (Some(64), 6), |system| {
         let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         for _ in 0..256 {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }
@@ -150,7 +151,7 @@ fn a_tree_with_free_frames_says_that_it_is_not_marked() {
 fn large_blocks_have_a_tree_of_their_own() {
     with_system((1 << 18, 0), 1, (None, 10), |system| {
         let set = NativeCpus::new(1);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         let mut tree_of = |request| {
             let start = system.allocate(&mut cpu, request).unwrap();
             system.shared.trees.tree_of(start.0)
@@ -169,7 +170,7 @@ fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
     // 64 trees for seven CPUs, each of which owns at most eight.
     with_system((1 << 18, 0), 7, (None, 10), |system| {
         let set = NativeCpus::new(7);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         let tree = Order::TEN.frames() * 4;
         let frames: Vec<Index> = (0..8 * tree)
             .map(|_| system.allocate(&mut cpu, Request::FRAME).unwrap())
@@ -220,7 +221,7 @@ fn few_lower_trees_of_the_window_are_looked_at_in_turn() {
 fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
     with_system((8 * WORD, 0), 2, (Some(WORD), 7), |system| {
         let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
         let block = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
         for start in [0, 128, 256, 384] {
             assert_eq!(system.allocate(&mut zero, block), Ok(Index(start)));
@@ -244,7 +245,7 @@ fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
 fn a_smaller_block_is_found_below_trees_that_larger_ones_have_used() {
     const TREE: u32 = 4 * WORD;
     with_system((8 * TREE, 0), 1, (Some(TREE), 8), |system| {
-        let cpu = &mut NativeCpus::new(1).claim::<NoProbe>(CpuId(0)).unwrap();
+        let cpu = &mut NativeCpus::new(1).claim(CpuId(0)).unwrap();
         system
             .allocate_at(cpu, FrameRange::new(Pfn(0), 64))
             .unwrap();
@@ -278,7 +279,7 @@ fn what_other_cpus_free_is_found_when_the_trees_above_are_used_up() {
     for is_partly_free in [false, true] {
         with_system((32 * TREE, 0), 2, (Some(TREE), 8), |system| {
             let set = NativeCpus::new(2);
-            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
+            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
             let block = Request::order(Order::new(8).unwrap());
             let mut next = || system.allocate(&mut zero, block).unwrap().0 / TREE;
             assert_eq!([(); 4].map(|()| next()), [0, 1, 2, 3]);
@@ -332,7 +333,7 @@ fn a_tree_for_large_blocks_replaces_none_from_which_frames_are_allocated() {
     // 64 trees for seven CPUs, each of which owns at most eight.
     with_system((1 << 18, 0), 7, (None, 10), |system| {
         let set = NativeCpus::new(7);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
+        let mut cpu = set.claim(CpuId(0)).unwrap();
         for _ in 0..8 * 4096 {
             system.allocate(&mut cpu, Request::FRAME).unwrap();
         }

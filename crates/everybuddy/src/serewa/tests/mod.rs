@@ -22,7 +22,7 @@ use proptest::prelude::*;
 use crate::arena::{Arena, ArenaPlan};
 use crate::frame::{Index, Order, Pfn};
 use crate::frame_table::{FrameTable, Record, Tag};
-use crate::platform::{CpuId, CpuToken, NativeCpus, Spin};
+use crate::platform::{CpuId, NativeCpus, Spin};
 use crate::probe::{Counts, Queue};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
@@ -194,7 +194,7 @@ fn first(text: &str, division: Option<&Presplit>, orders: &[u8]) -> (Vec<u64>, V
     };
     let spec: SystemSpec = text.parse().unwrap();
     let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![MaybeUninit::uninit(); crate::Memory::room(layout)];
     let memory = (&mut memory[..]).into();
     let system: &dyn FrameAllocator<Counting> = match spec
         .parameters(&setup)
@@ -208,7 +208,7 @@ fn first(text: &str, division: Option<&Presplit>, orders: &[u8]) -> (Vec<u64>, V
         other => panic!("Serewa's system has no {other:?}"),
     };
     let cpus = NativeCpus::new(1);
-    let mut cpu = cpus.claim::<Counts>(CpuId(0)).unwrap();
+    let mut cpu = cpus.claim_probed::<Counts>(CpuId(0)).unwrap();
     let before = system.snapshot(&mut cpu).free_blocks.to_vec();
     let remnants = orders.iter().map(|order| {
         let request = Request::order(Order::new(*order).unwrap());
@@ -277,11 +277,11 @@ fn a_given_block_is_made_of_the_parts_that_memory_was_divided_into() {
     let setup = Setup::new(&ranges, 1).with_presplit(&division);
     let spec: SystemSpec = "serewa".parse().unwrap();
     let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
-    let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+    let mut memory = vec![MaybeUninit::uninit(); crate::Memory::room(layout)];
     let memory = (&mut memory[..]).into();
     let system: &SerewaTrees<'_, Counting> = build_as(&spec, &setup, memory).unwrap();
     let cpus = crate::platform::NativeCpus::new(1);
-    let mut cpu = cpus.claim(CpuId(0)).unwrap();
+    let mut cpu = cpus.claim_probed(CpuId(0)).unwrap();
     let given = system.allocate_at(&mut cpu, FrameRange::new(Pfn(64), 24));
     assert_eq!(given, Ok(Index(64)));
     system.check(&mut cpu).unwrap();
@@ -300,7 +300,7 @@ fn linking_has_a_thread_of_its_own_unless_it_waits_for_an_idle_cpu() {
     let own_threads = |spec: &str| -> Vec<(&str, bool)> {
         let spec: SystemSpec = spec.parse().unwrap();
         let layout = metadata_layout::<Counting>(&spec, &setup).unwrap();
-        let mut memory = vec![MaybeUninit::uninit(); layout.size() + layout.align()];
+        let mut memory = vec![MaybeUninit::uninit(); crate::Memory::room(layout)];
         let memory = (&mut memory[..]).into();
         let system: &SerewaTrees<'_, Counting> = build_as(&spec, &setup, memory).unwrap();
         let services = system.services().iter();

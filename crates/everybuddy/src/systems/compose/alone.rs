@@ -72,8 +72,7 @@ impl<'m, P: Platform, const CHECK: bool> Compose<'m, P> for OwnedTrees<'m, P, CH
     };
 
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
-        let geometry = parameters.own_trees(span, cpus);
-        Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
+        Self::plan(&parameters.own_trees(span, cpus))
     }
 
     /// All memory is free initially. O(frames), or O(holes) in zeroed memory.

@@ -1,0 +1,182 @@
+//! A static for the boot of a kernel.
+//!
+//! # Purpose
+//!
+//! Before a kernel has a heap, the memory for metadata lies in its image, and all CPUs must find the system that is
+//! built there. Both take `unsafe`. Here it is written once.
+//!
+//! # Invariants
+//!
+//! 1. The bytes are lent once, and they are zero until then.
+//! 2. The system is written by the caller that was lent the bytes, before the state says that it is there, and never
+//!    again.
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crate::arena::Memory;
+
+/// Nothing was built.
+const UNUSED: u8 = 0;
+/// The memory is lent, and there is no system yet.
+const LENT: u8 = 1;
+/// The system is there.
+const BUILT: u8 = 2;
+
+/// Memory for the metadata of one system, and a place for the system: a static of a kernel, without `unsafe`.
+///
+/// It lies in `.bss`, and takes no space in the kernel's image. [`Everybuddy::room_for`](crate::Everybuddy::room_for)
+/// is the size for `everybuddy`, [`System::room`](crate::System::room) that for any system. `T` is the type of the
+/// system, or `dyn FrameAllocator<P>`.
+///
+/// ```
+/// use everybuddy::platform::{Bare, CpuToken};
+/// use everybuddy::prelude::*;
+///
+/// /// Preemption is disabled while this exists.
+/// struct Guard(CpuId);
+///
+/// impl CpuToken for Guard {
+///     fn id(&self) -> CpuId {
+///         self.0
+///     }
+/// }
+///
+/// type Machine = Bare<Guard>;
+/// type Frames = <Everybuddy as System>::Built<'static, Machine>;
+///
+/// // At most 1 GiB of memory from the first frame to the last, and at most 8 CPUs.
+/// static FRAMES: Boot<Frames, { Everybuddy::room_for(1 << 18, 8) }> = Boot::new();
+///
+/// let ranges = [FrameRange::new(0x100, 0x8000)];
+/// let setup = Setup::new(&ranges, 2);
+/// FRAMES.build(|memory| build::<Everybuddy, Machine>(&Options::NONE, &setup, memory))?;
+///
+/// let frames = FRAMES.get().expect("it is built");
+/// let frame = frames.allocate(&mut Guard(CpuId(0)), Request::FRAME)?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Boot<T: ?Sized + 'static, const BYTES: usize> {
+    state: AtomicU8,
+    system: UnsafeCell<Option<&'static T>>,
+    bytes: UnsafeCell<[MaybeUninit<u8>; BYTES]>,
+}
+
+// SAFETY: the bytes and the place of the system are written only by the one caller of `build` that finds the state
+// unused. Others read the place only after the state says that it was written. What they read is a shared reference,
+// which `T: Sync` allows.
+unsafe impl<T: ?Sized + Sync + 'static, const BYTES: usize> Sync for Boot<T, BYTES> {}
+
+impl<T: ?Sized + Sync + 'static, const BYTES: usize> Boot<T, BYTES> {
+    /// Creates memory without a system.
+    #[allow(clippy::new_without_default)] // A default value is no constant.
+    pub const fn new() -> Self {
+        Self {
+            state: AtomicU8::new(UNUSED),
+            system: UnsafeCell::new(None),
+            bytes: UnsafeCell::new([MaybeUninit::zeroed(); BYTES]),
+        }
+    }
+
+    /// Lends the memory to `build`, and stores the system that it returns. All CPUs find it there from then on.
+    ///
+    /// The memory is lent once. `build` gets an empty one from the second call on, and what it returns is not stored.
+    ///
+    /// # Errors
+    /// What `build` returns: with an empty memory,
+    /// [`MetadataTooSmall`](crate::BuildError::MetadataTooSmall). There is no system then.
+    pub fn build<E>(
+        &'static self,
+        build: impl FnOnce(Memory<'static>) -> Result<&'static T, E>,
+    ) -> Result<&'static T, E> {
+        let (before, after) = (Ordering::Relaxed, Ordering::Relaxed);
+        if self
+            .state
+            .compare_exchange(UNUSED, LENT, before, after)
+            .is_err()
+        {
+            return build(Memory::new(&mut []));
+        }
+        // SAFETY: the exchange above lets only one caller pass, so this is the only reference, for ever.
+        let bytes = unsafe { &mut *self.bytes.get() };
+        // SAFETY: `new` zeroed the bytes, and nothing was written there since.
+        let system = build(unsafe { Memory::zeroed(bytes) })?;
+        // SAFETY: only this caller writes, and nobody reads before the state is `BUILT`.
+        unsafe { *self.system.get() = Some(system) };
+        // Release: pairs with the acquire in `get`: another CPU sees the place, and what was built.
+        self.state.store(BUILT, Ordering::Release);
+        Ok(system)
+    }
+
+    /// Returns the system, or `None` before it is built. O(1), no lock.
+    #[inline]
+    pub fn get(&self) -> Option<&'static T> {
+        // Acquire: pairs with the release in `build`.
+        if self.state.load(Ordering::Acquire) != BUILT {
+            return None;
+        }
+        // SAFETY: the place was written before the state became `BUILT`, and is never written again.
+        unsafe { *self.system.get() }
+    }
+}
+
+impl<T: ?Sized + 'static, const BYTES: usize> fmt::Debug for Boot<T, BYTES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Boot")
+            .field("bytes", &BYTES)
+            .field("is_built", &(self.state.load(Ordering::Relaxed) == BUILT))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::systems::{self, Everybuddy, Lbs31, Options, System};
+    use crate::{BuildError, FrameAllocator, FrameRange, Native, Pfn, Setup};
+    use std::thread;
+
+    const RANGES: [FrameRange; 1] = [FrameRange::new(Pfn(3), 5000)];
+
+    #[test]
+    fn a_system_is_built_once_and_found_by_all_threads() {
+        type Frames = <Everybuddy as System>::Built<'static, Native>;
+        static FRAMES: Boot<Frames, { Everybuddy::room_for(5000, 2) }> = Boot::new();
+        let build = |_| {
+            FRAMES.build(|memory| {
+                let setup = Setup::new(&RANGES, 2);
+                systems::build::<Everybuddy, Native>(&Options::NONE, &setup, memory)
+            })
+        };
+        assert!(FRAMES.get().is_none());
+        let built = thread::scope(|scope| {
+            let threads = [0, 1, 2].map(|thread| scope.spawn(move || build(thread)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let mut systems = built.iter().filter_map(|system| system.ok());
+        let system = systems.next().unwrap();
+        assert!(systems.next().is_none(), "the memory is lent once");
+        for refused in built.iter().filter_map(|system| system.err()) {
+            assert!(matches!(
+                refused,
+                BuildError::MetadataTooSmall { given: 0, .. }
+            ));
+        }
+        assert!(core::ptr::eq(FRAMES.get().unwrap(), system));
+    }
+
+    #[test]
+    fn a_static_that_is_too_small_stays_without_a_system() {
+        static FRAMES: Boot<dyn FrameAllocator<Native>, 4096> = Boot::new();
+        let built = FRAMES.build(|memory| {
+            let built =
+                systems::build::<Lbs31, Native>(&Options::NONE, &Setup::new(&RANGES, 2), memory)?;
+            Ok(built as &dyn FrameAllocator<Native>)
+        });
+        assert!(matches!(built, Err(BuildError::MetadataTooSmall { .. })));
+        assert!(FRAMES.get().is_none());
+    }
+}

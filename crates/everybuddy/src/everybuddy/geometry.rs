@@ -1,0 +1,117 @@
+//! How many trees there are, and what else the memory and the CPUs decide.
+//!
+//! # Purpose
+//!
+//! The size of the metadata follows from few numbers. If these are constants, so is the size: that of a static.
+//!
+//! # Invariants
+//!
+//! A tree has 1 to 64 words.
+
+use crate::bit_runs::WORD;
+use crate::frame::Order;
+use crate::region::Span;
+
+use super::foreign::Windows;
+use super::tree::MAX_WORDS;
+use super::word::Kind;
+
+/// The frames of the smallest tree: a word.
+pub(crate) const SMALLEST_TREE: u32 = WORD;
+/// The frames of the largest tree: 16 MiB.
+pub(crate) const LARGEST_TREE: u32 = WORD * MAX_WORDS;
+
+/// The trees for each CPU that there should be: trees are smaller if there would be fewer.
+pub(super) const TREES_PER_CPU: u32 = 8;
+/// One tree in this number is left without an owner, for nested requests, which find frames in such trees only.
+const UNOWNED_SHARE: u32 = 16;
+/// The most trees that a CPU owns at a time: 64 GiB.
+const MAX_OWNED: u32 = 4096;
+/// The most frames in the lists of a CPU: they fit a page, with 64 slots for trees and more.
+pub(super) const MAX_LIST: u32 = 896;
+/// The most words with both holes and reserved frames.
+pub(super) const MAX_MIXED: u32 = 256;
+
+/// The numbers of a system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) span: Span,
+    pub(crate) cpus: u16,
+    pub(crate) max_order: Order,
+    /// The frames of a tree, a power of two; `None` if the memory and the CPUs decide.
+    pub(crate) tree: Option<u32>,
+}
+
+impl Geometry {
+    /// Returns what decides the size of the metadata.
+    pub(super) fn dimensions(&self) -> Dimensions {
+        Dimensions {
+            frames: self.span.frames(),
+            cpus: self.cpus,
+            tree: self.tree,
+        }
+    }
+}
+
+/// What decides the size of the metadata. The numbers are constants if these are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dimensions {
+    /// The frames of the span.
+    pub(super) frames: u32,
+    pub(super) cpus: u16,
+    pub(super) tree: Option<u32>,
+}
+
+impl Dimensions {
+    /// Returns the frames of a tree: as many as leave several trees for each CPU.
+    pub(super) const fn tree(&self) -> u32 {
+        let wanted = match self.tree {
+            Some(tree) => tree,
+            None => {
+                let fair = self.frames / (TREES_PER_CPU * self.cpus as u32);
+                1 << clamp(fair, 1, u32::MAX).ilog2()
+            }
+        };
+        clamp(wanted, SMALLEST_TREE, LARGEST_TREE)
+    }
+
+    pub(super) const fn trees(&self) -> u32 {
+        self.frames.div_ceil(self.tree())
+    }
+
+    pub(super) const fn windows(&self) -> Windows {
+        Windows::new(self.trees(), self.cpus)
+    }
+
+    pub(super) const fn words(&self) -> usize {
+        self.trees() as usize * (self.tree() / WORD) as usize
+    }
+
+    /// Returns the most trees that a CPU owns at a time, at least one of each kind.
+    pub(super) const fn owned(&self) -> usize {
+        let shared = self.trees() - self.trees().div_ceil(UNOWNED_SHARE);
+        let share = shared / self.cpus as u32;
+        clamp(share, Kind::COUNT as u32, MAX_OWNED) as usize
+    }
+
+    /// Returns the number of entries of a CPU's lists.
+    pub(super) const fn list(&self) -> usize {
+        clamp(self.frames / 4, 4, MAX_LIST) as usize
+    }
+
+    pub(super) const fn mixed(&self) -> usize {
+        let (words, most) = (self.words(), MAX_MIXED as usize);
+        if words < most { words } else { most }
+    }
+}
+
+/// Returns the nearest number of a range. (`Ord::clamp` is no constant.)
+const fn clamp(number: u32, least: u32, most: u32) -> u32 {
+    if number < least {
+        least
+    } else if number > most {
+        most
+    } else {
+        number
+    }
+}
