@@ -886,4 +886,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 2933033146-74923 */
+/* Checksum, for header.sh: 1705861619-75128 */

@@ -51,7 +51,7 @@ const BUILT: u8 = 2;
 /// // At most 1 GiB of memory from the first frame to the last, and at most 8 CPUs.
 /// static FRAMES: Boot<Frames, { Everybuddy::room_for(1 << 18, 8) }> = Boot::new();
 ///
-/// let ranges = [FrameRange::new(0x100, 0x8000)];
+/// let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
 /// let setup = Setup::new(&ranges, 2);
 /// FRAMES.build(|memory| build::<Everybuddy, Machine>(&Options::NONE, &setup, memory))?;
 ///

@@ -33,7 +33,7 @@ impl NativeCpus {
     /// # use core::mem::MaybeUninit;
     /// use everybuddy::prelude::*;
     ///
-    /// # let ranges = [FrameRange::new(0, 4096)];
+    /// # let ranges = [FrameRange::new(Pfn(0), 4096)];
     /// # let setup = Setup::new(&ranges, 2);
     /// # let mut memory = vec![MaybeUninit::uninit(); Everybuddy::room(&setup)?];
     /// let system = Everybuddy::build(&setup, &mut memory[..])?;

@@ -110,7 +110,7 @@ pub trait System: Sized {
     /// use core::mem::MaybeUninit;
     /// use everybuddy::prelude::*;
     ///
-    /// let ranges = [FrameRange::new(0x100, 0x8000)];
+    /// let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
     /// let setup = Setup::new(&ranges, 2);
     /// let mut memory = vec![MaybeUninit::uninit(); Lbs31::room(&setup)?];
     /// let system = Lbs31::build(&setup, &mut memory[..])?;
