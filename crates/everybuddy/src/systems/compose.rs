@@ -146,12 +146,12 @@ impl<'m, 's> Builder<'m, 's> {
             .iter()
             .filter(|range| range.frames > 0)
             .peekable();
-        let base = self.span.base();
+        let span = self.span;
         // One pass: the ranges ascend, so the one that may hold the next frame is at the front.
         let records = self
             .arena
             .slice("frame record", self.span.frames() as usize, |index| {
-                let physical = Pfn(base.0 + index as u64);
+                let physical = span.physical(Index(index as u32));
                 while ranges
                     .next_if(|range| range.end().is_some_and(|end| end <= physical))
                     .is_some()
