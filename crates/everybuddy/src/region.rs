@@ -78,10 +78,36 @@ struct Part {
 
 impl Part {
     const UNUSED: Part = Part {
-        base: Pfn(0),
+        base: Pfn(u64::MAX),
         first: u32::MAX,
         frames: 0,
     };
+
+    #[inline]
+    fn index(&self, frame: Pfn) -> Option<Index> {
+        let at = frame.0.wrapping_sub(self.base.0);
+        (at < u64::from(self.frames)).then(|| Index(self.first + at as u32))
+    }
+
+    /// Beyond the part, the number means nothing.
+    #[inline]
+    fn physical(&self, index: Index) -> Pfn {
+        Pfn(self.base.0.wrapping_add(u64::from(index.0 - self.first)))
+    }
+}
+
+/// Out of line, since most machines have one part, and a loop in each caller would be long.
+#[inline(never)]
+fn index_in(parts: &[Part], frame: Pfn) -> Option<Index> {
+    parts.iter().find_map(|part| part.index(frame))
+}
+
+/// As [`index_in`]. The first part starts at the index or before it.
+#[inline(never)]
+fn physical_in(parts: &[Part], index: Index) -> Pfn {
+    let mut starts = parts.iter().rev();
+    let part = starts.find(|part| part.first <= index.0);
+    part.unwrap_or(&Part::UNUSED).physical(index)
 }
 
 impl Span {
@@ -216,25 +242,20 @@ impl Span {
     /// Returns the index of a physical frame. Returns `None` outside the parts. O(parts).
     #[inline]
     pub fn index(&self, frame: Pfn) -> Option<Index> {
-        self.parts.iter().find_map(|part| {
-            let at = frame.0.wrapping_sub(part.base.0);
-            (at < u64::from(part.frames)).then(|| Index(part.first + at as u32))
-        })
+        let [first, rest @ ..] = &self.parts;
+        first.index(frame).or_else(|| index_in(rest, frame))
     }
 
     /// Returns the physical frame of an index, which must be below [`frames`](Self::frames). O(parts).
     #[inline]
     pub fn physical(&self, index: Index) -> Pfn {
         let [first, rest @ ..] = &self.parts;
-        let mut part = first;
-        for next in rest {
-            if index.0 < next.first {
-                break;
-            }
-            part = next;
+        let [second, ..] = rest;
+        if index.0 < second.first {
+            first.physical(index)
+        } else {
+            physical_in(rest, index)
         }
-        // Beyond the span, the number means nothing.
-        Pfn(part.base.0.wrapping_add(u64::from(index.0 - part.first)))
     }
 
     /// Returns the index of a range's first frame, and the range's length. The range must lie in one part. O(parts).

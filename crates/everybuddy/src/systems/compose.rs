@@ -16,7 +16,7 @@ use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
 use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
 use crate::error::BuildError;
-use crate::frame::{Index, Pfn};
+use crate::frame::Index;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
 use crate::lock::Locks;
@@ -517,6 +517,7 @@ impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Pfn;
     use crate::platform::Native;
     use crate::region::FrameRange;
 
