@@ -73,6 +73,12 @@ pub const MEMORIES: &[&[FrameRange]] = &[
         FrameRange::new(Pfn(0x12700), 1),
         FrameRange::new(Pfn(0x13000), 2048),
     ],
+    // Three parts of a span: 2 GiB, 8 TiB, 64 TiB.
+    &[
+        FrameRange::new(Pfn(0x8_0003), 500),
+        FrameRange::new(Pfn((8 << 28) + 77), 700),
+        FrameRange::new(Pfn(64 << 28), 1300),
+    ],
     &[
         FrameRange::new(Pfn(0x7ffff), 2),
         FrameRange::new(Pfn(0x80001), 4095),

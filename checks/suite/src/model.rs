@@ -19,7 +19,7 @@ impl Model {
     ///
     /// # Panics
     /// If a range lies outside the span.
-    pub fn new(span: Span, ranges: &[FrameRange]) -> Self {
+    pub fn new(span: &Span, ranges: &[FrameRange]) -> Self {
         let mut free = vec![false; span.frames() as usize];
         for range in ranges {
             let (start, frames) = span.relative(*range).unwrap();
@@ -36,7 +36,7 @@ impl Model {
     }
 
     /// Returns `true` if a request for `frames` frames can be served in a place, from a block that is wholly free.
-    pub fn can_serve_in(&self, span: Span, frames: u32, place: &Place) -> bool {
+    pub fn can_serve_in(&self, span: &Span, frames: u32, place: &Place) -> bool {
         let block = frames.next_power_of_two();
         let mut starts = (0..span.frames()).step_by(block as usize);
         starts.any(|start| {

@@ -5,7 +5,7 @@
  * common rules. In short: a setup describes the machine; eb_build builds a system in memory that the caller lends; each
  * thread claims a token; each call takes a token and returns an eb_status.
  *
- * Frames are numbered from the start of the system's span, see eb_get_span. Each function that returns an eb_status can
+ * Frames are numbered from the start of the system's span, see eb_physical. Each function that returns an eb_status can
  * also return the codes 1 to 12, which report a wrong use of this interface. A pointer may be NULL only where this is
  * documented; a call with another NULL is refused.
  */
@@ -156,9 +156,7 @@ typedef enum {
     EB_ERROR_NO_MEMORY = 50,
     // Two ranges overlap, or are not in ascending order; the value is the position of the second one.
     EB_ERROR_UNORDERED_RANGES = 51,
-    // A range lies outside the reach; the value is its position.
-    EB_ERROR_OUTSIDE_REACH = 52,
-    // The memory map spans more frames than can be managed: 16 TiB of 4 KiB frames, holes included.
+    // The memory map and the reach have more frames than can be managed: 16 TiB of 4 KiB frames.
     EB_ERROR_SPAN_TOO_LARGE = 53,
     // The number of CPUs is 0 or above the limit of the system: 65,534, or 16,383 for `magazines`.
     EB_ERROR_CPU_COUNT = 54,
@@ -210,7 +208,7 @@ typedef enum {
     EB_REASON_MEMORY = 2,
     // Enough frames are free, but some of them are on other nodes.
     EB_REASON_ELSEWHERE = 3,
-    // Enough frames are free, but CPUs or queues keep some of them.
+    // Enough frames are free, but some of them are in lists or queues.
     EB_REASON_LISTS = 4,
     // Enough frames are free, but not in one block.
     EB_REASON_FRAGMENTATION = 5,
@@ -294,11 +292,11 @@ typedef struct {
     uint32_t left;
 } eb_release;
 
-// The physical frames that a system manages.
+// The frames that a system was built for.
 typedef struct {
-    // The physical number of frame 0.
+    // The physical number of frame 0. Others need not follow it: see `eb_physical`.
     uint64_t base;
-    // The number of frames, holes included.
+    // The number of frames, small holes included.
     uint32_t frames;
 } eb_span;
 
@@ -367,10 +365,6 @@ typedef struct {
     uint64_t own_list;
     // Free frames on other nodes.
     uint64_t elsewhere;
-    // Free frames that the CPU `keeper` keeps in its list or trees, until it calls or parks.
-    uint64_t kept;
-    // The other CPU that keeps what is missing, or `EB_UNKNOWN` if there is none.
-    uint32_t keeper;
     // What is free.
     eb_snapshot free;
 } eb_shortage_report;
@@ -507,12 +501,29 @@ eb_status eb_is_zeroed(const eb_system *system,
                        uint32_t frames,
                        bool *zeroed);
 
-// Writes the physical frames that a system manages. The physical number of frame `f` is `span.base + f`. O(1).
+// Writes the physical number of a frame. O(parts of the memory), at most 16.
+//
+// Errors: `EB_ERROR_FOREIGN` for a frame beyond the last one.
+//
+// # Safety
+// `system` came from `eb_build`. `physical` may be written.
+eb_status eb_physical(const eb_system *system, uint32_t frame, uint64_t *physical);
+
+// Writes the number by which a system knows a physical frame: the reverse of `eb_physical`. O(parts of the memory).
+//
+// Errors: `EB_ERROR_OUTSIDE_SPAN` for a frame that the system was not built for.
+//
+// # Safety
+// `system` came from `eb_build`. `frame` may be written.
+eb_status eb_index(const eb_system *system,
+                   uint64_t physical,
+                   uint32_t *frame);
+
+// Writes how many frames a system was built for, and the physical number of the first. O(1).
 //
 // # Safety
 // `system` came from `eb_build`. `span` may be written.
-eb_status eb_get_span(const eb_system *system,
-                      eb_span *span);
+eb_status eb_get_span(const eb_system *system, eb_span *span);
 
 // Writes the order of the largest block. O(1).
 //
@@ -886,4 +897,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 1705861619-75128 */
+/* Checksum, for header.sh: 701001392-76007 */

@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char};
 use core::fmt::Write;
 
 use everybuddy::systems::ROWS;
-use everybuddy::{CpuId, Index};
+use everybuddy::{CpuId, Index, Pfn};
 
 use crate::EB_ABI_VERSION;
 use crate::errors::{Failure, Text};
@@ -124,7 +124,50 @@ pub unsafe extern "C" fn eb_is_zeroed(
     }
 }
 
-/// Writes the physical frames that a system manages. The physical number of frame `f` is `span.base + f`. O(1).
+/// Writes the physical number of a frame. O(parts of the memory), at most 16.
+///
+/// Errors: `EB_ERROR_FOREIGN` for a frame beyond the last one.
+///
+/// # Safety
+/// `system` came from `eb_build`. `physical` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eb_physical(
+    system: *const eb_system,
+    frame: u32,
+    physical: *mut u64,
+) -> eb_status {
+    let get = |system: System| {
+        let span = system.span();
+        match frame < span.frames() {
+            true => Ok(span.physical(Index(frame)).0),
+            false => Err(EB_ERROR_FOREIGN.into()),
+        }
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { ask_with(system, physical, get) }
+}
+
+/// Writes the number by which a system knows a physical frame: the reverse of `eb_physical`. O(parts of the memory).
+///
+/// Errors: `EB_ERROR_OUTSIDE_SPAN` for a frame that the system was not built for.
+///
+/// # Safety
+/// `system` came from `eb_build`. `frame` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eb_index(
+    system: *const eb_system,
+    physical: u64,
+    frame: *mut u32,
+) -> eb_status {
+    let get = |system: System| {
+        let index = system.span().index(Pfn(physical));
+        Ok(index.ok_or(EB_ERROR_OUTSIDE_SPAN)?.0)
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { ask_with(system, frame, get) }
+}
+
+/// Writes how many frames a system was built for, and the physical number of the first. O(1).
 ///
 /// # Safety
 /// `system` came from `eb_build`. `span` may be written.

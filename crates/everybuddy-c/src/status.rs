@@ -85,9 +85,7 @@ pub enum eb_status {
     EB_ERROR_NO_MEMORY = 50,
     /// Two ranges overlap, or are not in ascending order; the value is the position of the second one.
     EB_ERROR_UNORDERED_RANGES = 51,
-    /// A range lies outside the reach; the value is its position.
-    EB_ERROR_OUTSIDE_REACH = 52,
-    /// The memory map spans more frames than can be managed: 16 TiB of 4 KiB frames, holes included.
+    /// The memory map and the reach have more frames than can be managed: 16 TiB of 4 KiB frames.
     EB_ERROR_SPAN_TOO_LARGE = 53,
     /// The number of CPUs is 0 or above the limit of the system: 65,534, or 16,383 for `magazines`.
     EB_ERROR_CPU_COUNT = 54,
@@ -245,12 +243,8 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
         c"a range overlaps or precedes the one before it: sort the memory map",
     ),
     (
-        EB_ERROR_OUTSIDE_REACH,
-        c"a range lies outside the reach: enlarge the reach, or set its frames to 0",
-    ),
-    (
         EB_ERROR_SPAN_TOO_LARGE,
-        c"the memory map spans more than 16 TiB of 4 KiB frames, holes included: build several systems",
+        c"the memory map has more than 16 TiB of 4 KiB frames: build several systems",
     ),
     (
         EB_ERROR_CPU_COUNT,

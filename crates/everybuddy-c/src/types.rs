@@ -167,13 +167,13 @@ pub struct eb_run {
     pub frames: u32,
 }
 
-/// The physical frames that a system manages.
+/// The frames that a system was built for.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct eb_span {
-    /// The physical number of frame 0.
+    /// The physical number of frame 0. Others need not follow it: see `eb_physical`.
     pub base: u64,
-    /// The number of frames, holes included.
+    /// The number of frames, small holes included.
     pub frames: u32,
 }
 

@@ -10,7 +10,7 @@
 //! the only place that pairs them.
 //!
 //! Gates, system and metadata lie in the memory that was given to `build`, and nowhere else. Frame numbers are physical
-//! here; the system counts from the base of its span.
+//! here; the system counts from the start of its span.
 
 use core::mem::MaybeUninit;
 use core::slice;
@@ -18,8 +18,8 @@ use core::slice;
 use everybuddy::systems::{OnSystem, build_for};
 use everybuddy::{
     AllocateError, Block, BuildError, Census, CpuId, Flags, FrameAllocator, FreeError, Hint, Index,
-    LINE, Memory, Order, Progress, Release, Request, Setup, Snapshot, SystemSpec, Violation,
-    metadata_layout,
+    LINE, Memory, Order, Pfn, Progress, Release, Request, Setup, Snapshot, Span, SystemSpec,
+    Violation, metadata_layout,
 };
 
 use crate::codes;
@@ -32,8 +32,8 @@ pub struct Frames {
     pub(crate) operations: Operations,
     system: &'static dyn FrameAllocator<Machine>,
     gates: &'static [Gate],
-    /// The physical frame that the system calls 0.
-    base: u64,
+    /// The system's own: the conversion of a number must not call it.
+    span: Span,
 }
 
 /// Forgets the type of a system, and remembers the operations of that type.
@@ -80,12 +80,12 @@ impl Frames {
         }
         // SAFETY: the loop above wrote all elements, which are borrowed for ever.
         let gates = unsafe { slice::from_raw_parts(gates.as_ptr().cast::<Gate>(), cpus) };
-        let base = system.span().base().0;
+        let span = *system.span();
         Ok(frames.write(Frames {
             operations,
             system,
             gates,
-            base,
+            span,
         }))
     }
 
@@ -99,14 +99,13 @@ impl Frames {
     #[inline(always)]
     pub(crate) fn physical(&self, index: Index) -> i64 {
         // Frame numbers have far fewer than 63 bits.
-        (self.base + u64::from(index.0)) as i64
+        self.span.physical(index).0 as i64
     }
 
-    /// Returns the number by which the system knows a physical frame, if it can have one.
+    /// Returns the number by which the system knows a physical frame, if it has one.
     #[inline(always)]
     pub(crate) fn index(&self, frame: u64) -> Option<Index> {
-        let index = frame.checked_sub(self.base)?;
-        u32::try_from(index).ok().map(Index)
+        self.span.index(Pfn(frame))
     }
 
     /// Runs `call` as a CPU. Returns `None` without calling it if the system was not set up for that CPU, or if the

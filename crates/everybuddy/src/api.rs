@@ -419,7 +419,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     }
 
     /// Returns the span that relative frame numbers refer to. O(1).
-    fn span(&self) -> Span;
+    fn span(&self) -> &Span;
 
     /// Returns the order of the largest block of this system. O(1).
     fn max_order(&self) -> Order;

@@ -221,14 +221,9 @@ pub enum BuildError {
         /// The position of the second of the two.
         index: usize,
     },
-    /// A range lies outside the reach of the setup.
-    OutsideReach {
-        /// The position of the range.
-        index: usize,
-    },
-    /// From the first to the last frame of the memory map, or of the reach, there are more frames than a system can
-    /// manage: [`Span::LARGEST`](crate::region::Span::LARGEST), which is 16 TiB with frames of 4 KiB, or fewer in some
-    /// structures. Holes count. Build a system for each part.
+    /// The memory map and the reach have more frames than a system can manage:
+    /// [`Span::LARGEST`](crate::region::Span::LARGEST), which is 16 TiB with frames of 4 KiB, or fewer in some
+    /// structures. Holes below [`Span::HOLE`](crate::region::Span::HOLE) frames count. Build a system for each part.
     SpanTooLarge {
         /// The first physical frame.
         first: Pfn,
@@ -273,13 +268,10 @@ impl fmt::Display for BuildError {
                     "range {index} of the memory map overlaps or precedes the one before it"
                 )
             }
-            Self::OutsideReach { index } => {
-                write!(f, "range {index} of the memory map lies outside the reach")
-            }
             Self::SpanTooLarge { first, last, most } => write!(
                 f,
-                "{first} and {last} are too far apart: a system spans at most {} frames, holes included, \
-                 or {} TiB of 4 KiB frames; build one for each part",
+                "from {first} to {last} there is too much memory: a system manages at most {} frames, small holes \
+                 included, or {} TiB of 4 KiB frames; build one for each part",
                 Grouped(*most),
                 most.div_ceil(TEBIBYTE),
             ),

@@ -598,8 +598,8 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         self.zone.serve(&mut Caller::of(cpu), service, budget)
     }
 
-    fn span(&self) -> Span {
-        self.span
+    fn span(&self) -> &Span {
+        &self.span
     }
 
     fn max_order(&self) -> Order {

@@ -165,7 +165,7 @@ impl Default for Place {
 /// A search for a free run in a place: what it asks of the system.
 pub(crate) struct RunSearch<'s> {
     /// The system's frames.
-    pub(crate) span: Span,
+    pub(crate) span: &'s Span,
     /// Returns the use of a frame.
     pub(crate) state: &'s dyn Fn(Index) -> Option<FrameState>,
     /// Allocates exactly the frames of a range.
@@ -180,36 +180,38 @@ impl RunSearch<'_> {
     pub(crate) fn run(&mut self, frames: u32, place: &Place) -> Result<Index, AllocateError> {
         let own = Order::covering(frames).ok_or(AllocateError::ZeroFrames)?;
         let step = u64::from(own.max(place.alignment).frames());
-        let base = self.span.base().0;
-        let end = (base + u64::from(self.span.frames())).min(place.limit.0);
         let mut failure = AllocateError::Exhausted;
-        let mut at = base;
-        loop {
-            at = match at.checked_next_multiple_of(step) {
-                Some(start) if start <= end && end - start >= u64::from(frames) => start,
-                _ => return Err(failure),
-            };
-            let start = Pfn(at);
-            let state = self.span.index(start).and_then(self.state);
-            if let Some(FrameState::Allocated { head, order }) = state {
-                // No frame of the block is free.
-                at = (self.span.physical(head).0).saturating_add(u64::from(order.frames()));
-                continue;
-            }
-            if !matches!(state, Some(FrameState::Free { .. })) || !place.holds(start, frames) {
-                at += 1;
-                continue;
-            }
-            match (self.take)(FrameRange::new(start, u64::from(frames))) {
-                Ok(index) => return Ok(index),
-                Err(RegionError::NotFree(frame)) => at = frame.0.max(at) + 1,
-                Err(RegionError::NoSuchCpu) => return Err(AllocateError::NoSuchCpu),
-                Err(_) => {
-                    failure = AllocateError::Busy;
+        for part in self.span.parts() {
+            let end = (part.start.0 + part.frames).min(place.limit.0);
+            let mut at = part.start.0;
+            while let Some(start) = at.checked_next_multiple_of(step)
+                && start <= end
+                && end - start >= u64::from(frames)
+            {
+                at = start;
+                let start = Pfn(at);
+                let state = self.span.index(start).and_then(self.state);
+                if let Some(FrameState::Allocated { head, order }) = state {
+                    // No frame of the block is free.
+                    at = (self.span.physical(head).0).saturating_add(u64::from(order.frames()));
+                    continue;
+                }
+                if !matches!(state, Some(FrameState::Free { .. })) || !place.holds(start, frames) {
                     at += 1;
+                    continue;
+                }
+                match (self.take)(FrameRange::new(start, u64::from(frames))) {
+                    Ok(index) => return Ok(index),
+                    Err(RegionError::NotFree(frame)) => at = frame.0.max(at) + 1,
+                    Err(RegionError::NoSuchCpu) => return Err(AllocateError::NoSuchCpu),
+                    Err(_) => {
+                        failure = AllocateError::Busy;
+                        at += 1;
+                    }
                 }
             }
         }
+        Err(failure)
     }
 }
 

@@ -101,16 +101,16 @@ pub(crate) fn allocate(request: Request) -> Result<Index, AllocateError> {
 ///
 /// They are those at the highest multiple of their number that are free.
 pub(crate) fn allocate_adjacent(count: u32) -> Index {
-    let (span, count) = (frames().span(), u64::from(count));
-    let base = span.base().0;
-    let end = (base + u64::from(span.frames())) / count * count;
-    let starts = (1..).map_while(|step| end.checked_sub(step * count));
-    let found = starts
-        .take_while(|start| *start >= base)
-        .find_map(|start| {
+    let count = u64::from(count);
+    let found = frames().span().parts().rev().find_map(|part| {
+        let end = (part.start.0 + part.frames) / count * count;
+        let starts = (1..).map_while(|step| end.checked_sub(step * count));
+        let mut starts = starts.take_while(|start| *start >= part.start.0);
+        starts.find_map(|start| {
             let range = FrameRange::new(Pfn(start), count);
             with_token(|cpu| frames().allocate_at(cpu, range)).ok()
-        });
+        })
+    });
     found.unwrap_or_else(|| panic!("no {count} adjacent frames are free"))
 }
 

@@ -168,7 +168,7 @@ impl FrameAllocator<Sim> for Clerk {
     fn unreserve(&self, _: &mut SimCpu, _: FrameRange) -> Result<(), RegionError> {
         unreachable!()
     }
-    fn span(&self) -> Span {
+    fn span(&self) -> &Span {
         unreachable!()
     }
     fn allocate_at(&self, _: &mut SimCpu, _: FrameRange) -> Result<Index, RegionError> {

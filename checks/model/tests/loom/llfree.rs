@@ -54,10 +54,8 @@ fn a_search_is_not_passed_by_a_frame() {
     run(1026, 2, bound(&[3, 4]), |machine| {
         // CPU 1 holds frame 1 and all that lies between; frames 0 and 1024 are free in turn.
         let held = machine.on(1, |w| {
-            let system = w.raw().0;
-            let span = system.span();
             let (system, cpu) = w.raw();
-            let between = FrameRange::new(Pfn(span.base().0 + 2), 1022);
+            let between = FrameRange::new(Pfn(system.span().base().0 + 2), 1022);
             system.reserve(cpu, between).expect("all is free");
             let held: Vec<_> = (0..4).map(|_| w.allocate(0)).collect();
             held

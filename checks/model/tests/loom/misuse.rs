@@ -120,7 +120,7 @@ fn a_late_release_may_give_a_frame_twice() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, should_panic(expected = "order 0 at frame 0x1"))]
+#[cfg_attr(debug_assertions, should_panic(expected = "order 0 at index 0x1"))]
 #[cfg_attr(not(debug_assertions), should_panic(expected = "link is wrong"))]
 fn a_late_release_may_break_a_list_of_the_zone() {
     late(

@@ -18,7 +18,9 @@ use crate::{Host, Random, Shadow, frames_of, order};
 pub fn given_frames_are_allocated<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[
         FrameRange::new(Pfn(0x1003), 300),
-        FrameRange::new(Pfn(0x1200), 520),
+        FrameRange::new(Pfn(0x1200), 220),
+        // In another part of the span.
+        FrameRange::new(Pfn((64 << 28) + 17), 300),
     ];
     host.build(spec, &Setup::new(RANGES, 3), &mut |system| {
         host.run(1, |cpu| one_cpu_takes_given_frames(system, cpu, RANGES));
@@ -96,12 +98,14 @@ fn one_cpu_takes_given_frames<P: Platform>(
         let frames = 1 + random.below(u64::from(most)) as u32;
         let range = FrameRange::new(span.physical(start), u64::from(frames));
         let busy = (start.0..start.0 + frames).find(|frame| !model.is_free(Index(*frame)));
+        let last = span.physical(Index(start.0 + frames - 1));
         let expected = match busy {
+            _ if last.checked_add(1) != range.end() => Err(RegionError::OutsideSpan),
             None => Ok(start),
             Some(frame) => Err(RegionError::NotFree(span.physical(Index(frame)))),
         };
         assert_eq!(system.allocate_at(cpu, range), expected, "{range:?}");
-        if busy.is_none() {
+        if expected.is_ok() {
             model.take(start, frames);
             held.push((start, frames));
         }

@@ -10,6 +10,7 @@ mod linux6;
 mod lists;
 mod magazines;
 mod managers;
+mod maps;
 mod metadata;
 mod mixed;
 mod native;

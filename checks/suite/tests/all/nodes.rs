@@ -12,7 +12,7 @@ use everybuddy_suite::{Cpu, Host, Machine, Threads, claim, properties};
 type System<'s> = dyn FrameAllocator<Machine> + 's;
 
 /// Builds a system for each of the ranges, and calls `body` with them.
-fn with_systems(
+pub(crate) fn with_systems(
     spec: &SystemSpec,
     parts: &[Vec<FrameRange>],
     cpus: u16,

@@ -43,9 +43,9 @@ int main(void)
     require(eb_allocate_request(cpu, &request, &run), "eb_allocate_request");
 
     /* Frames are counted from the start of the span. */
-    eb_span span;
-    require(eb_get_span(system, &span), "eb_get_span");
-    printf("the block starts at address 0x%llx\n", (unsigned long long)(span.base + block) * 4096);
+    uint64_t physical;
+    require(eb_physical(system, block, &physical), "eb_physical");
+    printf("the block starts at address 0x%llx\n", (unsigned long long)physical * 4096);
 
     /* Misuse is an error that changes nothing. */
     require(eb_free(cpu, frame, 0), "eb_free");

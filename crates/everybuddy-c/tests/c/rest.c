@@ -119,6 +119,40 @@ static void reach(const char *system)
     end(built, cpu);
 }
 
+/* Memory in two parts, 64 TiB apart: each frame has two numbers, and ranges and errors are physical. */
+static void parts(const char *system)
+{
+    const uint64_t far = (uint64_t)64 << 28;
+    eb_cpu *cpu;
+    eb_setup setup = one_cpu(system);
+    setup.reach.start = far;
+    setup.reach.frames = FRAMES;
+    machine built = build_and_claim(setup, &cpu);
+    const eb_range behind = {far, FRAMES}, beyond = {far + FRAMES, 1};
+    eb_span span;
+    uint64_t physical = 77;
+    uint32_t frame = 77, other;
+    EXPECT(EB_OK, eb_get_span(built.system, &span));
+    EXPECT(EB_ERROR_FOREIGN, eb_physical(built.system, span.frames, &physical));
+    EXPECT(EB_ERROR_OUTSIDE_SPAN, eb_index(built.system, beyond.start, &frame));
+    EXPECT(EB_ERROR_OUTSIDE_SPAN, eb_index(built.system, far / 2, &frame));
+    CHECK(physical == 77 && frame == 77);
+    EXPECT(EB_ERROR_OUTSIDE_SPAN, eb_add(cpu, beyond));
+    EXPECT(EB_OK, eb_add(cpu, behind));
+    EXPECT(EB_OK, eb_allocate_at(cpu, behind, &frame));
+    CHECK(frame < span.frames && span.frames - frame == FRAMES);
+    EXPECT(EB_OK, eb_physical(built.system, frame + 5, &physical));
+    EXPECT(EB_OK, eb_index(built.system, far + 5, &other));
+    CHECK(physical == far + 5 && other == frame + 5);
+    eb_error error;
+    EXPECT(EB_ERROR_NOT_FREE, eb_reserve(cpu, behind));
+    EXPECT(EB_OK, eb_last_error(cpu, &error));
+    CHECK(error.value == far && strstr(error.text, "0x400000000") != NULL);
+    eb_release release = eb_release_frames(frame, FRAMES);
+    EXPECT(EB_OK, eb_free_release(cpu, &release));
+    end(built, cpu);
+}
+
 /* Memory is divided into blocks as the setup says; the rest is in largest blocks. */
 static void presplit(void)
 {
@@ -217,6 +251,7 @@ int main(void)
         zeroed_memory(subject);
         zeroed_frames(subject);
         reach(subject);
+        parts(subject);
         with_services += services(subject);
     }
     subject = "bs";

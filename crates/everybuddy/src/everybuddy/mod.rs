@@ -536,8 +536,8 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         self.allocate_range(cpu.id(), range, false)
     }
 
-    fn span(&self) -> Span {
-        self.span
+    fn span(&self) -> &Span {
+        &self.span
     }
 
     fn max_order(&self) -> Order {

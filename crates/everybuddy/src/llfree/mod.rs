@@ -359,8 +359,8 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         })
     }
 
-    fn span(&self) -> Span {
-        self.span
+    fn span(&self) -> &Span {
+        &self.span
     }
 
     fn max_order(&self) -> Order {

@@ -312,8 +312,8 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         })
     }
 
-    fn span(&self) -> Span {
-        self.span
+    fn span(&self) -> &Span {
+        &self.span
     }
 
     fn max_order(&self) -> Order {

@@ -90,7 +90,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
                 Err(error) => return Err(error),
             };
             for index in out.iter_mut().take(given) {
-                index.0 += self.shift(zone);
+                *index = self.here(zone, *index);
             }
         }
         one_by_one(out, given, || self.allocate(cpu, request))
@@ -171,19 +171,19 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
             let start = zone.withdraw(range, || zone.system.allocate_at(cpu, range))?;
-            Ok(Index(start.0 + self.shift(zone)))
+            Ok(self.here(zone, start))
         })
     }
 
     fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.in_zone(cpu.id(), range, |zone| {
             let start = zone.withdraw(range, || zone.system.try_allocate_at(cpu, range))?;
-            Ok(Index(start.0 + self.shift(zone)))
+            Ok(self.here(zone, start))
         })
     }
 
-    fn span(&self) -> Span {
-        self.span
+    fn span(&self) -> &Span {
+        &self.span
     }
 
     fn max_order(&self) -> Order {
@@ -258,7 +258,7 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         let Some((zone, inner)) = self.zone_of(index) else {
             return Some(FrameState::Hole);
         };
-        let here = |head: Index| Index(head.0 + self.shift(zone));
+        let here = |head| self.here(zone, head);
         Some(match zone.system.frame_state(inner)? {
             FrameState::Allocated { head, order } => FrameState::Allocated {
                 head: here(head),
@@ -274,13 +274,13 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
         let mut frames = 0;
         for zone in self.zones {
             let own = zone.system.check(cpu).map_err(|violation| Violation {
-                index: Index(violation.index.0 + self.shift(zone)),
+                index: self.here(zone, violation.index),
                 ..violation
             })?;
             let free = own.free + own.buffered + own.queued;
             if zone.reserve > 0 && zone.free.load(Ordering::Relaxed) != free {
                 return Err(Violation {
-                    index: Index(self.shift(zone)),
+                    index: self.here(zone, Index(0)),
                     what: "the free frames of a zone with a reserve are miscounted",
                 });
             }

@@ -15,8 +15,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The spans of the zones ascend and do not overlap. A frame number of this system is that of its zone plus the
-//!    distance of the two bases.
+//! 1. The spans of the zones ascend and do not overlap. The index of a frame here and that in its zone belong to the
+//!    same physical frame.
 //! 2. The count of free frames of a zone with a reserve is exact when no operation is in progress. An allocation lowers
 //!    it before it takes frames, and a free raises it afterwards. A withdrawal lowers it afterwards too, so the count
 //!    can briefly be negative. It is a signed number that is stored in an unsigned word.
@@ -38,7 +38,7 @@ use core::fmt;
 
 use crate::api::{FrameAllocator, describe};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Index, Order, Pfn};
+use crate::frame::{Index, Order};
 use crate::place::{Node, Place};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
@@ -128,25 +128,21 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         homes: &'z [u8],
         distances: &'z [&'z [u8]],
     ) -> Result<Self, BuildError> {
-        let (Some(first), Some(last)) = (zones.first(), zones.last()) else {
-            return Err(BuildError::NoMemory);
-        };
-        let end = |zone: &Zone<'_, P, S>| {
+        let last = |zone: &Zone<'_, P, S>| {
             let span = zone.system.span();
-            Pfn(span.base().0 + u64::from(span.frames()))
+            span.physical(Index(span.frames().saturating_sub(1)))
         };
         for (index, pair) in zones.windows(2).enumerate() {
             if let [lower, upper] = pair
-                && upper.system.span().base() < end(lower)
+                && upper.system.span().base() <= last(lower)
             {
                 return Err(BuildError::UnorderedRanges { index: index + 1 });
             }
         }
-        let base = first.system.span().base();
-        let all = [FrameRange::new(base, end(last).0 - base.0)];
         let orders = zones.iter().map(|zone| zone.system.max_order());
         let max_order = orders.min().ok_or(BuildError::NoMemory)?;
-        let span = Span::covering(&all, max_order)?;
+        let parts = zones.iter().flat_map(|zone| zone.system.span().parts());
+        let span = Span::joining(parts, max_order)?;
         let cpus = zones.iter().map(|zone| zone.system.cpus());
         Ok(Self {
             zones,
@@ -162,7 +158,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
     pub fn zones<'s>(&'s self, cpu: &'s mut P::Cpu) -> impl Iterator<Item = ZoneState> + 's {
         self.zones.iter().map(|zone| ZoneState {
             node: zone.node,
-            span: zone.system.span(),
+            span: *zone.system.span(),
             free: zone.system.snapshot(cpu),
         })
     }
@@ -179,9 +175,11 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         known.copied().unwrap_or(if from == to { 10 } else { 20 })
     }
 
-    /// Returns the distance of a zone's frame numbers from those of this system.
-    fn shift(&self, zone: &Zone<'_, P, S>) -> u32 {
-        (zone.system.span().base().0 - self.span.base().0) as u32
+    /// Returns the index here of a frame of a zone.
+    fn here(&self, zone: &Zone<'_, P, S>, inner: Index) -> Index {
+        let here = self.span.index(zone.system.span().physical(inner));
+        // The span covers all zones.
+        here.unwrap_or(inner)
     }
 
     /// Returns the zone that holds a frame, and the frame's number there. Returns `None` between zones and outside.
@@ -257,7 +255,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
                 continue;
             }
             let error = match ask(zone.system) {
-                Ok(index) => return Ok(Index(index.0 + self.shift(zone))),
+                Ok(index) => return Ok(self.here(zone, index)),
                 Err(error) => error,
             };
             zone.refund(u64::from(frames));

@@ -16,7 +16,7 @@ use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
 use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
 use crate::error::BuildError;
-use crate::frame::{Index, Pfn};
+use crate::frame::Index;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
 use crate::lock::Locks;
@@ -146,12 +146,12 @@ impl<'m, 's> Builder<'m, 's> {
             .iter()
             .filter(|range| range.frames > 0)
             .peekable();
-        let base = self.span.base();
+        let span = self.span;
         // One pass: the ranges ascend, so the one that may hold the next frame is at the front.
         let records = self
             .arena
             .slice("frame record", self.span.frames() as usize, |index| {
-                let physical = Pfn(base.0 + index as u64);
+                let physical = span.physical(Index(index as u32));
                 while ranges
                     .next_if(|range| range.end().is_some_and(|end| end <= physical))
                     .is_some()
@@ -517,6 +517,7 @@ impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Pfn;
     use crate::platform::Native;
     use crate::region::FrameRange;
 

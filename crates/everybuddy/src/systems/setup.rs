@@ -25,8 +25,8 @@ pub struct Setup<'r> {
 impl<'r> Setup<'r> {
     /// Describes a machine: its memory, as ascending ranges of physical frames, and its CPUs.
     ///
-    /// From the first to the last frame there are at most [`Span::LARGEST`] frames, 16 TiB of 4 KiB frames, holes
-    /// included.
+    /// They may lie anywhere. There are at most [`Span::LARGEST`] frames, 16 TiB of 4 KiB frames. Holes below
+    /// [`Span::HOLE`] count, and metadata grow with them.
     ///
     /// `cpus` counts all CPUs that may ever exist: at most 65,534, and 16,383 for `magazines`. One that goes offline is
     /// [parked](crate::FrameAllocator::park); a call by a CPU beyond that count is refused as
@@ -41,8 +41,9 @@ impl<'r> Setup<'r> {
         }
     }
 
-    /// Makes room for memory that is added later: everything within `reach`. Metadata grows with it. The span begins at
-    /// a multiple of the largest block, so what lies between that and the reach can be added as well.
+    /// Makes room for memory that is added later: everything within `reach`, in addition to what lies between the
+    /// ranges and is no hole of [`Span::HOLE`] frames. Metadata grow with it. Each part of the span begins at a multiple
+    /// of the largest block, so what lies between that and the reach can be added as well.
     ///
     /// With a reach, the memory map may be empty: all memory is added later, and what a system derives from the size of
     /// memory is derived from that of the reach.
@@ -95,24 +96,8 @@ impl<'r> Setup<'r> {
         }
     }
 
-    /// Returns the span that the reach covers, or without a reach the span that the ranges cover.
+    /// Returns the span of the ranges and the reach.
     pub(super) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
-        let memory = Span::covering(self.ranges, max_order);
-        let Some(reach) = self.reach else {
-            return memory;
-        };
-        if let Err(error) = memory
-            && error != BuildError::NoMemory
-        {
-            return Err(error);
-        }
-        let span = Span::covering(&[reach], max_order)?;
-        let inside = |range: &FrameRange| {
-            range.frames == 0 || range.start >= reach.start && range.end() <= reach.end()
-        };
-        if let Some(index) = self.ranges.iter().position(|range| !inside(range)) {
-            return Err(BuildError::OutsideReach { index });
-        }
-        Ok(span)
+        Span::with_reach(self.ranges, self.reach, max_order)
     }
 }
