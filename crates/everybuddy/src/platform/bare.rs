@@ -62,7 +62,7 @@ use crate::probe::{NoProbe, Probe};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Bare<C: CpuToken + 'static, W: Waiting = Spin, B = NoProbe>(
-    PhantomData<(fn() -> (C, B), W)>,
+    PhantomData<(fn() -> C, W, fn() -> B)>,
 );
 
 /// Where the probe of a CPU is, whose token is a `C`.
