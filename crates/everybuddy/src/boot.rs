@@ -72,7 +72,7 @@ unsafe impl<T: ?Sized + Sync + 'static, const BYTES: usize> Sync for Boot<T, BYT
 
 impl<T: ?Sized + Sync + 'static, const BYTES: usize> Boot<T, BYTES> {
     /// Creates memory without a system.
-    #[allow(clippy::new_without_default)] // A default value is no constant.
+    #[allow(clippy::new_without_default)] // A static needs a constant.
     pub const fn new() -> Self {
         Self {
             state: AtomicU8::new(UNUSED),
@@ -104,7 +104,7 @@ impl<T: ?Sized + Sync + 'static, const BYTES: usize> Boot<T, BYTES> {
         let bytes = unsafe { &mut *self.bytes.get() };
         // SAFETY: `new` zeroed the bytes, and nothing was written there since.
         let system = build(unsafe { Memory::zeroed(bytes) })?;
-        // SAFETY: only this caller writes, and nobody reads before the state is `BUILT`.
+        // SAFETY: only this caller writes, and no other one reads before the state is `BUILT`.
         unsafe { *self.system.get() = Some(system) };
         // Release: pairs with the acquire in `get`: another CPU sees the place, and what was built.
         self.state.store(BUILT, Ordering::Release);

@@ -128,10 +128,9 @@ mod tests {
             }
         };
         let shortage = system.shortage(&mut cpu, Request::FRAME);
-        if shortage.kept.is_some() {
+        if let Some(kept) = shortage.kept {
             assert_eq!(shortage.reason(), Reason::Lists, "{shortage}");
-            let kept = shortage.kept.unwrap().frames;
-            assert_eq!(kept, FRAMES - frames.len() as u64, "{shortage}");
+            assert_eq!(kept.frames, FRAMES - frames.len() as u64, "{shortage}");
         }
         (
             frames.len() as u64,

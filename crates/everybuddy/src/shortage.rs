@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! An error says that no block is free, or that another CPU was busy. To act on it, a kernel needs to know whether memory
-//! is short, or scattered, or kept by which CPU, or free in another place. An error of eight bytes cannot say that, and
-//! so a second call does.
+//! An error says that no block is free, or that another CPU was busy. To act on it, a kernel needs to know whether
+//! memory is short, or scattered, or kept by which CPU, or free in another place. An error of eight bytes cannot say
+//! that, and so a second call does.
 //!
 //! # Invariants
 //!

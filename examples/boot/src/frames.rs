@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! The system manages all frames of the map except those of the kernel and of the code that starts CPUs. All memory that
-//! it manages is mapped to itself.
+//! The system manages all frames of the map except those of the kernel and of the code that starts CPUs. All memory
+//! that it manages is mapped to itself.
 
 use everybuddy::{
     AllocateError, Block, Boot, FrameAllocator, FrameRange, FreeError, Index, Order, Pfn, Release,

@@ -1,8 +1,8 @@
 //! How a kernel uses `everybuddy`: no standard library, no heap, the allocator in a `static`.
 //!
 //! The kernel provides three things: a token that proves that code runs on a CPU with interrupts disabled
-//! ([`InterruptsOff`]), a pause for CPUs that wait ([`Relax`]), and a static for the allocator and its metadata. It builds
-//! one system from the firmware's memory map in [`boot`], and calls it from all CPUs.
+//! ([`InterruptsOff`]), a pause for CPUs that wait ([`Relax`]), and a static for the allocator and its metadata. It
+//! builds one system from the firmware's memory map in [`boot`], and calls it from all CPUs.
 //!
 //! A real kernel disables interrupts and reads the number of its CPU by machine instructions. Here an atomic flag
 //! and a parameter stand for them, so that the same code runs as a test. `ci/kernel.sh` compiles this crate as a

@@ -105,7 +105,7 @@ impl Dimensions {
     }
 }
 
-/// Returns the nearest number of a range. (`Ord::clamp` is no constant.)
+/// Returns the nearest number of a range. (`Ord::clamp` is not a constant function.)
 const fn clamp(number: u32, least: u32, most: u32) -> u32 {
     if number < least {
         least

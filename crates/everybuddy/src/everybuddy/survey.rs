@@ -38,7 +38,7 @@ impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
     }
 }
 
-/// What is free to a CPU at once: everything except the trees of other CPUs.
+/// What is free to a CPU immediately: everything except the trees of other CPUs.
 struct Open<'s, 'm, P: Platform, const CHECK: bool> {
     system: &'s OwnedTrees<'m, P, CHECK>,
     /// The CPU, as the number of an owner.
@@ -49,9 +49,10 @@ impl<P: Platform, const CHECK: bool> FreeBits for Open<'_, '_, P, CHECK> {
     fn free_bits(&self, word: u32) -> u64 {
         let part = self.system.shared.trees.part(word * WORD);
         let owner = part.map_or(0, |part| part.header.owner.load(Ordering::Relaxed));
-        match owner == 0 || owner == self.id {
-            true => self.system.free_bits(word),
-            false => 0,
+        if owner == 0 || owner == self.id {
+            self.system.free_bits(word)
+        } else {
+            0
         }
     }
 

@@ -62,11 +62,12 @@ use crate::probe::{NoProbe, Probe};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Bare<C: CpuToken + 'static, W: Waiting = Spin, B = NoProbe>(
-    PhantomData<(fn() -> (C, B), W)>,
+    PhantomData<(fn() -> C, W)>,
+    PhantomData<B>,
 );
 
 /// Where the probe of a CPU is, whose token is a `C`.
-pub trait ProbeOf<C>: 'static {
+pub trait ProbeOf<C>: Send + Sync + 'static {
     /// The probe.
     type Probe: Probe;
 

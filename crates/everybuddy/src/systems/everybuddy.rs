@@ -23,7 +23,8 @@ impl Everybuddy {
     /// holes included, and for at most `cpus` CPUs, wherever the bytes begin: the size of a static. For the system
     /// without options, on [`Native`] and each other [`Bare`](crate::platform::Bare) platform. O(1).
     ///
-    /// [`System::room`] is the number for one map. From 128 MiB of memory for each CPU on, this one is at most 7 % more.
+    /// [`System::room`] is the number for one map. From 128 MiB of memory for each CPU on, this one is at most 7 %
+    /// more.
     pub const fn room_for(frames: u32, cpus: u16) -> usize {
         // The span begins at a multiple of the largest block.
         let frames = frames.saturating_add(Order::TEN.frames() - 1);
@@ -129,10 +130,7 @@ mod tests {
         ) {
             let most = Everybuddy::room_for(frames, cpus as u16);
             // Any smaller map, or one that is nearly as large.
-            let less = match parts.2 {
-                true => parts.0 % frames,
-                false => parts.0 % (frames / 16).max(1),
-            };
+            let less = parts.0 % if parts.2 { frames } else { (frames / 16).max(1) };
             let fewer = u32::from(parts.1) % cpus;
             let used = room::<Native>(start, frames - less, (cpus - fewer) as u16);
             prop_assert!(used <= most, "{} > {}", used, most);
