@@ -1,6 +1,8 @@
 //! Tests of the adapters: one program, so that the systems are compiled once.
 
+mod fdt;
 mod maps;
+mod multiboot2;
 mod ostd;
 mod x86_64;
 
