@@ -20,7 +20,7 @@
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
-#   boot       a virtual machine, and the compiler's target for kernels
+#   boot       a virtual machine, and the compiler's target for kernels; boot-aarch64 and boot-riscv64: of these architectures
 #   ostd       the nightly compiler that examples/ostd names
 #   book       mdBook, which renders the book
 #   semver     cargo-semver-checks, which compares the interfaces of libraries; only ci/publish.sh with a tag needs it
@@ -50,7 +50,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot ostd python book cluster
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot boot-aarch64 boot-riscv64 ostd python book cluster
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -114,6 +114,15 @@ for tool in "$@"; do
     boot)
         packages qemu-system-x86_64 qemu-system-x86
         rustup target add x86_64-unknown-none
+        ;;
+    boot-aarch64)
+        packages qemu-system-aarch64 qemu-system-arm
+        rustup target add aarch64-unknown-none-softfloat
+        ;;
+    boot-riscv64)
+        # The firmware is a package of its own in newer releases.
+        packages qemu-system-riscv64 qemu-system-misc opensbi
+        rustup target add riscv64imac-unknown-none-elf
         ;;
     # rustup installs it when it is first called there.
     ostd) (cd "$(dirname "$0")/../examples/ostd" && cargo --version >/dev/null) ;;
