@@ -92,9 +92,10 @@ impl<'a> Map<'a> {
     /// [`E820Error`] if a part of an entry is left.
     pub fn new(bytes: &'a [u8], form: Form) -> Result<Self, E820Error> {
         let (given, entry) = (bytes.len(), form.bytes());
-        match given.is_multiple_of(entry) {
-            true => Ok(Self { bytes, form }),
-            false => Err(E820Error { given, entry }),
+        if given.is_multiple_of(entry) {
+            Ok(Self { bytes, form })
+        } else {
+            Err(E820Error { given, entry })
         }
     }
 

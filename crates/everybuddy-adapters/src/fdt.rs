@@ -268,8 +268,8 @@ impl<'a> Tree<'a> {
 
     /// Returns the first node at a path such as `/cpus`. A name of it may leave out the address of the node.
     pub fn find(&self, path: &str) -> Option<Node<'a>> {
-        let names = path.split('/').filter(|name| !name.is_empty());
-        names.fold(Some(self.root()), |node, name| node?.child(name))
+        let mut names = path.split('/').filter(|name| !name.is_empty());
+        names.try_fold(self.root(), |node, name| node.child(name))
     }
 
     /// Returns the nodes of memory that can be used.

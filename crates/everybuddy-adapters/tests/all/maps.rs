@@ -257,11 +257,13 @@ fn all_forms_of_e820_say_the_same() {
             .count(),
         0
     );
-    let error = Map::new(&bytes, Form::Plain).err();
-    let given = bytes.len();
+    let error = Map::new(&bytes[..48], Form::Plain).unwrap_err();
     assert_eq!(
         error,
-        Some(E820Error { given, entry: 20 }).filter(|_| given % 20 != 0)
+        E820Error {
+            given: 48,
+            entry: 20
+        }
     );
     let error = Map::new(&bytes[1..], Form::Pvh).unwrap_err();
     assert!(

@@ -231,9 +231,10 @@ pub(crate) fn start_others(cpus: u16) {
                 }
             };
         }
-        match devices().is_hvc {
-            true => call!("hvc #0"),
-            false => call!("smc #0"),
+        if devices().is_hvc {
+            call!("hvc #0");
+        } else {
+            call!("smc #0");
         }
         match result as i64 {
             0 => Ok(()),
