@@ -12,7 +12,7 @@
 #   mutants    cargo-mutants
 #   i686       the standard library and the linker for 32-bit x86
 #   arm64      the standard library, the linker and an emulator for 64-bit ARM
-#   targets    `core` for architectures on which nothing runs: RISC-V, and one that is big-endian
+#   targets    `core` for architectures that are only type-checked: RISC-V with floating point, and one that is big-endian
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers and its source, what a build of it needs, and
 #              what a first process needs

@@ -1,8 +1,9 @@
-//! Frames that several users share: a count for each frame, in memory of the kernel. A frame is freed with its last share.
+//! Frames that several users share: a count for each frame, in memory of the kernel. A frame is freed with its last
+//! share.
 //!
 //! A system knows which frames are allocated, but not how many page tables map one. The counts are separate, so frames
-//! that nobody shares cost nothing more. A share can neither be copied nor be released twice: it is a value that `release`
-//! takes. It has no `Drop`, since a free needs the token of a CPU.
+//! that are not shared cost nothing more. A share can neither be copied nor be released twice: it is a value that
+//! `release` takes. It has no `Drop`, since a free needs the token of a CPU.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering, fence};

@@ -39,7 +39,7 @@ impl Form {
     }
 }
 
-/// The map is no list of entries of its form.
+/// The map is not a list of entries of its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct E820Error {
     /// The bytes that were passed.
@@ -53,7 +53,7 @@ impl fmt::Display for E820Error {
         let Self { given, entry } = self;
         write!(
             f,
-            "the memory map has {given} bytes, which is no multiple of the {entry} of an entry"
+            "the memory map has {given} bytes, which is not a multiple of the {entry} of an entry"
         )
     }
 }

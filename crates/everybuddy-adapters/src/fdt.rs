@@ -5,8 +5,8 @@
 //! The nodes of memory, the reservations of the header, and the children of `/reserved-memory` become the regions of a
 //! map. A kernel also finds its CPUs, its command line and its serial line in the tree, by [`Tree::find`].
 //!
-//! No crate reads the trees here: dtoolkit 0.4 refuses names of more than 31 bytes, which Linux's tree of the RK3588 has;
-//! hermit-dtb 0.1 has no reservations, and fdt-raw 0.3 no checks of the structure.
+//! No crate reads the trees here: dtoolkit 0.4 refuses names of more than 31 bytes, which Linux's tree of the RK3588
+//! has; hermit-dtb 0.1 has no reservations, and fdt-raw 0.3 no checks of the structure.
 //!
 //! # Invariants
 //!
@@ -62,7 +62,7 @@ pub enum FdtError {
         /// The byte of the block, or of the whole tree for a field of the header.
         offset: usize,
     },
-    /// The `reg` of a memory node, or of a reservation, is no list of addresses and sizes of at most 64 bits.
+    /// The `reg` of a memory node, or of a reservation, is not a list of addresses and sizes of at most 64 bits.
     Addresses {
         /// The byte of the node in the structure block.
         offset: usize,

@@ -6,8 +6,10 @@
 //!
 //! # Invariants
 //!
-//! The map does not know what the loader put into memory. So the regions contain the boot information and the modules as
-//! regions that are not usable; the kernel adds itself. Source: Multiboot2 2.0, section 3.6.8.
+//! The map does not know what the loader put into memory. So the regions contain the boot information and the modules
+//! as regions that are not usable; the kernel adds itself. Source: Multiboot2 2.0, section 3.6.8.
+//!
+//! The crate multiboot2 panics if an entry of the map has other than 24 bytes.
 
 use core::fmt;
 

@@ -7,9 +7,10 @@
 //!
 //! # Invariants
 //!
-//! Memory counts only if it can be cached by write-back, and is not kept for a special purpose, as in Linux. Source: UEFI
-//! 2.10, section 7.2.3.
+//! Memory counts only if it can be cached by write-back, and is not kept for a special purpose, as in Linux. Source:
+//! UEFI 2.10, section 7.2.3.
 
+use core::borrow::Borrow;
 use core::fmt;
 use core::mem::size_of;
 
@@ -18,7 +19,7 @@ use uefi_raw::table::boot::{MemoryAttribute, MemoryDescriptor, MemoryType};
 use crate::FRAME_BYTES;
 use crate::map::Region;
 
-/// The reason why bytes are no memory map of UEFI.
+/// The reason why bytes are not a memory map of UEFI.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UefiError {
@@ -47,7 +48,7 @@ impl fmt::Display for UefiError {
             ),
             Self::Remainder { given, descriptor } => write!(
                 f,
-                "the memory map has {given} bytes, which is no multiple of the {descriptor} of a descriptor"
+                "the memory map has {given} bytes, which is not a multiple of the {descriptor} of a descriptor"
             ),
         }
     }
@@ -91,9 +92,10 @@ pub fn descriptors(
     }))
 }
 
-/// Returns the regions of a map, for [`map::usable`](crate::map::usable). The usable ones are those of conventional memory.
-pub fn regions<'d>(
-    descriptors: impl Iterator<Item = &'d MemoryDescriptor> + Clone,
+/// Returns the regions of a map, for [`map::usable`](crate::map::usable). The usable ones are those of conventional
+/// memory.
+pub fn regions(
+    descriptors: impl Iterator<Item = impl Borrow<MemoryDescriptor>> + Clone,
 ) -> impl Iterator<Item = Region> + Clone {
     of_types(descriptors, |kind| kind == MemoryType::CONVENTIONAL)
 }
@@ -102,8 +104,8 @@ pub fn regions<'d>(
 ///
 /// The kernel may [`add`](everybuddy::FrameAllocator::add) them when it has page tables and a stack of its own and has
 /// read the tables. It lies in such memory itself: it adds a region for itself that is not usable.
-pub fn reclaimable<'d>(
-    descriptors: impl Iterator<Item = &'d MemoryDescriptor> + Clone,
+pub fn reclaimable(
+    descriptors: impl Iterator<Item = impl Borrow<MemoryDescriptor>> + Clone,
 ) -> impl Iterator<Item = Region> + Clone {
     of_types(descriptors, |kind| {
         matches!(
@@ -117,11 +119,12 @@ pub fn reclaimable<'d>(
     })
 }
 
-fn of_types<'d>(
-    descriptors: impl Iterator<Item = &'d MemoryDescriptor> + Clone,
+fn of_types(
+    descriptors: impl Iterator<Item = impl Borrow<MemoryDescriptor>> + Clone,
     is_usable: fn(MemoryType) -> bool,
 ) -> impl Iterator<Item = Region> + Clone {
     descriptors.map(move |descriptor| {
+        let descriptor = descriptor.borrow();
         let attributes = descriptor.att;
         let is_plain = attributes.contains(MemoryAttribute::WRITE_BACK)
             && !attributes.contains(MemoryAttribute::SPECIAL_PURPOSE);

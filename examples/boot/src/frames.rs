@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! The system manages all frames of the map except those of the kernel, of the metadata, and [`arch::UNMANAGED`]. All memory that it manages is mapped to itself.
+//! The system manages all frames of the map except those of the kernel, of the metadata, and [`arch::UNMANAGED`]. All
+//! memory that it manages is mapped to itself.
 
 use core::mem::MaybeUninit;
 

@@ -39,8 +39,8 @@ use everybuddy_adapters::map::irregular;
 
 use console::println;
 
-/// The first CPU arrives here, on its stack, with all memory mapped: with the address that the boot loader passed, and with
-/// the number that the firmware gives to this CPU.
+/// The first CPU arrives here, on its stack, with all memory mapped: with the address that the boot loader passed, and
+/// with the number that the firmware gives to this CPU.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn first_cpu(start_info: usize, number: u64) -> ! {

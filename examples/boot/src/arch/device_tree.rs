@@ -71,8 +71,8 @@ pub(crate) unsafe fn boot_info(address: usize) -> BootInfo {
     BootInfo::new(tree.regions(), line.unwrap_or("").as_bytes())
 }
 
-/// Starts the other CPUs one by one. `start_cpu` takes a CPU and the firmware's number of it, and returns the firmware's
-/// error.
+/// Starts the other CPUs one by one. `start_cpu` takes a CPU and the firmware's number of it, and returns the
+/// firmware's error.
 pub(super) fn start_others(cpus: u16, start_cpu: impl Fn(CpuId, u64) -> Result<(), i64>) {
     let numbers = CPUS.get().expect("the tree was read");
     for cpu in (1..cpus).map(CpuId) {

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The firmware's interface PSCI starts CPUs; the interrupt controller is a GIC of version 2, whose registers the device
-//! tree names. Sources: Arm DEN 0022 (PSCI), IHI 0048 (GIC), DDI 0487 (the timer).
+//! The firmware's interface PSCI starts CPUs; the interrupt controller is a GIC of version 2, whose registers the
+//! device tree names. Sources: Arm DEN 0022 (PSCI), IHI 0048 (GIC), DDI 0487 (the timer).
 
 use core::arch::{asm, global_asm};
 
