@@ -38,7 +38,9 @@ fi
 # Only `core` is needed, so no linker.
 for target in riscv64gc-unknown-none-elf s390x-unknown-linux-gnu; do
     step "type check for $target"
-    cargo check --locked --target "$target" -p everybuddy -p everybuddy-adapters
+    cargo check --locked --target "$target" -p everybuddy -p everybuddy-adapters \
+        --features everybuddy-adapters/e820,everybuddy-adapters/fdt,everybuddy-adapters/limine \
+        --features everybuddy-adapters/multiboot2,everybuddy-adapters/uefi
 done
 
 if [ ${#missing[@]} -gt 0 ]; then

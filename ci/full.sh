@@ -19,6 +19,8 @@ tsan            5 min   ci/tsan.sh
 kernel          1 min   ci/kernel.sh full
 linux           5 min   ci/linux.sh module
 boot            7 min   ci/boot.sh
+boot-aarch64   10 min   ci/boot.sh --arch aarch64
+boot-riscv64   10 min   ci/boot.sh --arch riscv64
 replacement    15 min   ci/linux.sh replacement
 times           6 min   ci/linux.sh times
 latencies      15 min   ci/linux.sh latencies

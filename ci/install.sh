@@ -12,7 +12,7 @@
 #   mutants    cargo-mutants
 #   i686       the standard library and the linker for 32-bit x86
 #   arm64      the standard library, the linker and an emulator for 64-bit ARM
-#   targets    `core` for architectures on which nothing runs: RISC-V, and one that is big-endian
+#   targets    `core` for architectures that are only type-checked: RISC-V with floating point, and one that is big-endian
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers and its source, what a build of it needs, and
 #              what a first process needs
@@ -20,7 +20,7 @@
 #   protoc     decodes timelines
 #   c          C++ and clang with their sanitizers, pkg-config, and cbindgen, which generates the header for C
 #   make       builds jemalloc
-#   boot       a virtual machine, and the compiler's target for kernels
+#   boot       a virtual machine, and the compiler's target for kernels; boot-aarch64 and boot-riscv64: of these architectures
 #   ostd       the nightly compiler that examples/ostd names
 #   deny       cargo-deny, which checks the dependencies
 #   book       mdBook, which renders the book
@@ -53,7 +53,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot ostd python book deny cluster
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets kernel linux protoc c make boot boot-aarch64 boot-riscv64 ostd python book deny cluster
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -118,6 +118,15 @@ for tool in "$@"; do
     boot)
         packages qemu-system-x86_64 qemu-system-x86
         rustup target add x86_64-unknown-none
+        ;;
+    boot-aarch64)
+        packages qemu-system-aarch64 qemu-system-arm
+        rustup target add aarch64-unknown-none-softfloat
+        ;;
+    boot-riscv64)
+        # The firmware is a package of its own in newer releases.
+        packages qemu-system-riscv64 qemu-system-misc opensbi
+        rustup target add riscv64imac-unknown-none-elf
         ;;
     # rustup installs it when it is first called there.
     ostd) (cd "$(dirname "$0")/../examples/ostd" && cargo --version >/dev/null) ;;

@@ -2,30 +2,22 @@
 //!
 //! # Purpose
 //!
-//! `BootInfo::memory_regions` becomes the ranges of a system.
+//! `BootInfo::memory_regions` becomes regions.
 //!
 //! # Invariants
 //!
 //! Only regions of the kind `Usable` are used.
 
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
-use everybuddy::FrameRange;
 
-use crate::map::{self, MapError, Region};
+use crate::map::Region;
 
-/// Writes the usable frames of a memory map to `out`, as ranges for [`Setup::new`](everybuddy::Setup::new), and returns
-/// them. The memory of the boot loader, with its page tables, is not among them.
-///
-/// # Errors
-/// Those of [`map::usable`].
-pub fn usable<'o>(
-    regions: &[MemoryRegion],
-    out: &'o mut [FrameRange],
-) -> Result<&'o [FrameRange], MapError> {
-    let regions = regions.iter().map(|region| Region {
+/// Returns the regions of a memory map, for [`map::usable`](crate::map::usable). The memory of the boot loader, with
+/// its page tables, is not usable.
+pub fn regions(regions: &[MemoryRegion]) -> impl Iterator<Item = Region> + Clone {
+    regions.iter().map(|region| Region {
         start: region.start,
         end: region.end,
         is_usable: region.kind == MemoryRegionKind::Usable,
-    });
-    map::usable(regions, out)
+    })
 }

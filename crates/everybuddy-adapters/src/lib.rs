@@ -6,19 +6,28 @@
 //! |---|---|
 //! | `x86_64` | the traits `FrameAllocator` and `FrameDeallocator` of the crate x86_64, for pages of 4 KiB, 2 MiB and 1 GiB |
 //! | `ostd` | the operations of OSTD's trait `GlobalFrameAllocator`, and a macro that implements it |
-//! | `bootloader_api` | the memory map of the crate bootloader_api |
-//! | `limine` | the memory map of the crate limine |
+//! | `bootloader_api`, `limine` | the memory maps of these crates |
+//! | `multiboot2`, `uefi` | the memory maps of the crates multiboot2, and uefi-raw or uefi |
+//! | `e820`, `fdt` | the memory map of a BIOS, and device trees, without other crates |
 //!
 //! All of them assume frames of 4 KiB. docs/adapters.md of the repository is a guide.
 #![no_std]
 
 #[cfg(feature = "bootloader_api")]
 pub mod bootloader_api;
+#[cfg(feature = "e820")]
+pub mod e820;
+#[cfg(feature = "fdt")]
+pub mod fdt;
 #[cfg(feature = "limine")]
 pub mod limine;
 pub mod map;
+#[cfg(feature = "multiboot2")]
+pub mod multiboot2;
 #[cfg(feature = "ostd")]
 pub mod ostd;
+#[cfg(feature = "uefi")]
+pub mod uefi;
 #[cfg(feature = "x86_64")]
 pub mod x86_64;
 

@@ -2,50 +2,35 @@
 //!
 //! # Purpose
 //!
-//! The entries of a `MemoryMapResponse` become the ranges of a system.
+//! The entries of a `MemoryMapResponse` become regions.
 //!
 //! # Invariants
 //!
 //! Memory of the boot loader is not used before the kernel asks for it.
 
-use everybuddy::FrameRange;
 use limine::memory_map::{Entry, EntryType};
 
-use crate::map::{self, MapError, Region};
+use crate::map::Region;
 
-/// Writes the usable frames of a memory map to `out`, as ranges for [`Setup::new`](everybuddy::Setup::new), and returns
-/// them.
-///
-/// # Errors
-/// Those of [`map::usable`].
-pub fn usable<'o>(
-    entries: &[&Entry],
-    out: &'o mut [FrameRange],
-) -> Result<&'o [FrameRange], MapError> {
-    of_type(entries, EntryType::USABLE, out)
+/// Returns the regions of a memory map, for [`map::usable`](crate::map::usable).
+pub fn regions<'e>(entries: &'e [&Entry]) -> impl Iterator<Item = Region> + Clone + 'e {
+    of_type(entries, EntryType::USABLE)
 }
 
-/// Writes the frames that the boot loader uses, which the kernel may [`add`](everybuddy::FrameAllocator::add) when it
-/// does not read the responses any more. They must lie within [`Setup::with_reach`](everybuddy::Setup::with_reach).
-///
-/// # Errors
-/// Those of [`map::usable`].
-pub fn reclaimable<'o>(
-    entries: &[&Entry],
-    out: &'o mut [FrameRange],
-) -> Result<&'o [FrameRange], MapError> {
-    of_type(entries, EntryType::BOOTLOADER_RECLAIMABLE, out)
+/// Returns the regions with those as usable ones that the boot loader uses. The kernel may
+/// [`add`](everybuddy::FrameAllocator::add) them when it does not read the responses any more. They must lie within
+/// [`Setup::with_reach`](everybuddy::Setup::with_reach).
+pub fn reclaimable<'e>(entries: &'e [&Entry]) -> impl Iterator<Item = Region> + Clone + 'e {
+    of_type(entries, EntryType::BOOTLOADER_RECLAIMABLE)
 }
 
-fn of_type<'o>(
-    entries: &[&Entry],
+fn of_type<'e>(
+    entries: &'e [&Entry],
     wanted: EntryType,
-    out: &'o mut [FrameRange],
-) -> Result<&'o [FrameRange], MapError> {
-    let regions = entries.iter().map(|entry| Region {
+) -> impl Iterator<Item = Region> + Clone + 'e {
+    entries.iter().map(move |entry| Region {
         start: entry.base,
         end: entry.base.saturating_add(entry.length),
         is_usable: entry.entry_type == wanted,
-    });
-    map::usable(regions, out)
+    })
 }

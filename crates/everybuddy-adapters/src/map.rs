@@ -64,7 +64,7 @@ impl core::error::Error for MapError {}
 /// Writes the usable frames of a map to `out`, as ranges for [`Setup::new`](everybuddy::Setup::new), and returns them.
 ///
 /// ```
-/// use everybuddy::FrameRange;
+/// use everybuddy::{FrameRange, Pfn};
 /// use everybuddy_adapters::map::{Region, usable};
 ///
 /// let region = |start, end, is_usable| Region { start, end, is_usable };
@@ -101,6 +101,71 @@ pub fn usable(
         Some(ranges) => Ok(ranges),
         None => Err(MapError::TooManyRanges { needed, room }),
     }
+}
+
+/// What is irregular in a memory map. [`usable`] resolves all of it; a kernel prints it, since it explains a number of
+/// frames that surprises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Irregular {
+    /// All regions of the map.
+    pub regions: usize,
+    /// Regions that start before the one ahead of them.
+    pub unsorted: usize,
+    /// Pairs of usable regions that overlap.
+    pub overlaps: usize,
+    /// Pairs of a usable region and another one that overlap. Their common memory is not used.
+    pub conflicts: usize,
+    /// Usable regions that begin or end inside a frame.
+    pub partial: usize,
+    /// Regions that end where they start, or before.
+    pub empty: usize,
+}
+
+impl fmt::Display for Irregular {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            regions,
+            unsorted,
+            overlaps,
+            conflicts,
+            partial,
+            empty,
+        } = self;
+        write!(
+            f,
+            "{regions} regions: {unsorted} out of order, {overlaps} overlaps, {conflicts} overlaps with reserved \
+             memory, {partial} not of whole frames, {empty} empty"
+        )
+    }
+}
+
+/// Returns what is irregular in a memory map.
+///
+/// # Complexity
+/// O(regions²).
+pub fn irregular(regions: impl Iterator<Item = Region> + Clone) -> Irregular {
+    let mut found = Irregular::default();
+    let mut rest = regions.clone();
+    let mut last = 0;
+    while let Some(region) = rest.next() {
+        found.regions += 1;
+        found.unsorted += usize::from(region.start < last);
+        last = region.start;
+        if region.start >= region.end {
+            found.empty += 1;
+            continue;
+        }
+        let is_whole = |byte: u64| byte.is_multiple_of(FRAME_BYTES);
+        let is_partial = !is_whole(region.start) || !is_whole(region.end);
+        found.partial += usize::from(region.is_usable && is_partial);
+        for other in rest.clone() {
+            if region.start.max(other.start) < region.end.min(other.end) {
+                found.overlaps += usize::from(region.is_usable && other.is_usable);
+                found.conflicts += usize::from(region.is_usable != other.is_usable);
+            }
+        }
+    }
+    found
 }
 
 /// The ranges of usable frames, in ascending order.

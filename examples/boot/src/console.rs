@@ -1,4 +1,4 @@
-//! The serial line, and the end of the machine.
+//! The serial line, and the report of a panic.
 //!
 //! # Invariants
 //!
@@ -8,19 +8,11 @@ use core::fmt::{self, Write};
 use core::panic::PanicInfo;
 
 use spin::{Mutex, Once};
-use uart_16550::backend::PioBackend;
-use uart_16550::{Config, Uart16550Tty};
-use x86_64::instructions::port::Port;
 
+use crate::arch::{self, Line};
 use crate::conformance;
 
-/// The first serial port.
-const SERIAL: u16 = 0x3f8;
-
-/// The port of QEMU's device isa-debug-exit. QEMU ends with twice the value plus one.
-const EXIT: u16 = 0xf4;
-
-static LINE: Once<Mutex<Uart16550Tty<PioBackend>>> = Once::new();
+static LINE: Once<Mutex<Line>> = Once::new();
 
 /// How the machine ends.
 #[derive(Clone, Copy)]
@@ -32,14 +24,13 @@ pub(crate) enum Outcome {
     Failed = 17,
 }
 
-/// Opens the serial line, or ends the machine.
-pub(crate) fn open() {
-    // SAFETY: the port is that of a PC's first serial line, and nothing else uses it.
-    match unsafe { Uart16550Tty::new_port(SERIAL, Config::default()) } {
-        Ok(line) => {
+/// Sets the serial line, or ends the machine.
+pub(crate) fn open(line: Option<Line>) {
+    match line {
+        Some(line) => {
             LINE.call_once(|| Mutex::new(line));
         }
-        Err(_) => exit(Outcome::Failed),
+        None => arch::exit(Outcome::Failed),
     }
 }
 
@@ -56,15 +47,6 @@ macro_rules! println {
     ($($text:tt)*) => { $crate::console::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 pub(crate) use println;
-
-/// Ends the machine.
-pub(crate) fn exit(outcome: Outcome) -> ! {
-    let mut port = Port::new(EXIT);
-    loop {
-        // SAFETY: the device ends the machine; without it, the port is not connected.
-        unsafe { port.write(outcome as u32) };
-    }
-}
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
@@ -86,5 +68,5 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         println!("\nboot: the property {name} of {spec}");
     }
     println!("\nboot: FAILED: {info}");
-    exit(Outcome::Failed)
+    arch::exit(Outcome::Failed)
 }

@@ -5,7 +5,6 @@
 //! A CPU has at most one token. It is the CPU's flag `is_working`, which only this CPU reads and writes: an interrupt
 //! handler that finds it set interrupted an operation, and has no token.
 
-use core::arch::asm;
 use core::marker::PhantomData;
 use core::sync::atomic::{
     AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
@@ -15,12 +14,9 @@ use everybuddy::CpuId;
 use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
 use everybuddy_adapters::FRAME_BYTES;
 use spin::Mutex;
-use x86_64::VirtAddr;
-use x86_64::instructions::interrupts as flag;
-use x86_64::registers::model_specific::GsBase;
 
-use crate::frames;
-use crate::interrupts::{self, Handler};
+use crate::handler::{Handler, ticks};
+use crate::{arch, frames};
 
 /// CPUs that the kernel can start.
 pub(crate) const MAX_CPUS: usize = 16;
@@ -28,16 +24,13 @@ pub(crate) const MAX_CPUS: usize = 16;
 /// Frames of a stack: 256 KiB.
 const STACK_FRAMES: u32 = 64;
 
-/// Where the code that starts CPUs is copied to. Its page number is the vector of the start-up interrupt.
-const TRAMPOLINE: u64 = 0x8000;
-
 /// Waits of one kind before a CPU sleeps until its next interrupt.
 const SPINS: u32 = 64;
 
 /// The machine that the systems are compiled for.
 pub(crate) type Machine = Bare<Token, Sleep>;
 
-/// What a CPU has for itself. Its address is in the register GS.
+/// What a CPU has for itself. `arch::local` returns its address.
 #[repr(C, align(64))]
 pub(crate) struct Local {
     /// The address of this structure.
@@ -57,14 +50,8 @@ static LOCALS: [Local; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-/// The CPUs that have arrived in long mode, with the first one. Each takes its number here.
-// SAFETY: no other symbol has this name.
-#[unsafe(export_name = "arrived_cpus")]
-static ARRIVED: AtomicU32 = AtomicU32::new(1);
-/// The number of CPUs. Those that arrive beyond it stop.
-// SAFETY: no other symbol has this name.
-#[unsafe(export_name = "expected_cpus")]
-static EXPECTED: AtomicU32 = AtomicU32::new(1);
+/// The number of CPUs.
+static COUNT: AtomicU16 = AtomicU16::new(1);
 /// The end of each CPU's stack.
 // SAFETY: no other symbol has this name.
 #[unsafe(export_name = "stack_ends")]
@@ -72,21 +59,10 @@ static STACK_ENDS: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPU
 /// The CPUs that are ready to run code.
 static READY: AtomicU32 = AtomicU32::new(1);
 
-// entry.s defines these.
-unsafe extern "C" {
-    static trampoline: u8;
-    static trampoline_end: u8;
-}
-
 /// Returns what this CPU has for itself.
 pub(crate) fn local() -> &'static Local {
-    let address: usize;
-    // SAFETY: `start` pointed GS to the structure of this CPU, whose first word is its address.
-    unsafe {
-        asm!("mov {}, gs:[0]", out(reg) address, options(nostack, readonly, preserves_flags))
-    };
-    // SAFETY: that is the address of a static.
-    unsafe { &*(address as *const Local) }
+    // SAFETY: `start` stored the address of a static.
+    unsafe { &*(arch::local() as *const Local) }
 }
 
 impl Local {
@@ -103,7 +79,7 @@ pub(crate) fn locals() -> &'static [Local] {
 
 /// Returns the number of CPUs.
 pub(crate) fn count() -> u16 {
-    EXPECTED.load(Ordering::Relaxed) as u16
+    COUNT.load(Ordering::Relaxed)
 }
 
 /// The right to act as a CPU. No other code of that CPU has it while it exists.
@@ -163,8 +139,9 @@ impl Waiting for Sleep {
 
 /// Waits a moment.
 pub(crate) fn pause(attempt: u32) {
-    if attempt >= SPINS && flag::are_enabled() {
-        x86_64::instructions::hlt();
+    if attempt >= SPINS && arch::interrupts_are_enabled() {
+        arch::disable_interrupts();
+        arch::wait();
     } else {
         Spin::pause(attempt);
     }
@@ -179,9 +156,9 @@ pub(crate) unsafe fn start(cpu: CpuId) {
     let address = core::ptr::from_ref(local).addr();
     local.address.store(address, Ordering::Relaxed);
     local.id.store(cpu.0, Ordering::Relaxed);
-    GsBase::write(VirtAddr::new(address as u64));
-    interrupts::start();
-    flag::enable();
+    arch::set_local(address);
+    arch::start_interrupts();
+    arch::enable_interrupts();
 }
 
 /// Starts the other CPUs, with stacks from the frame allocator. Returns the frames of the stacks.
@@ -190,26 +167,21 @@ pub(crate) fn start_others(cpus: u16) -> u64 {
         (1..=MAX_CPUS).contains(&usize::from(cpus)),
         "cpus={cpus}: the kernel starts 1 to {MAX_CPUS} CPUs"
     );
-    EXPECTED.store(u32::from(cpus), Ordering::Relaxed);
+    COUNT.store(cpus, Ordering::Relaxed);
     for end in &STACK_ENDS[1..usize::from(cpus)] {
         let stack = frames::allocate_adjacent(STACK_FRAMES);
         let bytes = u64::from(STACK_FRAMES) * FRAME_BYTES;
         end.store(frames::address(stack) + bytes, Ordering::Relaxed);
     }
-    let bytes = (&raw const trampoline_end).addr() - (&raw const trampoline).addr();
-    // SAFETY: the code lies in the kernel, and the frame that it is copied to is not managed.
-    unsafe {
-        core::ptr::copy_nonoverlapping(&raw const trampoline, TRAMPOLINE as *mut u8, bytes);
-    }
     if cpus > 1 {
-        interrupts::start_all_others((TRAMPOLINE / FRAME_BYTES) as u8);
+        arch::start_others(cpus);
     }
     // Acquire: pairs with the release of each CPU that is ready.
     let is_ready = || READY.load(Ordering::Acquire) == u32::from(cpus);
-    let deadline = interrupts::ticks() + 50_000;
+    let deadline = ticks() + 50_000;
     while !is_ready() {
         assert!(
-            interrupts::ticks() < deadline,
+            ticks() < deadline,
             "{} of {cpus} CPUs started: does the machine have so many?",
             READY.load(Ordering::Relaxed)
         );
@@ -221,7 +193,7 @@ pub(crate) fn start_others(cpus: u16) -> u64 {
 /// Another CPU arrives here, on its stack.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn other_cpu(number: u32) -> ! {
+extern "C" fn other_cpu(number: usize) -> ! {
     let cpu = CpuId(number as u16);
     // SAFETY: entry.s counts the CPUs.
     unsafe { start(cpu) };
@@ -230,13 +202,13 @@ extern "C" fn other_cpu(number: u32) -> ! {
     let mut seen = 0;
     loop {
         // An interrupt after the look at the job wakes the CPU.
-        flag::disable();
+        arch::disable_interrupts();
         let job = *JOB.lock();
         if job.number == seen {
-            flag::enable_and_hlt();
+            arch::wait();
             continue;
         }
-        flag::enable();
+        arch::enable_interrupts();
         seen = job.number;
         if cpu.0 < job.cpus {
             let body = job.body.expect("a job has code");
@@ -284,14 +256,15 @@ pub(crate) fn run(cpus: u16, body: &(dyn Fn(CpuId) + Sync)) {
         )
     };
     // With interrupts enabled, the lock could be kept for long while others wait.
-    flag::without_interrupts(|| {
-        let mut job = JOB.lock();
-        job.number += 1;
-        job.cpus = cpus;
-        job.body = Some(erased);
-    });
+    arch::disable_interrupts();
+    let mut job = JOB.lock();
+    job.number += 1;
+    job.cpus = cpus;
+    job.body = Some(erased);
+    drop(job);
+    arch::enable_interrupts();
     if cpus > 1 {
-        interrupts::wake_others();
+        arch::wake_others();
     }
     // SAFETY: it is the reference that was passed.
     unsafe { (*body)(CpuId(0)) };

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! The system manages all frames of the map except those of the kernel and of the code that starts CPUs. All memory
-//! that it manages is mapped to itself.
+//! The system manages all frames of the map except those of the kernel and [`arch::UNMANAGED`]. All memory that
+//! it manages is mapped to itself.
 
 use everybuddy::{
     AllocateError, Block, Boot, FrameAllocator, FrameRange, FreeError, Index, Order, Pfn, Release,
@@ -13,14 +13,11 @@ use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_adapters::map::{Region, usable};
 use spin::Once;
 
+use crate::arch;
 use crate::boot_info::{BootInfo, Words};
 use crate::console::println;
 use crate::cpus::{Machine, with_token};
 
-/// Memory below belongs to firmware, and to the code that starts CPUs.
-const LOW_MEMORY: u64 = 0x1_0000;
-/// The end of what the page tables map.
-const MAPPED: u64 = 512 << 30;
 const MAX_RANGES: usize = 64;
 
 /// The frame allocator, of any system.
@@ -64,8 +61,15 @@ pub(crate) fn build(info: &BootInfo, words: &Words) -> Built {
         (&raw const kernel_start).addr() as u64,
         (&raw const kernel_end).addr() as u64,
     );
-    let fixed = [taken(0, LOW_MEMORY), kernel, taken(MAPPED, u64::MAX)];
-    let regions = info.regions().iter().copied().chain(fixed);
+    let unmanaged = arch::UNMANAGED
+        .into_iter()
+        .map(|(start, end)| taken(start, end));
+    let regions = info
+        .regions()
+        .iter()
+        .copied()
+        .chain([kernel])
+        .chain(unmanaged);
 
     let mut room = [FrameRange::new(Pfn(0), 0); MAX_RANGES];
     let ranges = usable(regions, &mut room).unwrap_or_else(|error| panic!("{error}"));

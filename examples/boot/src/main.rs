@@ -7,22 +7,23 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `entry.s`, `boot_info` | the way into long mode; the memory map and the command line of the boot loader |
+//! | `arch` | what differs between x86-64, ARM and RISC-V |
+//! | `boot_info` | the memory map and the command line of the boot loader |
 //! | `frames` | the system, in memory of the map |
-//! | `cpus`, `interrupts` | the CPUs and their tokens; timer interrupts |
+//! | `cpus`, `handler` | the CPUs and their tokens; timer interrupts |
 //! | `blocks`, `random`, `exhaustion` | tests with frames that hold data |
-//! | `paging` | pages and page tables of the crate `x86_64` |
 //! | `conformance` | the properties of `everybuddy-suite` |
-//! | `console` | the serial line, and the exit code |
+//! | `console` | the serial line |
 //!
 //! # Invariants
 //!
-//! The machine ends with [`console::exit`], or by a panic, which is a failure.
+//! The machine ends with [`arch::exit`], or by a panic, which is a failure.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
+mod arch;
 mod blocks;
 mod boot_info;
 mod conformance;
@@ -30,26 +31,23 @@ mod console;
 mod cpus;
 mod exhaustion;
 mod frames;
-mod interrupts;
-mod paging;
+mod handler;
 mod random;
 
-use core::arch::global_asm;
-
 use everybuddy::CpuId;
+use everybuddy_adapters::map::irregular;
 
-use boot_info::BootInfo;
 use console::println;
 
-global_asm!(include_str!("entry.s"));
-
-/// The first CPU arrives here, on its stack, with all memory mapped.
+/// The first CPU arrives here, on its stack, with all memory mapped: with the address that the boot loader passed, and
+/// with the number that the firmware gives to this CPU.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn first_cpu(start_info: u64) -> ! {
-    console::open();
+extern "C" fn first_cpu(start_info: usize, number: u64) -> ! {
+    // SAFETY: the boot loader passed this address, and this code runs once.
+    console::open(unsafe { arch::open(start_info, number) });
     // SAFETY: the boot loader passed this address, and nothing has used memory since.
-    let info = unsafe { BootInfo::read(start_info) };
+    let info = unsafe { arch::boot_info(start_info) };
     let words = info.command_line();
     let built = frames::build(&info, &words);
     // SAFETY: this is the first CPU, and this code runs once.
@@ -59,6 +57,11 @@ extern "C" fn first_cpu(start_info: u64) -> ! {
         "boot: {} on {} CPUs, {} frames in {} ranges, {} bytes of metadata",
         words.spec, words.cpus, built.frames, built.ranges, built.metadata_bytes
     );
+    println!(
+        "  {:<12} {}",
+        "map",
+        irregular(info.regions().iter().copied())
+    );
     let free = built.frames - kernel_frames;
     frames::check(free, "boot");
     random::run(words.operations);
@@ -67,13 +70,16 @@ extern "C" fn first_cpu(start_info: u64) -> ! {
     frames::check(free, "exhaustion");
     frames::misuse();
     frames::check(free, "misuse");
-    paging::run();
-    frames::check(free, "paging");
+    #[cfg(target_arch = "x86_64")]
+    {
+        arch::paging::run();
+        frames::check(free, "paging");
+    }
     if let Some(extent) = words.suite {
         conformance::run(&words.spec, extent);
         frames::check(free, "conformance");
     }
     println!("  {:<12} {free} frames are free, as at first", "count");
     println!("boot: passed");
-    console::exit(console::Outcome::Passed)
+    arch::exit(console::Outcome::Passed)
 }

@@ -15,7 +15,7 @@ use crate::blocks::{Content, Held};
 use crate::console::println;
 use crate::cpus::{count, local, locals, run as run_on, with_token};
 use crate::frames::{frames, free};
-use crate::interrupts::{Handler, let_handlers_allocate};
+use crate::handler::{Handler, let_handlers_allocate};
 
 /// Allocations that a CPU holds at most.
 const HELD: usize = 512;

@@ -1,6 +1,10 @@
 //! Tests of the adapters: one program, so that the systems are compiled once.
 
+#[path = "../../examples/counted.rs"]
+mod counted;
+mod fdt;
 mod maps;
+mod multiboot2;
 mod ostd;
 mod x86_64;
 
@@ -16,4 +20,9 @@ fn all_is_free(system: &System<'_>, cpu: &mut everybuddy_suite::Cpu, ranges: &[F
     let census = system.check(cpu).unwrap();
     let frames = ranges.iter().map(|range| range.frames).sum();
     assert_eq!((census.allocated, census.free), (0, frames));
+}
+
+#[test]
+fn the_example_of_counted_frames_frees_each_once() {
+    counted::main();
 }

@@ -3,7 +3,9 @@
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use everybuddy::platform::NativeCpus;
 use everybuddy::{FrameRange, Pfn, Setup};
-use everybuddy_adapters::map::{MapError, Region, usable};
+use everybuddy_adapters::e820::{E820Error, Form, Map};
+use everybuddy_adapters::map::{MapError, Region, irregular, usable};
+use everybuddy_adapters::uefi::{self, UefiError};
 use everybuddy_adapters::{bootloader_api as loader, limine as protocol};
 use everybuddy_suite::{claim, on};
 use limine::memory_map::{Entry, EntryType};
@@ -11,9 +13,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// A line of a map: first byte, byte after the last one, type.
-type Line = (u64, u64, String);
+pub(crate) type Line = (u64, u64, String);
 
-fn read(name: &str) -> Vec<Line> {
+pub(crate) fn read(name: &str) -> Vec<Line> {
     let path = format!("{}/tests/maps/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -24,7 +26,7 @@ fn read(name: &str) -> Vec<Line> {
         .collect()
 }
 
-fn regions(lines: &[Line]) -> Vec<Region> {
+pub(crate) fn regions(lines: &[Line]) -> Vec<Region> {
     let region = |(start, end, kind): &Line| Region {
         start: *start,
         end: *end,
@@ -33,13 +35,19 @@ fn regions(lines: &[Line]) -> Vec<Region> {
     lines.iter().map(region).collect()
 }
 
-fn ranges_of(regions: &[Region]) -> Vec<FrameRange> {
-    let mut room = [FrameRange::new(Pfn(0), 0); 32];
+pub(crate) fn ranges_of(regions: &[Region]) -> Vec<FrameRange> {
+    let mut room = [FrameRange::new(Pfn(0), 0); 64];
     usable(regions.iter().copied(), &mut room).unwrap().to_vec()
 }
 
+/// Returns how many regions are out of order, how many overlap, and how many of these are reserved.
+pub(crate) fn irregular_of(regions: impl Iterator<Item = Region> + Clone) -> (usize, usize, usize) {
+    let found = irregular(regions);
+    (found.unsorted, found.overlaps, found.conflicts)
+}
+
 /// Builds systems on the ranges, and checks that exactly they are free.
-fn boots(ranges: &[FrameRange]) {
+pub(crate) fn boots(ranges: &[FrameRange]) {
     let setup = Setup::new(ranges, 1);
     for name in ["bs", "everybuddy"] {
         on(name, &setup, |system| {
@@ -117,7 +125,10 @@ fn boot_loaders_describe_the_same_memory() {
                 kind: kind(name),
             })
             .collect();
-        assert_eq!(loader::usable(&memory, &mut room).unwrap(), expected);
+        assert_eq!(
+            usable(loader::regions(&memory), &mut room).unwrap(),
+            expected
+        );
 
         let entry_type = |kind: &str| match kind {
             "usable" => EntryType::USABLE,
@@ -135,8 +146,11 @@ fn boot_loaders_describe_the_same_memory() {
             })
             .collect();
         let entries: Vec<&Entry> = entries.iter().collect();
-        assert_eq!(protocol::usable(&entries, &mut room).unwrap(), expected);
-        let later = protocol::reclaimable(&entries, &mut room);
+        assert_eq!(
+            usable(protocol::regions(&entries), &mut room).unwrap(),
+            expected
+        );
+        let later = usable(protocol::reclaimable(&entries), &mut room);
         match name {
             "uefi" => {
                 let loader = [
@@ -194,6 +208,175 @@ fn a_map_without_memory_and_a_slice_that_is_too_short_are_errors() {
         region(0, 4096, true),
     ];
     assert_eq!(result(&highest), Ok(vec![FrameRange::new(Pfn(0), 1)]));
+}
+
+/// The bytes that a BIOS or a boot loader passes.
+fn e820(lines: &[Line], form: Form) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (start, end, kind) in lines {
+        let kind: u32 = match kind.as_str() {
+            "usable" => 1,
+            "acpi" => 3,
+            "nvs" => 4,
+            _ => 2,
+        };
+        bytes.extend(start.to_le_bytes());
+        bytes.extend((end - start).to_le_bytes());
+        bytes.extend(kind.to_le_bytes());
+        match form {
+            Form::Plain => {}
+            Form::Attributes => bytes.extend(1_u32.to_le_bytes()),
+            Form::Pvh => bytes.extend(0_u32.to_le_bytes()),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn all_forms_of_e820_say_the_same() {
+    for name in ["firecracker-e820", "pc-e820", "assistant-e820", "ovmf-e820"] {
+        let lines = read(name);
+        let expected = ranges_of(&regions(&lines));
+        let mut room = [FrameRange::new(Pfn(0), 0); 32];
+        for form in [Form::Plain, Form::Attributes, Form::Pvh] {
+            let bytes = e820(&lines, form);
+            let map = Map::new(&bytes, form).unwrap();
+            assert_eq!(
+                usable(map.regions(), &mut room).unwrap(),
+                expected,
+                "{name}, {form:?}"
+            );
+        }
+        boots(&expected);
+    }
+    // Entries that do not count, and bytes that are not entries.
+    let lines = read("assistant-e820");
+    let mut bytes = e820(&lines, Form::Attributes);
+    bytes.chunks_exact_mut(24).for_each(|entry| entry[20] = 0);
+    assert_eq!(
+        Map::new(&bytes, Form::Attributes)
+            .unwrap()
+            .regions()
+            .count(),
+        0
+    );
+    let error = Map::new(&bytes[..48], Form::Plain).unwrap_err();
+    assert_eq!(
+        error,
+        E820Error {
+            given: 48,
+            entry: 20
+        }
+    );
+    let error = Map::new(&bytes[1..], Form::Pvh).unwrap_err();
+    assert!(
+        error.to_string().contains("not a multiple of the 24"),
+        "{error}"
+    );
+    // The tables of ACPI, which the kernel adds later.
+    let bytes = e820(&lines, Form::Plain);
+    let map = Map::new(&bytes, Form::Plain).unwrap();
+    let mut room = [FrameRange::new(Pfn(0), 0); 32];
+    let tables = usable(map.reclaimable(), &mut room).unwrap();
+    assert_eq!(tables, [FrameRange::new(Pfn(0xdf69), 0x1c)]);
+}
+
+#[test]
+fn irregular_maps_are_reported() {
+    let lines = regions(&read("pc-e820"));
+    let found = irregular(lines.iter().copied());
+    assert_eq!(irregular_of(lines.iter().copied()), (2, 0, 2));
+    assert_eq!((found.regions, found.partial, found.empty), (11, 1, 0));
+    let text = found.to_string();
+    assert!(
+        text.starts_with(
+            "11 regions: 2 out of order, 0 overlaps, 2 overlaps with reserved memory, 1"
+        )
+    );
+}
+
+/// The descriptors of a map, as the firmware wrote them: each has 48 bytes, of which 40 have a meaning.
+fn descriptors() -> Vec<u8> {
+    let path = format!("{}/tests/maps/ovmf-uefi.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap();
+    let descriptor = |line: &str| {
+        let words: Vec<u64> = line.split(' ').map(number).collect();
+        let [first, last, kind, attributes] = words[..] else {
+            panic!("{line}")
+        };
+        let pages = (last + 1 - first) / 4096;
+        [kind, first, 0, pages, attributes, u64::MAX]
+            .map(u64::to_le_bytes)
+            .concat()
+    };
+    lines.flat_map(descriptor).collect()
+}
+
+/// Linux made its E820 map of the descriptors; here, the same memory is usable, immediately or later.
+#[test]
+fn the_descriptors_of_uefi_have_the_memory_that_linux_found() {
+    let bytes = descriptors();
+    let map = uefi::descriptors(&bytes, 48).unwrap();
+    let mut room = [FrameRange::new(Pfn(0), 0); 64];
+    let usable_now = usable(uefi::regions(map.clone()), &mut room)
+        .unwrap()
+        .to_vec();
+    let later = usable(uefi::reclaimable(map), &mut room).unwrap().to_vec();
+    // The loader, with the kernel in it, lies in the memory above 4 GiB.
+    assert_eq!(
+        usable_now.last(),
+        Some(&FrameRange::new(Pfn(0x11_6200), 0xa_9e00))
+    );
+    let both = usable_now.iter().chain(&later).map(|range| Region {
+        start: range.start.0 * 4096,
+        end: range.end().unwrap().0 * 4096,
+        is_usable: true,
+    });
+    // Linux keeps the tables of ACPI apart.
+    let linux = read("ovmf-e820");
+    let linux = linux.iter().map(|(start, end, kind)| Region {
+        start: *start,
+        end: *end,
+        is_usable: kind == "usable" || kind == "acpi",
+    });
+    assert_eq!(
+        ranges_of(&both.collect::<Vec<_>>()),
+        ranges_of(&linux.collect::<Vec<_>>())
+    );
+    boots(&usable_now);
+}
+
+#[test]
+fn special_memory_of_uefi_is_not_used() {
+    let mut bytes = descriptors();
+    let mut frames = |kind: u64, attributes: u64| {
+        let descriptor = [kind, 0x1000, 0, 2, attributes, 0]
+            .map(u64::to_le_bytes)
+            .concat();
+        bytes.splice(.., descriptor);
+        let map: Vec<_> = uefi::descriptors(&bytes, 48).unwrap().collect();
+        let mut room = [FrameRange::new(Pfn(0), 0); 8];
+        usable(uefi::regions(map.iter()), &mut room).map(|ranges| ranges[0].frames)
+    };
+    let none = Err(MapError::NoMemory);
+    // Cached by write-back; without it; kept for a special purpose; that of a runtime service.
+    assert_eq!(frames(7, 0xf), Ok(2));
+    assert_eq!(frames(7, 0x1), none);
+    assert_eq!(frames(7, 0x4_000f), none);
+    assert_eq!(frames(6, 0x8000_0000_0000_000f), none);
+    let short = uefi::descriptors(&[0; 96], 32).err();
+    assert_eq!(short, Some(UefiError::ShortDescriptors { bytes: 32 }));
+    let remainder = uefi::descriptors(&[0; 100], 48).err();
+    assert_eq!(
+        remainder,
+        Some(UefiError::Remainder {
+            given: 100,
+            descriptor: 48
+        })
+    );
+    assert!(short.unwrap().to_string().contains("40 are needed"));
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 # The way into long mode, for the first CPU and for the others.
 #
-# The first CPU arrives at pvh_start in protected mode without paging, with the address of the start information in ebx.
+# The first CPU arrives at start in protected mode without paging, with the address of the start information in ebx.
 # The others arrive at the copy of `trampoline`, in real mode. All of them map the first 512 GiB to themselves, by pages
 # of 1 GiB, and continue in Rust.
 
@@ -10,7 +10,7 @@
     .long 4                 # length of the address
     .long 18                # XEN_ELFNOTE_PHYS32_ENTRY
     .asciz "Xen"
-    .long pvh_start
+    .long start
 
 .section .bss
 .balign 4096
@@ -37,8 +37,8 @@ other_long: .long other_in_long_mode
 
 .section .text.entry, "ax"
 .code32
-.global pvh_start
-pvh_start:
+.global start
+start:
     cli
     cld
     mov esp, offset first_stack_end
@@ -81,6 +81,7 @@ first_in_long_mode:
     mov ss, eax
     mov rsp, offset first_stack_end
     mov edi, ebx
+    xor esi, esi
     xor ebp, ebp
     call first_cpu
     ud2
