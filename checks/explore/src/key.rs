@@ -44,11 +44,6 @@ impl Experiment {
         Self { steps, look: self.look }
     }
 
-    /// Returns the steps.
-    pub(crate) fn steps(&self) -> &[Step] {
-        &self.steps
-    }
-
     /// Returns the experiments from which the others are learned.
     pub(crate) fn first(cpus: u16, largest: u32) -> Vec<Experiment> {
         let mut list = vec![Experiment { steps: Vec::new(), look: Look::Frames }];

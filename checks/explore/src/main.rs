@@ -1,60 +1,52 @@
 //! Goes through every state of the systems in small memories, and judges every step.
 //!
-//! `everybuddy-explore SCOPE...` explores the scopes given, each as one argument: `'bs+order=2 frames=4 hole=2'`.
+//! ```text
+//! everybuddy-explore [--out FILE] gate|systems|options|larger|SCOPE...
+//! ```
+//!
+//! A scope is one argument, such as `'bs+order=2 frames=4 hole=2'`. A row of FILE is written for each scope; one that has
+//! a row already is not explored again, so an interrupted run is resumed by the same command.
 mod exceptions;
 mod key;
 mod oracle;
+mod report;
 mod scope;
 mod search;
 mod step;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
-use scope::Scope;
-use search::{Explorer, quiet};
+use report::{Report, quiet};
+use scope::{LISTS, Scope};
 
 fn main() -> ExitCode {
     quiet();
-    let mut is_bad = false;
-    for text in std::env::args().skip(1) {
-        let scope: Scope = match text.parse() {
-            Ok(scope) => scope,
-            Err(error) => {
-                eprintln!("{error}");
-                return ExitCode::FAILURE;
-            }
-        };
-        let started = Instant::now();
-        let mut explorer = match Explorer::new(&scope) {
-            Ok(explorer) => explorer,
-            Err(error) => {
-                eprintln!("{scope}: {error}");
-                return ExitCode::FAILURE;
-            }
-        };
-        explorer.run();
-        let counts = explorer.counts;
-        let verdict = match explorer.is_closed() {
-            true => "closed".to_owned(),
-            false => format!("to depth {}", explorer.depth()),
-        };
-        println!(
-            "{scope}\t{verdict}\t{} states\t{} of bytes\t{} steps\t{} transitions\tmerged {}\tcompared {}\tmismatches {}\texperiments {}\twalked {}\trefused {} moved {}\tdepth {}\t{:.1} s",
-            explorer.nodes.len(), counts.bytes, explorer.steps.len(), counts.transitions, counts.merged, counts.compared,
-            counts.mismatches, explorer.experiments.len(), counts.walked, counts.refused, counts.moved,
-            explorer.nodes.last().map_or(0, |n| n.depth),
-            started.elapsed().as_secs_f64()
-        );
-        for (exception, count) in exceptions::EXCEPTIONS.iter().zip(explorer.exceptions) {
-            if count > 0 {
-                println!("  exception, {count} times: {}", exception.text);
-            }
-        }
-        for (kind, finding) in &explorer.findings {
-            is_bad = true;
-            println!("{kind} ({} times):\n{}", finding.count, finding.way);
+    match explore(std::env::args().skip(1).collect()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("everybuddy-explore: {error}");
+            ExitCode::from(2)
         }
     }
-    if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Explores what the arguments name. Returns `true` if nothing was found.
+fn explore(mut arguments: Vec<String>) -> Result<bool, String> {
+    let out = match arguments.iter().position(|argument| argument == "--out") {
+        Some(at) if at + 1 < arguments.len() => arguments.drain(at..at + 2).nth(1),
+        _ => None,
+    };
+    let mut report = Report::to(out)?;
+    for argument in &arguments {
+        let list = LISTS.iter().find(|(name, _)| name == argument);
+        let alone = [argument.as_str()];
+        for text in list.map_or(&alone[..], |(_, list)| list) {
+            let scope: Scope = text.parse()?;
+            if !report.has(&scope) {
+                report.explore(&scope)?;
+            }
+        }
+    }
+    Ok(report.is_clean())
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use everybuddy::{BuildError, FrameRange, Setup};
-use everybuddy_explore::platform::{self, alone};
+use everybuddy_explore::platform::alone;
 use everybuddy_explore::world::{State, World, mix};
 
 use crate::exceptions::{EXCEPTIONS, allowed};
@@ -100,8 +100,6 @@ pub(crate) struct Explorer<'s> {
 const LEARNING: usize = 20_000;
 /// The most keys that are kept for comparisons.
 const MOST_KNOWN: usize = 2_000_000;
-/// The most experiments.
-const MOST_EXPERIMENTS: usize = 400;
 
 impl<'s> Explorer<'s> {
     /// Builds the system of a scope.
@@ -146,8 +144,7 @@ impl<'s> Explorer<'s> {
         loop {
             self.search(LEARNING.min(self.scope.states));
             self.walk();
-            if std::env::var_os("V").is_some() { eprintln!("{} nodes {} experiments {} learned {} compared {} closed {}", self.scope, self.nodes.len(), self.experiments.len(), self.learned.len(), self.counts.compared, self.is_closed()); }
-            if self.learned.is_empty() || self.experiments.len() >= MOST_EXPERIMENTS {
+            if self.learned.is_empty() || self.experiments.len() >= self.scope.experiments {
                 break;
             }
             self.experiments.append(&mut self.learned);
@@ -254,12 +251,12 @@ impl<'s> Explorer<'s> {
         }
     }
 
-    /// Returns the steps at which the state that was merged last is compared: all for the first ones, then some in turn.
+    /// Returns the steps at which the state that was merged last is compared: all at first, then some in turn.
     fn sample(&self) -> Vec<Step> {
         let (merged, all) = (self.counts.merged as usize, self.steps.len());
-        let most = match merged {
-            0..200 => all,
-            200..20_000 => 8,
+        let most = match self.counts.compared {
+            0..100_000 => all,
+            100_000..200_000 => 4,
             _ => 1,
         };
         let turn = |index: usize| self.steps[(merged * most + index) % all];
@@ -511,10 +508,52 @@ fn ranges_text(ranges: &[FrameRange]) -> String {
     format!("[{}]", each.collect::<Vec<_>>().join(", "))
 }
 
-/// Hides the messages of panics, which are findings.
-pub(crate) fn quiet() {
-    if std::env::var_os("EVERYBUDDY_PANICS").is_none() {
-        std::panic::set_hook(Box::new(|_| ()));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scope::{GATE, SYSTEMS};
+    use everybuddy_explore::platform::forget_writes;
+
+    #[test]
+    fn small_scopes_are_explored_without_a_finding() {
+        for text in GATE {
+            let scope: Scope = text.parse().expect("a scope");
+            let mut explorer = Explorer::new(&scope).expect("a system");
+            explorer.run();
+            for (kind, finding) in &explorer.findings {
+                panic!("{scope}: {kind}\n{}", finding.way);
+            }
+            let counts = explorer.counts;
+            println!("{scope}: {} states, {} transitions", explorer.nodes.len(), counts.transitions);
+            let is_limited = text.contains("states=");
+            assert!(is_limited || explorer.is_closed() && counts.mismatches == 0, "{scope}");
+        }
     }
-    platform::alone();
+
+    #[test]
+    fn a_system_changes_nothing_but_its_metadata_and_the_log_names_it() {
+        for text in SYSTEMS {
+            let scope: Scope = text.parse().expect("a scope");
+            let mut explorer = Explorer::new(&scope).expect("a system");
+            let (mut state, mut changes) = (State::default(), 0);
+            for index in 0..2000 {
+                explorer.world.load(&state);
+                let step = explorer.steps[index * 7919 % explorer.steps.len()];
+                let first = explorer.call(&step);
+                assert_eq!(explorer.world.unlogged(), None, "{scope}: {step}");
+                let after = explorer.world.state();
+                // The same again, from the same bytes.
+                explorer.world.load(&state);
+                assert_eq!(explorer.call(&step), first, "{scope}: {step}");
+                assert_eq!(explorer.world.state(), after, "{scope}: {step}");
+                changes += usize::from(after != state);
+                state = after;
+            }
+            assert!(changes > 100, "{scope}: {changes}");
+            explorer.world.load(&State::default());
+            explorer.call(&explorer.steps[0].clone());
+            forget_writes();
+            assert!(explorer.world.unlogged().is_some(), "a write without the log is noticed");
+        }
+    }
 }

@@ -49,7 +49,7 @@ impl World {
             core::slice::from_raw_parts_mut(memory.cast::<MaybeUninit<u8>>(), layout.size())
         };
         let system = build_any::<Explored>(spec, setup, Memory::new(given))?;
-        platform::with_log(Vec::clear);
+        platform::forget_writes();
         let first: Box<[u64]> = (0..words).map(|word| read(memory, word)).collect();
         Ok(World {
             system,
@@ -89,7 +89,7 @@ impl World {
     pub fn undo(&mut self) {
         let memory = self.memory;
         self.for_each_written(|word, before, now| write(memory, word, before, now));
-        platform::with_log(Vec::clear);
+        platform::forget_writes();
     }
 
     /// Returns the present state.
