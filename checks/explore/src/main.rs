@@ -9,6 +9,7 @@
 mod exceptions;
 mod key;
 mod oracle;
+mod pairs;
 mod report;
 mod scope;
 mod search;

@@ -112,6 +112,21 @@ impl Oracle {
         (frame < start + (1 << order)).then_some((start, order))
     }
 
+    /// Returns `true` if a release is one of an allocated block by its order.
+    pub(crate) fn is_block(&self, release: Release) -> bool {
+        let start = release.start.index();
+        matches!(release.size, Size::Order(order) if self.orders.get(start) == Some(&order.get()))
+    }
+
+    /// Returns `true` if a release is one of the first two or three frames of an allocation, or of one frame.
+    pub(crate) fn is_part(&self, release: Release) -> bool {
+        let (start, frames) = (release.start.0, frames_of(release.size));
+        let is_first = (start as usize) < MOST_FRAMES && self.orders[start as usize] != NONE;
+        matches!(release.size, Size::Frames(_))
+            && bits(start, frames) & !self.allocated == 0
+            && (frames == 1 || is_first && (2..4).contains(&frames))
+    }
+
     /// Notes that allocated frames were freed. What is left of their blocks is pieces.
     fn give(&mut self, promises: &Promises, start: u32, frames: u32) {
         let mut at = start;

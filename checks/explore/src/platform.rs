@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::thread_local;
 
 use everybuddy::platform::{
@@ -26,51 +27,71 @@ pub const MOST_ACCESSES: u64 = 1 << 20;
 
 /// What happens at an access or a wait.
 struct Monitor {
-    /// The accesses before the hook is called.
+    /// The accesses that are left to the operation.
     left: Cell<u64>,
-    /// What is called then, and at each wait with `true`.
-    hook: Cell<fn(bool)>,
     /// The addresses that were written.
     written: RefCell<Vec<usize>>,
+    /// Whether accesses are watched: then the rest is used.
+    is_watched: Cell<bool>,
+    /// The watched accesses: address, and whether it is a write.
+    watched: RefCell<Vec<(usize, bool)>>,
+    /// The words at which an operation may stop.
+    shared: RefCell<HashSet<usize>>,
+    /// How many of these accesses come before the hook is called.
+    stop: Cell<u64>,
+    /// What is called then, with `false`, and at each wait, with `true`.
+    hook: Cell<fn(bool)>,
 }
 
 thread_local! {
-    static MONITOR: Monitor = const {
-        Monitor {
-            left: Cell::new(MOST_ACCESSES),
-            hook: Cell::new(no_end),
-            written: RefCell::new(Vec::new()),
-        }
+    static MONITOR: Monitor = Monitor {
+        left: Cell::new(MOST_ACCESSES),
+        written: RefCell::default(),
+        is_watched: Cell::new(false),
+        watched: RefCell::default(),
+        shared: RefCell::default(),
+        stop: Cell::new(u64::MAX),
+        hook: Cell::new(|_| ()),
     };
 }
 
-/// The hook of an operation that runs alone.
-fn no_end(is_wait: bool) {
-    if !is_wait {
-        stop_after(MOST_ACCESSES);
-        panic!("a wait without end");
-    }
-}
-
-/// Sets the number of accesses before the hook is called.
-pub fn stop_after(accesses: u64) {
-    MONITOR.with(|monitor| monitor.left.set(accesses));
-}
-
-/// Returns the number of accesses before the hook is called.
-pub fn left() -> u64 {
-    MONITOR.with(|monitor| monitor.left.get())
-}
-
-/// Sets what is called at the access that [`stop_after`] chooses, with `false`, and at each wait, with `true`.
-pub fn hook(hook: fn(bool)) {
-    MONITOR.with(|monitor| monitor.hook.set(hook));
-}
-
-/// Lets operations run alone: more than [`MOST_ACCESSES`] are a panic.
+/// Begins an operation, which runs alone: more than [`MOST_ACCESSES`] are a panic.
 pub fn alone() {
-    hook(no_end);
-    stop_after(MOST_ACCESSES);
+    MONITOR.with(|monitor| {
+        monitor.left.set(MOST_ACCESSES);
+        monitor.is_watched.set(false);
+    });
+}
+
+/// Begins operations whose accesses are watched, and calls `hook` at waits, and where [`stop_after`] says.
+pub fn watch(hook: fn(bool)) {
+    alone();
+    MONITOR.with(|monitor| {
+        monitor.is_watched.set(true);
+        monitor.watched.borrow_mut().clear();
+        monitor.hook.set(hook);
+        monitor.stop.set(u64::MAX);
+    });
+}
+
+/// Calls the hook at the access of a shared word that comes after so many others.
+pub fn stop_after(accesses: u64) {
+    MONITOR.with(|monitor| monitor.stop.set(accesses));
+}
+
+/// Returns the number of accesses of the operation, or operations, that began last.
+pub fn accesses() -> u64 {
+    MONITOR.with(|monitor| MOST_ACCESSES - monitor.left.get())
+}
+
+/// Takes the watched accesses: the word, and whether it is a write.
+pub fn take_watched() -> Vec<(usize, bool)> {
+    MONITOR.with(|monitor| monitor.watched.take())
+}
+
+/// Sets the words at which an operation may stop, as addresses divided by 8.
+pub fn share(words: HashSet<usize>) {
+    MONITOR.with(|monitor| monitor.shared.replace(words));
 }
 
 /// Clears the log of writes.
@@ -85,14 +106,36 @@ pub(crate) fn with_log<T>(f: impl FnOnce(&mut Vec<usize>) -> T) -> T {
 
 /// Counts an access.
 #[inline]
-fn access() {
-    MONITOR.with(|monitor| match monitor.left.get() {
-        0 => monitor.hook.get()(false),
-        left => monitor.left.set(left - 1),
+fn access<T>(place: *const T, is_write: bool) {
+    MONITOR.with(|monitor| {
+        let left = monitor.left.get();
+        if left == 0 {
+            monitor.left.set(MOST_ACCESSES);
+            panic!("a wait without end");
+        }
+        monitor.left.set(left - 1);
+        if monitor.is_watched.get() {
+            watched(monitor, place.addr() / 8, is_write);
+        }
     });
 }
 
-/// Counts a write, after the access was counted.
+/// Notes a watched access, and stops if it is the one that was chosen.
+#[inline(never)]
+fn watched(monitor: &Monitor, word: usize, is_write: bool) {
+    monitor.watched.borrow_mut().push((word, is_write));
+    if monitor.shared.borrow().contains(&word) {
+        match monitor.stop.get() {
+            0 => {
+                monitor.stop.set(u64::MAX);
+                monitor.hook.get()(false);
+            }
+            stop => monitor.stop.set(stop - 1),
+        }
+    }
+}
+
+/// Notes a write, after the access was counted.
 #[inline]
 fn wrote<T>(place: *const T) {
     MONITOR.with(|monitor| monitor.written.borrow_mut().push(place.addr()));
@@ -109,16 +152,16 @@ macro_rules! word {
                 Self(<$native as AtomicWord<$value>>::new(value))
             }
             fn load(&self, ordering: Ordering) -> $value {
-                access();
+                access(self, false);
                 self.0.load(ordering)
             }
             fn store(&self, value: $value, ordering: Ordering) {
-                access();
+                access(self, true);
                 wrote(self);
                 self.0.store(value, ordering);
             }
             fn swap(&self, value: $value, ordering: Ordering) -> $value {
-                access();
+                access(self, true);
                 wrote(self);
                 self.0.swap(value, ordering)
             }
@@ -129,7 +172,7 @@ macro_rules! word {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                access();
+                access(self, true);
                 let result = self.0.compare_exchange(current, new, success, failure);
                 if result.is_ok() {
                     wrote(self);
@@ -137,12 +180,12 @@ macro_rules! word {
                 result
             }
             fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
-                access();
+                access(self, true);
                 wrote(self);
                 self.0.fetch_add(value, ordering)
             }
             fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
-                access();
+                access(self, true);
                 wrote(self);
                 self.0.fetch_sub(value, ordering)
             }
@@ -171,11 +214,11 @@ impl<T: CellValue> SharedCell<T> for PlainCell<T> {
         Self(NativeCell::new(value))
     }
     fn get(&self) -> T {
-        access();
+        access(self, false);
         self.0.get()
     }
     fn set(&self, value: T) {
-        access();
+        access(self, true);
         wrote(self);
         self.0.set(value);
     }
@@ -218,7 +261,11 @@ unsafe impl Platform for Explored {
     type Probe = NoProbe;
 
     fn wait(_word: &Word32, _seen: u32, _attempt: u32) {
-        MONITOR.with(|monitor| monitor.hook.get()(true));
+        MONITOR.with(|monitor| {
+            if monitor.is_watched.get() {
+                monitor.hook.get()(true);
+            }
+        });
     }
 
     fn wake(_word: &Word32) {}

@@ -7,6 +7,7 @@ use std::time::Instant;
 use everybuddy_explore::platform::alone;
 
 use crate::exceptions::EXCEPTIONS;
+use crate::pairs::Pairs;
 use crate::scope::Scope;
 use crate::search::Explorer;
 
@@ -100,6 +101,30 @@ impl Report {
             println!("  {kind} ({} times):\n{}", finding.count, finding.way);
         }
         self.findings += explorer.findings.len();
+        if scope.pairs > 0 {
+            let mut pairs = Pairs::of(&mut explorer);
+            pairs.run(scope.pairs);
+            let counts = pairs.counts;
+            println!(
+                "  from {} states: {} of {} paths, {} pairs, {} with shared words, {} schedules, {} too long, \
+                {} busy; {} interrupted operations, at {} accesses; {:.1} s",
+                counts.states,
+                counts.paths.1,
+                counts.paths.0,
+                counts.pairs.0,
+                counts.pairs.1,
+                counts.schedules,
+                counts.long,
+                counts.busy,
+                counts.interrupted.0,
+                counts.interrupted.1,
+                started.elapsed().as_secs_f64()
+            );
+            for (kind, finding) in &pairs.findings {
+                println!("  {kind} ({} times):\n{}", finding.count, finding.way);
+            }
+            self.findings += pairs.findings.len();
+        }
         match &mut self.file {
             Some(file) => writeln!(file, "{}", row.join("\t")).map_err(|error| error.to_string()),
             None => Ok(()),

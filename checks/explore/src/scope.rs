@@ -30,6 +30,8 @@ pub(crate) struct Scope {
     pub(crate) length: usize,
     /// The most experiments that tell states apart.
     pub(crate) experiments: usize,
+    /// From how many states pairs of operations are run at the same time; then no experiments are learned.
+    pub(crate) pairs: usize,
     text: String,
 }
 
@@ -49,6 +51,7 @@ impl FromStr for Scope {
             walks: 20,
             length: 200,
             experiments: 150,
+            pairs: 0,
             text: text.to_owned(),
         };
         let (mut frames, mut hole) = (4, None);
@@ -62,6 +65,7 @@ impl FromStr for Scope {
                 "regions" => scope.regions = true,
                 "no-misuse" => scope.misuse = false,
                 "states" => scope.states = number as usize,
+                "pairs" => scope.pairs = number as usize,
                 "walks" => scope.walks = number as usize,
                 "experiments" => scope.experiments = number as usize,
                 "length" => scope.length = number as usize,
@@ -140,7 +144,7 @@ const OPTIONS: &[&str] = &[
     "delay-2+order=2+debt=on",
     "delay-2+order=2+debt=off",
     "watermark+order=2+lazy=0.25",
-    "watermark+order=2+speedup=0.25",
+    "watermark+order=2+lazy=0.1+speedup=0.25",
     "magazines+order=2+batch=1+depot=off",
     "magazines+order=2+batch=1+depot=on+lock=queued",
     "spring+order=2+batch=1+high=2+predict=both+spread=1",

@@ -141,6 +141,10 @@ impl<'s> Explorer<'s> {
 
     /// Searches until the scope is closed, or has as many states as it may; before that, learns what tells states apart.
     pub(crate) fn run(&mut self) {
+        if self.scope.pairs > 0 {
+            self.search(self.scope.states);
+            return;
+        }
         loop {
             self.search(LEARNING.min(self.scope.states));
             self.walk();
@@ -197,7 +201,7 @@ impl<'s> Explorer<'s> {
     }
 
     /// Executes a step in the loaded state. A panic is a finding.
-    fn call(&mut self, step: &Step) -> Option<Outcome> {
+    pub(crate) fn call(&mut self, step: &Step) -> Option<Outcome> {
         alone();
         let system = self.world.system;
         catch_unwind(AssertUnwindSafe(|| step.call(system))).ok()
@@ -305,7 +309,7 @@ impl<'s> Explorer<'s> {
     }
 
     /// Judges the loaded state.
-    fn inspect(&mut self, oracle: &Oracle) -> Result<(), String> {
+    pub(crate) fn inspect(&mut self, oracle: &Oracle) -> Result<(), String> {
         let states = frames(&self.world);
         let (promises, system) = (&self.promises, self.world.system);
         alone();
