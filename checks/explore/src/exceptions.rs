@@ -4,7 +4,7 @@
 //!
 //! An exception that the whole list of scopes does not find is a fault: then the document says too much.
 
-use everybuddy::systems::{Row, Switch};
+use everybuddy::systems::{ListKind, Row, Switch, ZoneKind};
 use everybuddy::{SystemSpec, systems};
 
 /// A deviation.
@@ -49,6 +49,18 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
         applies: |_| true,
         kind: "refused, but the state changes",
         text: "Calls that try several blocks return them, so later requests may be given others.",
+    },
+    Exception {
+        operations: &["both"],
+        applies: |spec| matches!(spec.row().zone(), ZoneKind::Shared | ZoneKind::Owned),
+        kind: "refused while another call holds frames that it gives back",
+        text: "SYSTEMS.md: a range that is refused may hold some of its frames meanwhile.",
+    },
+    Exception {
+        operations: &["both"],
+        applies: |spec| spec.row().list() == ListKind::PcpBuddy,
+        kind: "a range is refused that was free throughout",
+        text: "SYSTEMS.md: a frame that another CPU moves between its lists and the zone counts as used.",
     },
 ];
 

@@ -106,45 +106,75 @@ impl Words {
     }
 }
 
-/// Judges the outcomes of two steps that ran at the same time, and returns the state that follows.
-fn settle(promises: &Promises, before: Oracle, both: &Both) -> Result<Oracle, Fault> {
+/// Judges the outcomes of two steps that ran at the same time, and returns the state that follows, with what may be an
+/// exception.
+fn settle(
+    promises: &Promises,
+    before: Oracle,
+    both: &Both,
+) -> Result<(Oracle, Option<Fault>), Fault> {
+    let [Some(first), Some(second)] = [both[0].1, both[1].1] else {
+        return Err("panic".into());
+    };
+    let calls = [(both[0].0, first), (both[1].0, second)];
     let mut after = before;
     // Frees first: what one frees, the other may be given.
     for frees in [true, false] {
-        for (step, outcome) in both {
-            let outcome = outcome.as_ref().ok_or("panic")?;
+        for (step, outcome) in &calls {
             let is_free = matches!(step.operation, Operation::Free(_) | Operation::FreeNested(_));
             if is_free == frees && outcome.refusal.is_none() {
                 after.judge(promises, step, outcome)?;
             }
         }
     }
-    // What neither call held at any time was free throughout.
+    // What neither call holds afterwards was free throughout, unless a call that is refused held it meanwhile.
     let mut least = before;
     least.allocated |= after.allocated;
     least.present &= after.present;
     least.reserved |= after.reserved;
-    for (step, outcome) in both {
-        let outcome = outcome.as_ref().ok_or("panic")?;
-        match outcome.refusal {
-            None
-            | Some(
-                Refusal::Allocate(AllocateError::Busy)
-                | Refusal::Region(RegionError::Busy | RegionError::NotReserved(_) | RegionError::AlreadyManaged(_)),
-            ) => {}
-            Some(Refusal::Free(FreeError::Busy)) if matches!(step.operation, Operation::FreeNested(_)) => {}
-            // It names a frame that was not free at some time.
-            Some(Refusal::Region(RegionError::NotFree(_))) => {
-                if let Operation::AllocateAt(start, frames) = step.operation
-                    && bits(start, frames) & !least.free() == 0
-                {
-                    return Err("a range is refused that was free throughout".into());
-                }
-            }
-            Some(_) => least.judge(promises, step, outcome)?,
+    let mut exception = None;
+    for (index, (step, outcome)) in calls.iter().enumerate() {
+        let (other, result) = &calls[1 - index];
+        let mut held = least;
+        if let (Operation::AllocateAt(start, frames), Some(_)) = (other.operation, result.refusal) {
+            held.allocated |= bits(start, frames);
+        }
+        if let Err(fault) = refused(promises, least, step, outcome) {
+            exception = match refused(promises, held, step, outcome) {
+                Ok(()) => Some("refused while another call holds frames that it gives back".into()),
+                Err(_) if fault == MOVES => Some(fault),
+                Err(_) => return Err(fault),
+            };
         }
     }
-    Ok(after)
+    Ok((after, exception))
+}
+
+/// A range is refused, and none of its frames was in use.
+const MOVES: &str = "a range is refused that was free throughout";
+
+/// Judges a call that may have been refused, where these frames were free throughout.
+fn refused(
+    promises: &Promises,
+    mut free: Oracle,
+    step: &Step,
+    outcome: &Outcome,
+) -> Result<(), Fault> {
+    match (step.operation, outcome.refusal) {
+        (_, None) => Ok(()),
+        (_, Some(Refusal::Allocate(AllocateError::Busy))) => Ok(()),
+        (Operation::FreeNested(_), Some(Refusal::Free(FreeError::Busy))) => Ok(()),
+        // It names a frame that was not free at some time.
+        (Operation::AllocateAt(start, frames), Some(Refusal::Region(RegionError::NotFree(_)))) => {
+            match bits(start, frames) & !free.free() {
+                0 => Err(MOVES.into()),
+                _ => Ok(()),
+            }
+        }
+        // The range was in another state at some time.
+        (_, Some(Refusal::Region(_))) => Ok(()),
+        (_, Some(_)) => free.judge(promises, step, outcome),
+    }
 }
 
 /// Explores pairs of a search.
@@ -378,16 +408,17 @@ impl Pairs<'_, '_> {
             matches!(refusal, Some(Refusal::Allocate(AllocateError::Busy)))
         };
         self.counts.busy += both.iter().filter(is_busy).count() as u64;
-        let fault = match settle(&self.explorer.promises, before, both) {
+        let settled = settle(&self.explorer.promises, before, both);
+        let fault = match settled {
             Err(fault) => Some(fault),
-            Ok(after) => {
+            Ok((_, Some(kind))) if !self.explorer.is_exception(&kind) => Some(kind),
+            Ok((after, _)) => {
                 let now = self.explorer.world.state();
-                let (base, is_right) = (self.explorer.nodes[node].state.clone(), {
-                    self.explorer.world.load(&now);
-                    self.explorer.inspect(&after)
-                });
+                let base = self.explorer.nodes[node].state.clone();
+                self.explorer.world.load(&now);
+                let result = self.explorer.inspect(&after);
                 self.explorer.world.load(&base);
-                is_right.err()
+                result.err()
             }
         };
         self.explorer.world.undo();

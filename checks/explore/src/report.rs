@@ -92,11 +92,6 @@ impl Report {
         ];
         let texts = COLUMNS.iter().zip(&row).map(|(column, value)| format!("{column} {value}"));
         println!("{}", texts.collect::<Vec<_>>().join(", "));
-        for (exception, count) in EXCEPTIONS.iter().zip(explorer.exceptions) {
-            if count > 0 {
-                println!("  exception, {count} times: {}", exception.text);
-            }
-        }
         for (kind, finding) in &explorer.findings {
             println!("  {kind} ({} times):\n{}", finding.count, finding.way);
         }
@@ -124,6 +119,11 @@ impl Report {
                 println!("  {kind} ({} times):\n{}", finding.count, finding.way);
             }
             self.findings += pairs.findings.len();
+        }
+        for (exception, count) in EXCEPTIONS.iter().zip(explorer.exceptions) {
+            if count > 0 {
+                println!("  exception, {count} times: {}", exception.text);
+            }
         }
         match &mut self.file {
             Some(file) => writeln!(file, "{}", row.join("\t")).map_err(|error| error.to_string()),

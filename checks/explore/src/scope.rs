@@ -102,6 +102,9 @@ pub(crate) const GATE: &[&str] = &[
     "lbs-31+order=2+batch=1+high=2 frames=4",
     "serewa+order=2+queue=1 frames=4",
     "everybuddy+order=2 frames=4 states=100",
+    "llfree+order=2 frames=4 cpus=2 pairs=3",
+    "nbbs+order=2 frames=4 cpus=2 pairs=3",
+    "lbs-31+order=2+batch=1+high=2 cpus=2 states=200 pairs=1",
 ];
 
 /// All systems in four frames, with the smallest options.
@@ -230,12 +233,32 @@ const LARGER: &[&str] = &[
     "everybuddy+order=2 cpus=2 states=20000",
 ];
 
+/// Pairs of operations of two CPUs, from up to 200 states.
+const PAIRS: &[&str] = &[
+    "bs+order=2 cpus=2 pairs=200",
+    "is+order=1+space=8KiB cpus=2 pairs=200",
+    "lbs-31+order=2+batch=1+high=2 cpus=2 states=5000 pairs=200",
+    "lbs-31+order=2+batch=1+high=2+percpu=locked cpus=2 states=5000 pairs=200",
+    "spring-core+order=2+idle=1 cpus=2 states=5000 pairs=200",
+    "spring+order=2+batch=1+high=2 cpus=2 states=5000 pairs=200",
+    "delay-2+order=2 cpus=2 pairs=200",
+    "serewa+order=2+queue=1 cpus=2 states=5000 pairs=200",
+    "linux-6+order=2 cpus=2 states=5000 pairs=200",
+    "pcp-buddy+order=2+batch=1+high=3 cpus=2 states=5000 pairs=200",
+    "llfree+order=2 cpus=2 pairs=200",
+    "nbbs+order=2 cpus=2 pairs=200",
+    "mobility+order=2 cpus=2 pairs=200",
+    "magazines+order=2+batch=1 cpus=2 states=5000 pairs=200",
+    "everybuddy+order=2 cpus=2 states=5000 pairs=200",
+];
+
 /// All lists, by name.
 pub(crate) const LISTS: &[(&str, &[&str])] = &[
     ("gate", GATE),
     ("systems", SYSTEMS),
     ("options", OPTIONS),
     ("larger", LARGER),
+    ("pairs", PAIRS),
 ];
 
 #[cfg(test)]

@@ -467,6 +467,15 @@ impl<'s> Explorer<'s> {
         }
     }
 
+    /// Returns `true` if an exception allows what was found of two operations at the same time, and counts it.
+    pub(crate) fn is_exception(&mut self, kind: &str) -> bool {
+        let exception = allowed(&self.scope.spec, "both", kind);
+        if let Some(exception) = exception {
+            self.exceptions[exception] += 1;
+        }
+        exception.is_some()
+    }
+
     /// Notes a finding: after the steps to a node, and these.
     fn find(&mut self, kind: String, from: usize, steps: &[Step]) {
         if let Some(finding) = self.findings.get_mut(&kind) {
