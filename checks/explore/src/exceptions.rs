@@ -52,7 +52,7 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         operations: &["both"],
-        applies: |spec| matches!(spec.row().zone(), ZoneKind::Shared | ZoneKind::Owned),
+        applies: |spec| spec.row().zone() == ZoneKind::Shared,
         kind: "refused while another call holds frames that it gives back",
         text: "SYSTEMS.md: a range that is refused may hold some of its frames meanwhile.",
     },
@@ -67,7 +67,8 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
 /// Returns the position of the exception that allows a finding.
 pub(crate) fn allowed(spec: &SystemSpec, operation: &str, kind: &str) -> Option<usize> {
     EXCEPTIONS.iter().position(|exception| {
-        let is_listed = exception.operations.is_empty() || exception.operations.contains(&operation);
+        let is_listed =
+            exception.operations.is_empty() || exception.operations.contains(&operation);
         is_listed && exception.kind == kind && (exception.applies)(spec)
     })
 }

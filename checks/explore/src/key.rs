@@ -41,16 +41,25 @@ impl Experiment {
     pub(crate) fn after(&self, step: Step) -> Self {
         let mut steps = vec![step];
         steps.extend_from_slice(&self.steps);
-        Self { steps, look: self.look }
+        Self {
+            steps,
+            look: self.look,
+        }
     }
 
     /// Returns the experiments from which the others are learned.
     pub(crate) fn first(cpus: u16, largest: u32) -> Vec<Experiment> {
-        let mut list = vec![Experiment { steps: Vec::new(), look: Look::Frames }];
+        let mut list = vec![Experiment {
+            steps: Vec::new(),
+            look: Look::Frames,
+        }];
         for cpu in 0..cpus {
             for size in 0..=largest {
                 let operation = Operation::Allocate(Request::order(order(size)));
-                list.push(Experiment { steps: Vec::new(), look: Look::Repeat(Step { cpu, operation }) });
+                list.push(Experiment {
+                    steps: Vec::new(),
+                    look: Look::Repeat(Step { cpu, operation }),
+                });
             }
         }
         list
@@ -61,7 +70,8 @@ impl Experiment {
         let system = world.system;
         let mut seen = 0;
         let mut note = |value: u128| {
-            seen = mix(seen as u32, (seen >> 32) as u64 ^ value as u64) ^ mix(1, (value >> 64) as u64);
+            seen =
+                mix(seen as u32, (seen >> 32) as u64 ^ value as u64) ^ mix(1, (value >> 64) as u64);
         };
         let run = AssertUnwindSafe(|| {
             for step in &self.steps {
@@ -87,7 +97,9 @@ impl Experiment {
 /// Returns the states of all frames.
 pub(crate) fn frames(world: &World) -> Vec<Option<FrameState>> {
     let span = world.system.span().frames();
-    (0..span).map(|frame| world.system.frame_state(Index(frame))).collect()
+    (0..span)
+        .map(|frame| world.system.frame_state(Index(frame)))
+        .collect()
 }
 
 /// Returns a number that differs for different states of a frame.

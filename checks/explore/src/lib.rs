@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! A system of Everybuddy is its metadata: the object lies there too, and a token has no state. So a copy of these bytes
+//! A system of Everybuddy is its metadata: the object lies there, and a token has no state. So a copy of these bytes
 //! is a state, and an explorer can return to it, as a model checker of distributed protocols does with a process.
 //!
 //! | module | what it holds |

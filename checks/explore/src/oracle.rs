@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! The oracle knows nothing of a system but what [`Promises`] says. It judges from the frames that were given and freed.
+//! The oracle knows nothing of a system but what [`Promises`] says. It judges by the frames that were given and freed.
 
 use everybuddy::systems::{ListKind, ZoneKind};
 use everybuddy::{
@@ -69,7 +69,12 @@ pub(crate) type Fault = String;
 impl Oracle {
     /// Memory that is all free.
     pub(crate) fn new(present: u64) -> Self {
-        Self { allocated: 0, present, reserved: 0, orders: [NONE; MOST_FRAMES] }
+        Self {
+            allocated: 0,
+            present,
+            reserved: 0,
+            orders: [NONE; MOST_FRAMES],
+        }
     }
 
     /// Returns the free frames.
@@ -84,7 +89,9 @@ impl Oracle {
     /// Returns `true` if an aligned block of this order is free, for which `suits` holds.
     fn has_block(&self, promises: &Promises, order: u32, suits: impl Fn(u32) -> bool) -> bool {
         let starts = (0..promises.span.frames()).step_by(1 << order);
-        starts.into_iter().any(|start| self.are_free(start, 1 << order) && suits(start))
+        starts
+            .into_iter()
+            .any(|start| self.are_free(start, 1 << order) && suits(start))
     }
 
     /// Notes that a run was allocated, in aligned blocks.
@@ -99,7 +106,11 @@ impl Oracle {
 
     /// Records the blocks of a run.
     fn record(&mut self, promises: &Promises, start: u32, frames: u32) {
-        let largest = if promises.knows_orders { promises.largest } else { 0 };
+        let largest = if promises.knows_orders {
+            promises.largest
+        } else {
+            0
+        };
         for block in Block::cover(Index(start), frames, order(largest)) {
             self.orders[block.start.index()] = block.order.get();
         }
@@ -107,7 +118,9 @@ impl Oracle {
 
     /// Returns the allocated block that contains a frame: its start and its order.
     pub(crate) fn block_of(&self, frame: u32) -> Option<(u32, u32)> {
-        let start = (0..=frame).rev().find(|start| self.orders[*start as usize] != NONE)?;
+        let start = (0..=frame)
+            .rev()
+            .find(|start| self.orders[*start as usize] != NONE)?;
         let order = u32::from(self.orders[start as usize]);
         (frame < start + (1 << order)).then_some((start, order))
     }
@@ -137,7 +150,11 @@ impl Oracle {
             let end = first + (1 << order);
             self.orders[first as usize] = NONE;
             self.record(promises, first, start.saturating_sub(first));
-            self.record(promises, end.min(start + frames), end.saturating_sub(start + frames));
+            self.record(
+                promises,
+                end.min(start + frames),
+                end.saturating_sub(start + frames),
+            );
             at = end;
         }
         self.allocated &= !bits(start, frames);
@@ -179,7 +196,11 @@ impl Oracle {
             AllocateError::Exhausted => true,
             AllocateError::Busy => promises.keeps_frames || promises.cpus > 1,
         };
-        if is_right { Ok(()) } else { Err(format!("refused as {}", variant(&error))) }
+        if is_right {
+            Ok(())
+        } else {
+            Err(format!("refused as {}", variant(&error)))
+        }
     }
 
     /// Judges a free, and notes it.
@@ -222,15 +243,19 @@ impl Oracle {
             FreeError::Hole => any(!self.present & bits(0, span)),
             FreeError::Reserved => any(self.reserved),
             FreeError::NotAllocated => any(self.free()),
-            FreeError::InsideBlock { order } => self.block_of(start).is_some_and(|(head, size)| {
-                head != start && size == u32::from(order.get())
-            }),
+            FreeError::InsideBlock { order } => self
+                .block_of(start)
+                .is_some_and(|(head, size)| head != start && size == u32::from(order.get())),
             FreeError::WrongOrder { allocated } => {
                 self.orders.get(start as usize) == Some(&allocated.get())
             }
             FreeError::Busy => false,
         };
-        if is_reason { Ok(()) } else { Err(format!("misuse is refused as {}", variant(&error))) }
+        if is_reason {
+            Ok(())
+        } else {
+            Err(format!("misuse is refused as {}", variant(&error)))
+        }
     }
 
     /// Judges an operation on a range that needs all frames to be in `needed`.
@@ -245,12 +270,20 @@ impl Oracle {
         let is_inside = start + frames <= promises.span.frames();
         let is_right = frames > 0 && is_inside && bits(start, frames) & !needed == 0;
         let Some(error) = error else {
-            return if is_right { Ok(()) } else { Err("a range in another state is taken".into()) };
+            return if is_right {
+                Ok(())
+            } else {
+                Err("a range in another state is taken".into())
+            };
         };
         // A frame that the error names, and whether it is the first one in another state.
         let named = |frame: Index, is_first: bool| {
             let other = bits(start, frames) & !needed;
-            let is_it = if is_first { frame.0 == other.trailing_zeros() } else { other >> frame.0 & 1 == 1 };
+            let is_it = if is_first {
+                frame.0 == other.trailing_zeros()
+            } else {
+                other >> frame.0 & 1 == 1
+            };
             other != 0 && is_it
         };
         let (at, tries) = (
@@ -275,7 +308,10 @@ impl Oracle {
         match is_reason {
             true => Ok(()),
             false if is_right => Err(format!("a range is refused as {}", variant(&error))),
-            false => Err(format!("a range in another state is refused as {}", variant(&error))),
+            false => Err(format!(
+                "a range in another state is refused as {}",
+                variant(&error)
+            )),
         }
     }
 
@@ -283,7 +319,12 @@ impl Oracle {
     ///
     /// # Errors
     /// Why the result is wrong.
-    pub(crate) fn judge(&mut self, promises: &Promises, step: &Step, outcome: &Outcome) -> Result<(), Fault> {
+    pub(crate) fn judge(
+        &mut self,
+        promises: &Promises,
+        step: &Step,
+        outcome: &Outcome,
+    ) -> Result<(), Fault> {
         let region = match outcome.refusal {
             Some(Refusal::Region(error)) => Some(error),
             _ => None,
@@ -328,7 +369,10 @@ impl Oracle {
                 }
             }
             (Operation::AllocateRuns(frames, least), Some(Refusal::Allocate(error))) => {
-                let fit = frames.max(least.frames()).next_power_of_two().trailing_zeros();
+                let fit = frames
+                    .max(least.frames())
+                    .next_power_of_two()
+                    .trailing_zeros();
                 match error {
                     AllocateError::Exhausted if self.has_block(promises, fit, fits) => {
                         Err("exhausted although a block is free".into())
@@ -349,7 +393,10 @@ impl Oracle {
                 if total != frames || most.iter().any(|run| run.frames < least.frames()) {
                     return Err("the runs are others than asked for".into());
                 }
-                outcome.runs().iter().try_for_each(|run| self.take(promises, run.start.0, run.frames))
+                outcome
+                    .runs()
+                    .iter()
+                    .try_for_each(|run| self.take(promises, run.start.0, run.frames))
             }
             (Operation::Free(release) | Operation::FreeNested(release), refusal) => {
                 let error = match refusal {
@@ -376,8 +423,10 @@ impl Oracle {
             (Operation::VisitFree(size, visit), _) => {
                 let frames = size.frames();
                 let all = (0..promises.span.frames()).step_by(frames as usize);
-                let free: u64 = all.filter(|start| self.are_free(*start, frames))
-                    .map(|start| bits(start, frames)).sum();
+                let free: u64 = all
+                    .filter(|start| self.are_free(*start, frames))
+                    .map(|start| bits(start, frames))
+                    .sum();
                 if outcome.visited & !free != 0 {
                     return Err("a block is visited that is not free".into());
                 }
@@ -386,10 +435,15 @@ impl Oracle {
                 if is_kept && (outcome.count == 1) != (outcome.visited != 0) {
                     return Err("the number of kept blocks is wrong".into());
                 }
-                if should && (!is_kept && outcome.visited != free || outcome.visited == 0 && free != 0) {
+                if should
+                    && (!is_kept && outcome.visited != free || outcome.visited == 0 && free != 0)
+                {
                     return Err("a free block is not visited".into());
                 }
-                outcome.runs().iter().try_for_each(|run| self.take(promises, run.start.0, run.frames))
+                outcome
+                    .runs()
+                    .iter()
+                    .try_for_each(|run| self.take(promises, run.start.0, run.frames))
             }
             (Operation::AllocateAt(start, frames) | Operation::TryAllocateAt(start, frames), _) => {
                 self.ranged(promises, step, (start, frames), self.free(), region)?;
@@ -421,11 +475,10 @@ impl Oracle {
             }
             (Operation::Drain | Operation::Park | Operation::Serve(_), _) => Ok(()),
             (Operation::Quiesce | Operation::DrainParked(_), None) => Ok(()),
-            (Operation::Quiesce | Operation::DrainParked(_), Some(Refusal::Allocate(AllocateError::Busy)))
-                if promises.cpus > 1 =>
-            {
-                Ok(())
-            }
+            (
+                Operation::Quiesce | Operation::DrainParked(_),
+                Some(Refusal::Allocate(AllocateError::Busy)),
+            ) if promises.cpus > 1 => Ok(()),
             (_, Some(refusal)) => Err(format!("refused as {refusal:?}")),
         }
     }
@@ -461,9 +514,9 @@ impl Oracle {
         if system.frame_state(Index(states.len() as u32)).is_some() {
             return Err("a frame outside the span has a state".into());
         }
-        let census = system.check(&mut Token::of(0)).map_err(|violation| {
-            format!("check: {}", violation.what)
-        })?;
+        let census = system
+            .check(&mut Token::of(0))
+            .map_err(|violation| format!("check: {}", violation.what))?;
         let number = |set: u64| u64::from(set.count_ones());
         let free = census.free + census.buffered + census.queued;
         if [census.allocated, free, census.reserved]
@@ -487,7 +540,9 @@ impl Oracle {
             system.park(&mut Token::of(cpu));
         }
         let token = &mut Token::of(0);
-        system.quiesce(token).map_err(|error| format!("quiesce after all have parked returns {error:?}"))?;
+        system
+            .quiesce(token)
+            .map_err(|error| format!("quiesce after all have parked returns {error:?}"))?;
         let snapshot = system.snapshot(token);
         let (mut left, mut blocks) = (self.free(), [0; Order::LIMIT.index() + 1]);
         for size in (0..=promises.largest).rev() {

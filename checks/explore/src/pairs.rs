@@ -8,8 +8,8 @@
 //! # Invariants
 //!
 //! 1. Preemption happens only before accesses of words that both operations access and one of them writes, in any
-//!    schedule of the pair: other accesses commute with those of the other operation. A schedule that shows another such
-//!    word begins the pair anew.
+//!    schedule of the pair: other accesses commute with those of the other operation. A schedule that shows another
+//!    such word begins the pair anew.
 //! 2. `YIELDER` points to the yielder of the coroutine that runs.
 #![allow(unsafe_code)]
 
@@ -20,7 +20,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use everybuddy::{AllocateError, FrameAllocator, FreeError, RegionError, Request};
-use everybuddy_explore::platform::{Explored, accesses, alone, share, stop_after, take_watched, watch};
+use everybuddy_explore::platform::{
+    Explored, accesses, alone, share, stop_after, take_watched, watch,
+};
 
 use crate::oracle::{Fault, Oracle, Promises};
 use crate::search::{Explorer, Finding};
@@ -121,7 +123,10 @@ fn settle(
     // Frees first: what one frees, the other may be given.
     for frees in [true, false] {
         for (step, outcome) in &calls {
-            let is_free = matches!(step.operation, Operation::Free(_) | Operation::FreeNested(_));
+            let is_free = matches!(
+                step.operation,
+                Operation::Free(_) | Operation::FreeNested(_)
+            );
             if is_free == frees && outcome.refusal.is_none() {
                 after.judge(promises, step, outcome)?;
             }
@@ -190,12 +195,23 @@ pub(crate) struct Pairs<'e, 's> {
 impl<'e, 's> Pairs<'e, 's> {
     /// Takes the states of a search.
     pub(crate) fn of(explorer: &'e mut Explorer<'s>) -> Self {
-        Self { explorer, stacks: Vec::new(), counts: PairCounts::default(), findings: BTreeMap::new() }
+        Self {
+            explorer,
+            stacks: Vec::new(),
+            counts: PairCounts::default(),
+            findings: BTreeMap::new(),
+        }
     }
 
     /// Explores all pairs from at most so many states.
     pub(crate) fn run(&mut self, most: usize) {
+        if most == 0 {
+            return;
+        }
         for node in self.choose(most) {
+            if self.explorer.is_late() {
+                break;
+            }
             self.counts.states += 1;
             let oracle = self.explorer.nodes[node].oracle;
             let state = self.explorer.nodes[node].state.clone();
@@ -251,7 +267,10 @@ impl<'e, 's> Pairs<'e, 's> {
         let steps = self.explorer.steps.iter().filter(|step| step.cpu == cpu);
         let is_candidate = |step: &&Step| match step.operation {
             Operation::Allocate(request) => {
-                let plain = Request { size: request.size, ..Request::FRAME };
+                let plain = Request {
+                    size: request.size,
+                    ..Request::FRAME
+                };
                 let frames = frames_of(request.size);
                 request == plain && frames > 0 && frames <= 1 << self.explorer.promises.largest
             }
@@ -260,8 +279,12 @@ impl<'e, 's> Pairs<'e, 's> {
             Operation::Free(release) => oracle.is_block(release) || oracle.is_part(release),
             Operation::Drain | Operation::Park | Operation::Quiesce => true,
             Operation::DrainParked(_) | Operation::Serve(_) => true,
-            Operation::Reserve(start, frames) | Operation::Remove(start, frames) => (start, frames) == (0, 1),
-            Operation::Unreserve(start, frames) | Operation::Add(start, frames) => (start, frames) == (0, 1),
+            Operation::Reserve(start, frames) | Operation::Remove(start, frames) => {
+                (start, frames) == (0, 1)
+            }
+            Operation::Unreserve(start, frames) | Operation::Add(start, frames) => {
+                (start, frames) == (0, 1)
+            }
             _ => false,
         };
         steps.filter(is_candidate).copied().collect()
@@ -364,12 +387,21 @@ impl<'e, 's> Pairs<'e, 's> {
     fn interrupt(&mut self, node: usize, step: &Step) {
         let system = self.explorer.world.system;
         let oracle = self.explorer.nodes[node].oracle;
-        let nested = self.explorer.steps.iter().filter(|nested| match nested.operation {
-            Operation::AllocateNested(request) => frames_of(request.size) <= 2,
-            Operation::FreeNested(release) => oracle.is_part(release) && !share_frames(step, nested),
-            _ => false,
-        });
-        let nested: Vec<Step> = nested.filter(|nested| nested.cpu == step.cpu).copied().collect();
+        let nested = self
+            .explorer
+            .steps
+            .iter()
+            .filter(|nested| match nested.operation {
+                Operation::AllocateNested(request) => frames_of(request.size) <= 2,
+                Operation::FreeNested(release) => {
+                    oracle.is_part(release) && !share_frames(step, nested)
+                }
+                _ => false,
+            });
+        let nested: Vec<Step> = nested
+            .filter(|nested| nested.cpu == step.cpu)
+            .copied()
+            .collect();
         for nested in nested {
             self.counts.interrupted.0 += 1;
             let mut words = Words::default();
@@ -385,7 +417,9 @@ impl<'e, 's> Pairs<'e, 's> {
                 if was_reached {
                     self.counts.interrupted.1 += 1;
                     let both = [(*step, outcome), (nested, RETURNED.take())];
-                    self.judge(node, &both, || format!("the second interrupts the first at access {stop}"));
+                    self.judge(node, &both, || {
+                        format!("the second interrupts the first at access {stop}")
+                    });
                 } else {
                     self.explorer.world.undo();
                     // The first time, no word was known.

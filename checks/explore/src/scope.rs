@@ -273,22 +273,35 @@ mod tests {
     #[test]
     fn every_system_and_every_value_of_an_option_is_explored() {
         for text in texts() {
-            let scope: Scope = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            let scope: Scope = text
+                .parse()
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
             let explorer = crate::search::Explorer::new(&scope);
             assert!(explorer.is_ok(), "{text}: {:?}", explorer.err());
         }
-        let names: Vec<&str> = texts().filter_map(|text| text.split(['+', ' ']).next()).collect();
+        let names: Vec<&str> = texts()
+            .filter_map(|text| text.split(['+', ' ']).next())
+            .collect();
         for row in ROWS {
             assert!(names.contains(&row.name), "{}", row.name);
         }
         let words: Vec<&str> = texts().flat_map(|text| text.split(['+', ' '])).collect();
-        for option in KEYS.iter().filter(|option| ROWS.iter().any(|row| row.takes(option.key))) {
+        for option in KEYS
+            .iter()
+            .filter(|option| ROWS.iter().any(|row| row.takes(option.key)))
+        {
             // Names of values stand between backticks.
             let values: Vec<&str> = option.values.split('`').skip(1).step_by(2).collect();
             for value in &values {
-                assert!(words.contains(&format!("{}={value}", option.key).as_str()), "{} {value}", option.key);
+                assert!(
+                    words.contains(&format!("{}={value}", option.key).as_str()),
+                    "{} {value}",
+                    option.key
+                );
             }
-            let is_there = words.iter().any(|word| word.starts_with(&format!("{}=", option.key)));
+            let is_there = words
+                .iter()
+                .any(|word| word.starts_with(&format!("{}=", option.key)));
             assert!(is_there, "{}", option.key);
         }
     }

@@ -3,11 +3,12 @@
 //! # Invariants
 //!
 //! 1. From each state that was expanded, every step was executed, and its result and its following state were judged.
-//! 2. Every state that was reached, with other bytes too, was judged by the oracle and by `check`. Those with equal keys
-//!    are expanded once.
+//! 2. Every state that was reached, with other bytes too, was judged by the oracle and by `check`. Of those with equal
+//!    keys, one is expanded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 use everybuddy::{BuildError, FrameRange, Setup};
 use everybuddy_explore::platform::alone;
@@ -92,6 +93,8 @@ pub(crate) struct Explorer<'s> {
     pub(crate) exceptions: [u64; EXCEPTIONS.len()],
     /// What was done.
     pub(crate) counts: Counts,
+    /// When the search ends.
+    pub(crate) deadline: Option<Instant>,
     /// Whether another state than that of the node that is expanded was loaded.
     is_away: bool,
 }
@@ -135,11 +138,12 @@ impl<'s> Explorer<'s> {
             findings: BTreeMap::new(),
             exceptions: [0; EXCEPTIONS.len()],
             counts: Counts::default(),
+            deadline: None,
             is_away: true,
         })
     }
 
-    /// Searches until the scope is closed, or has as many states as it may; before that, learns what tells states apart.
+    /// Learns what tells states apart, and searches until the scope is closed, or has as many states as it may.
     pub(crate) fn run(&mut self) {
         if self.scope.pairs > 0 {
             self.search(self.scope.states);
@@ -148,7 +152,10 @@ impl<'s> Explorer<'s> {
         loop {
             self.search(LEARNING.min(self.scope.states));
             self.walk();
-            if self.learned.is_empty() || self.experiments.len() >= self.scope.experiments {
+            if self.learned.is_empty()
+                || self.is_late()
+                || self.experiments.len() >= self.scope.experiments
+            {
                 break;
             }
             self.experiments.append(&mut self.learned);
@@ -157,6 +164,12 @@ impl<'s> Explorer<'s> {
             self.search(self.scope.states);
             self.walk();
         }
+    }
+
+    /// Returns `true` if there is no more time.
+    pub(crate) fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Returns `true` if every state was expanded.
@@ -193,8 +206,15 @@ impl<'s> Explorer<'s> {
         self.seen.insert(0, 0);
         self.keys.insert(key, 0);
         self.counts.bytes = 1;
-        self.nodes.push(Node { state: first, hash: 0, key, oracle, parent: (0, 0), depth: 0 });
-        while self.expanded < self.nodes.len() && self.nodes.len() < most {
+        self.nodes.push(Node {
+            state: first,
+            hash: 0,
+            key,
+            oracle,
+            parent: (0, 0),
+            depth: 0,
+        });
+        while self.expanded < self.nodes.len() && self.nodes.len() < most && !self.is_late() {
             self.expand(self.expanded);
             self.expanded += 1;
         }
@@ -221,7 +241,11 @@ impl<'s> Explorer<'s> {
             let outcome = self.call(&step);
             self.counts.transitions += 1;
             if self.counts.transitions % 4096 == 0 && self.world.unlogged().is_some() {
-                self.find("a word is written that the log does not name".into(), from, &[step]);
+                self.find(
+                    "a word is written that the log does not name".into(),
+                    from,
+                    &[step],
+                );
             }
             let Some(outcome) = outcome else {
                 self.find_at(&step, "panic", from);
@@ -284,7 +308,14 @@ impl<'s> Explorer<'s> {
         self.seen.insert(hash, node);
         if node == new {
             let (parent, depth) = ((from as u32, index as u16), self.nodes[from].depth + 1);
-            self.nodes.push(Node { state, hash, key, oracle, parent, depth });
+            self.nodes.push(Node {
+                state,
+                hash,
+                key,
+                oracle,
+                parent,
+                depth,
+            });
         } else {
             self.counts.merged += 1;
         }
@@ -329,10 +360,12 @@ impl<'s> Explorer<'s> {
             alone();
             // A panic is found when its step is taken.
             let seen = experiment.observe(&mut self.world).unwrap_or(index);
-            key = mix(index as u32, key as u64 ^ seen as u64) ^ mix(1, (key >> 64 ^ seen >> 64) as u64);
+            key = mix(index as u32, key as u64 ^ seen as u64)
+                ^ mix(1, (key >> 64 ^ seen >> 64) as u64);
         }
         if self.known.len() < MOST_KNOWN {
-            self.known.insert(hash, (self.experiments.len() as u32, key));
+            self.known
+                .insert(hash, (self.experiments.len() as u32, key));
         }
         key
     }
@@ -382,7 +415,9 @@ impl<'s> Explorer<'s> {
             one != other
         });
         if !is_known {
-            let found = steps.iter().find_map(|step| self.compare_at(one, other, step));
+            let found = steps
+                .iter()
+                .find_map(|step| self.compare_at(one, other, step));
             let Some(experiment) = found else {
                 return true;
             };
@@ -404,6 +439,9 @@ impl<'s> Explorer<'s> {
             (random % below.max(1) as u64) as usize
         };
         for _ in 0..self.scope.walks {
+            if self.is_late() {
+                return;
+            }
             let mut node = match is_closed {
                 true => next(self.nodes.len()),
                 false => self.expanded + next(self.nodes.len() - self.expanded),
@@ -428,10 +466,12 @@ impl<'s> Explorer<'s> {
                 }
                 let after_state = self.world.state();
                 self.world.load(&after_state);
-                let judged = judged.map_err(|fault| format!("{}: {fault}", step.name())).and_then(|()| {
-                    let judged = self.inspect(&after);
-                    judged.map_err(|fault| format!("after {}: {fault}", step.name()))
-                });
+                let judged = judged
+                    .map_err(|fault| format!("{}: {fault}", step.name()))
+                    .and_then(|()| {
+                        let judged = self.inspect(&after);
+                        judged.map_err(|fault| format!("after {}: {fault}", step.name()))
+                    });
                 if let Err(fault) = judged {
                     self.find(fault, start, &way);
                     break;
@@ -508,7 +548,9 @@ impl<'s> Explorer<'s> {
         text += &format!("let setup = Setup::new(&ranges, {});\n", self.scope.cpus);
         text += &format!("let system = on(\"{}\", &setup, ...);\n", self.scope.spec);
         for step in way.iter().chain(steps) {
-            let outcome = self.call(step).map_or("panic".into(), |outcome| outcome.to_string());
+            let outcome = self
+                .call(step)
+                .map_or("panic".into(), |outcome| outcome.to_string());
             text += &format!("{step}; // {outcome}\n");
         }
         self.world.load(&now);
@@ -517,13 +559,16 @@ impl<'s> Explorer<'s> {
 }
 
 fn ranges_text(ranges: &[FrameRange]) -> String {
-    let each = ranges.iter().map(|range| format!("FrameRange::new({}, {})", range.start, range.frames));
+    let each = ranges
+        .iter()
+        .map(|range| format!("FrameRange::new({}, {})", range.start, range.frames));
     format!("[{}]", each.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pairs::Pairs;
     use crate::scope::{GATE, SYSTEMS};
     use everybuddy_explore::platform::forget_writes;
 
@@ -533,13 +578,27 @@ mod tests {
             let scope: Scope = text.parse().expect("a scope");
             let mut explorer = Explorer::new(&scope).expect("a system");
             explorer.run();
-            for (kind, finding) in &explorer.findings {
+            let mut pairs = Pairs::of(&mut explorer);
+            pairs.run(scope.pairs);
+            assert!(
+                scope.pairs == 0 || pairs.counts.schedules > 10_000,
+                "{scope}"
+            );
+            let findings = pairs.findings;
+            for (kind, finding) in findings.iter().chain(&explorer.findings) {
                 panic!("{scope}: {kind}\n{}", finding.way);
             }
             let counts = explorer.counts;
-            println!("{scope}: {} states, {} transitions", explorer.nodes.len(), counts.transitions);
-            let is_limited = text.contains("states=");
-            assert!(is_limited || explorer.is_closed() && counts.mismatches == 0, "{scope}");
+            println!(
+                "{scope}: {} states, {} transitions",
+                explorer.nodes.len(),
+                counts.transitions
+            );
+            let is_limited = text.contains("states=") || scope.pairs > 0;
+            assert!(
+                is_limited || explorer.is_closed() && counts.mismatches == 0,
+                "{scope}"
+            );
         }
     }
 
@@ -566,7 +625,10 @@ mod tests {
             explorer.world.load(&State::default());
             explorer.call(&explorer.steps[0].clone());
             forget_writes();
-            assert!(explorer.world.unlogged().is_some(), "a write without the log is noticed");
+            assert!(
+                explorer.world.unlogged().is_some(),
+                "a write without the log is noticed"
+            );
         }
     }
 }

@@ -151,7 +151,11 @@ impl Outcome {
 
 /// Frames by bit.
 pub(crate) fn bits(start: u32, frames: u32) -> u64 {
-    let all = if frames < 64 { (1 << frames) - 1 } else { u64::MAX };
+    let all = if frames < 64 {
+        (1 << frames) - 1
+    } else {
+        u64::MAX
+    };
     if start < 64 { all << start } else { 0 }
 }
 
@@ -189,12 +193,19 @@ pub(crate) fn all(arguments: &Arguments) -> Vec<Step> {
     let mut steps = Vec::new();
     for cpu in 0..arguments.cpus {
         let operations = operations(arguments, cpu);
-        steps.extend(operations.into_iter().map(|operation| Step { cpu, operation }));
+        steps.extend(
+            operations
+                .into_iter()
+                .map(|operation| Step { cpu, operation }),
+        );
     }
     // A CPU that does not exist.
     let cpu = arguments.cpus;
     let release = Release::frames(Index(0), 1);
-    for operation in [Operation::Allocate(Request::FRAME), Operation::Free(release)] {
+    for operation in [
+        Operation::Allocate(Request::FRAME),
+        Operation::Free(release),
+    ] {
         steps.push(Step { cpu, operation });
     }
     steps
@@ -214,7 +225,9 @@ fn operations(arguments: &Arguments, cpu: u16) -> Vec<Operation> {
     list.push(Allocate(Request::FRAME.with_class(Class::Reclaimable)));
     if arguments.cpus > 1 {
         list.push(Allocate(Request::FRAME.with_flags(Flags::NO_WAIT)));
-        list.push(Allocate(Request::order(order(largest)).with_flags(Flags::NO_WAIT)));
+        list.push(Allocate(
+            Request::order(order(largest)).with_flags(Flags::NO_WAIT),
+        ));
     }
     let runs = (0..=(1 << largest) + 1u32).filter(|frames| !frames.is_power_of_two());
     list.extend(runs.map(|frames| Allocate(Request::frames(frames))));
@@ -241,7 +254,10 @@ fn operations(arguments: &Arguments, cpu: u16) -> Vec<Operation> {
         }
         for size in 0..=largest + beyond {
             let size = Size::Order(order(size));
-            list.push(Free(Release { size, ..Release::frame(Index(start)) }));
+            list.push(Free(Release {
+                size,
+                ..Release::frame(Index(start))
+            }));
         }
     }
     for start in 0..span {
@@ -257,7 +273,11 @@ fn operations(arguments: &Arguments, cpu: u16) -> Vec<Operation> {
         list.extend(others.map(|other| FreeBulk(start, other)));
     }
     list.extend([Drain, Park, Quiesce]);
-    list.extend((0..arguments.cpus).filter(|other| *other != cpu).map(DrainParked));
+    list.extend(
+        (0..arguments.cpus)
+            .filter(|other| *other != cpu)
+            .map(DrainParked),
+    );
     list.extend((0..arguments.services).map(Serve));
     if arguments.regions {
         for start in 0..span {
@@ -305,9 +325,10 @@ impl Step {
             Operation::Allocate(request) => {
                 one(frames_of(request.size), system.allocate(token, request))
             }
-            Operation::AllocateNested(request) => {
-                one(frames_of(request.size), system.allocate_nested(cpu, request))
-            }
+            Operation::AllocateNested(request) => one(
+                frames_of(request.size),
+                system.allocate_nested(cpu, request),
+            ),
             Operation::AllocateIn(request, place) => {
                 let result = system.allocate_in(token, request, &place);
                 one(frames_of(request.size), result)
@@ -348,11 +369,17 @@ impl Step {
                 let (mut visited, mut last) = (0, Run::default());
                 let kept = system.visit_free(token, order, &mut |block| {
                     visited |= bits(block.start.0, block.order.frames());
-                    last = Run { start: block.start, frames: block.order.frames() };
+                    last = Run {
+                        start: block.start,
+                        frames: block.order.frames(),
+                    };
                     visit
                 });
                 let runs: &[Run] = if kept == 0 { &[] } else { &[last] };
-                Outcome { visited, ..given(runs) }
+                Outcome {
+                    visited,
+                    ..given(runs)
+                }
             }
             Operation::Drain => {
                 system.drain(token);
@@ -381,13 +408,19 @@ impl Step {
 }
 
 fn given(runs: &[Run]) -> Outcome {
-    let mut outcome = Outcome { count: runs.len(), ..Outcome::default() };
+    let mut outcome = Outcome {
+        count: runs.len(),
+        ..Outcome::default()
+    };
     outcome.given[..runs.len()].copy_from_slice(runs);
     outcome
 }
 
 fn refused(refusal: Refusal) -> Outcome {
-    Outcome { refusal: Some(refusal), ..Outcome::default() }
+    Outcome {
+        refusal: Some(refusal),
+        ..Outcome::default()
+    }
 }
 
 /// A request as code.
@@ -427,22 +460,39 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cpu = self.cpu;
         let range = |f: &mut fmt::Formatter<'_>, name: &str, start: u32, frames: u32| {
-            write!(f, "system.{name}(&mut cpus[{cpu}], FrameRange::new({start}, {frames}))")
+            write!(
+                f,
+                "system.{name}(&mut cpus[{cpu}], FrameRange::new({start}, {frames}))"
+            )
         };
         match self.operation {
             Operation::Allocate(request) => {
-                write!(f, "system.allocate(&mut cpus[{cpu}], {})", RequestText(request))
+                write!(
+                    f,
+                    "system.allocate(&mut cpus[{cpu}], {})",
+                    RequestText(request)
+                )
             }
             Operation::AllocateNested(request) => {
-                write!(f, "system.allocate_nested(CpuId({cpu}), {})", RequestText(request))
+                write!(
+                    f,
+                    "system.allocate_nested(CpuId({cpu}), {})",
+                    RequestText(request)
+                )
             }
             Operation::AllocateIn(request, place) => {
                 let request = RequestText(request);
-                write!(f, "system.allocate_in(&mut cpus[{cpu}], {request}, &{place:?})")
+                write!(
+                    f,
+                    "system.allocate_in(&mut cpus[{cpu}], {request}, &{place:?})"
+                )
             }
             Operation::AllocateBulk(request) => {
                 let request = RequestText(request);
-                write!(f, "system.allocate_bulk(&mut cpus[{cpu}], {request}, &mut [Index(0); 2])")
+                write!(
+                    f,
+                    "system.allocate_bulk(&mut cpus[{cpu}], {request}, &mut [Index(0); 2])"
+                )
             }
             Operation::AllocateRuns(frames, least) => write!(
                 f,
@@ -454,12 +504,19 @@ impl fmt::Display for Step {
                 write!(f, "system.free(&mut cpus[{cpu}], {})", ReleaseText(release))
             }
             Operation::FreeNested(release) => {
-                write!(f, "system.free_nested(CpuId({cpu}), {})", ReleaseText(release))
+                write!(
+                    f,
+                    "system.free_nested(CpuId({cpu}), {})",
+                    ReleaseText(release)
+                )
             }
             Operation::FreeBulk(first, second) => {
-                let [first, second] = [first, second]
-                    .map(|start| ReleaseText(Release::frames(Index(start), 1)));
-                write!(f, "system.free_bulk(&mut cpus[{cpu}], &[{first}, {second}])")
+                let [first, second] =
+                    [first, second].map(|start| ReleaseText(Release::frames(Index(start), 1)));
+                write!(
+                    f,
+                    "system.free_bulk(&mut cpus[{cpu}], &[{first}, {second}])"
+                )
             }
             Operation::VisitFree(order, visit) => write!(
                 f,
@@ -496,7 +553,12 @@ impl fmt::Display for Outcome {
         }
         write!(f, "Ok")?;
         for run in self.runs() {
-            write!(f, ", frames {} to {}", run.start.0, run.start.0 + run.frames - 1)?;
+            write!(
+                f,
+                ", frames {} to {}",
+                run.start.0,
+                run.start.0 + run.frames - 1
+            )?;
         }
         if self.visited != 0 {
             write!(f, ", visited {:#b}", self.visited)?;

@@ -114,7 +114,12 @@ impl World {
         self.undo();
         for word in self.different.drain(..) {
             let word = word as usize;
-            write(self.memory, word as u32, self.first[word], self.loaded[word]);
+            write(
+                self.memory,
+                word as u32,
+                self.first[word],
+                self.loaded[word],
+            );
             self.loaded[word] = self.first[word];
         }
         for &(word, value) in state {
@@ -129,7 +134,9 @@ impl World {
         let mut hash = loaded;
         self.for_each_written(|word, before, now| {
             if before != now {
-                hash = hash.wrapping_sub(mix(word, before)).wrapping_add(mix(word, now));
+                hash = hash
+                    .wrapping_sub(mix(word, before))
+                    .wrapping_add(mix(word, now));
             }
         });
         hash
@@ -162,10 +169,21 @@ fn read(memory: *mut u64, word: usize) -> u64 {
 /// Writes `value` where `now` is. Only bytes that differ are written: the system's cells and words have written them,
 /// so they are interior of cells, and no plain field, which the compiler may assume to be unchanged, is touched.
 fn write(memory: *mut u64, word: u32, value: u64, now: u64) {
-    for (byte, (value, now)) in value.to_ne_bytes().into_iter().zip(now.to_ne_bytes()).enumerate() {
+    for (byte, (value, now)) in value
+        .to_ne_bytes()
+        .into_iter()
+        .zip(now.to_ne_bytes())
+        .enumerate()
+    {
         if value != now {
             // SAFETY: the byte lies in the world's memory, in a cell or word of the system (see above).
-            unsafe { memory.add(word as usize).cast::<u8>().add(byte).write_volatile(value) };
+            unsafe {
+                memory
+                    .add(word as usize)
+                    .cast::<u8>()
+                    .add(byte)
+                    .write_volatile(value)
+            };
         }
     }
 }
