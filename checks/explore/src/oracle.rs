@@ -36,8 +36,8 @@ impl Promises {
     /// Returns those of a system.
     pub(crate) fn of(spec: &SystemSpec, system: &dyn FrameAllocator<Explored>) -> Self {
         let row = spec.row();
-        let keeps_frames = row.list() != ListKind::None
-            || spec.to_string().contains("list=")
+        let list = spec.options().or(&row.preset).list.unwrap_or_default();
+        let keeps_frames = list != ListKind::None
             || row.zone() == ZoneKind::Owned
             || !system.services().is_empty();
         Self {

@@ -149,6 +149,9 @@ impl Report {
                 both.long
             );
         }
+        // The shortest first.
+        let mut findings: Vec<_> = findings.into_iter().collect();
+        findings.sort_by_key(|(_, finding)| finding.way.lines().count());
         for (kind, finding) in &findings {
             println!("  {kind} ({} times):\n{}", finding.count, finding.way);
         }
