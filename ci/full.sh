@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 8 hours.
+# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 10 hours.
 #
 # A part that has passed leaves target/full/PART.done with the commit. It is not repeated as long as that commit is
 # checked out without changes; so an interrupted run is resumed by the same command. Changes of checks/fuzz/corpus, which fuzzing
@@ -41,6 +41,8 @@ work            2 min   ci/work.sh
 python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh
+explore       120 min   ci/explore.sh
+defects        10 min   ci/defects.sh
 weaken         90 min   ci/weaken.sh
 mutants        60 min   ci/mutants.sh coalesce --shard 0/8 --sharding round-robin
 fuzz           55 min   ci/fuzz.sh

@@ -8,7 +8,8 @@
 //! # Invariants
 //!
 //! After an error the allocator is as it was before the call. Frames may have moved from a CPU's list to the zone,
-//! which changes the state of no allocated frame.
+//! delayed coalescing may have been done, and what a call tried was given back: this changes the state of no allocated
+//! frame, but later requests may be given other blocks.
 
 use core::fmt;
 

@@ -68,6 +68,11 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
                 ("reserved", by_order(reserved, 0), FreeError::Reserved),
                 ("nothing", Release::frames(single, 0), FreeError::ZeroFrames),
                 (
+                    "nothing outside",
+                    Release::frames(Index(end), 0),
+                    FreeError::ZeroFrames,
+                ),
+                (
                     "too small",
                     by_order(block.0, 0),
                     FreeError::WrongOrder { allocated },

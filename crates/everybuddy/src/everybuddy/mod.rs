@@ -60,7 +60,7 @@ use core::fmt;
 use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan, LINE};
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
-use crate::frame::{Index, Order};
+use crate::frame::{Frames, Index, Order};
 use crate::free_bits::FreeBits;
 use crate::lock::SpinLock;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
@@ -253,14 +253,12 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
     fn named(&self, start: Index, size: Size) -> Result<(u32, u32), FreeError> {
         let span = self.span.frames();
         let frames = match size {
+            Size::Frames(Frames(0)) => return Err(FreeError::ZeroFrames),
             _ if start.0 >= span => return Err(FreeError::Foreign),
             Size::Order(order) if start.is_aligned(order) => order.frames(),
             Size::Order(_) => return Err(self.unaligned(start)),
             Size::Frames(frames) => frames.0,
         };
-        if frames == 0 {
-            return Err(FreeError::ZeroFrames);
-        }
         if frames <= span - start.0 {
             Ok((start.0, frames))
         } else {

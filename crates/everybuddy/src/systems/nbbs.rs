@@ -40,8 +40,9 @@ impl System for Nbbs {
             frees a lower one. A block is refused as exhausted only if no CPU finished a free during a search \
             of all words. For larger blocks only those frees count that empty a word. If CPUs freed during \
             each of 256 searches, the request fails as busy. A CPU that stops inside a call can leave a mark, \
-            which keeps the larger block from being allocated until a free in the marked word clears it. A \
-            snapshot reads all words. If two CPUs free the same frames simultaneously, which is misuse, a call \
+            which keeps the larger block from being allocated until a free in the marked word clears it. An \
+            `allocate_at` that is refused may hold some frames of its range meanwhile, and a request of \
+            another CPU may be refused because of them. A snapshot reads all words. If two CPUs free the same frames simultaneously, which is misuse, a call \
             may free some of them and return an error.",
         preset: Options {
             zone: Some(ZoneKind::Shared),

@@ -1,0 +1,634 @@
+//! The search: breadth-first over the states of a system, each judged.
+//!
+//! # Invariants
+//!
+//! 1. From each state that was expanded, every step was executed, and its result and its following state were judged.
+//! 2. Every state that was reached, with other bytes too, was judged by the oracle and by `check`. Of those with equal
+//!    keys, one is expanded.
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use everybuddy::{BuildError, FrameRange, Setup};
+use everybuddy_explore::platform::alone;
+use everybuddy_explore::world::{State, World, mix};
+
+use crate::exceptions::{EXCEPTIONS, allowed};
+use crate::key::{Experiment, frames};
+use crate::oracle::{Oracle, Promises};
+use crate::scope::Scope;
+use crate::step::{Arguments, Outcome, Refusal, Step, all, bits};
+
+/// A state that was reached.
+pub(crate) struct Node {
+    /// The bytes.
+    pub(crate) state: State,
+    /// Their hash.
+    hash: u128,
+    key: u128,
+    /// What the oracle knows.
+    pub(crate) oracle: Oracle,
+    /// The state before it, and the step from there.
+    parent: (u32, u16),
+    /// The number of steps from the new system.
+    pub(crate) depth: u32,
+}
+
+/// Something that is wrong.
+pub(crate) struct Finding {
+    /// How often it was found.
+    pub(crate) count: u64,
+    /// The shortest way to it, as a test.
+    pub(crate) way: String,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// States of bytes.
+    pub(crate) bytes: u64,
+    /// Steps that were executed and judged.
+    pub(crate) transitions: u64,
+    /// States of bytes whose key was known.
+    pub(crate) merged: u64,
+    /// Of these, the ones whose behaviour was compared, step by step.
+    pub(crate) compared: u64,
+    /// Steps of random walks, each of which was judged, and compared if the search is closed.
+    pub(crate) walked: u64,
+    /// Comparisons that failed.
+    pub(crate) mismatches: u64,
+    /// Steps that were refused.
+    pub(crate) refused: u64,
+    /// Refusals that moved free frames from lists.
+    pub(crate) moved: u64,
+}
+
+/// A search over one scope.
+pub(crate) struct Explorer<'s> {
+    scope: &'s Scope,
+    /// The system.
+    pub(crate) world: World,
+    /// What it promises.
+    pub(crate) promises: Promises,
+    /// Every step.
+    pub(crate) steps: Vec<Step>,
+    /// What tells states apart.
+    pub(crate) experiments: Vec<Experiment>,
+    /// The states, by depth.
+    pub(crate) nodes: Vec<Node>,
+    /// How many of them were expanded.
+    pub(crate) expanded: usize,
+    /// From the hash of bytes to the state.
+    seen: HashMap<u128, u32>,
+    /// From the key to the state.
+    keys: HashMap<u128, u32>,
+    /// From the hash of bytes to the number of experiments that were executed there, and the key by these.
+    known: HashMap<u128, (u32, u128)>,
+    /// Experiments that tell states of this search apart, and are not yet part of the key.
+    learned: Vec<Experiment>,
+    /// What is wrong, by kind.
+    pub(crate) findings: BTreeMap<String, Finding>,
+    /// How often each exception was found.
+    pub(crate) exceptions: [u64; EXCEPTIONS.len()],
+    /// What was done.
+    pub(crate) counts: Counts,
+    /// When the search ends.
+    pub(crate) deadline: Option<Instant>,
+    /// Whether another state than that of the node that is expanded was loaded.
+    is_away: bool,
+}
+
+/// While experiments are learned, a search ends after this many states.
+const LEARNING: usize = 20_000;
+/// The most keys that are kept for comparisons.
+const MOST_KNOWN: usize = 2_000_000;
+
+impl<'s> Explorer<'s> {
+    /// Builds the system of a scope.
+    ///
+    /// # Errors
+    /// Any [`BuildError`].
+    pub(crate) fn new(scope: &'s Scope) -> Result<Self, BuildError> {
+        alone();
+        let setup = Setup::new(&scope.ranges, scope.cpus);
+        let world = World::new(&scope.spec, &setup)?;
+        let promises = Promises::of(&scope.spec, world.system);
+        let steps = all(&Arguments {
+            span: promises.span.frames(),
+            largest: promises.largest,
+            cpus: scope.cpus,
+            services: world.system.services().len(),
+            misuse: scope.misuse,
+            regions: scope.regions,
+        });
+        let experiments = Experiment::first(scope.cpus, promises.largest);
+        Ok(Self {
+            scope,
+            world,
+            promises,
+            steps,
+            experiments,
+            nodes: Vec::new(),
+            expanded: 0,
+            seen: HashMap::new(),
+            keys: HashMap::new(),
+            known: HashMap::new(),
+            learned: Vec::new(),
+            findings: BTreeMap::new(),
+            exceptions: [0; EXCEPTIONS.len()],
+            counts: Counts::default(),
+            deadline: None,
+            is_away: true,
+        })
+    }
+
+    /// Learns what tells states apart, and searches until the scope is closed, or has as many states as it may.
+    pub(crate) fn run(&mut self) {
+        if self.scope.pairs > 0 {
+            self.search(self.scope.states);
+            return;
+        }
+        loop {
+            self.search(LEARNING.min(self.scope.states));
+            self.walk();
+            if self.learned.is_empty()
+                || self.is_late()
+                || self.experiments.len() >= self.scope.experiments
+            {
+                break;
+            }
+            self.experiments.append(&mut self.learned);
+        }
+        if !self.is_closed() && self.nodes.len() < self.scope.states {
+            self.search(self.scope.states);
+            self.walk();
+        }
+    }
+
+    /// Returns `true` if there is no more time.
+    pub(crate) fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Returns `true` if every state was expanded.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.expanded == self.nodes.len()
+    }
+
+    /// Returns the number of steps up to which every sequence was executed.
+    pub(crate) fn depth(&self) -> u32 {
+        let last = self.nodes.get(self.expanded).or(self.nodes.last());
+        last.map_or(0, |node| node.depth)
+    }
+
+    /// Searches until there are so many states.
+    fn search(&mut self, most: usize) {
+        self.nodes.clear();
+        self.seen.clear();
+        self.keys.clear();
+        self.findings.clear();
+        self.learned.clear();
+        self.exceptions = [0; EXCEPTIONS.len()];
+        (self.expanded, self.counts) = (0, Counts::default());
+        let first = State::default();
+        self.world.load(&first);
+        let present = self.scope.ranges.iter().fold(0, |set, range| {
+            let start = (range.start - self.promises.span.base()) as u32;
+            set | bits(start, range.frames as u32)
+        });
+        let oracle = Oracle::new(present);
+        if let Err(fault) = self.inspect(&oracle) {
+            self.find(format!("the new system: {fault}"), 0, &[]);
+        }
+        let key = self.key(0);
+        self.seen.insert(0, 0);
+        self.keys.insert(key, 0);
+        self.counts.bytes = 1;
+        self.nodes.push(Node {
+            state: first,
+            hash: 0,
+            key,
+            oracle,
+            parent: (0, 0),
+            depth: 0,
+        });
+        while self.expanded < self.nodes.len() && self.nodes.len() < most && !self.is_late() {
+            self.expand(self.expanded);
+            self.expanded += 1;
+        }
+    }
+
+    /// Executes a step in the loaded state. A panic is a finding.
+    pub(crate) fn call(&mut self, step: &Step) -> Option<Outcome> {
+        alone();
+        let system = self.world.system;
+        catch_unwind(AssertUnwindSafe(|| step.call(system))).ok()
+    }
+
+    /// Executes all steps from a state.
+    fn expand(&mut self, from: usize) {
+        let state = self.nodes[from].state.clone();
+        self.is_away = true;
+        for index in 0..self.steps.len() {
+            match core::mem::take(&mut self.is_away) {
+                true => self.world.load(&state),
+                false => self.world.undo(),
+            }
+            let step = self.steps[index];
+            let (hash, mut oracle) = (self.nodes[from].hash, self.nodes[from].oracle);
+            let outcome = self.call(&step);
+            self.counts.transitions += 1;
+            if self.counts.transitions % 4096 == 0 && self.world.unlogged().is_some() {
+                self.find(
+                    "a word is written that the log does not name".into(),
+                    from,
+                    &[step],
+                );
+            }
+            let Some(outcome) = outcome else {
+                self.find_at(&step, "panic", from);
+                continue;
+            };
+            if let Err(fault) = oracle.judge(&self.promises, &step, &outcome) {
+                self.find_at(&step, &fault, from);
+                continue;
+            }
+            let now = self.world.hash(hash);
+            let (node, is_new) = match self.seen.get(&now) {
+                Some(node) => (*node as usize, false),
+                None => {
+                    let Some(node) = self.arrive(from, index, now, oracle) else {
+                        continue;
+                    };
+                    (node, true)
+                }
+            };
+            if self.nodes[node].oracle != oracle {
+                self.find("equal states have other allocations".into(), from, &[step]);
+            }
+            self.note_refusal(from, node, &step, &outcome);
+            let is_merged = is_new && self.nodes[node].hash != now;
+            if is_merged {
+                let (here, there) = (self.world.state(), self.nodes[node].state.clone());
+                let steps = self.sample();
+                self.compare(&here, &there, &steps);
+                self.counts.compared += steps.len() as u64;
+            }
+        }
+    }
+
+    /// Returns the steps at which the state that was merged last is compared: all at first, then some in turn.
+    fn sample(&self) -> Vec<Step> {
+        let (merged, all) = (self.counts.merged as usize, self.steps.len());
+        let most = match self.counts.compared {
+            0..100_000 => all,
+            100_000..200_000 => 4,
+            _ => 1,
+        };
+        let turn = |index: usize| self.steps[(merged * most + index) % all];
+        (0..most.min(all)).map(turn).collect()
+    }
+
+    /// Judges the present state, whose bytes are new, and returns the node with its key. Afterwards it is loaded.
+    fn arrive(&mut self, from: usize, index: usize, hash: u128, oracle: Oracle) -> Option<usize> {
+        let state = self.world.state();
+        self.world.load(&state);
+        self.is_away = true;
+        self.counts.bytes += 1;
+        if let Err(fault) = self.inspect(&oracle) {
+            let step = self.steps[index];
+            self.find(format!("after {}: {fault}", step.name()), from, &[step]);
+            return None;
+        }
+        let key = self.key(hash);
+        let new = self.nodes.len() as u32;
+        let node = *self.keys.entry(key).or_insert(new);
+        self.seen.insert(hash, node);
+        if node == new {
+            let (parent, depth) = ((from as u32, index as u16), self.nodes[from].depth + 1);
+            self.nodes.push(Node {
+                state,
+                hash,
+                key,
+                oracle,
+                parent,
+                depth,
+            });
+        } else {
+            self.counts.merged += 1;
+        }
+        Some(node as usize)
+    }
+
+    /// After an error, everything is as before, except that free frames may have left lists.
+    fn note_refusal(&mut self, from: usize, to: usize, step: &Step, outcome: &Outcome) {
+        let Some(refusal) = outcome.refusal else {
+            return;
+        };
+        self.counts.refused += 1;
+        let (before, after) = (&self.nodes[from], &self.nodes[to]);
+        if before.key == after.key || matches!(refusal, Refusal::Bulk(error) if error.index > 0) {
+            return;
+        }
+        if self.promises.keeps_frames || self.promises.cpus > 1 {
+            self.counts.moved += 1;
+        } else {
+            self.find_at(step, "refused, but the state changes", from);
+        }
+    }
+
+    /// Judges the loaded state.
+    pub(crate) fn inspect(&mut self, oracle: &Oracle) -> Result<(), String> {
+        let states = frames(&self.world);
+        let (promises, system) = (&self.promises, self.world.system);
+        alone();
+        let judge = || {
+            oracle.inspect(promises, system, &states)?;
+            oracle.inspect_whole(promises, system)
+        };
+        let result = catch_unwind(AssertUnwindSafe(judge));
+        self.world.undo();
+        result.unwrap_or_else(|_| Err("panic in check".into()))
+    }
+
+    /// Returns the key of the loaded state, whose bytes have this hash.
+    fn key(&mut self, hash: u128) -> u128 {
+        let (done, mut key) = self.known.get(&hash).copied().unwrap_or_default();
+        for (index, experiment) in (0..).zip(&self.experiments).skip(done as usize) {
+            alone();
+            // A panic is found when its step is taken.
+            let seen = experiment.observe(&mut self.world).unwrap_or(index);
+            key = mix(index as u32, key as u64 ^ seen as u64)
+                ^ mix(1, (key >> 64 ^ seen >> 64) as u64);
+        }
+        if self.known.len() < MOST_KNOWN {
+            self.known
+                .insert(hash, (self.experiments.len() as u32, key));
+        }
+        key
+    }
+
+    /// Executes a step in a state, and returns the outcome with the key of what follows, which is then loaded.
+    fn follow(&mut self, state: &State, step: &Step) -> (Option<Outcome>, u128) {
+        self.is_away = true;
+        self.world.load(state);
+        let outcome = self.call(step);
+        let next = self.world.state();
+        self.world.load(&next);
+        let hash = self.world.hash_of(&next);
+        if let Some(node) = self.seen.get(&hash) {
+            return (outcome, self.nodes[*node as usize].key);
+        }
+        (outcome, self.key(hash))
+    }
+
+    /// Compares two states at one step, and returns an experiment that tells them apart.
+    fn compare_at(&mut self, one: &State, other: &State, step: &Step) -> Option<Experiment> {
+        let (first, second) = (self.follow(one, step), self.follow(other, step));
+        if first == second {
+            return None;
+        }
+        if first.0 != second.0 {
+            return Some(self.experiments[0].after(*step));
+        }
+        let index = (0..self.experiments.len()).find(|index| {
+            let [one, other] = [one, other].map(|state| {
+                self.follow(state, step);
+                self.experiments[*index].observe(&mut self.world)
+            });
+            one != other
+        })?;
+        Some(self.experiments[index].after(*step))
+    }
+
+    /// Compares two states with equal keys at some steps, and learns what tells them apart. Returns `true` if nothing
+    /// does.
+    fn compare(&mut self, one: &State, other: &State, steps: &[Step]) -> bool {
+        let is_known = (0..self.learned.len()).any(|index| {
+            let [one, other] = [one, other].map(|state| {
+                self.is_away = true;
+                self.world.load(state);
+                self.learned[index].observe(&mut self.world)
+            });
+            one != other
+        });
+        if !is_known {
+            let found = steps
+                .iter()
+                .find_map(|step| self.compare_at(one, other, step));
+            let Some(experiment) = found else {
+                return true;
+            };
+            self.learned.push(experiment);
+        }
+        self.counts.mismatches += 1;
+        false
+    }
+
+    /// Walks at random. If the search is closed, every step must lead where the step from the node of its key leads.
+    /// Otherwise walks begin at the border, and each step is judged.
+    fn walk(&mut self) {
+        let is_closed = self.is_closed();
+        let mut random = 0x9E37_79B9_7F4A_7C15u64;
+        let mut next = |below: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random % below.max(1) as u64) as usize
+        };
+        for _ in 0..self.scope.walks {
+            if self.is_late() {
+                return;
+            }
+            let mut node = match is_closed {
+                true => next(self.nodes.len()),
+                false => self.expanded + next(self.nodes.len() - self.expanded),
+            };
+            let (start, mut way) = (node, Vec::new());
+            let (mut state, mut oracle) = (self.nodes[node].state.clone(), self.nodes[node].oracle);
+            for _ in 0..self.scope.length {
+                let step = self.steps[next(self.steps.len())];
+                self.world.load(&state);
+                let outcome = self.call(&step);
+                way.push(step);
+                let mut after = oracle;
+                let judged = match &outcome {
+                    None => Err("panic".into()),
+                    Some(outcome) => after.judge(&self.promises, &step, outcome),
+                };
+                if let Err(fault) = &judged
+                    && allowed(&self.scope.spec, &step.name(), fault).is_some()
+                {
+                    way.pop();
+                    continue;
+                }
+                let after_state = self.world.state();
+                self.world.load(&after_state);
+                let judged = judged
+                    .map_err(|fault| format!("{}: {fault}", step.name()))
+                    .and_then(|()| {
+                        let judged = self.inspect(&after);
+                        judged.map_err(|fault| format!("after {}: {fault}", step.name()))
+                    });
+                if let Err(fault) = judged {
+                    self.find(fault, start, &way);
+                    break;
+                }
+                self.counts.walked += 1;
+                if is_closed {
+                    let there = self.nodes[node].state.clone();
+                    if !self.compare(&state, &there, &[step]) {
+                        break;
+                    }
+                    let (_, key) = self.follow(&there, &step);
+                    let Some(known) = self.keys.get(&key) else {
+                        // Only after a mismatch or a fault is a key unknown.
+                        break;
+                    };
+                    node = *known as usize;
+                }
+                if is_closed || outcome.is_some_and(|outcome| outcome.refusal.is_none()) {
+                    (state, oracle) = (after_state, after);
+                } else {
+                    way.pop();
+                }
+            }
+        }
+    }
+
+    /// Notes a finding of a step from a node, unless it is an exception.
+    fn find_at(&mut self, step: &Step, fault: &str, from: usize) {
+        let name = step.name();
+        match allowed(&self.scope.spec, &name, fault) {
+            Some(exception) => self.exceptions[exception] += 1,
+            None => self.find(format!("{name}: {fault}"), from, &[*step]),
+        }
+    }
+
+    /// Returns `true` if an exception allows what was found of two operations at the same time, and counts it.
+    pub(crate) fn is_exception(&mut self, kind: &str) -> bool {
+        let exception = allowed(&self.scope.spec, "both", kind);
+        if let Some(exception) = exception {
+            self.exceptions[exception] += 1;
+        }
+        exception.is_some()
+    }
+
+    /// Notes a finding: after the steps to a node, and these.
+    fn find(&mut self, kind: String, from: usize, steps: &[Step]) {
+        if let Some(finding) = self.findings.get_mut(&kind) {
+            finding.count += 1;
+            return;
+        }
+        let way = self.text(from, steps);
+        self.findings.insert(kind, Finding { count: 1, way });
+    }
+
+    /// Returns the steps to a node.
+    pub(crate) fn way(&self, mut node: usize) -> Vec<Step> {
+        let mut way = Vec::new();
+        while node != 0 {
+            let (parent, index) = self.nodes[node].parent;
+            way.push(self.steps[index as usize]);
+            node = parent as usize;
+        }
+        way.reverse();
+        way
+    }
+
+    /// Returns the steps to a node, and further ones, as a test. The present state is loaded afterwards.
+    pub(crate) fn text(&mut self, node: usize, steps: &[Step]) -> String {
+        let (way, now) = (self.way(node), self.world.state());
+        self.is_away = true;
+        self.world.load(&State::default());
+        let ranges = &self.scope.ranges;
+        let mut text = format!("let ranges = {};\n", ranges_text(ranges));
+        text += &format!("let setup = Setup::new(&ranges, {});\n", self.scope.cpus);
+        text += &format!("let system = on(\"{}\", &setup, ...);\n", self.scope.spec);
+        for step in way.iter().chain(steps) {
+            let outcome = self
+                .call(step)
+                .map_or("panic".into(), |outcome| outcome.to_string());
+            text += &format!("{step}; // {outcome}\n");
+        }
+        self.world.load(&now);
+        text
+    }
+}
+
+fn ranges_text(ranges: &[FrameRange]) -> String {
+    let each = ranges
+        .iter()
+        .map(|range| format!("FrameRange::new({}, {})", range.start, range.frames));
+    format!("[{}]", each.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairs::Pairs;
+    use crate::scope::{GATE, SYSTEMS};
+    use everybuddy_explore::platform::forget_writes;
+
+    #[test]
+    fn small_scopes_are_explored_without_a_finding() {
+        for text in GATE {
+            let scope: Scope = text.parse().expect("a scope");
+            let mut explorer = Explorer::new(&scope).expect("a system");
+            explorer.run();
+            let mut pairs = Pairs::of(&mut explorer);
+            pairs.run(scope.pairs);
+            assert!(
+                scope.pairs == 0 || pairs.counts.schedules > 10_000,
+                "{scope}"
+            );
+            let findings = pairs.findings;
+            for (kind, finding) in findings.iter().chain(&explorer.findings) {
+                panic!("{scope}: {kind}\n{}", finding.way);
+            }
+            let counts = explorer.counts;
+            println!(
+                "{scope}: {} states, {} transitions",
+                explorer.nodes.len(),
+                counts.transitions
+            );
+            let is_limited = text.contains("states=") || scope.pairs > 0;
+            assert!(
+                is_limited || explorer.is_closed() && counts.mismatches == 0,
+                "{scope}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_system_changes_nothing_but_its_metadata_and_the_log_names_it() {
+        for text in SYSTEMS {
+            let scope: Scope = text.parse().expect("a scope");
+            let mut explorer = Explorer::new(&scope).expect("a system");
+            let (mut state, mut changes) = (State::default(), 0);
+            for index in 0..2000 {
+                explorer.world.load(&state);
+                let step = explorer.steps[index * 7919 % explorer.steps.len()];
+                let first = explorer.call(&step);
+                assert_eq!(explorer.world.unlogged(), None, "{scope}: {step}");
+                let after = explorer.world.state();
+                // The same again, from the same bytes.
+                explorer.world.load(&state);
+                assert_eq!(explorer.call(&step), first, "{scope}: {step}");
+                assert_eq!(explorer.world.state(), after, "{scope}: {step}");
+                changes += usize::from(after != state);
+                state = after;
+            }
+            assert!(changes > 100, "{scope}: {changes}");
+            explorer.world.load(&State::default());
+            explorer.call(&explorer.steps[0].clone());
+            forget_writes();
+            assert!(
+                explorer.world.unlogged().is_some(),
+                "a write without the log is noticed"
+            );
+        }
+    }
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Explores every state of small memories, and pairs of operations under all schedules: ci/explore.sh [LIST...], all
+# lists by default: gate, systems, options, larger, pairs. Two hours.
+#
+# target/explore/COMMIT.tsv has a row for each scope. An interrupted run is resumed: scopes with a row are not repeated.
+# It fails if something is wrong. With all lists, it fails, too, if an exception of checks/explore/src/exceptions.rs
+# was never found.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CARGO_TERM_COLOR=never
+
+[ $# -gt 0 ] || set -- gate systems options larger pairs
+commit=$(git rev-parse --short HEAD)
+[ -z "$(git status --porcelain -- crates checks)" ] || commit=$commit-changed
+mkdir -p target/explore
+cargo run --locked --profile gate -p everybuddy-explore -- --out "target/explore/$commit.tsv" "$@"
