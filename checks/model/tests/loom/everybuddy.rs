@@ -29,17 +29,21 @@ use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
 
 use crate::lockless::{self, Cpu};
 
-/// Each free is checked.
+/// Each free is checked by the planes.
 const CHECKED: &str = "everybuddy+tree=256KiB";
 
-/// Runs a model where each free is checked, and where frames are checked when they leave a list.
+/// Runs a model for each place where frees are checked: the planes, the planes at the border, and the heads.
 fn run(
     frames: u64,
     cpus: u16,
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Copy + Send + Sync + 'static,
 ) {
-    for spec in [CHECKED, "everybuddy+check=border+tree=256KiB"] {
+    for spec in [
+        CHECKED,
+        "everybuddy+check=border+tree=256KiB",
+        "everybuddy+check=heads+tree=256KiB",
+    ] {
         exhaust::<Plain>(spec, frames, cpus, Some(preemptions), model);
     }
 }
@@ -197,7 +201,11 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
         };
         machine.at_once(&[&both, &both]);
     };
-    for spec in ["everybuddy", "everybuddy+check=border"] {
+    for spec in [
+        "everybuddy",
+        "everybuddy+check=border",
+        "everybuddy+check=heads",
+    ] {
         exhaust::<Shared>(spec, 2, 2, Some(bound(&[2, 3])), model);
     }
 }

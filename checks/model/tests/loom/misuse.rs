@@ -68,6 +68,8 @@ fn a_raced_double_free_gives_the_frame_to_one_holder() {
     raced::<Plain>("pcp-buddy+order=0");
     raced::<Plain>("magazines+batch=1+order=0");
     raced::<Shared>("magazines+batch=1+order=0");
+    // The bytes are plain memory, so a race for one is a race to loom.
+    raced::<Shared>("everybuddy+check=heads+order=0");
 }
 
 #[test]

@@ -258,7 +258,7 @@ struct Best {
     is_own: bool,
 }
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     /// Serves a request by fit. Returns `None` if address decides, or if nothing was found.
     #[inline]
     pub(super) fn find_smallest(

@@ -17,6 +17,7 @@ use core::ops::Range;
 use crate::bit_runs;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell, WaitLimit};
 
+use super::heads::Heads;
 use super::local::NESTED;
 use super::request::Wanted;
 use super::tree::{AllTrees, Fill, Part};
@@ -27,6 +28,7 @@ pub(crate) struct Shared<'m, P: Platform> {
     pub(crate) trees: AllTrees<'m, P>,
     /// A bit for each tree that has nothing to allocate. A word has the marks of a group of trees.
     pub(crate) spent: &'m [P::AtomicU64],
+    pub(crate) heads: Heads<'m, P>,
     pub(crate) windows: Windows,
 }
 

@@ -17,13 +17,14 @@ use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Size;
+use crate::snapshot::FrameState;
 
-use super::OwnedTrees;
 use super::foreign::Shared;
 use super::local::Local;
 use super::request::is_large;
 use super::tree::Part;
 use super::word::{Header, Kind};
+use super::{BY_HEADS, BY_PLANES, OwnedTrees};
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
 const FREES_TO_KEEP: u8 = 4;
@@ -116,14 +117,21 @@ impl<P: Platform> Local<'_, P> {
         })
     }
 
-    /// The hit of a free of whole words of one tree, if the CPU owns the tree.
+    /// The hit of a free of whole words of one tree, if the CPU owns the tree. If `CHECKED`, the heads say already that
+    /// the words are allocated.
     #[inline(always)]
-    pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u32) -> bool {
+    pub(crate) fn free_words<const CHECKED: bool>(
+        &self,
+        shared: &Shared<'_, P>,
+        start: u32,
+        words: u32,
+    ) -> bool {
         let trees = &shared.trees;
         let Some(header) = trees.header(trees.tree_of(start)) else {
             return false;
         };
-        let is_freed = self.frees_into(&header.owner) && trees.give_words(header, start, words);
+        let is_freed =
+            self.frees_into(&header.owner) && trees.give_words::<CHECKED>(header, start, words);
         if is_freed {
             self.became_whole(shared, start, header);
         }
@@ -135,7 +143,7 @@ impl<P: Platform> Local<'_, P> {
         let trees = &shared.trees;
         if (start | frames).is_multiple_of(WORD) {
             return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
-                && self.free_words(shared, start, frames / WORD);
+                && self.free_words::<false>(shared, start, frames / WORD);
         }
         let part = trees.part_of_word(start, frames);
         part.is_some_and(|part| self.give(shared, &part, start, frames))
@@ -169,7 +177,7 @@ impl<P: Platform> Local<'_, P> {
     }
 }
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     /// Frees what is not a frame of an own tree. The request is passed in pieces, so that a hit does not write it to
     /// memory for a call that it does not make.
     #[inline(never)]
@@ -181,7 +189,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<(), FreeError> {
         match size {
             Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
-            Size::Order(Order::ZERO) => self.return_frame(cpu, start),
+            Size::Order(Order::ZERO) if CHECK != BY_HEADS => self.return_frame(cpu, start),
             Size::Order(order) => self.free_apart::<false>(cpu, start, order),
             Size::Frames(_) => self.free_missed(cpu, start, size),
         }
@@ -191,7 +199,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     #[inline(always)]
     fn return_frame(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
         if let Some(local) = self.local(cpu.id()) {
-            if CHECK && local.free_and_own(&self.shared, start.0) {
+            if CHECK == BY_PLANES && local.free_and_own(&self.shared, start.0) {
                 return Ok(());
             }
             if local.return_further(&self.shared, start.0) {
@@ -224,18 +232,32 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<(), FreeError> {
         // A word lies in one tree.
         let is_of_tree = !LARGE || order <= self.largest_hit;
-        if is_of_tree
-            && start.is_aligned(order)
-            && let Some(local) = self.local(cpu.id())
-        {
-            let is_freed = if LARGE {
-                local.free_words(&self.shared, start.0, order.frames() / WORD)
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(FreeError::NoSuchCpu);
+        };
+        let is_block = if CHECK == BY_HEADS {
+            if !self.shared.heads.take(start.0, order) {
+                return Err(self.misused(start, Size::Order(order)));
+            }
+            true
+        } else {
+            start.is_aligned(order)
+        };
+        if is_of_tree && is_block {
+            let words = order.frames() / WORD;
+            let is_freed = if LARGE && CHECK == BY_HEADS {
+                local.free_words::<true>(&self.shared, start.0, words)
+            } else if LARGE {
+                local.free_words::<false>(&self.shared, start.0, words)
             } else {
                 local.free_block(&self.shared, start.0, order)
             };
             if is_freed {
                 return Ok(());
             }
+        }
+        if CHECK == BY_HEADS {
+            return self.free_checked(cpu, local, start.0, order.frames());
         }
         self.free_missed(cpu, start, Size::Order(order))
     }
@@ -252,10 +274,22 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return Err(FreeError::NoSuchCpu);
         };
         let is_run = matches!(size, Size::Frames(_));
-        let (start, frames) = self.named(start, size)?;
+        let (start, frames) = self.checked(start, size)?;
         if is_run && local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
+        self.free_checked(cpu, local, start, frames)
+    }
+
+    /// Frees what did not hit, after its place and size were checked.
+    #[inline(never)]
+    fn free_checked(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        frames: u32,
+    ) -> Result<(), FreeError> {
         let open = self.begin_free(local);
         let freed = match self.shared.trees.part_of_word(start, frames) {
             Some(part) if self.free_in_word(local, open, &part) => Ok(()),
@@ -272,5 +306,83 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             cpu.probe().record(Event::Bypass(order));
         }
         freed
+    }
+
+    /// Frees a frame, with `check=heads`: into the list, whatever its tree, or elsewhere.
+    #[inline(always)]
+    pub(super) fn free_by_head(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: Index,
+    ) -> Result<(), FreeError> {
+        let frame = start.0;
+        let Some(head) = self.shared.heads.of(frame) else {
+            return Err(FreeError::Foreign);
+        };
+        let Some(place) = local.place_of_head(head.get()) else {
+            return Err(self.misused(start, Size::Order(Order::ZERO)));
+        };
+        head.set(0);
+        if local.enter(place, frame) {
+            return Ok(());
+        }
+        self.free_unlisted(cpu, local, frame)
+    }
+
+    /// Frees a frame that enters no list, after it was checked by its head.
+    #[inline(never)]
+    fn free_unlisted(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        frame: u32,
+    ) -> Result<(), FreeError> {
+        if local.free_unlisted(&self.shared, frame) {
+            return Ok(());
+        }
+        if local.return_further(&self.shared, frame) {
+            cpu.probe().record(Event::Bypass(Order::ZERO));
+            return Ok(());
+        }
+        self.free_checked(cpu, local, frame, 1)
+    }
+
+    /// Checks a free. Returns the first frame and the number of frames. With `check=heads`, they are no longer
+    /// allocated afterwards.
+    pub(super) fn checked(&self, start: Index, size: Size) -> Result<(u32, u32), FreeError> {
+        if CHECK != BY_HEADS {
+            return self.named(start, size);
+        }
+        match size {
+            Size::Order(order) if self.shared.heads.take(start.0, order) => {
+                Ok((start.0, order.frames()))
+            }
+            Size::Order(_) => Err(self.misused(start, size)),
+            Size::Frames(_) => {
+                let (start, frames) = self.named(start, size)?;
+                if self.shared.heads.take_run(start, frames) {
+                    Ok((start, frames))
+                } else {
+                    Err(self.diagnose(start, frames))
+                }
+            }
+        }
+    }
+
+    /// Says what is wrong with a free by order, with `check=heads`.
+    #[cold]
+    #[inline(never)]
+    fn misused(&self, start: Index, size: Size) -> FreeError {
+        match self.state_of(start) {
+            Some(FrameState::Allocated { head, order }) if head == start => {
+                FreeError::WrongOrder { allocated: order }
+            }
+            Some(FrameState::Allocated { order, .. }) => FreeError::InsideBlock { order },
+            _ => match self.named(start, size) {
+                Ok((start, _)) => self.diagnose(start, 1),
+                Err(error) => error,
+            },
+        }
     }
 }

@@ -18,9 +18,11 @@
 //!    it parks. While there may be such frames, `keeps` is 1.
 
 use crate::bit_runs::WORD;
+use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
+use super::heads::head;
 use super::local::{CLOSED_ID, KindPlace, Local, NO_WORD};
 use super::tree::Part;
 use super::word::Kind;
@@ -52,14 +54,55 @@ impl<'m, P: Platform> Local<'m, P> {
         Some(frame)
     }
 
+    /// The same with `check=heads`.
+    #[inline(always)]
+    pub(crate) fn hit_by_head(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
+        let frame = self.hit_listed(kind)?;
+        let byte = shared.heads.of(frame)?;
+        // Two CPUs that freed the frame simultaneously may both have listed it.
+        if byte.get() != 0 {
+            return None;
+        }
+        byte.set(head(Order::ZERO, kind));
+        Some(frame)
+    }
+
+    /// With `check=heads`: moves the free frames of a word of the current tree into the list, lowest frame last, by one
+    /// change of the word. Returns `false` if there are none. The CPU owns the tree, so no other CPU can have them
+    /// without asking, be they listed or not.
+    #[inline(always)]
+    pub(crate) fn refill(&self, shared: &Shared<'_, P>, kind: Kind) -> bool {
+        let place = self.place(kind);
+        let tree = place.current.get();
+        let Some(header) = shared.trees.header(tree) else {
+            return false;
+        };
+        // A list serves requests of its kind only.
+        if !self.owns(&header.owner) || header.kind() != kind {
+            return false;
+        }
+        let length = place.length.get();
+        let room = place.list.get(length as usize..).unwrap_or_default();
+        let taken = shared.trees.take_word(tree, header, room);
+        let Some(highest) = room.first().filter(|_| taken != 0) else {
+            return false;
+        };
+        if self.keeps.load(Ordering::Relaxed) == 0 {
+            self.keeps.store(1, Ordering::Relaxed);
+        }
+        place.point.set(highest.get());
+        place.length.set(length + taken);
+        true
+    }
+
     /// Takes a frame of the list, and drops entries that are no longer free. If the lists are empty, announces the
     /// frames that the CPU keeps.
     pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
         while self.place(kind).length.get() > 0 && !self.is_closed() {
-            let frame = if self.border {
-                self.hit_listed(kind)
-            } else {
-                self.hit(shared, kind)
+            let frame = match self.border {
+                true if shared.heads.are_used() => self.hit_by_head(shared, kind),
+                true => self.hit_listed(kind),
+                false => self.hit(shared, kind),
             };
             if frame.is_some() {
                 return frame;
@@ -117,7 +160,13 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some(header) = shared.trees.header(shared.trees.tree_of(frame)) else {
             return false;
         };
-        let place = self.place_of_free(header.kind_hint());
+        self.enter(self.place_of_free(header.kind_hint()), frame)
+    }
+
+    /// Puts a frame that the planes call allocated into a list, if it lies at or below the first-fit point and the list
+    /// has room. Returns `false` if it does not enter the list.
+    #[inline(always)]
+    pub(super) fn enter(&self, place: &KindPlace<'m, P>, frame: u32) -> bool {
         // Relaxed: a hint, as in `owns`.
         if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
             return false;
@@ -141,8 +190,11 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some(part) = shared.trees.part(frame) else {
             return false;
         };
+        let is_head = shared.heads.of(frame).is_some_and(|byte| byte.get() != 0);
         // Relaxed: only this CPU makes itself an owner.
-        let is_freed = if part.header.owner.load(Ordering::Relaxed) == self.id {
+        let is_freed = if is_head {
+            false
+        } else if part.header.owner.load(Ordering::Relaxed) == self.id {
             part.header.give(part.mask, part.word, part.frames)
         } else {
             part.is_allocated() && part.word.post(part.frames)

@@ -19,6 +19,7 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
+use super::heads::head;
 use super::request::{Wanted, is_large};
 use super::slots::OwnSlots;
 use super::word::{Header, Kind};
@@ -237,6 +238,27 @@ impl<'m, P: Platform> Local<'m, P> {
             Some(place) if last == kind as u32 => place,
             _ => self.other_place(kind),
         }
+    }
+
+    /// The same by the head of a frame. `None` if the frame is not allocated as such.
+    #[inline(always)]
+    pub(super) fn place_of_head(&self, byte: u8) -> Option<&KindPlace<'m, P>> {
+        let last = self.last.get();
+        match self.places.get(last as usize) {
+            // One comparison: a number of a kind is less than 2.
+            Some(place) if last == u32::from(byte ^ head(Order::ZERO, Kind::Staying)) => {
+                Some(place)
+            }
+            _ => self.other_place_of_head(byte),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_place_of_head(&self, byte: u8) -> Option<&KindPlace<'m, P>> {
+        let has_head = |kind: &Kind| head(Order::ZERO, *kind) == byte;
+        let kind = Kind::ALL.into_iter().find(has_head)?;
+        Some(self.other_place(kind))
     }
 
     /// Out of line, since a compiler would otherwise compute the place from the kind.

@@ -22,6 +22,7 @@
 //! | `slots` | which trees it owns |
 //! | `list` | the frames that it freed last; the hits |
 //! | `free` | frees that enter no list |
+//! | `heads` | a byte per frame, which says what was allocated there |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
@@ -41,6 +42,7 @@ mod drain;
 mod fitting;
 mod foreign;
 mod free;
+mod heads;
 mod list;
 mod local;
 mod range;
@@ -69,6 +71,7 @@ use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
 use fitting::Fitting;
 use foreign::{GROUP, Shared, Windows};
+use heads::Heads;
 use local::Local;
 use range::{Absent, Mixed};
 use request::{Wanted, is_large};
@@ -88,6 +91,13 @@ const UNOWNED_SHARE: u32 = 16;
 const MAX_OWNED: u32 = 4096;
 /// The most frames in the lists of a CPU: they fit a page, with 64 slots for trees and more.
 const MAX_LIST: u32 = 896;
+/// Each free is checked by the planes.
+pub(crate) const BY_PLANES: u8 = 0;
+/// A frame is not checked when it enters a CPU's list, but when it leaves the list for its tree.
+pub(crate) const AT_BORDER: u8 = 1;
+/// Each free is checked by the byte of its first frame.
+pub(crate) const BY_HEADS: u8 = 2;
+
 /// The most words with both holes and reserved frames.
 const MAX_MIXED: u32 = 256;
 
@@ -140,9 +150,9 @@ impl Geometry {
     }
 }
 
-/// Trees of frames that CPUs own. If `CHECK` is false, a frame is not checked when it enters a CPU's list, but when it
-/// leaves the list for its tree.
-pub struct OwnedTrees<'m, P: Platform, const CHECK: bool = true> {
+/// Trees of frames that CPUs own. `CHECK` says how frees are checked: by the planes (0), by the planes when a frame
+/// leaves a CPU's list for its tree (1), or by a byte per frame (2).
+pub struct OwnedTrees<'m, P: Platform, const CHECK: u8 = BY_PLANES> {
     shared: Shared<'m, P>,
     locals: &'m [Local<'m, P>],
     requests: &'m Requests<P>,
@@ -156,13 +166,13 @@ pub struct OwnedTrees<'m, P: Platform, const CHECK: bool = true> {
     metadata_bytes: usize,
 }
 
-impl<P: Platform, const CHECK: bool> fmt::Debug for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform, const CHECK: u8> fmt::Debug for OwnedTrees<'_, P, CHECK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(self, "OwnedTrees", f)
     }
 }
 
-impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
+impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
         let cpus = usize::from(geometry.cpus);
@@ -170,10 +180,20 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             .slice::<P::AtomicU64>(geometry.windows().words())
             .slice::<Header<P>>(geometry.trees() as usize)
             .slice::<Mixed<P>>(geometry.mixed())
+            .slice::<P::Cell<u8>>(Self::heads(geometry))
             .slices::<P::Cell<u32>>(geometry.list(), cpus)
             .slices::<P::Cell<u32>>(geometry.owned(), cpus)
             .slice::<Local<'m, P>>(cpus)
             .slice::<Requests<P>>(1)
+    }
+
+    /// Returns the number of frames that have a byte.
+    fn heads(geometry: &Geometry) -> usize {
+        if CHECK == BY_HEADS {
+            geometry.span.frames() as usize
+        } else {
+            0
+        }
     }
 
     /// Creates the system with all memory free.
@@ -193,6 +213,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
         let mixed = arena.zeroed("entry of a mixed word", geometry.mixed())?;
+        let heads = arena.zeros::<P, u8>("byte of a frame", Self::heads(geometry))?;
         let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
         let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
@@ -204,13 +225,14 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
             let fitting = Fitting::new(first_tree, geometry.span.frames());
-            Local::new(cpu as u32, home, fitting, list, slots, !CHECK)
+            Local::new(cpu as u32, home, fitting, list, slots, CHECK != BY_PLANES)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
             shared: Shared {
                 trees: AllTrees::new(headers, words, geometry.tree().trailing_zeros()),
                 spent,
+                heads: Heads::new(heads, geometry.max_order),
                 windows,
             },
             locals,
@@ -315,17 +337,34 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             order: Order::ZERO,
             kind,
         };
+        if CHECK == BY_HEADS
+            && local.refill(&self.shared, kind)
+            && let Some(start) = local.hit_by_head(&self.shared, kind)
+        {
+            return Ok(Index(start));
+        }
         let start = match local.first(&self.shared, kind) {
             Some(start) => start,
             None => self.allocate_slow(cpu, local, wanted, flags)?,
         };
+        self.note(start, 1);
         Ok(Index(start))
+    }
+
+    /// Notes what was allocated, for `check=heads`.
+    #[inline(always)]
+    fn note(&self, start: u32, frames: u32) {
+        if CHECK == BY_HEADS {
+            let header = self.shared.trees.header(self.shared.trees.tree_of(start));
+            let kind = header.map_or(Kind::Staying, Header::kind_hint);
+            self.shared.heads.set_run(start, frames, kind);
+        }
     }
 
     /// The hit of a free of a frame.
     #[inline(always)]
     fn free_frame(&self, local: &Local<'m, P>, frame: u32) -> bool {
-        if CHECK {
+        if CHECK == BY_PLANES {
             local.free(&self.shared, frame)
         } else {
             local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame)
@@ -377,6 +416,9 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
                 local.hit_block(&self.shared, order, kind)
             };
             if let Some(start) = start {
+                if CHECK == BY_HEADS {
+                    self.shared.heads.set(start, order, kind);
+                }
                 return Ok(Index(start));
             }
         }
@@ -404,24 +446,26 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         } else {
             None
         };
-        match start {
-            Some(start) => Ok(Index(start)),
-            None => self.allocate_slow(cpu, local, wanted, flags).map(Index),
-        }
+        let start = match start {
+            Some(start) => start,
+            None => self.allocate_slow(cpu, local, wanted, flags)?,
+        };
+        self.note(start, wanted.frames);
+        Ok(Index(start))
     }
 }
 
-impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform, const CHECK: u8> FrameAllocator<P> for OwnedTrees<'_, P, CHECK> {
     #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
         {
             let kind = Kind::of(request.flags.class());
-            let frame = if CHECK {
-                local.hit(&self.shared, kind)
-            } else {
-                local.hit_listed(kind)
+            let frame = match CHECK {
+                BY_PLANES => local.hit(&self.shared, kind),
+                BY_HEADS => local.hit_by_head(&self.shared, kind),
+                _ => local.hit_listed(kind),
             };
             return match frame {
                 Some(frame) => Ok(Index(frame)),
@@ -436,9 +480,13 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
         // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
-            && self.free_frame(local, release.start.0)
         {
-            return Ok(());
+            if CHECK == BY_HEADS {
+                return self.free_by_head(cpu, local, release.start);
+            }
+            if self.free_frame(local, release.start.0) {
+                return Ok(());
+            }
         }
         self.free_further(cpu, release.start, release.size)
     }
@@ -489,12 +537,14 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError> {
         let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
         let wanted = self.wanted(request.size, request.flags)?;
-        self.allocate_unowned(local.home, wanted).map(Index)
+        let start = self.allocate_unowned(local.home, wanted)?;
+        self.note(start, wanted.frames);
+        Ok(Index(start))
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let local = self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
-        let (start, frames) = self.named(release.start, release.size)?;
+        let (start, frames) = self.checked(release.start, release.size)?;
         self.with_nested_free(local, || self.free_foreign(start, frames))
     }
 
@@ -585,7 +635,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
-        let local = self.local(cpu).filter(|_| !CHECK);
+        let local = self.local(cpu).filter(|_| CHECK != BY_PLANES);
         local.map_or(0, |local| local.listed())
     }
 

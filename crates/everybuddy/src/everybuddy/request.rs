@@ -61,7 +61,7 @@ pub(super) fn is_large(order: Order) -> bool {
     order.index() as u32 >= WORD_ORDER
 }
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     /// Returns `true` if a block of this order is larger than a tree.
     #[inline(always)]
     pub(super) fn exceeds_tree(&self, order: Order) -> bool {

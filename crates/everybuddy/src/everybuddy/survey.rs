@@ -16,12 +16,12 @@ use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::snapshot::{Census, FrameState, Violation};
 
-use super::OwnedTrees;
 use super::local::Local;
 use super::tree::Part;
 use super::word::Header;
+use super::{BY_HEADS, BY_PLANES, OwnedTrees};
 
-impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform, const CHECK: u8> FreeBits for OwnedTrees<'_, P, CHECK> {
     /// The returned ones are free, too.
     fn free_bits(&self, word: u32) -> u64 {
         let part = self.shared.trees.part(word * WORD);
@@ -36,7 +36,7 @@ impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
     }
 }
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     /// Returns the use of a frame. O(frames of the largest block / 64); with `check=border`, O(entries of all lists)
     /// for a frame that is not free.
     pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
@@ -50,6 +50,11 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             });
         }
         if self.free_bits(part.index) & part.frames == 0 {
+            if CHECK == BY_HEADS
+                && let Some((head, order)) = self.shared.heads.block_of(pfn)
+            {
+                return Some(FrameState::Allocated { head, order });
+            }
             let order = Order::ZERO;
             let listed = self.buffered().find(|(_, frame)| *frame == pfn.0);
             return Some(match listed {
@@ -64,7 +69,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.
     pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32)> {
         let locals = self.locals.iter().zip(0..);
-        let locals = locals.filter(|(local, _)| !CHECK && local.may_keep());
+        let locals = locals.filter(|(local, _)| CHECK != BY_PLANES && local.may_keep());
         locals.flat_map(|(local, cpu)| local.entries().map(move |frame| (CpuId(cpu), frame)))
     }
 
@@ -122,6 +127,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             pfn: Index(0),
             what: "the lists have more frames than the planes call allocated",
         })?;
+        self.check_heads(census.allocated)?;
         self.check_table()?;
         self.check_places()?;
         self.check_refused()?;
@@ -138,7 +144,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             })
         };
         let mut count = 0;
-        for local in self.locals.iter().filter(|_| !CHECK) {
+        for local in self.locals.iter().filter(|_| CHECK != BY_PLANES) {
             for (at, frame) in local.entries().enumerate() {
                 let part = self.shared.trees.part(frame);
                 if !part.is_some_and(|part| part.is_allocated()) {
@@ -162,6 +168,36 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 frame,
                 "a frame that left a list was not allocated: it was freed twice, or never",
             ),
+        }
+    }
+
+    /// Checks that the pieces are the allocated frames, of which there are `allocated`. O(frames).
+    fn check_heads(&self, allocated: u64) -> Result<(), Violation> {
+        let (mut end, mut frames) = (0, 0);
+        for (start, order) in self.shared.heads.pieces() {
+            let pfn = Index(start);
+            let violation = |what| Err(Violation { pfn, what });
+            if start < end || !pfn.is_aligned(order) {
+                return violation("a piece of an allocation overlaps another one");
+            }
+            let mut parts = self.shared.trees.parts(start, order.frames());
+            if !parts.all(|part| part.is_allocated()) {
+                return violation("a piece of an allocation has a frame that is not allocated");
+            }
+            let is_inside = |(_, frame)| (start..start + order.frames()).contains(&frame);
+            if self.buffered().any(is_inside) {
+                return violation("a piece of an allocation has a frame that is in a list");
+            }
+            end = start + order.frames();
+            frames += u64::from(order.frames());
+        }
+        if CHECK != BY_HEADS || frames == allocated {
+            Ok(())
+        } else {
+            Err(Violation {
+                pfn: Index(0),
+                what: "the pieces of the allocations are not the allocated frames",
+            })
         }
     }
 

@@ -235,6 +235,39 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         }
     }
 
+    /// Takes the free frames of the first word of an own tree that has some, as [`take_frame`](Self::take_frame) takes
+    /// one, and writes them into `room`: the lowest ones, highest first. Returns their number.
+    #[inline(always)]
+    pub(crate) fn take_word(&self, tree: u32, header: &Header<P>, room: &[P::Cell<u32>]) -> u32 {
+        let (any, split) = (header.any.get(), header.split.get());
+        let is_new = any == 0;
+        let candidates = if is_new { !split & self.extent() } else { any };
+        let index = tree * self.words_per_tree() + candidates.trailing_zeros();
+        let Some(word) = self.words.get(index as usize).filter(|_| candidates != 0) else {
+            return 0;
+        };
+        let mask = candidates & candidates.wrapping_neg();
+        let free = if is_new { u64::MAX } else { word.free() };
+        let taken = (free.count_ones() as usize).min(room.len());
+        let mut left = free;
+        for entry in room.get(..taken).unwrap_or_default().iter().rev() {
+            entry.set(index * WORD + left.trailing_zeros());
+            left &= left - 1;
+        }
+        if is_new {
+            // In this order: as in `Header::take`.
+            word.own.set(left);
+            header.split.set(split | mask);
+            if left != 0 {
+                header.has_free(mask);
+            }
+        } else {
+            word.own.set(word.own.get() & !free | left);
+            header.any.set(if left == 0 { any & !mask } else { any });
+        }
+        taken as u32
+    }
+
     /// Takes free frames of an own tree until `out` is full: of its split words, then of the others if `may_split`,
     /// lowest first in both. Returns their number.
     pub(crate) fn take_frames(
@@ -540,17 +573,29 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     }
 
     /// Frees a run of whole words of an own tree by their bits in the header, if these show that all of their frames
-    /// are allocated. Otherwise their planes must be read. The run starts at a word and ends in the tree.
+    /// are allocated. Otherwise their planes must be read. The run starts at a word and ends in the tree. If `CHECKED`,
+    /// no frame of them can be free, absent or returned.
     #[inline(always)]
-    pub(crate) fn give_words(&self, header: &Header<P>, start: u32, length: u32) -> bool {
+    pub(crate) fn give_words<const CHECKED: bool>(
+        &self,
+        header: &Header<P>,
+        start: u32,
+        length: u32,
+    ) -> bool {
         let at = (start / WORD) & self.last_word;
         let words = first(length) << at;
         let split = header.split.get();
-        // Relaxed: a bit of the inbox that comes later belongs to a free of the same frames, which is misuse.
-        let others = header.any.get() | header.absent.get() | header.inbox.load(Ordering::Relaxed);
+        let others = if CHECKED {
+            0
+        } else {
+            // Relaxed: a bit of the inbox that comes later belongs to a free of the same frames, which is misuse.
+            header.any.get() | header.absent.get() | header.inbox.load(Ordering::Relaxed)
+        };
         let is_allocated = split & words == words
             && others & words == 0
-            && (header.kept.load(Ordering::Relaxed) == 0 || self.has_no_returned(start, length));
+            && (CHECKED
+                || header.kept.load(Ordering::Relaxed) == 0
+                || self.has_no_returned(start, length));
         if is_allocated {
             header.split.set(split & !words);
         }
@@ -567,7 +612,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     /// Frees a run in an own tree, if all of its frames are allocated.
     pub(crate) fn give(&self, header: &Header<P>, start: u32, frames: u32) -> bool {
         let is_of_words = (start | frames).is_multiple_of(WORD);
-        if is_of_words && self.give_words(header, start, frames / WORD) {
+        if is_of_words && self.give_words::<false>(header, start, frames / WORD) {
             return true;
         }
         let is_allocated = |part: &Part<'_, P>| {

@@ -3,14 +3,16 @@
 use super::options::Options;
 use super::values::ZoneKind;
 use super::{Row, System};
-use crate::everybuddy::OwnedTrees;
+use crate::everybuddy::{AT_BORDER, BY_HEADS, BY_PLANES, OwnedTrees};
 use crate::platform::Platform;
 use crate::structure::StructureKind;
 
 /// Trees of frames that CPUs own, without layers.
-pub type EverybuddyTrees<'m, P> = OwnedTrees<'m, P, true>;
+pub type EverybuddyTrees<'m, P> = OwnedTrees<'m, P, BY_PLANES>;
 /// The same, where listed frames are checked when they leave the list for their tree.
-pub type EverybuddyListed<'m, P> = OwnedTrees<'m, P, false>;
+pub type EverybuddyListed<'m, P> = OwnedTrees<'m, P, AT_BORDER>;
+/// The same, where each free is checked by the byte of its first frame.
+pub type EverybuddyHeads<'m, P> = OwnedTrees<'m, P, BY_HEADS>;
 
 /// `everybuddy`: the allocator of this library.
 #[derive(Debug)]

@@ -144,7 +144,7 @@ compositions! {
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
-    LlFreeTrees, StatusWords, EverybuddyTrees, EverybuddyListed,
+    LlFreeTrees, StatusWords, EverybuddyTrees, EverybuddyListed, EverybuddyHeads,
 }
 
 /// What is done with the type of a composition.

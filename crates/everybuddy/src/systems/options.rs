@@ -194,7 +194,8 @@ options! {
         for has_variants_of_hits;
     check = "check": Check, "`on`",
         "Whether hits of a per-CPU list detect misuse; all other paths always do. `off` is for all but `everybuddy`; \
-         `border` is for `everybuddy`, and checks a listed frame when it leaves the list for its tree.",
+         `border` and `heads` are for `everybuddy`: a listed frame is checked when it leaves the list for its tree, or \
+         each free is checked by a byte per frame.",
         for |row| has_variants_of_hits(row) || row.zone() == ZoneKind::Owned;
     zone = "zone": ZoneKind, "`one`",
         "The owner of free frames, and its lock.",
@@ -500,7 +501,7 @@ mod tests {
             ("lbs-31", "percpu=locked", |p| {
                 p.composition.access = ListAccess::Locked
             }),
-            ("lbs-31", "check=off", |p| p.composition.check = false),
+            ("lbs-31", "check=off", |p| p.composition.check = Check::Off),
             ("bs", "zone=spaces", |p| {
                 p.composition.zone = ZoneKind::Spaces
             }),

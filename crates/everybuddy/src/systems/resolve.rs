@@ -69,7 +69,7 @@ impl SystemSpec {
                 list => list,
             },
             access: options.percpu.unwrap_or_default(),
-            check: options.check.is_none_or(|check| check == Check::On),
+            check: options.check.unwrap_or_default(),
             zone,
             structure,
         };
@@ -294,7 +294,7 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
             "`batch` with bulk=rows, which moves adjacent blocks in one critical section",
         );
     }
-    if options.drain == Some(DrainKind::Merged) && !composition.check {
+    if options.drain == Some(DrainKind::Merged) && composition.check == Check::Off {
         return contradiction(
             "drain",
             "`single` with check=off: a merge outside the lock needs records that name the list's CPU",
@@ -349,13 +349,13 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     }
     match (zone, options.check) {
         (ZoneKind::Owned, Some(Check::Off)) => {
-            return contradiction("check", "`on` or `border` in `everybuddy`");
+            return contradiction("check", "`on`, `border` or `heads` in `everybuddy`");
         }
         (ZoneKind::Owned, _) => (),
-        (_, Some(Check::Border)) => {
-            return contradiction("check", "another value: only `everybuddy` has `border`");
+        (_, Some(Check::Border | Check::Heads)) => {
+            return contradiction("check", "`on` or `off` except in `everybuddy`");
         }
-        _ if !is_plain && !composition.check => {
+        _ if !is_plain && composition.check == Check::Off => {
             return contradiction("check", "`on` except in one zone of free blocks");
         }
         _ => (),

@@ -70,14 +70,17 @@ pub enum Check {
     On,
     /// Not by a free that puts a frame into the list, but when the frame leaves it for another place than a request.
     Border,
+    /// By each free, by a byte per frame.
+    Heads,
     /// Not by a hit.
     Off,
 }
 named_values!(
     Check,
-    "`on`, `border` or `off`",
+    "`on`, `border`, `heads` or `off`",
     "on" = Self::On,
     "border" = Self::Border,
+    "heads" = Self::Heads,
     "off" = Self::Off
 );
 

@@ -12,7 +12,7 @@ const LIST: u32 = MAX_LIST / 2;
 
 /// Calls `body` with a CPU that has allocated the first `used` frames. Each of seven CPUs owns at most eight of 64
 /// trees.
-fn with_used<const CHECK: bool>(
+fn with_used<const CHECK: u8>(
     used: u32,
     body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
 ) {
@@ -29,7 +29,7 @@ fn with_used<const CHECK: bool>(
 
 /// The blocks of 512 frames that are free after random replacement where 40 % of memory is in use, which was 90 % full.
 /// Of the blocks that are replaced, one in `large` has 8 frames.
-fn blocks_after_replacement<const CHECK: bool>(large: u32) -> u32 {
+fn blocks_after_replacement<const CHECK: u8>(large: u32) -> u32 {
     let used = TREES * TREE / 10 * 9;
     let mut blocks = 0;
     with_used::<CHECK>(used, |system, cpu| {
@@ -61,24 +61,28 @@ fn blocks_after_replacement<const CHECK: bool>(large: u32) -> u32 {
 
 #[test]
 fn large_blocks_become_whole_where_single_frames_are_replaced() {
-    assert!(blocks_after_replacement::<true>(u32::MAX) >= 72);
-    assert!(blocks_after_replacement::<false>(u32::MAX) >= 72);
+    assert!(blocks_after_replacement::<BY_PLANES>(u32::MAX) >= 72);
+    assert!(blocks_after_replacement::<AT_BORDER>(u32::MAX) >= 72);
+    assert!(blocks_after_replacement::<BY_HEADS>(u32::MAX) >= 72);
 }
 
 #[test]
 fn large_blocks_become_whole_where_blocks_of_several_orders_are_replaced() {
-    assert!(blocks_after_replacement::<true>(50) >= 50);
-    assert!(blocks_after_replacement::<false>(50) >= 50);
+    assert!(blocks_after_replacement::<BY_PLANES>(50) >= 50);
+    assert!(blocks_after_replacement::<AT_BORDER>(50) >= 50);
+    assert!(blocks_after_replacement::<BY_HEADS>(50) >= 50);
 }
 
 #[test]
 fn a_full_list_ends_allocation_from_a_high_tree() {
-    fill_the_list::<true>();
-    fill_the_list::<false>();
+    fill_the_list::<BY_PLANES>();
+    fill_the_list::<AT_BORDER>();
+    fill_the_list::<BY_HEADS>();
 }
 
-fn fill_the_list<const CHECK: bool>() {
-    let used = 3 * TREE + 500;
+fn fill_the_list<const CHECK: u8>() {
+    // With `check=heads`, the list has the rest of the word that was taken last: here none.
+    let used = 3 * TREE + 8 * WORD;
     with_used::<CHECK>(used, |system, cpu| {
         for frame in 0..=LIST {
             system.free(cpu, Release::frame(Index(frame))).unwrap();
@@ -102,16 +106,16 @@ fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
                 .unwrap();
         }
     };
-    with_used::<true>(used, |system, cpu| {
+    with_used::<BY_PLANES>(used, |system, cpu| {
         free(system, cpu, LIST / 4 - 1);
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(used)));
     });
-    with_used::<true>(used, |system, cpu| {
+    with_used::<BY_PLANES>(used, |system, cpu| {
         free(system, cpu, LIST / 4);
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(0)));
     });
     // The same by a bulk.
-    with_used::<true>(used, |system, cpu| {
+    with_used::<BY_PLANES>(used, |system, cpu| {
         let releases: Vec<_> = (0..LIST)
             .map(|frame| Release::frame(Index(frame)))
             .collect();
@@ -123,7 +127,7 @@ fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
 #[test]
 fn a_low_tree_of_no_cpu_comes_before_a_high_own_tree() {
     // The CPU owns the last eight trees that it used.
-    with_used::<true>(60 * TREE, |system, cpu| {
+    with_used::<BY_PLANES>(60 * TREE, |system, cpu| {
         let local = system.local(CpuId(0)).unwrap();
         assert_eq!(local.own_trees().next(), Some(52));
         for tree in [5, 55] {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::NativeCpu;
 
-type Listed<'m> = OwnedTrees<'m, Native, false>;
+type Listed<'m> = OwnedTrees<'m, Native, AT_BORDER>;
 
 /// The frames of a tree here.
 const TREE: u32 = 128;

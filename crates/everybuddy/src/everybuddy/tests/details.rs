@@ -4,7 +4,7 @@ use super::*;
 use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
 
 type Cpu = NativeCpu<NoProbe>;
-type Listed<'m> = OwnedTrees<'m, Native, false>;
+type Listed<'m> = OwnedTrees<'m, Native, AT_BORDER>;
 
 const TREE: u32 = 128;
 

@@ -522,7 +522,7 @@ fn frees_that_enter_no_list_move_the_first_fit_point() {
 
 /// Calls `body` with the second of two CPUs that are parked. The first one allocated trees 0 and 1, and then freed
 /// every eighth frame of tree 0; the second one allocated trees 2 and 3, and then freed every eighth frame of both.
-fn with_two_parked<const CHECK: bool>(
+fn with_two_parked<const CHECK: u8>(
     body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
 ) {
     with_checks::<CHECK>((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
@@ -546,7 +546,7 @@ fn with_two_parked<const CHECK: bool>(
 
 #[test]
 fn a_tree_is_left_to_the_cpu_that_kept_it_last() {
-    with_two_parked::<true>(|system, cpu| {
+    with_two_parked::<BY_PLANES>(|system, cpu| {
         let mut next = || system.allocate(cpu, Request::FRAME).unwrap().0 / TREE;
         // Then those of other CPUs, before a whole tree.
         for tree in [2, 3, 0] {
@@ -557,7 +557,7 @@ fn a_tree_is_left_to_the_cpu_that_kept_it_last() {
         assert_eq!(next(), 4);
     });
     // Frees do not ask for an owner there.
-    with_two_parked::<false>(|system, cpu| {
+    with_two_parked::<AT_BORDER>(|system, cpu| {
         let frame = system.allocate(cpu, Request::FRAME).unwrap();
         assert_eq!(frame.0 / TREE, 0);
     });
@@ -565,7 +565,7 @@ fn a_tree_is_left_to_the_cpu_that_kept_it_last() {
 
 #[test]
 fn a_lower_tree_is_left_to_the_cpu_that_kept_it_last() {
-    with_two_parked::<true>(|system, cpu| {
+    with_two_parked::<BY_PLANES>(|system, cpu| {
         // The first free unparks the CPU, and the second one takes tree 3 over.
         for frame in [1, 2] {
             let frame = Release::frame(Index(3 * TREE + frame));

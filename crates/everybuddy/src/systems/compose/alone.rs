@@ -16,13 +16,13 @@ use crate::platform::Platform;
 use crate::region::Span;
 use crate::structure::StructureKind;
 use crate::systems::parameters::{Composition, Parameters};
-use crate::systems::values::{ListAccess, ListKind, ZoneKind};
+use crate::systems::values::{Check, ListAccess, ListKind, ZoneKind};
 
 impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: true,
+        check: Check::On,
         zone: ZoneKind::Reserved,
         structure: StructureKind::Fields,
     };
@@ -44,7 +44,7 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: true,
+        check: Check::On,
         zone: ZoneKind::Shared,
         structure: StructureKind::Words,
     };
@@ -62,11 +62,15 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
     }
 }
 
-impl<'m, P: Platform, const CHECK: bool> Compose<'m, P> for OwnedTrees<'m, P, CHECK> {
+impl<'m, P: Platform, const CHECK: u8> Compose<'m, P> for OwnedTrees<'m, P, CHECK> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: CHECK,
+        check: match CHECK {
+            everybuddy::AT_BORDER => Check::Border,
+            everybuddy::BY_HEADS => Check::Heads,
+            _ => Check::On,
+        },
         zone: ZoneKind::Owned,
         structure: StructureKind::Planes,
     };
