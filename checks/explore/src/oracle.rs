@@ -6,8 +6,8 @@
 
 use everybuddy::systems::{ListKind, ZoneKind};
 use everybuddy::{
-    AllocateError, Block, FrameAllocator, FrameState, FreeError, Index, Node, Order, RegionError,
-    Release, Request, Size, Span, SystemSpec, Visit,
+    AllocateError, Block, FrameAllocator, FrameState, FreeError, Index, Node, Order, Pfn,
+    RegionError, Release, Request, Size, Span, SystemSpec, Visit,
 };
 use everybuddy_explore::platform::{Explored, Token};
 
@@ -41,7 +41,7 @@ impl Promises {
             || row.zone() == ZoneKind::Owned
             || !system.services().is_empty();
         Self {
-            span: system.span(),
+            span: system.span().clone(),
             largest: system.max_order().get().into(),
             cpus: system.cpus(),
             knows_orders: row.knows_orders(),
@@ -112,7 +112,7 @@ impl Oracle {
             0
         };
         for block in Block::cover(Index(start), frames, order(largest)) {
-            self.orders[block.start.index()] = block.order.get();
+            self.orders[block.start.as_usize()] = block.order.get();
         }
     }
 
@@ -127,7 +127,7 @@ impl Oracle {
 
     /// Returns `true` if a release is one of an allocated block by its order.
     pub(crate) fn is_block(&self, release: Release) -> bool {
-        let start = release.start.index();
+        let start = release.start.as_usize();
         matches!(release.size, Size::Order(order) if self.orders.get(start) == Some(&order.get()))
     }
 
@@ -277,7 +277,10 @@ impl Oracle {
             };
         };
         // A frame that the error names, and whether it is the first one in another state.
-        let named = |frame: Index, is_first: bool| {
+        let named = |frame: Pfn, is_first: bool| {
+            let Some(frame) = promises.span.index(frame) else {
+                return false;
+            };
             let other = bits(start, frames) & !needed;
             let is_it = if is_first {
                 frame.0 == other.trailing_zeros()

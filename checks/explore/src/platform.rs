@@ -235,12 +235,8 @@ impl Token {
 }
 
 impl CpuToken for Token {
-    type Probe = NoProbe;
     fn id(&self) -> CpuId {
         self.0
-    }
-    fn probe(&mut self) -> &mut NoProbe {
-        &mut self.1
     }
 }
 
@@ -259,6 +255,10 @@ unsafe impl Platform for Explored {
     type Cell<T: CellValue> = PlainCell<T>;
     type Cpu = Token;
     type Probe = NoProbe;
+
+    fn probe(cpu: &mut Token) -> &mut NoProbe {
+        &mut cpu.1
+    }
 
     fn wait(_word: &Word32, _seen: u32, _attempt: u32) {
         MONITOR.with(|monitor| {

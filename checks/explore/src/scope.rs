@@ -7,7 +7,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use everybuddy::{FrameRange, SystemSpec};
+use everybuddy::{FrameRange, Pfn, SystemSpec};
 
 /// A scope.
 #[derive(Clone, Debug)]
@@ -73,10 +73,10 @@ impl FromStr for Scope {
             }
         }
         scope.ranges = match hole {
-            None => vec![FrameRange::new(0, frames)],
+            None => vec![FrameRange::new(Pfn(0), frames)],
             Some(hole) => {
-                let after = FrameRange::new(hole + 1, frames - hole - 1);
-                vec![FrameRange::new(0, hole), after]
+                let after = FrameRange::new(Pfn(hole + 1), frames - hole - 1);
+                vec![FrameRange::new(Pfn(0), hole), after]
             }
         };
         Ok(scope)
@@ -191,7 +191,6 @@ const OPTIONS: &[&str] = &[
     "mobility+order=2+steal=mixed",
     "linux-6+order=2+fraction=8",
     "llfree+order=2+tree=4MiB",
-    "everybuddy+order=2+check=border no-misuse states=20000",
     "everybuddy+order=2+tree=256KiB states=20000",
 ];
 

@@ -195,7 +195,7 @@ impl<'s> Explorer<'s> {
         let first = State::default();
         self.world.load(&first);
         let present = self.scope.ranges.iter().fold(0, |set, range| {
-            let start = (range.start - self.promises.span.base()) as u32;
+            let start = (range.start.0 - self.promises.span.base().0) as u32;
             set | bits(start, range.frames as u32)
         });
         let oracle = Oracle::new(present);
@@ -561,7 +561,7 @@ impl<'s> Explorer<'s> {
 fn ranges_text(ranges: &[FrameRange]) -> String {
     let each = ranges
         .iter()
-        .map(|range| format!("FrameRange::new({}, {})", range.start, range.frames));
+        .map(|range| format!("FrameRange::new(Pfn({}), {})", range.start, range.frames));
     format!("[{}]", each.collect::<Vec<_>>().join(", "))
 }
 

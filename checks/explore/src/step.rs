@@ -8,7 +8,7 @@ use core::fmt;
 
 use everybuddy::{
     AllocateError, BulkFreeError, Class, Colours, CpuId, Flags, FrameAllocator, FrameRange,
-    FreeError, Index, Node, Order, Place, RegionError, Release, Request, Run, Size, Visit,
+    FreeError, Index, Node, Order, Pfn, Place, RegionError, Release, Request, Run, Size, Visit,
 };
 use everybuddy_explore::platform::{Explored, Token};
 
@@ -95,9 +95,9 @@ impl Refusal {
             }
             Self::Region(RegionError::Empty) => (20, 0),
             Self::Region(RegionError::OutsideSpan) => (21, 0),
-            Self::Region(RegionError::AlreadyManaged(frame)) => (22, frame.0),
-            Self::Region(RegionError::NotFree(frame)) => (23, frame.0),
-            Self::Region(RegionError::NotReserved(frame)) => (24, frame.0),
+            Self::Region(RegionError::AlreadyManaged(frame)) => (22, frame.0 as u32),
+            Self::Region(RegionError::NotFree(frame)) => (23, frame.0 as u32),
+            Self::Region(RegionError::NotReserved(frame)) => (24, frame.0 as u32),
             Self::Region(RegionError::NoSuchCpu) => (25, 0),
             Self::Region(RegionError::Busy) => (26, 0),
             Self::Region(RegionError::NoRoom) => (27, 0),
@@ -231,7 +231,7 @@ fn operations(arguments: &Arguments, cpu: u16) -> Vec<Operation> {
     }
     let runs = (0..=(1 << largest) + 1u32).filter(|frames| !frames.is_power_of_two());
     list.extend(runs.map(|frames| Allocate(Request::frames(frames))));
-    let below = Place::ANYWHERE.below(u64::from(span / 2));
+    let below = Place::ANYWHERE.below(Pfn(u64::from(span / 2)));
     let odd = Colours::new(1, 0b10).expect("a mask of one bit");
     for place in [
         below,
@@ -299,7 +299,10 @@ impl Step {
         let (cpu, mut token) = (CpuId(self.cpu), Token::of(self.cpu));
         let token = &mut token;
         let range = |start: u32, frames: u32| {
-            FrameRange::new(system.span().base() + u64::from(start), frames.into())
+            FrameRange::new(
+                Pfn(system.span().base().0 + u64::from(start)),
+                frames.into(),
+            )
         };
         let one = |frames: u32, result: Result<Index, AllocateError>| match result {
             Ok(start) => given(&[Run { start, frames }]),
@@ -462,7 +465,7 @@ impl fmt::Display for Step {
         let range = |f: &mut fmt::Formatter<'_>, name: &str, start: u32, frames: u32| {
             write!(
                 f,
-                "system.{name}(&mut cpus[{cpu}], FrameRange::new({start}, {frames}))"
+                "system.{name}(&mut cpus[{cpu}], FrameRange::new(Pfn({start}), {frames}))"
             )
         };
         match self.operation {

@@ -46,11 +46,7 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+percpu=locked", row.name));
         }
         if takes("check") {
-            let check = match row.zone() {
-                ZoneKind::Owned => "border",
-                _ => "off",
-            };
-            texts.push(format!("{}+check={check}", row.name));
+            texts.push(format!("{}+check=off", row.name));
         }
         if row.list() == ListKind::Magazines {
             // Magazines that are often exchanged, with and without a depot.

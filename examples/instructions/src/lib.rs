@@ -19,7 +19,8 @@
 //! | `drain` | the first free that finds the list full |
 //!
 //! `bulk` and `free-bulk` move 31 frames. `run` allocates exactly 260 frames and `free-run` frees them; `free-part`
-//! frees 100 of such a run, `free-rest` the other 160. `serve` runs a service until it is idle. `refuse` and
+//! frees 100 of such a run, `free-rest` the other 160. `burst` allocates 6,144 frames one by one, and frees them in
+//! another order; natively only, as is `handover`, where a CPU allocates 256 frames and another one frees them. `serve` runs a service until it is idle. `refuse` and
 //! `refuse-again` are requests for 8 frames where every eleventh frame is free, and no two that are adjacent.
 
 use std::cell::Cell;
@@ -230,8 +231,9 @@ pub struct Paths<'s, P, A: ?Sized> {
 }
 
 impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P, A> {
-    /// Runs all paths twice, and reports the second run.
-    pub fn run(name: &'s str, system: &'s A, cpu: &mut P::Cpu) {
+    /// Runs all paths twice, and reports the second run. Bursts and handovers run only if there is another token, which
+    /// frees what the first one allocated.
+    pub fn run(name: &'s str, system: &'s A, cpu: &mut P::Cpu, mut other: Option<&mut P::Cpu>) {
         for is_trial in [true, false] {
             Self {
                 name,
@@ -240,7 +242,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
                 accesses: Cell::new(None),
                 platform: PhantomData,
             }
-            .all(cpu);
+            .all(cpu, other.as_deref_mut());
         }
     }
 
@@ -293,7 +295,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         assert!(is_freed);
     }
 
-    fn all(&self, cpu: &mut P::Cpu) {
+    fn all(&self, cpu: &mut P::Cpu, other: Option<&mut P::Cpu>) {
         for order in [0, 3, 5, 9].into_iter().filter_map(Order::new) {
             self.pair(cpu, order);
             self.many(cpu, order);
@@ -302,6 +304,10 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         self.runs(cpu);
         self.serve(cpu);
         self.refuse(cpu);
+        if let Some(other) = other {
+            self.burst(cpu);
+            self.handover(cpu, other);
+        }
     }
 
     fn pair(&self, cpu: &mut P::Cpu, order: Order) {
@@ -348,6 +354,34 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
             self.free(cpu, start, order);
         }
         self.discard("what is left");
+    }
+
+    /// A burst beyond the list, whose frames are freed in another order.
+    fn burst(&self, cpu: &mut P::Cpu) {
+        /// Has no factor in common with the number of frames, so each frame is freed once.
+        const STRIDE: u32 = 2741;
+        self.settle(cpu);
+        let frames: Vec<_> = (0..MANY).map(|_| self.allocate(cpu, Order::ZERO)).collect();
+        for at in 0..MANY {
+            let frame = frames[(at * STRIDE % MANY) as usize];
+            self.free(cpu, frame, Order::ZERO);
+        }
+        self.end("burst 0", 2 * MANY);
+    }
+
+    /// A CPU allocates frames and another one frees them.
+    fn handover(&self, cpu: &mut P::Cpu, other: &mut P::Cpu) {
+        const ROUNDS: u32 = 24;
+        self.settle(cpu);
+        let mut frames = [Index(0); 256];
+        for _ in 0..ROUNDS {
+            frames.fill_with(|| self.allocate(cpu, Order::ZERO));
+            for frame in frames {
+                self.free(other, frame, Order::ZERO);
+            }
+        }
+        self.end("handover 0", 2 * ROUNDS * frames.len() as u32);
+        self.system.park(other);
     }
 
     fn bulk(&self, cpu: &mut P::Cpu) {

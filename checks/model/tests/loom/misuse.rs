@@ -70,6 +70,12 @@ fn a_raced_double_free_gives_the_frame_to_one_holder() {
     raced::<Shared>("magazines+batch=1+order=0");
 }
 
+/// The bytes are plain memory, so a race for one is a race to loom: only the relaxed model has these schedules.
+#[test]
+fn a_raced_double_free_by_a_byte_gives_the_frame_to_one_holder() {
+    raced::<Shared>("everybuddy+order=0");
+}
+
 #[test]
 fn without_lists_one_of_two_raced_releases_is_refused() {
     exhaust::<Plain>("bs+order=0", 2, 2, None, |machine| {

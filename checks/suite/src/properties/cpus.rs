@@ -121,7 +121,7 @@ pub fn offline_cpus_are_drained<P: Platform, H: Host<P>>(host: &H, spec: &System
                 }
             });
             let kept = system.buffered_frames(OFFLINE);
-            let listed = composition.zone == ZoneKind::Owned && !composition.check;
+            let listed = composition.zone == ZoneKind::Owned;
             assert_eq!(kept > 0, listed || composition.list != ListKind::None);
             // It may still be at work: only a lock protects its list then.
             if kept > 0 && composition.access == ListAccess::Token {

@@ -23,9 +23,9 @@ use super::OwnedTrees;
 use super::local::Local;
 use super::request::Wanted;
 use super::tree::Part;
-use super::word::Kind;
+use super::word::{Header, Kind};
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Allocates single frames into `out`. Returns their number, as
     /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
     pub(super) fn allocate_frames(
@@ -61,19 +61,37 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<usize, AllocateError> {
         let mut given = 0;
         while let Some(rest) = out.get_mut(given..) {
-            given += take(rest);
+            let taken = take(rest);
+            self.note_taken(rest.get(..taken).unwrap_or_default(), wanted.order);
+            given += taken;
             let Some(place) = out.get_mut(given) else {
                 break;
             };
             // The current tree has no more. This request may change the current tree.
             match self.allocate_slow(cpu, local, wanted, flags) {
-                Ok(start) => *place = Index(start),
+                Ok(start) => {
+                    self.note(start, wanted.frames);
+                    *place = Index(start);
+                }
                 Err(error) if given == 0 => return Err(error),
                 Err(_) => break,
             }
             given += 1;
         }
         Ok(given)
+    }
+
+    /// Notes blocks that were taken from one tree.
+    fn note_taken(&self, taken: &[Index], order: Order) {
+        let Some(first) = taken.first() else {
+            return;
+        };
+        let trees = &self.shared.trees;
+        let header = trees.header(trees.tree_of(first.0));
+        let kind = header.map_or(Kind::Staying, Header::kind_hint);
+        for start in taken {
+            self.shared.heads.set(start.0, order, kind);
+        }
     }
 
     /// Allocates blocks of whole words, no larger than a tree, into `out`. Returns their number, as
@@ -110,12 +128,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             let freed = self.free_group(cpu, *release, others);
             if freed == 0 {
                 let index = all - releases.len();
-                // The list would not check it.
-                let freed = if CHECK {
-                    self.free(cpu, *release)
-                } else {
-                    self.free_further(cpu, release.start, release.size)
-                };
+                let freed = self.free(cpu, *release);
                 freed.map_err(|error| BulkFreeError { index, error })?;
             }
             releases = releases.get(freed.max(1)..).unwrap_or_default();
@@ -124,34 +137,35 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Frees a frame, and the next ones as long as they lie in the same word, by one change of the word. Returns their
-    /// number; 0 if there is only one, or if one of them is not allocated.
+    /// number; 0 if there is no other one. Ends before the first one that is not allocated.
     #[inline]
     fn free_group(&self, cpu: &mut P::Cpu, release: Release, others: &[Release]) -> usize {
         let bit_of = |release: &Release| {
             let is_frame = matches!(release.size, Size::Order(Order::ZERO));
             is_frame.then_some((release.start.0 / WORD, 1_u64 << (release.start.0 % WORD)))
         };
-        let Some((word, mut frames)) = bit_of(&release) else {
-            return 0;
-        };
-        let mut count = 1;
-        for other in others {
-            match bit_of(other) {
-                // A frame that is named twice is left for the next group, where it is misuse.
-                Some((index, bit)) if index == word && frames & bit == 0 => frames |= bit,
-                _ => break,
-            }
-            count += 1;
-        }
-        if count == 1 {
-            return 0;
-        }
-        let (Some(local), Some(part)) = (
+        let (Some((word, first)), Some(local), Some(part)) = (
+            bit_of(&release),
             self.local(cpu.id()),
             self.shared.trees.part(release.start.0),
         ) else {
             return 0;
         };
+        let is_alone = |other: &Release| bit_of(other).is_none_or(|(index, _)| index != word);
+        let has_head = |start: Index| self.shared.heads.take(start.0, Order::ZERO);
+        // A single frame may enter the list.
+        if others.first().is_none_or(is_alone) || !has_head(release.start) {
+            return 0;
+        }
+        let (mut frames, mut count) = (first, 1);
+        for other in others {
+            match bit_of(other) {
+                // The first frame without a head is misuse, also if it is named twice. It is left for the next group.
+                Some((index, bit)) if index == word && has_head(other.start) => frames |= bit,
+                _ => break,
+            }
+            count += 1;
+        }
         let part = Part { frames, ..part };
         if local.give(&self.shared, &part, release.start.0, count as u32) {
             return count;

@@ -17,6 +17,7 @@ use core::ops::Range;
 use crate::bit_runs;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell, WaitLimit};
 
+use super::heads::Heads;
 use super::local::NESTED;
 use super::request::Wanted;
 use super::tree::{AllTrees, Fill, Part};
@@ -27,6 +28,7 @@ pub(crate) struct Shared<'m, P: Platform> {
     pub(crate) trees: AllTrees<'m, P>,
     /// A bit for each tree that has nothing to allocate. A word has the marks of a group of trees.
     pub(crate) spent: &'m [P::AtomicU64],
+    pub(crate) heads: Heads<'m, P>,
     pub(crate) windows: Windows,
 }
 
@@ -231,8 +233,7 @@ impl<P: Platform> Shared<'_, P> {
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
     ///
-    /// A small request leaves trees to the CPUs that kept them, as long as others with the same fill level serve. It
-    /// uses a wholly free tree only if no tree in use has a wholly free word.
+    /// A small request uses a wholly free tree only if no tree in use has a wholly free word.
     pub(crate) fn search(
         &self,
         id: u32,
@@ -261,8 +262,7 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
-    /// Takes a block from one of the given trees: the first one that has no owner, is partly free, and was not kept by
-    /// another CPU. The tree stays claimed by `id`.
+    /// Takes a block from one of the given trees: the first one that has no owner and is partly free. The tree stays claimed by `id`.
     pub(crate) fn search_below(
         &self,
         id: u32,
@@ -275,8 +275,7 @@ impl<P: Platform> Shared<'_, P> {
             let may_serve = self.is_unowned(header)
                 && self.trees.is_filled(header, Fill::Partly)
                 && self.trees.may_serve(header, wanted.frames, wanted.order)
-                && suits()
-                && !header.is_left(id);
+                && suits();
             if !may_serve || !self.claim(header, id) {
                 return None;
             }
@@ -299,7 +298,7 @@ impl<P: Platform> Shared<'_, P> {
         (fill, any): (Fill, bool),
     ) -> Found {
         let mut elsewhere = false;
-        let (mut left, mut unused) = (None, None);
+        let mut unused = None;
         for group in groups.start.max(first / GROUP)..groups.end {
             let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
             let below = bit_runs::first(first.saturating_sub(group * GROUP));
@@ -324,10 +323,6 @@ impl<P: Platform> Shared<'_, P> {
                 {
                     continue;
                 }
-                if fill != Fill::Any && header.is_left(id) {
-                    left = left.or(Some((tree, header)));
-                    continue;
-                }
                 if fill == Fill::Whole && self.trees.is_whole(header) {
                     unused = unused.or(Some((tree, header)));
                     continue;
@@ -338,12 +333,11 @@ impl<P: Platform> Shared<'_, P> {
                 }
             }
         }
-        // Of the trees that are left to other CPUs, and of the wholly free ones, only the first one is tried here. The
-        // last pass tries all of them.
-        let last = [left, unused].into_iter().flatten();
-        let mut found = last.map(|tree| self.take_unowned(id, tree, wanted, any));
-        let taken = found.find(|found| matches!(found, Found::Taken(..)));
-        taken.unwrap_or(Found::Nothing(elsewhere))
+        // Of the wholly free trees, only the first one is tried here. The last pass tries all of them.
+        match unused.map(|tree| self.take_unowned(id, tree, wanted, any)) {
+            Some(Found::Taken(tree, start)) => Found::Taken(tree, start),
+            _ => Found::Nothing(elsewhere),
+        }
     }
 
     /// Claims a tree and takes a block of it.
@@ -378,9 +372,6 @@ impl<P: Platform> Shared<'_, P> {
             self.trees.collect(tree, header);
         }
         let is_half_whole = self.trees.is_half_whole(header);
-        if self.trees.is_whole(header) {
-            header.forget_kept();
-        }
         let start = match wanted.frames {
             1 => self.trees.take_frame(tree, header),
             frames => self.trees.take(tree, header, frames, wanted.order),
@@ -490,9 +481,6 @@ impl<P: Platform> Shared<'_, P> {
         for header in headers() {
             if self.trees.is_half_whole(header) {
                 header.dedicate(wanted.kind);
-            }
-            if self.trees.is_whole(header) {
-                header.forget_kept();
             }
         }
         parts().all(|part| part.header.take(part.mask, part.word, part.frames))

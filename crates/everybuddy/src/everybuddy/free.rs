@@ -17,6 +17,7 @@ use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Size;
+use crate::snapshot::FrameState;
 
 use super::OwnedTrees;
 use super::foreign::Shared;
@@ -116,7 +117,8 @@ impl<P: Platform> Local<'_, P> {
         })
     }
 
-    /// The hit of a free of whole words of one tree, if the CPU owns the tree.
+    /// The hit of a free of whole words of one tree, if the CPU owns the tree. The heads say already that the words
+    /// are allocated.
     #[inline(always)]
     pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u32) -> bool {
         let trees = &shared.trees;
@@ -169,8 +171,8 @@ impl<P: Platform> Local<'_, P> {
     }
 }
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
-    /// Frees what is not a frame of an own tree. The request is passed in pieces, so that a hit does not write it to
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Frees what is not a single frame. The request is passed in pieces, so that a hit does not write it to
     /// memory for a call that it does not make.
     #[inline(never)]
     pub(super) fn free_further(
@@ -181,25 +183,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<(), FreeError> {
         match size {
             Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
-            Size::Order(Order::ZERO) => self.return_frame(cpu, start),
             Size::Order(order) => self.free_apart::<false>(cpu, start, order),
             Size::Frames(_) => self.free_missed(cpu, start, size),
         }
-    }
-
-    /// Frees a frame that is not a hit.
-    #[inline(always)]
-    fn return_frame(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
-        if let Some(local) = self.local(cpu.id()) {
-            if CHECK && local.free_and_own(&self.shared, start.0) {
-                return Ok(());
-            }
-            if local.return_further(&self.shared, start.0) {
-                P::probe(cpu).record(Event::Bypass(Order::ZERO));
-                return Ok(());
-            }
-        }
-        self.free_missed(cpu, start, Size::Order(Order::ZERO))
     }
 
     /// Frees a block. Large and small blocks have different functions, so that a hit saves few registers.
@@ -213,8 +199,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         self.free_order::<LARGE>(cpu, start, order)
     }
 
-    /// Frees a block of several frames. `LARGE`: it consists of whole words. Frames of a tree beyond the span are
-    /// holes, so that a free of them does not hit.
+    /// Frees a block of several frames. `LARGE`: it consists of whole words.
     #[inline(always)]
     pub(super) fn free_order<const LARGE: bool>(
         &self,
@@ -224,12 +209,16 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<(), FreeError> {
         // A word lies in one tree.
         let is_of_tree = !LARGE || order <= self.largest_hit;
-        if is_of_tree
-            && start.is_aligned(order)
-            && let Some(local) = self.local(cpu.id())
-        {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(FreeError::NoSuchCpu);
+        };
+        if !self.shared.heads.take(start.0, order) {
+            return Err(self.misused(start, Size::Order(order)));
+        }
+        if is_of_tree {
+            let words = order.frames() / WORD;
             let is_freed = if LARGE {
-                local.free_words(&self.shared, start.0, order.frames() / WORD)
+                local.free_words(&self.shared, start.0, words)
             } else {
                 local.free_block(&self.shared, start.0, order)
             };
@@ -237,7 +226,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 return Ok(());
             }
         }
-        self.free_missed(cpu, start, Size::Order(order))
+        self.free_checked(cpu, local, start.0, order.frames())
     }
 
     /// Frees what did not hit.
@@ -252,10 +241,22 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             return Err(FreeError::NoSuchCpu);
         };
         let is_run = matches!(size, Size::Frames(_));
-        let (start, frames) = self.named(start, size)?;
+        let (start, frames) = self.checked(start, size)?;
         if is_run && local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
+        self.free_checked(cpu, local, start, frames)
+    }
+
+    /// Frees what did not hit, after its place and size were checked.
+    #[inline(never)]
+    fn free_checked(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        frames: u32,
+    ) -> Result<(), FreeError> {
         let open = self.begin_free(local);
         let freed = match self.shared.trees.part_of_word(start, frames) {
             Some(part) if self.free_in_word(local, open, &part) => Ok(()),
@@ -272,5 +273,80 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             P::probe(cpu).record(Event::Bypass(order));
         }
         freed
+    }
+
+    /// Frees a frame: into the list, whatever its tree, or elsewhere.
+    #[inline(always)]
+    pub(super) fn free_frame(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: Index,
+    ) -> Result<(), FreeError> {
+        let frame = start.0;
+        let Some(head) = self.shared.heads.of(frame) else {
+            return Err(FreeError::Foreign);
+        };
+        let Some(place) = local.place_of_head(head.get()) else {
+            return Err(self.misused(start, Size::Order(Order::ZERO)));
+        };
+        head.set(0);
+        if local.enter(place, frame) {
+            return Ok(());
+        }
+        self.free_unlisted(cpu, local, frame)
+    }
+
+    /// Frees a frame that enters no list, after it was checked by its head.
+    #[inline(never)]
+    fn free_unlisted(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        frame: u32,
+    ) -> Result<(), FreeError> {
+        let part = self.shared.trees.part(frame);
+        if part.is_some_and(|part| local.give(&self.shared, &part, frame, 1)) {
+            return Ok(());
+        }
+        if local.return_further(&self.shared, frame) {
+            P::probe(cpu).record(Event::Bypass(Order::ZERO));
+            return Ok(());
+        }
+        self.free_checked(cpu, local, frame, 1)
+    }
+
+    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards.
+    pub(super) fn checked(&self, start: Index, size: Size) -> Result<(u32, u32), FreeError> {
+        match size {
+            Size::Order(order) if self.shared.heads.take(start.0, order) => {
+                Ok((start.0, order.frames()))
+            }
+            Size::Order(_) => Err(self.misused(start, size)),
+            Size::Frames(_) => {
+                let (start, frames) = self.named(start, size)?;
+                if self.shared.heads.take_run(start, frames) {
+                    Ok((start, frames))
+                } else {
+                    Err(self.diagnose(start, frames))
+                }
+            }
+        }
+    }
+
+    /// Says what is wrong with a free by order.
+    #[cold]
+    #[inline(never)]
+    fn misused(&self, start: Index, size: Size) -> FreeError {
+        match self.state_of(start) {
+            Some(FrameState::Allocated { head, order }) if head == start => {
+                FreeError::WrongOrder { allocated: order }
+            }
+            Some(FrameState::Allocated { order, .. }) => FreeError::InsideBlock { order },
+            _ => match self.named(start, size) {
+                Ok((start, _)) => self.diagnose(start, 1),
+                Err(error) => error,
+            },
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Everybuddy: trees of frames that CPUs own, two bits per frame, and no lock on the path of a request.
+//! Everybuddy: trees of frames that CPUs own, two bits and a byte per frame, and no lock on the path of a request.
 //!
 //! # Purpose
 //!
@@ -6,7 +6,7 @@
 //! that is all zero is a system that is all free, and free frames collect at high addresses, so that large blocks
 //! become whole again.
 //!
-//! It is a system of its own and not a composition of layers: it has no list of blocks and no record of a frame.
+//! It is a system of its own and not a composition of layers: it has no list of free blocks.
 //!
 //! # Source
 //!
@@ -22,6 +22,7 @@
 //! | `slots` | which trees it owns |
 //! | `list` | the frames that it freed last; the hits |
 //! | `free` | frees that enter no list |
+//! | `heads` | a byte per frame, which says what was allocated there |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `drain` | how a CPU gets the trees of the others |
@@ -43,6 +44,7 @@ mod fitting;
 mod foreign;
 mod free;
 mod geometry;
+mod heads;
 mod list;
 mod local;
 mod range;
@@ -73,15 +75,15 @@ use fitting::Fitting;
 use foreign::{GROUP, Shared};
 use geometry::{Dimensions, TREES_PER_CPU};
 pub(crate) use geometry::{Geometry, LARGEST_TREE, SMALLEST_TREE};
+use heads::Heads;
 use local::Local;
 use range::{Absent, Mixed};
 use request::{Wanted, is_large};
 use tree::AllTrees;
 use word::{Header, Kind, Word};
 
-/// Trees of frames that CPUs own. If `CHECK` is false, a frame is not checked when it enters a CPU's list, but when it
-/// leaves the list for its tree.
-pub struct OwnedTrees<'m, P: Platform, const CHECK: bool = true> {
+/// Trees of frames that CPUs own.
+pub struct OwnedTrees<'m, P: Platform> {
     shared: Shared<'m, P>,
     locals: &'m [Local<'m, P>],
     requests: &'m Requests<P>,
@@ -95,13 +97,13 @@ pub struct OwnedTrees<'m, P: Platform, const CHECK: bool = true> {
     metadata_bytes: usize,
 }
 
-impl<P: Platform, const CHECK: bool> fmt::Debug for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> fmt::Debug for OwnedTrees<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(self, "OwnedTrees", f)
     }
 }
 
-impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
+impl<'m, P: Platform> OwnedTrees<'m, P> {
     /// Plans the memory of a system, which is the last part.
     pub(crate) fn plan(geometry: &Geometry) -> ArenaPlan {
         Self::plan_of(&geometry.dimensions())
@@ -114,6 +116,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             .slice::<P::AtomicU64>(of.windows().words())
             .slice::<Header<P>>(of.trees() as usize)
             .slice::<Mixed<P>>(of.mixed())
+            .slice::<P::Cell<u8>>(of.frames as usize)
             .slices::<P::Cell<u32>>(of.list(), cpus)
             .slices::<P::Cell<u32>>(of.owned(), cpus)
             .slice::<Local<'m, P>>(cpus)
@@ -169,6 +172,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
         let mixed = arena.zeroed("entry of a mixed word", of.mixed())?;
+        let heads = arena.zeros::<P, u8>("byte of a frame", geometry.span.frames() as usize)?;
         let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
         let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
@@ -180,13 +184,14 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
             let fitting = Fitting::new(first_tree, geometry.span.frames());
-            Local::new(cpu as u32, home, fitting, list, slots, !CHECK)
+            Local::new(cpu as u32, home, fitting, list, slots)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
             shared: Shared {
                 trees: AllTrees::new(headers, words, of.tree().trailing_zeros()),
                 spent,
+                heads: Heads::new(heads, geometry.max_order),
                 windows,
             },
             locals,
@@ -289,21 +294,24 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
             order: Order::ZERO,
             kind,
         };
+        if local.refill(&self.shared, kind)
+            && let Some(start) = local.hit(&self.shared, kind)
+        {
+            return Ok(Index(start));
+        }
         let start = match local.first(&self.shared, kind) {
             Some(start) => start,
             None => self.allocate_slow(cpu, local, wanted, flags)?,
         };
+        self.note(start, 1);
         Ok(Index(start))
     }
 
-    /// The hit of a free of a frame.
-    #[inline(always)]
-    fn free_frame(&self, local: &Local<'m, P>, frame: u32) -> bool {
-        if CHECK {
-            local.free(&self.shared, frame)
-        } else {
-            local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame)
-        }
+    /// Notes what was allocated.
+    fn note(&self, start: u32, frames: u32) {
+        let header = self.shared.trees.header(self.shared.trees.tree_of(start));
+        let kind = header.map_or(Kind::Staying, Header::kind_hint);
+        self.shared.heads.set_run(start, frames, kind);
     }
 
     /// Serves a request for several frames, or for one frame by count. The request is passed in pieces, so that a hit
@@ -351,6 +359,7 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
                 local.hit_block(&self.shared, order, kind)
             };
             if let Some(start) = start {
+                self.shared.heads.set(start, order, kind);
                 return Ok(Index(start));
             }
         }
@@ -378,26 +387,23 @@ impl<'m, P: Platform, const CHECK: bool> OwnedTrees<'m, P, CHECK> {
         } else {
             None
         };
-        match start {
-            Some(start) => Ok(Index(start)),
-            None => self.allocate_slow(cpu, local, wanted, flags).map(Index),
-        }
+        let start = match start {
+            Some(start) => start,
+            None => self.allocate_slow(cpu, local, wanted, flags)?,
+        };
+        self.note(start, wanted.frames);
+        Ok(Index(start))
     }
 }
 
-impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
         {
             let kind = Kind::of(request.flags.class());
-            let frame = if CHECK {
-                local.hit(&self.shared, kind)
-            } else {
-                local.hit_listed(kind)
-            };
-            return match frame {
+            return match local.hit(&self.shared, kind) {
                 Some(frame) => Ok(Index(frame)),
                 None => self.allocate_frame(cpu, local, request.flags),
             };
@@ -407,12 +413,10 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
 
     #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
-            && self.free_frame(local, release.start.0)
         {
-            return Ok(());
+            return self.free_frame(cpu, local, release.start);
         }
         self.free_further(cpu, release.start, release.size)
     }
@@ -463,12 +467,14 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError> {
         let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
         let wanted = self.wanted(request.size, request.flags)?;
-        self.allocate_unowned(local.home, wanted).map(Index)
+        let start = self.allocate_unowned(local.home, wanted)?;
+        self.note(start, wanted.frames);
+        Ok(Index(start))
     }
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let local = self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
-        let (start, frames) = self.named(release.start, release.size)?;
+        let (start, frames) = self.checked(release.start, release.size)?;
         self.with_nested_free(local, || self.free_foreign(start, frames))
     }
 
@@ -559,8 +565,7 @@ impl<P: Platform, const CHECK: bool> FrameAllocator<P> for OwnedTrees<'_, P, CHE
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
-        let local = self.local(cpu).filter(|_| !CHECK);
-        local.map_or(0, |local| local.listed())
+        self.local(cpu).map_or(0, Local::listed)
     }
 
     fn owns_frames(&self) -> bool {

@@ -95,7 +95,7 @@ enum Ask {
     Always,
 }
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Calls `work` while this CPU owns all trees of a run. Asks other CPUs for what they keep as `ask` says; if one of
     /// them does not answer, or may not be asked, the operation fails as busy.
     fn with_trees<T>(
@@ -173,7 +173,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     ) -> Result<Index, RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         // Before the search, as in `allocate_slow`: the planes call frames in lists allocated.
-        let is_listed = !CHECK && self.may_be_kept(Some(local.id));
+        let is_listed = self.may_be_kept(Some(local.id));
         let ask = if may_ask { Ask::IfOwned } else { Ask::Never };
         self.span.on(range, |start, frames| {
             let run = (start, frames);
@@ -202,6 +202,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
                 }
                 part.header.take(part.mask, part.word, part.frames);
             }
+            self.note(run.0.0, run.1);
             Ok(run.0)
         })
     }
@@ -216,7 +217,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         self.span.on(range, |start, frames| {
             let run = (start, frames);
-            // With `check=border`, the planes call the frames in lists allocated.
+            // The planes call the frames in lists allocated.
             self.with_trees(local, run, Ask::Always, || {
                 self.check_free(run)?;
                 let _section = Section::<P>::begin();

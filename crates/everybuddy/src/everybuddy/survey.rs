@@ -19,11 +19,10 @@ use crate::shortage::Kept;
 use crate::snapshot::{Census, FrameState, Violation};
 
 use super::OwnedTrees;
-use super::local::Local;
 use super::tree::Part;
 use super::word::Header;
 
-impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
     /// The returned ones are free, too.
     fn free_bits(&self, word: u32) -> u64 {
         let part = self.shared.trees.part(word * WORD);
@@ -39,13 +38,13 @@ impl<P: Platform, const CHECK: bool> FreeBits for OwnedTrees<'_, P, CHECK> {
 }
 
 /// What is free to a CPU immediately: everything except the trees of other CPUs.
-struct Open<'s, 'm, P: Platform, const CHECK: bool> {
-    system: &'s OwnedTrees<'m, P, CHECK>,
+struct Open<'s, 'm, P: Platform> {
+    system: &'s OwnedTrees<'m, P>,
     /// The CPU, as the number of an owner.
     id: u32,
 }
 
-impl<P: Platform, const CHECK: bool> FreeBits for Open<'_, '_, P, CHECK> {
+impl<P: Platform> FreeBits for Open<'_, '_, P> {
     fn free_bits(&self, word: u32) -> u64 {
         let part = self.system.shared.trees.part(word * WORD);
         let owner = part.map_or(0, |part| part.header.owner.load(Ordering::Relaxed));
@@ -61,7 +60,7 @@ impl<P: Platform, const CHECK: bool> FreeBits for Open<'_, '_, P, CHECK> {
     }
 }
 
-impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Returns the other CPU that keeps a block of this order, or most of the free frames; `None` if a block is free to
     /// this CPU. O(frames / 64).
     pub(super) fn keeper(&self, cpu: CpuId, order: Order) -> Option<Kept> {
@@ -98,8 +97,8 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             .map(|(_, kept)| kept)
     }
 
-    /// Returns the use of a frame. O(frames of the largest block / 64); with `check=border`, O(entries of all lists)
-    /// for a frame that is not free.
+    /// Returns the use of a frame. O(frames of the largest block / 64); O(entries of all lists) for a listed
+    /// frame.
     pub(super) fn state_of(&self, index: Index) -> Option<FrameState> {
         let inside = index.0 < self.span.frames();
         let part = self.shared.trees.part(index.0).filter(|_| inside)?;
@@ -111,6 +110,9 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             });
         }
         if self.free_bits(part.index) & part.frames == 0 {
+            if let Some((head, order)) = self.shared.heads.block_of(index) {
+                return Some(FrameState::Allocated { head, order });
+            }
             let order = Order::ZERO;
             let listed = self.buffered().find(|(_, frame)| *frame == index.0);
             return Some(match listed {
@@ -125,7 +127,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
     /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.
     pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32)> {
         let locals = self.locals.iter().zip(0..);
-        let locals = locals.filter(|(local, _)| !CHECK && local.may_keep());
+        let locals = locals.filter(|(local, _)| local.may_keep());
         locals.flat_map(|(local, cpu)| local.entries().map(move |frame| (CpuId(cpu), frame)))
     }
 
@@ -183,14 +185,15 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             index: Index(0),
             what: "the lists have more frames than the planes call allocated",
         })?;
+        self.check_heads(census.allocated)?;
         self.check_table()?;
         self.check_places()?;
         self.check_refused()?;
         Ok(census)
     }
 
-    /// Checks that frames in lists are allocated in the planes, and that no other ones were dropped. Returns their
-    /// number. O(squared entries of a CPU's lists) for each CPU.
+    /// Checks that frames in lists are allocated in the planes and parts of no allocation. Returns their number.
+    /// O(squared entries of a CPU's lists) for each CPU.
     fn check_buffered(&self) -> Result<u64, Violation> {
         let violation = |frame, what| {
             Err(Violation {
@@ -199,30 +202,47 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
             })
         };
         let mut count = 0;
-        for local in self.locals.iter().filter(|_| !CHECK) {
+        for local in self.locals {
             for (at, frame) in local.entries().enumerate() {
                 let part = self.shared.trees.part(frame);
                 if !part.is_some_and(|part| part.is_allocated()) {
-                    return violation(
-                        frame,
-                        "a listed frame is not allocated: it was freed twice, or never allocated",
-                    );
+                    return violation(frame, "the planes do not call a listed frame allocated");
                 }
                 if local.entries().skip(at + 1).any(|other| other == frame) {
-                    return violation(
-                        frame,
-                        "a CPU's lists have a frame twice: it was freed twice",
-                    );
+                    return violation(frame, "a CPU's lists have a frame twice");
+                }
+                if self.shared.heads.piece_of(frame).is_some() {
+                    return violation(frame, "a listed frame is a part of an allocation");
                 }
                 count += 1;
             }
         }
-        match self.locals.iter().find_map(Local::misused) {
-            None => Ok(count),
-            Some(frame) => violation(
-                frame,
-                "a frame that left a list was not allocated: it was freed twice, or never",
-            ),
+        Ok(count)
+    }
+
+    /// Checks that the pieces are the allocated frames, of which there are `allocated`. O(frames).
+    fn check_heads(&self, allocated: u64) -> Result<(), Violation> {
+        let (mut end, mut frames) = (0, 0);
+        for (start, order) in self.shared.heads.pieces() {
+            let index = Index(start);
+            let violation = |what| Err(Violation { index, what });
+            if start < end || !index.is_aligned(order) {
+                return violation("a piece of an allocation overlaps another one");
+            }
+            let mut parts = self.shared.trees.parts(start, order.frames());
+            if !parts.all(|part| part.is_allocated()) {
+                return violation("a piece of an allocation has a frame that is not allocated");
+            }
+            end = start + order.frames();
+            frames += u64::from(order.frames());
+        }
+        if frames == allocated {
+            Ok(())
+        } else {
+            Err(Violation {
+                index: Index(0),
+                what: "the pieces of the allocations are not the allocated frames",
+            })
         }
     }
 
@@ -321,9 +341,7 @@ impl<P: Platform, const CHECK: bool> OwnedTrees<'_, P, CHECK> {
         let is_kept = |bit| {
             let frame = part.index * WORD + bit;
             let mut locals = self.locals.iter();
-            let keeps =
-                locals.any(|local| local.may_keep() && local.pending.peek() == frame / WORD);
-            keeps && header.kept.load(Ordering::Relaxed) != 0
+            locals.any(|local| local.may_keep() && local.pending.peek() == frame / WORD)
         };
         let returned = foreign & !own;
         if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {

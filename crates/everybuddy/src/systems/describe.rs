@@ -152,14 +152,7 @@ impl fmt::Display for Parameters {
         if access == ListAccess::Locked {
             f.write_str(", locked lists")?;
         }
-        match zone {
-            _ if check => {}
-            ZoneKind::Owned => {
-                f.write_str(", listed frames checked when they return to their tree")?
-            }
-            _ => f.write_str(", hits unchecked")?,
-        }
-        Ok(())
+        f.write_str(if check { "" } else { ", hits unchecked" })
     }
 }
 

@@ -10,7 +10,7 @@ use super::options::{OPTIONS, Options};
 use super::parameters::{Composition, Parameters};
 use super::row::Row;
 use super::spec::SystemSpec;
-use super::values::{BulkKind, Check, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
+use super::values::{BulkKind, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;
@@ -69,7 +69,7 @@ impl SystemSpec {
                 list => list,
             },
             access: options.percpu.unwrap_or_default(),
-            check: options.check.is_none_or(|check| check == Check::On),
+            check: options.check.is_none_or(Switch::is_on),
             zone,
             structure,
         };
@@ -347,18 +347,8 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if !is_plain && composition.access == ListAccess::Locked {
         return contradiction("percpu", "`token` except in one zone of free blocks");
     }
-    match (zone, options.check) {
-        (ZoneKind::Owned, Some(Check::Off)) => {
-            return contradiction("check", "`on` or `border` in `everybuddy`");
-        }
-        (ZoneKind::Owned, _) => (),
-        (_, Some(Check::Border)) => {
-            return contradiction("check", "another value: only `everybuddy` has `border`");
-        }
-        _ if !is_plain && !composition.check => {
-            return contradiction("check", "`on` except in one zone of free blocks");
-        }
-        _ => (),
+    if !is_plain && !composition.check {
+        return contradiction("check", "`on` except in one zone of free blocks");
     }
     Ok(())
 }

@@ -17,11 +17,17 @@ impl WithSystem<Native> for Visitor<'_> {
 
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(2);
-        let mut cpu = cpus.claim(CpuId(0)).expect("no other thread has it");
-        Paths::<Native, A>::run(self.0, system, &mut cpu);
+        let [mut cpu, mut other] =
+            [0, 1].map(|cpu| cpus.claim(CpuId(cpu)).expect("no other thread has it"));
+        Paths::<Native, A>::run(self.0, system, &mut cpu, Some(&mut other));
         if INDIRECT.contains(&self.0) {
             let name = format!("dyn:{}", self.0);
-            Paths::<Native, dyn FrameAllocator<Native>>::run(&name, system, &mut cpu);
+            Paths::<Native, dyn FrameAllocator<Native>>::run(
+                &name,
+                system,
+                &mut cpu,
+                Some(&mut other),
+            );
         }
     }
 }

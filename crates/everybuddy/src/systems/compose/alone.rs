@@ -62,11 +62,11 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
     }
 }
 
-impl<'m, P: Platform, const CHECK: bool> Compose<'m, P> for OwnedTrees<'m, P, CHECK> {
+impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: CHECK,
+        check: true,
         zone: ZoneKind::Owned,
         structure: StructureKind::Planes,
     };

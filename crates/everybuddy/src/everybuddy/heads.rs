@@ -1,0 +1,140 @@
+//! A byte for each frame, which says what was allocated there.
+//!
+//! # Purpose
+//!
+//! A free looks at one byte and knows whether it frees an allocation, of which size, and into which
+//! list a frame goes. So a free that enters a list is checked, and neither plane is read.
+//!
+//! # Invariants
+//!
+//! 1. An allocation consists of *pieces*: blocks of 2^k frames that start at multiples of their size. A block is one
+//!    piece; a run is as few pieces as possible, and so is what a free leaves of an allocation.
+//! 2. The byte of the first frame of a piece is 2 (k + 1), plus the number of the kind of its tree. All other bytes are
+//!    zero, so the byte of a frame that is free, listed, absent, or inside a piece is zero.
+//! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a
+//!    tree, and a free removes it before it returns them.
+//!
+//! A free of a frame by two CPUs simultaneously, which is misuse, may see the byte twice. Both frees then succeed, as if
+//! each had been the only one.
+
+use crate::frame::{Index, Order};
+use crate::platform::{Platform, SharedCell};
+
+use super::word::Kind;
+
+/// The bytes of all frames.
+pub(crate) struct Heads<'m, P: Platform> {
+    bytes: &'m [P::Cell<u8>],
+    /// The order of the largest piece.
+    largest: Order,
+}
+
+impl<'m, P: Platform> Heads<'m, P> {
+    pub(super) fn new(bytes: &'m [P::Cell<u8>], largest: Order) -> Self {
+        Self { bytes, largest }
+    }
+
+    /// Returns the byte of a frame; `None` if it lies outside the memory.
+    #[inline(always)]
+    pub(super) fn of(&self, frame: u32) -> Option<&'m P::Cell<u8>> {
+        self.bytes.get(frame as usize)
+    }
+
+    /// Notes a piece that was taken from a tree for a kind.
+    #[inline(always)]
+    pub(super) fn set(&self, start: u32, order: Order, kind: Kind) {
+        if let Some(byte) = self.of(start) {
+            byte.set(head(order, kind));
+        }
+    }
+
+    /// Notes the pieces of a run.
+    pub(super) fn set_run(&self, start: u32, frames: u32, kind: Kind) {
+        let (mut at, mut left) = (start, frames);
+        while left != 0 {
+            let fitting = at.trailing_zeros().min(left.ilog2());
+            let order = Order::saturating(fitting).min(self.largest);
+            self.set(at, order, kind);
+            at = at.wrapping_add(order.frames());
+            left -= order.frames();
+        }
+    }
+
+    /// Removes a piece, if it starts there and has this order.
+    #[inline(always)]
+    pub(super) fn take(&self, start: u32, order: Order) -> bool {
+        match self.of(start) {
+            Some(byte) if byte.get() & !1 == head(order, Kind::Staying) => {
+                byte.set(0);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes a run, if all of its frames are allocated. What is left of its first piece and of its last one becomes
+    /// pieces of its own.
+    pub(super) fn take_run(&self, start: u32, frames: u32) -> bool {
+        let end = start + frames;
+        let Some((head, ..)) = self.piece_of(start) else {
+            return false;
+        };
+        let mut at = head;
+        let mut last = (0, Kind::Staying);
+        while at < end {
+            let Some((order, kind)) = self.piece(at) else {
+                return false;
+            };
+            at += order.frames();
+            last = (at, kind);
+        }
+        let first = self.piece(head).map_or(Kind::Staying, |(_, kind)| kind);
+        let mut at = head;
+        while let Some((order, _)) = self.piece(at).filter(|_| at < end) {
+            if let Some(byte) = self.of(at) {
+                byte.set(0);
+            }
+            at += order.frames();
+        }
+        self.set_run(head, start - head, first);
+        self.set_run(end, last.0 - end, last.1);
+        true
+    }
+
+    /// Returns the order and the kind of the piece that starts at a frame. A hint, except for its holder.
+    pub(super) fn piece(&self, start: u32) -> Option<(Order, Kind)> {
+        let byte = self.of(start)?.peek();
+        let order = u32::from(byte >> 1).checked_sub(1)?;
+        let [staying, movable] = Kind::ALL;
+        let kind = if byte & 1 == 0 { staying } else { movable };
+        Some((Order::saturating(order), kind))
+    }
+
+    /// Returns all pieces.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (u32, Order)> {
+        let all = 0..self.bytes.len() as u32;
+        all.filter_map(|start| Some((start, self.piece(start)?.0)))
+    }
+
+    /// Returns the piece that has a frame: its first frame, and its order. A hint, except for its holder.
+    pub(super) fn piece_of(&self, frame: u32) -> Option<(u32, Order)> {
+        // No piece lies inside another one, so the nearest start decides.
+        (0..=self.largest.index()).find_map(|order| {
+            let start = frame >> order << order;
+            let (found, _) = self.piece(start)?;
+            Some((frame - start < found.frames()).then_some((start, found)))
+        })?
+    }
+
+    /// Returns the allocated block that has a frame, as [`piece_of`](Self::piece_of) does.
+    pub(super) fn block_of(&self, frame: Index) -> Option<(Index, Order)> {
+        let (start, order) = self.piece_of(frame.0)?;
+        Some((Index(start), order))
+    }
+}
+
+/// Returns the byte of the first frame of a piece.
+#[inline(always)]
+pub(super) fn head(order: Order, kind: Kind) -> u8 {
+    (order.index() as u8 + 1) << 1 | kind as u8
+}
