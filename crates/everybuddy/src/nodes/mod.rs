@@ -38,11 +38,11 @@ use core::fmt;
 
 use crate::api::{FrameAllocator, describe};
 use crate::error::{AllocateError, BuildError, FreeError, RegionError};
-use crate::frame::{Index, Order};
+use crate::frame::{Frames, Index, Order};
 use crate::place::{Node, Place};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
-use crate::request::{Flags, Release, Request};
+use crate::request::{Flags, Release, Request, Size};
 use crate::snapshot::Snapshot;
 
 /// What a zone has at a moment.
@@ -332,6 +332,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         }
         match self.zone_of(release.start) {
             Some((zone, start)) => Ok((zone, Release { start, ..release })),
+            None if release.size == Size::Frames(Frames(0)) => Err(FreeError::ZeroFrames),
             None if release.start.0 >= self.span.frames() => Err(FreeError::Foreign),
             None => Err(FreeError::Hole),
         }
