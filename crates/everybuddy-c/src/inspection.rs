@@ -138,10 +138,10 @@ pub unsafe extern "C" fn eb_physical(
 ) -> eb_status {
     let get = |system: System| {
         let span = system.span();
-        match frame < span.frames() {
-            true => Ok(span.physical(Index(frame)).0),
-            false => Err(EB_ERROR_FOREIGN.into()),
+        if frame >= span.frames() {
+            return Err(EB_ERROR_FOREIGN.into());
         }
+        Ok(span.physical(Index(frame)).0)
     };
     // SAFETY: as promised by the caller.
     unsafe { ask_with(system, physical, get) }

@@ -10,11 +10,13 @@
 //! Nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
 //! most the largest, runs end within the span.
 
+mod range;
+
 use core::fmt;
 use core::marker::PhantomData;
 
 use crate::api::{Extent, FrameAllocator, Progress, Service, describe, one_by_one};
-use crate::error::{AllocateError, BulkFreeError, FreeError, RangeError, RegionError};
+use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::percpu::{Missed, PerCpu};
@@ -28,10 +30,6 @@ use crate::zone::{Caller, Uninterrupted, ZoneLayer};
 /// A request, tried once more after all lists were drained.
 type LastTry<'t, P, Z> =
     &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
-
-/// Work of the zone layer on a range of frames.
-type RangeWork<'t, P, Z> =
-    &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<(), RangeError>;
 
 /// A per-CPU layer over a zone layer.
 pub struct Layered<P: Platform, F, Z> {
@@ -288,44 +286,6 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
             .ok_or(FreeError::Foreign)?;
         self.zone.table().frame(start).ok_or(FreeError::Foreign)
     }
-
-    /// Returns `true` if a CPU's list may hold this frame.
-    fn may_be_cached(&self, index: Index) -> bool {
-        let state = self.frame_state(index);
-        !self.front.tags_cached() || matches!(state, Some(FrameState::Buffered { .. }))
-    }
-
-    /// Takes a range of free frames out of service.
-    fn withdraw(&self, cpu: &mut P::Cpu, range: FrameRange, to: Tag) -> Result<(), RegionError> {
-        if !self.has_cpu(cpu.id()) {
-            return Err(RegionError::NoSuchCpu);
-        }
-        self.span.on(range, |start, frames| {
-            self.with_lists_drained(cpu, &|zone, caller| {
-                zone.withdraw(caller, start, frames, to)
-            })
-        })
-    }
-
-    /// Calls `work`, which needs frames of a range, while no CPU caches any.
-    fn with_lists_drained(
-        &self,
-        cpu: &mut P::Cpu,
-        work: RangeWork<'_, P, Z>,
-    ) -> Result<(), RangeError> {
-        let mut worked = Err(RangeError::Busy);
-        let then = &mut |cpu: &mut P::Cpu, all_drained: bool| {
-            worked = match work(&self.zone, &mut Caller::of(cpu)) {
-                // A frame that another CPU still caches may be free soon; one that is in use will not.
-                Err(RangeError::NotFree(index)) if !all_drained && self.may_be_cached(index) => {
-                    Err(RangeError::Busy)
-                }
-                result => result,
-            };
-        };
-        self.front.with_all_drained(cpu, &self.zone, then);
-        worked
-    }
 }
 
 impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P, F, Z> {
@@ -534,13 +494,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
-        if !self.has_cpu(cpu.id()) {
-            return Err(RegionError::NoSuchCpu);
-        }
-        self.span.on(range, |start, frames| {
-            let caller = &mut Caller::of(cpu);
-            self.zone.add(caller, start, frames, Tag::HOLE)
-        })
+        self.restore(cpu, range, Tag::HOLE)
     }
 
     fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
@@ -552,42 +506,15 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
-        if !self.has_cpu(cpu.id()) {
-            return Err(RegionError::NoSuchCpu);
-        }
-        self.span.on(range, |start, frames| {
-            let caller = &mut Caller::of(cpu);
-            self.zone.add(caller, start, frames, Tag::RESERVED)
-        })
+        self.restore(cpu, range, Tag::RESERVED)
     }
 
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
-        if !self.has_cpu(cpu.id()) {
-            return Err(RegionError::NoSuchCpu);
-        }
-        self.span.on(range, |start, frames| {
-            match self.zone.allocate_at(&mut Caller::of(cpu), start, frames) {
-                Err(RangeError::NotFree(index)) if F::CACHES && self.may_be_cached(index) => {
-                    self.with_lists_drained(cpu, &|zone, caller| {
-                        zone.allocate_at(caller, start, frames).map(|_| ())
-                    })?
-                }
-                result => {
-                    result?;
-                }
-            }
-            Ok(start)
-        })
+        self.allocate_range(cpu, range, F::CACHES)
     }
 
     fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
-        if !self.has_cpu(cpu.id()) {
-            return Err(RegionError::NoSuchCpu);
-        }
-        self.span.on(range, |start, frames| {
-            self.zone.allocate_at(&mut Caller::of(cpu), start, frames)?;
-            Ok(start)
-        })
+        self.allocate_range(cpu, range, false)
     }
 
     fn services(&self) -> &'static [Service] {
