@@ -4,7 +4,7 @@
 //!
 //! The first word of a frame is not part of its content: a test may use it for a link.
 
-use everybuddy::{Block, CpuId, Order, Index, Release};
+use everybuddy::{Block, CpuId, Index, Order, Release};
 
 use crate::frames::address;
 

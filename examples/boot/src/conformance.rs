@@ -15,7 +15,7 @@ use core::mem::MaybeUninit;
 
 use everybuddy::systems::Options;
 use everybuddy::{
-    FrameAllocator, Memory, Index, Release, Setup, SystemSpec, build_any, metadata_layout,
+    FrameAllocator, Index, Memory, Release, Setup, SystemSpec, build_any, metadata_layout,
 };
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_suite::{Host, conformance, specs};

@@ -8,8 +8,9 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{
-    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Memory, Order, Index, Pfn, Release,
-    Request, Setup, Snapshot, build_any, metadata_layout};
+    AllocateError, Block, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Pfn,
+    Release, Request, Setup, Snapshot, build_any, metadata_layout,
+};
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_adapters::map::{Region, usable};
 use spin::Once;

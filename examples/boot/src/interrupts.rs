@@ -120,7 +120,10 @@ impl Handler {
 
     /// Takes the frame that the handler holds. Its timer does not allocate any more.
     pub(crate) fn take(&self) -> Option<Index> {
-        self.held.swap(0, Ordering::Relaxed).checked_sub(1).map(Index)
+        self.held
+            .swap(0, Ordering::Relaxed)
+            .checked_sub(1)
+            .map(Index)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use everybuddy::{AllocateError, Class, CpuId, Order, Index, Release, Request};
+use everybuddy::{AllocateError, Class, CpuId, Index, Order, Release, Request};
 use everybuddy_suite::Random;
 use spin::Mutex;
 
