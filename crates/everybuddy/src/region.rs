@@ -13,8 +13,8 @@
 //! # Design decisions
 //!
 //! The metadata of all systems are arrays over indexes, so they grow with the holes that have indexes. A hole below
-//! [`Span::HOLE`] keeps its indexes, which costs little: then nearly all machines have few parts, and a conversion reads
-//! one or two of them.
+//! [`Span::HOLE`] keeps its indexes, which costs little: then nearly all machines have few parts, and a conversion
+//! reads one or two of them.
 
 use core::fmt;
 
@@ -63,21 +63,21 @@ impl FrameRange {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// In ascending order. Those that are not used have no frames, and follow all indexes.
-    parts: [Part; Span::PARTS],
+    parts: [SpanPart; Span::PARTS],
     frames: u32,
 }
 
 /// Physical frames whose indexes follow each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct SpanPart {
     base: Pfn,
     /// The index of the base.
     first: u32,
     frames: u32,
 }
 
-impl Part {
-    const UNUSED: Part = Part {
+impl SpanPart {
+    const UNUSED: SpanPart = SpanPart {
         base: Pfn(u64::MAX),
         first: u32::MAX,
         frames: 0,
@@ -98,16 +98,16 @@ impl Part {
 
 /// Out of line, since most machines have one part, and a loop in each caller would be long.
 #[inline(never)]
-fn index_in(parts: &[Part], frame: Pfn) -> Option<Index> {
+fn index_in(parts: &[SpanPart], frame: Pfn) -> Option<Index> {
     parts.iter().find_map(|part| part.index(frame))
 }
 
 /// As [`index_in`]. The first part starts at the index or before it.
 #[inline(never)]
-fn physical_in(parts: &[Part], index: Index) -> Pfn {
+fn physical_in(parts: &[SpanPart], index: Index) -> Pfn {
     let mut starts = parts.iter().rev();
     let part = starts.find(|part| part.first <= index.0);
-    part.unwrap_or(&Part::UNUSED).physical(index)
+    part.unwrap_or(&SpanPart::UNUSED).physical(index)
 }
 
 impl Span {
@@ -188,11 +188,11 @@ impl Span {
         let block = u64::from(largest.frames());
         // Too many frames become the largest number, which is refused.
         let saturating = |frames: u64| u32::try_from(frames).unwrap_or(u32::MAX);
-        let mut parts = [Part::UNUSED; Self::PARTS];
+        let mut parts = [SpanPart::UNUSED; Self::PARTS];
         let mut places = parts.iter_mut();
         let mut frames = 0u64;
         let mut close = |(base, end): (u64, u64)| {
-            *places.next()? = Part {
+            *places.next()? = SpanPart {
                 base: Pfn(base),
                 first: saturating(frames),
                 frames: saturating(end - base),

@@ -142,7 +142,7 @@ fn on_map(spec: &SystemSpec, ranges: &[FrameRange]) {
             assert_eq!(system.add(cpu, FrameRange::new(last, 1)), Err(managed));
             system.free(cpu, Release::frame(start)).unwrap();
         }
-        // A part is no continuation of the one before it.
+        // A part does not continue the one before it.
         let across = FrameRange::new(ranges[0].start, u64::from(span.frames()));
         assert_eq!(system.reserve(cpu, across), Err(RegionError::OutsideSpan));
         // A hole and a reservation share a word of 64 frames.

@@ -41,9 +41,9 @@ impl<'r> Setup<'r> {
         }
     }
 
-    /// Makes room for memory that is added later: everything within `reach`, in addition to what lies between the
-    /// ranges and is no hole of [`Span::HOLE`] frames. Metadata grow with it. Each part of the span begins at a multiple
-    /// of the largest block, so what lies between that and the reach can be added as well.
+    /// Makes room for memory that is added later: everything within `reach`. Metadata grow with it. Small holes between
+    /// the ranges have room anyway. Each part of the span begins at a multiple of the largest block, so what lies
+    /// between that and the reach can be added as well.
     ///
     /// With a reach, the memory map may be empty: all memory is added later, and what a system derives from the size of
     /// memory is derived from that of the reach.
