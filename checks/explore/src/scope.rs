@@ -160,7 +160,7 @@ const OPTIONS: &[&str] = &[
     "lbs-31+order=2+batch=1+high=2+check=off no-misuse",
     "lbs-31+order=2+batch=2+high=2+hold=batch+bulk=blocks+drain=single",
     "lbs-31+order=2+batch=2+high=2+hold=iteration",
-    "lbs-31+order=2+batch=2+high=2+hold=when-contended",
+    "lbs-31+order=2+batch=2+high=2+hold=when-contended+lock=ticket",
     "lbs-31+order=2+batch=2+high=2+bulk=rows",
     "lbs-31+order=2+batch=2+high=2+drain=merged",
     "bs+order=2+zone=one",
