@@ -41,9 +41,10 @@ RUST
 awk -v macro="$output/macro" '/^mod api;/ { while ((getline line <macro) > 0) print line } { print }' \
     "$source/lib.rs" >"$output/lib.rs"
 mv "$output/lib.rs" "$source/lib.rs"
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} cargo build --locked --profile gate \
+# A target folder of its own: the copy has the same packages, and cargo would take one for the other.
+CARGO_TARGET_DIR=$output/build cargo build --locked --profile gate \
     --manifest-path "$tree/Cargo.toml" -p everybuddy-explore
-cp "${CARGO_TARGET_DIR:-target}/gate/everybuddy-explore" "$output/program"
+cp "$output/build/gate/everybuddy-explore" "$output/program"
 
 [ $# -gt 0 ] || mapfile -t names < <(list | cut -f1)
 [ $# = 0 ] || names=("$@")

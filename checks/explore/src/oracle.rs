@@ -163,7 +163,7 @@ impl Oracle {
     /// Judges the result of a request for a run that starts at a multiple of `alignment`.
     fn given(&mut self, promises: &Promises, request: Request, start: Index) -> Result<(), Fault> {
         let frames = frames_of(request.size);
-        if start.0 % frames.next_power_of_two() != 0 || frames == 0 {
+        if frames == 0 || !start.0.is_multiple_of(frames.next_power_of_two()) {
             return Err("a block is given that is not aligned".into());
         }
         self.take(promises, start.0, frames)
@@ -350,10 +350,8 @@ impl Oracle {
                 let fit = frames_of(request.size).trailing_zeros();
                 let is_short = outcome.count < outcome.given.len();
                 let may_be = promises.cpus > 1 || !self.has_block(promises, fit, fits);
-                match is_short && !may_be || outcome.count == 0 {
-                    true => Err("a bulk has fewer blocks than possible".into()),
-                    false => Ok(()),
-                }
+                let is_wrong = is_short && !may_be || outcome.count == 0;
+                ensure(!is_wrong, || "exhausted although a block is free".into())
             }
             (Operation::AllocateIn(request, place), result) => {
                 let frames = frames_of(request.size);
@@ -382,10 +380,8 @@ impl Oracle {
                     }
                     AllocateError::Exhausted | AllocateError::TooLarge { .. } => {
                         let is_too_large = u32::from(least.get()) > promises.largest;
-                        match is_too_large == (error != AllocateError::Exhausted) {
-                            true => Ok(()),
-                            false => Err(format!("refused as {}", variant(&error))),
-                        }
+                        let is_right = is_too_large == (error != AllocateError::Exhausted);
+                        ensure(is_right, || format!("refused as {}", variant(&error)))
                     }
                     _ => self.refused(promises, step, Request::FRAME, error, fits),
                 }
@@ -557,11 +553,15 @@ impl Oracle {
                 }
             }
         }
-        match snapshot.free_blocks == blocks {
-            true => Ok(()),
-            false => Err("free memory is not whole after quiesce".into()),
-        }
+        ensure(snapshot.free_blocks == blocks, || {
+            "free memory is not whole after quiesce".into()
+        })
     }
+}
+
+/// Returns an error unless `is_right`.
+fn ensure(is_right: bool, fault: impl FnOnce() -> Fault) -> Result<(), Fault> {
+    if is_right { Ok(()) } else { Err(fault()) }
 }
 
 /// Returns the name of an error, without its fields.

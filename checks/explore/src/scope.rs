@@ -178,7 +178,7 @@ const OPTIONS: &[&str] = &[
     "bs+order=2+lock=ticket+line=beside",
     "bs+order=2+lock=queued",
     "serewa+order=2+queue=1+separate=on+manager=caller+remnants=wait+linking=eager",
-    "serewa+order=2+queue=1+separate=off",
+    "serewa+order=2+separate=off",
     "serewa+order=2+queue=1+manager=thread",
     "serewa+order=2+queue=1+remnants=first",
     "serewa+order=2+queue=1+linking=idle",

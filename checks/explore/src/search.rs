@@ -232,15 +232,16 @@ impl<'s> Explorer<'s> {
         let state = self.nodes[from].state.clone();
         self.is_away = true;
         for index in 0..self.steps.len() {
-            match core::mem::take(&mut self.is_away) {
-                true => self.world.load(&state),
-                false => self.world.undo(),
+            if core::mem::take(&mut self.is_away) {
+                self.world.load(&state);
+            } else {
+                self.world.undo();
             }
             let step = self.steps[index];
             let (hash, mut oracle) = (self.nodes[from].hash, self.nodes[from].oracle);
             let outcome = self.call(&step);
             self.counts.transitions += 1;
-            if self.counts.transitions % 4096 == 0 && self.world.unlogged().is_some() {
+            if self.counts.transitions.is_multiple_of(4096) && self.world.unlogged().is_some() {
                 self.find(
                     "a word is written that the log does not name".into(),
                     from,
@@ -442,9 +443,10 @@ impl<'s> Explorer<'s> {
             if self.is_late() {
                 return;
             }
-            let mut node = match is_closed {
-                true => next(self.nodes.len()),
-                false => self.expanded + next(self.nodes.len() - self.expanded),
+            let mut node = if is_closed {
+                next(self.nodes.len())
+            } else {
+                self.expanded + next(self.nodes.len() - self.expanded)
             };
             let (start, mut way) = (node, Vec::new());
             let (mut state, mut oracle) = (self.nodes[node].state.clone(), self.nodes[node].oracle);
@@ -585,7 +587,8 @@ mod tests {
                 "{scope}"
             );
             let findings = pairs.findings;
-            for (kind, finding) in findings.iter().chain(&explorer.findings) {
+            let first = findings.iter().chain(&explorer.findings).next();
+            if let Some((kind, finding)) = first {
                 panic!("{scope}: {kind}\n{}", finding.way);
             }
             let counts = explorer.counts;

@@ -138,7 +138,7 @@ impl Outcome {
     pub(crate) fn code(&self) -> u128 {
         let mut code = u128::from(self.visited);
         for run in self.runs() {
-            code = code << 16 | u128::from(run.start.0 << 8 | run.frames) + 1;
+            code = (code << 16) | (u128::from(run.start.0 << 8 | run.frames) + 1);
         }
         code << 32 | self.refusal.map_or(0, Refusal::code)
     }

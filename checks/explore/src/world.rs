@@ -161,29 +161,22 @@ impl World {
 
 /// Reads a word of the metadata.
 fn read(memory: *mut u64, word: usize) -> u64 {
+    let place = memory.wrapping_add(word);
     // SAFETY: the word lies in the world's memory, which was initialised as zero. The access is volatile, so it reads
     // what the memory holds, padding included, and no other thread writes there.
-    unsafe { memory.add(word).read_volatile() }
+    unsafe { place.read_volatile() }
 }
 
 /// Writes `value` where `now` is. Only bytes that differ are written: the system's cells and words have written them,
 /// so they are interior of cells, and no plain field, which the compiler may assume to be unchanged, is touched.
 fn write(memory: *mut u64, word: u32, value: u64, now: u64) {
-    for (byte, (value, now)) in value
-        .to_ne_bytes()
-        .into_iter()
-        .zip(now.to_ne_bytes())
-        .enumerate()
-    {
+    let bytes = memory.wrapping_add(word as usize).cast::<u8>();
+    let both = value.to_ne_bytes().into_iter().zip(now.to_ne_bytes());
+    for (byte, (value, now)) in both.enumerate() {
         if value != now {
+            let place = bytes.wrapping_add(byte);
             // SAFETY: the byte lies in the world's memory, in a cell or word of the system (see above).
-            unsafe {
-                memory
-                    .add(word as usize)
-                    .cast::<u8>()
-                    .add(byte)
-                    .write_volatile(value)
-            };
+            unsafe { place.write_volatile(value) };
         }
     }
 }
