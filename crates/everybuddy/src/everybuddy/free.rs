@@ -17,7 +17,6 @@ use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Size;
-use crate::snapshot::FrameState;
 
 use super::OwnedTrees;
 use super::foreign::Shared;
@@ -338,11 +337,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
     #[cold]
     #[inline(never)]
     fn misused(&self, start: Index, size: Size) -> FreeError {
-        match self.state_of(start) {
-            Some(FrameState::Allocated { head, order }) if head == start => {
-                FreeError::WrongOrder { allocated: order }
+        match self.shared.heads.block_of(start) {
+            Some((head, order)) if head != start => FreeError::InsideBlock { order },
+            Some((_, allocated)) if Size::Order(allocated) != size => {
+                FreeError::WrongOrder { allocated }
             }
-            Some(FrameState::Allocated { order, .. }) => FreeError::InsideBlock { order },
             _ => match self.named(start, size) {
                 Ok((start, _)) => self.diagnose(start, 1),
                 Err(error) => error,
