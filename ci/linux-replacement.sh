@@ -190,7 +190,7 @@ if [ "$mode" = latencies ]; then
         gcc -E -I"$tree/scripts/include" -I"$tree/scripts/kconfig" "$tree/scripts/kconfig/$file.c" -o "$work/sources/$file.i"
     done
     logs=()
-    for system in $main_systems everybuddy+check=border; do
+    for system in $main_systems; do
         append="$common quiet init_on_alloc=0 everybuddy=$system"
         boot "latencies-$system" 400 'cc1 lib sources' -smp 1 -icount shift=0,sleep=off <linux/guest/latencies
         logs+=("$work/latencies-$system.log")
@@ -218,7 +218,7 @@ fi
 mkdir -p "$output"
 logs=()
 for run in 1 2 3; do
-    for system in $main_systems everybuddy+check=border; do
+    for system in $main_systems; do
         append="$common quiet init_on_alloc=0 everybuddy=$system"
         boot "paths-$run-$system" 400 storm -smp 1 -icount shift=0,sleep=off <linux/guest/paths
         logs+=("$work/paths-$run-$system.log")

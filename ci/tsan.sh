@@ -47,7 +47,7 @@ echo "tsan: canary found"
 "${test[@]}" -- --test-threads 1 "$@"
 if [ -z "${EVERYBUDDY_SYSTEMS:-}" ]; then
     # Its trees change owners without a lock, so a race there is rare.
-    export EVERYBUDDY_SYSTEMS=everybuddy,everybuddy+check=border,everybuddy+tree=256KiB,everybuddy+order=12+tree=1MiB
+    export EVERYBUDDY_SYSTEMS=everybuddy,everybuddy+tree=256KiB,everybuddy+order=12+tree=1MiB
     EVERYBUDDY_ROUNDS=$((10 * EVERYBUDDY_ROUNDS)) "${test[@]}" -- --test-threads 1 "$@"
 fi
 echo "tsan: no race"

@@ -46,20 +46,7 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+percpu=locked", row.name));
         }
         if takes("check") {
-            let checks: &[&str] = match row.zone() {
-                ZoneKind::Owned => &[
-                    "border",
-                    "heads",
-                    "heads+tree=256KiB",
-                    "heads+order=12+tree=1MiB",
-                ],
-                _ => &["off"],
-            };
-            texts.extend(
-                checks
-                    .iter()
-                    .map(|check| format!("{}+check={check}", row.name)),
-            );
+            texts.push(format!("{}+check=off", row.name));
         }
         if row.list() == ListKind::Magazines {
             // Magazines that are often exchanged, with and without a depot.

@@ -78,7 +78,6 @@ const VARIANTS: &[&str] = &[
     "linux-6+lock=ticket+hold=when-contended",
     "linux-6+bulk=rows",
     "lbs-31+drain=merged",
-    "everybuddy+check=border",
 ];
 
 /// Names the rows and the variants, or those of them that `chosen` names if it names any.

@@ -35,13 +35,6 @@ pub fn compared() -> Vec<SystemSpec> {
     systems
 }
 
-/// Returns the systems that [`compared`] returns, and the one that `bench` measures with two kinds of checks.
-pub fn timed() -> Vec<SystemSpec> {
-    let mut systems = compared();
-    systems.extend("everybuddy+check=border".parse::<SystemSpec>());
-    systems
-}
-
 /// Parses a list of systems, each `NAME` or `NAME+key=value+...`.
 ///
 /// # Errors
@@ -230,7 +223,6 @@ mod tests {
             (names[linux + 1].as_str(), names.len()),
             ("linux-6", ROWS.len() + 1)
         );
-        assert_eq!(timed().len(), ROWS.len() + 2);
         assert_eq!(options(&one("lbs-31+batch=7").unwrap()), "batch=7");
     }
 }

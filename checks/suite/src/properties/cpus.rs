@@ -1,6 +1,6 @@
 //! The properties of CPUs: those that a system was not set up for, and those that go offline.
 
-use everybuddy::systems::{Check, ListAccess, ListKind, ZoneKind};
+use everybuddy::systems::{ListAccess, ListKind, ZoneKind};
 use everybuddy::{
     AllocateError, Block, BulkFreeError, CpuId, CpuToken, Flags, FrameRange, FreeError, Index,
     Platform, RegionError, Release, Request, Setup, SystemSpec,
@@ -121,7 +121,7 @@ pub fn offline_cpus_are_drained<P: Platform, H: Host<P>>(host: &H, spec: &System
                 }
             });
             let kept = system.buffered_frames(OFFLINE);
-            let listed = composition.zone == ZoneKind::Owned && composition.check != Check::On;
+            let listed = composition.zone == ZoneKind::Owned;
             assert_eq!(kept > 0, listed || composition.list != ListKind::None);
             // It may still be at work: only a lock protects its list then.
             if kept > 0 && composition.access == ListAccess::Token {

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use everybuddy::systems::Check;
+use everybuddy::systems::Switch;
 use everybuddy::{
     AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Index, Platform,
     RegionError, Release, Request, Setup, SystemSpec,
@@ -18,8 +18,8 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
     spec: &SystemSpec,
 ) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 16), FrameRange::new(32, 32)];
-    let unchecked = matches!(spec.options().check, Some(Check::Border | Check::Off));
-    let knows_orders = spec.row().knows_orders() || spec.options().check == Some(Check::Heads);
+    let unchecked = spec.options().check == Some(Switch::Off);
+    let knows_orders = spec.row().knows_orders();
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
         host.run(1, |cpu| {
             let single = system.allocate(cpu, Request::FRAME).unwrap();
@@ -261,7 +261,7 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
 /// Nested requests and releases, and those in bulk, do what single ones do.
 pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(0, 512)];
-    let unchecked = matches!(spec.options().check, Some(Check::Border | Check::Off));
+    let unchecked = spec.options().check == Some(Switch::Off);
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
         host.run(1, |cpu| {
             let nested = system.allocate_nested(cpu.id(), Request::FRAME).unwrap();

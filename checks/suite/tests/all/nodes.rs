@@ -400,7 +400,7 @@ fn a_check_counts_what_lists_hold_without_records() {
     for spec in [
         "lbs-31+check=off+order=5+batch=4+high=8",
         "linux-6+check=off+order=5",
-        "everybuddy+check=border+order=5",
+        "everybuddy+order=5",
         "magazines+order=5+batch=4",
     ] {
         let spec: SystemSpec = spec.parse().unwrap();

@@ -19,13 +19,13 @@ use crate::platform::{CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::{Flags, Release, Size};
 
+use super::OwnedTrees;
 use super::local::Local;
 use super::request::Wanted;
 use super::tree::Part;
 use super::word::{Header, Kind};
-use super::{BY_HEADS, BY_PLANES, OwnedTrees};
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Allocates single frames into `out`. Returns their number, as
     /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
     pub(super) fn allocate_frames(
@@ -62,9 +62,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         let mut given = 0;
         while let Some(rest) = out.get_mut(given..) {
             let taken = take(rest);
-            if CHECK == BY_HEADS {
-                self.note_taken(rest.get(..taken).unwrap_or_default(), wanted.order);
-            }
+            self.note_taken(rest.get(..taken).unwrap_or_default(), wanted.order);
             given += taken;
             let Some(place) = out.get_mut(given) else {
                 break;
@@ -130,12 +128,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
             let freed = self.free_group(cpu, *release, others);
             if freed == 0 {
                 let index = all - releases.len();
-                // The list would not check it.
-                let freed = if CHECK == BY_PLANES {
-                    self.free(cpu, *release)
-                } else {
-                    self.free_further(cpu, release.start, release.size)
-                };
+                let freed = self.free(cpu, *release);
                 freed.map_err(|error| BulkFreeError { index, error })?;
             }
             releases = releases.get(freed.max(1)..).unwrap_or_default();
@@ -144,8 +137,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     }
 
     /// Frees a frame, and the next ones as long as they lie in the same word, by one change of the word. Returns their
-    /// number; 0 if there is only one, or if one of them is not allocated. With `check=heads`, ends before the first one
-    /// that is not allocated, and frees a frame that is the only one, too.
+    /// number; 0 if there is no other one. Ends before the first one that is not allocated.
     #[inline]
     fn free_group(&self, cpu: &mut P::Cpu, release: Release, others: &[Release]) -> usize {
         let bit_of = |release: &Release| {
@@ -159,28 +151,20 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         ) else {
             return 0;
         };
+        let is_alone = |other: &Release| bit_of(other).is_none_or(|(index, _)| index != word);
         let has_head = |start: Index| self.shared.heads.take(start.0, Order::ZERO);
-        if CHECK == BY_HEADS && !has_head(release.start) {
+        // A single frame may enter the list.
+        if others.first().is_none_or(is_alone) || !has_head(release.start) {
             return 0;
         }
         let (mut frames, mut count) = (first, 1);
         for other in others {
             match bit_of(other) {
-                // A frame that is named twice is left for the next group, where it is misuse. So is the first frame
-                // without a head.
-                Some((index, bit))
-                    if index == word
-                        && frames & bit == 0
-                        && (CHECK != BY_HEADS || has_head(other.start)) =>
-                {
-                    frames |= bit;
-                }
+                // The first frame without a head is misuse, also if it is named twice. It is left for the next group.
+                Some((index, bit)) if index == word && has_head(other.start) => frames |= bit,
                 _ => break,
             }
             count += 1;
-        }
-        if CHECK != BY_HEADS && count == 1 {
-            return 0;
         }
         let part = Part { frames, ..part };
         if local.give(&self.shared, &part, release.start.0, count as u32) {

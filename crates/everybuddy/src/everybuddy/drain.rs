@@ -45,7 +45,7 @@ impl<P: Platform> Requests<P> {
     }
 }
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Prepares a slow operation: ends parking and acknowledges requests. Returns `true` if the CPU may keep trees.
     #[inline]
     pub(super) fn begin(&self, local: &Local<'_, P>) -> bool {

@@ -258,7 +258,7 @@ struct Best {
     is_own: bool,
 }
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Serves a request by fit. Returns `None` if address decides, or if nothing was found.
     #[inline]
     pub(super) fn find_smallest(
@@ -286,6 +286,10 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
             && let Some(frame) = local.pop(&self.shared, wanted.kind)
         {
             return Some(frame);
+        }
+        if wanted.frames > 1 {
+            // The planes call listed frames allocated, although they may be a part of a small block.
+            local.announce_all(&self.shared);
         }
         if !wanted.is_part_of_word() {
             return None;

@@ -229,8 +229,7 @@ impl<P: Platform> Shared<'_, P> {
     ///
     /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
     ///
-    /// A small request leaves trees to the CPUs that kept them, as long as others with the same fill level serve. It
-    /// uses a wholly free tree only if no tree in use has a wholly free word.
+    /// A small request uses a wholly free tree only if no tree in use has a wholly free word.
     pub(crate) fn search(
         &self,
         id: u32,
@@ -259,8 +258,7 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
-    /// Takes a block from one of the given trees: the first one that has no owner, is partly free, and was not kept by
-    /// another CPU. The tree stays claimed by `id`.
+    /// Takes a block from one of the given trees: the first one that has no owner and is partly free. The tree stays claimed by `id`.
     pub(crate) fn search_below(
         &self,
         id: u32,
@@ -273,8 +271,7 @@ impl<P: Platform> Shared<'_, P> {
             let may_serve = self.is_unowned(header)
                 && self.trees.is_filled(header, Fill::Partly)
                 && self.trees.may_serve(header, wanted.frames, wanted.order)
-                && suits()
-                && !header.is_left(id);
+                && suits();
             if !may_serve || !self.claim(header, id) {
                 return None;
             }
@@ -297,7 +294,7 @@ impl<P: Platform> Shared<'_, P> {
         (fill, any): (Fill, bool),
     ) -> Found {
         let mut elsewhere = false;
-        let (mut left, mut unused) = (None, None);
+        let mut unused = None;
         for group in groups.start.max(first / GROUP)..groups.end {
             let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
             let below = bit_runs::first(first.saturating_sub(group * GROUP));
@@ -322,10 +319,6 @@ impl<P: Platform> Shared<'_, P> {
                 {
                     continue;
                 }
-                if fill != Fill::Any && header.is_left(id) {
-                    left = left.or(Some((tree, header)));
-                    continue;
-                }
                 if fill == Fill::Whole && self.trees.is_whole(header) {
                     unused = unused.or(Some((tree, header)));
                     continue;
@@ -336,12 +329,11 @@ impl<P: Platform> Shared<'_, P> {
                 }
             }
         }
-        // Of the trees that are left to other CPUs, and of the wholly free ones, only the first one is tried here. The
-        // last pass tries all of them.
-        let last = [left, unused].into_iter().flatten();
-        let mut found = last.map(|tree| self.take_unowned(id, tree, wanted, any));
-        let taken = found.find(|found| matches!(found, Found::Taken(..)));
-        taken.unwrap_or(Found::Nothing(elsewhere))
+        // Of the wholly free trees, only the first one is tried here. The last pass tries all of them.
+        match unused.map(|tree| self.take_unowned(id, tree, wanted, any)) {
+            Some(Found::Taken(tree, start)) => Found::Taken(tree, start),
+            _ => Found::Nothing(elsewhere),
+        }
     }
 
     /// Claims a tree and takes a block of it.
@@ -376,9 +368,6 @@ impl<P: Platform> Shared<'_, P> {
             self.trees.collect(tree, header);
         }
         let is_half_whole = self.trees.is_half_whole(header);
-        if self.trees.is_whole(header) {
-            header.forget_kept();
-        }
         let start = match wanted.frames {
             1 => self.trees.take_frame(tree, header),
             frames => self.trees.take(tree, header, frames, wanted.order),
@@ -488,9 +477,6 @@ impl<P: Platform> Shared<'_, P> {
         for header in headers() {
             if self.trees.is_half_whole(header) {
                 header.dedicate(wanted.kind);
-            }
-            if self.trees.is_whole(header) {
-                header.forget_kept();
             }
         }
         parts().all(|part| part.header.take(part.mask, part.word, part.frames))

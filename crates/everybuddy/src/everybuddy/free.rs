@@ -17,14 +17,13 @@ use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::Size;
-use crate::snapshot::FrameState;
 
+use super::OwnedTrees;
 use super::foreign::Shared;
 use super::local::Local;
 use super::request::is_large;
 use super::tree::Part;
 use super::word::{Header, Kind};
-use super::{BY_HEADS, BY_PLANES, OwnedTrees};
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
 const FREES_TO_KEEP: u8 = 4;
@@ -117,21 +116,15 @@ impl<P: Platform> Local<'_, P> {
         })
     }
 
-    /// The hit of a free of whole words of one tree, if the CPU owns the tree. If `CHECKED`, the heads say already that
-    /// the words are allocated.
+    /// The hit of a free of whole words of one tree, if the CPU owns the tree. The heads say already that the words
+    /// are allocated.
     #[inline(always)]
-    pub(crate) fn free_words<const CHECKED: bool>(
-        &self,
-        shared: &Shared<'_, P>,
-        start: u32,
-        words: u32,
-    ) -> bool {
+    pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u32) -> bool {
         let trees = &shared.trees;
         let Some(header) = trees.header(trees.tree_of(start)) else {
             return false;
         };
-        let is_freed =
-            self.frees_into(&header.owner) && trees.give_words::<CHECKED>(header, start, words);
+        let is_freed = self.frees_into(&header.owner) && trees.give_words(header, start, words);
         if is_freed {
             self.became_whole(shared, start, header);
         }
@@ -143,7 +136,7 @@ impl<P: Platform> Local<'_, P> {
         let trees = &shared.trees;
         if (start | frames).is_multiple_of(WORD) {
             return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
-                && self.free_words::<false>(shared, start, frames / WORD);
+                && self.free_words(shared, start, frames / WORD);
         }
         let part = trees.part_of_word(start, frames);
         part.is_some_and(|part| self.give(shared, &part, start, frames))
@@ -177,8 +170,8 @@ impl<P: Platform> Local<'_, P> {
     }
 }
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
-    /// Frees what is not a frame of an own tree. The request is passed in pieces, so that a hit does not write it to
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Frees what is not a single frame. The request is passed in pieces, so that a hit does not write it to
     /// memory for a call that it does not make.
     #[inline(never)]
     pub(super) fn free_further(
@@ -189,25 +182,9 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     ) -> Result<(), FreeError> {
         match size {
             Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
-            Size::Order(Order::ZERO) if CHECK != BY_HEADS => self.return_frame(cpu, start),
             Size::Order(order) => self.free_apart::<false>(cpu, start, order),
             Size::Frames(_) => self.free_missed(cpu, start, size),
         }
-    }
-
-    /// Frees a frame that is not a hit.
-    #[inline(always)]
-    fn return_frame(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
-        if let Some(local) = self.local(cpu.id()) {
-            if CHECK == BY_PLANES && local.free_and_own(&self.shared, start.0) {
-                return Ok(());
-            }
-            if local.return_further(&self.shared, start.0) {
-                cpu.probe().record(Event::Bypass(Order::ZERO));
-                return Ok(());
-            }
-        }
-        self.free_missed(cpu, start, Size::Order(Order::ZERO))
     }
 
     /// Frees a block. Large and small blocks have different functions, so that a hit saves few registers.
@@ -221,8 +198,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         self.free_order::<LARGE>(cpu, start, order)
     }
 
-    /// Frees a block of several frames. `LARGE`: it consists of whole words. Frames of a tree beyond the span are
-    /// holes, so that a free of them does not hit.
+    /// Frees a block of several frames. `LARGE`: it consists of whole words.
     #[inline(always)]
     pub(super) fn free_order<const LARGE: bool>(
         &self,
@@ -235,20 +211,13 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
-        let is_block = if CHECK == BY_HEADS {
-            if !self.shared.heads.take(start.0, order) {
-                return Err(self.misused(start, Size::Order(order)));
-            }
-            true
-        } else {
-            start.is_aligned(order)
-        };
-        if is_of_tree && is_block {
+        if !self.shared.heads.take(start.0, order) {
+            return Err(self.misused(start, Size::Order(order)));
+        }
+        if is_of_tree {
             let words = order.frames() / WORD;
-            let is_freed = if LARGE && CHECK == BY_HEADS {
-                local.free_words::<true>(&self.shared, start.0, words)
-            } else if LARGE {
-                local.free_words::<false>(&self.shared, start.0, words)
+            let is_freed = if LARGE {
+                local.free_words(&self.shared, start.0, words)
             } else {
                 local.free_block(&self.shared, start.0, order)
             };
@@ -256,10 +225,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
                 return Ok(());
             }
         }
-        if CHECK == BY_HEADS {
-            return self.free_checked(cpu, local, start.0, order.frames());
-        }
-        self.free_missed(cpu, start, Size::Order(order))
+        self.free_checked(cpu, local, start.0, order.frames())
     }
 
     /// Frees what did not hit.
@@ -308,9 +274,9 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         freed
     }
 
-    /// Frees a frame, with `check=heads`: into the list, whatever its tree, or elsewhere.
+    /// Frees a frame: into the list, whatever its tree, or elsewhere.
     #[inline(always)]
-    pub(super) fn free_by_head(
+    pub(super) fn free_frame(
         &self,
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,
@@ -338,7 +304,8 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         local: &Local<'_, P>,
         frame: u32,
     ) -> Result<(), FreeError> {
-        if local.free_unlisted(&self.shared, frame) {
+        let part = self.shared.trees.part(frame);
+        if part.is_some_and(|part| local.give(&self.shared, &part, frame, 1)) {
             return Ok(());
         }
         if local.return_further(&self.shared, frame) {
@@ -348,12 +315,8 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         self.free_checked(cpu, local, frame, 1)
     }
 
-    /// Checks a free. Returns the first frame and the number of frames. With `check=heads`, they are no longer
-    /// allocated afterwards.
+    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards.
     pub(super) fn checked(&self, start: Index, size: Size) -> Result<(u32, u32), FreeError> {
-        if CHECK != BY_HEADS {
-            return self.named(start, size);
-        }
         match size {
             Size::Order(order) if self.shared.heads.take(start.0, order) => {
                 Ok((start.0, order.frames()))
@@ -370,15 +333,15 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         }
     }
 
-    /// Says what is wrong with a free by order, with `check=heads`.
+    /// Says what is wrong with a free by order.
     #[cold]
     #[inline(never)]
     fn misused(&self, start: Index, size: Size) -> FreeError {
-        match self.state_of(start) {
-            Some(FrameState::Allocated { head, order }) if head == start => {
-                FreeError::WrongOrder { allocated: order }
+        match self.shared.heads.block_of(start) {
+            Some((head, order)) if head != start => FreeError::InsideBlock { order },
+            Some((_, allocated)) if Size::Order(allocated) != size => {
+                FreeError::WrongOrder { allocated }
             }
-            Some(FrameState::Allocated { order, .. }) => FreeError::InsideBlock { order },
             _ => match self.named(start, size) {
                 Ok((start, _)) => self.diagnose(start, 1),
                 Err(error) => error,

@@ -2,7 +2,7 @@
 //!
 //! # Purpose
 //!
-//! With `check=heads`, a free looks at one byte and knows whether it frees an allocation, of which size, and into which
+//! A free looks at one byte and knows whether it frees an allocation, of which size, and into which
 //! list a frame goes. So a free that enters a list is checked, and neither plane is read.
 //!
 //! # Invariants
@@ -22,7 +22,7 @@ use crate::platform::{Platform, SharedCell};
 
 use super::word::Kind;
 
-/// The bytes of all frames; none without `check=heads`.
+/// The bytes of all frames.
 pub(crate) struct Heads<'m, P: Platform> {
     bytes: &'m [P::Cell<u8>],
     /// The order of the largest piece.
@@ -32,11 +32,6 @@ pub(crate) struct Heads<'m, P: Platform> {
 impl<'m, P: Platform> Heads<'m, P> {
     pub(super) fn new(bytes: &'m [P::Cell<u8>], largest: Order) -> Self {
         Self { bytes, largest }
-    }
-
-    /// Returns `true` if frees are checked by them.
-    pub(super) fn are_used(&self) -> bool {
-        !self.bytes.is_empty()
     }
 
     /// Returns the byte of a frame; `None` if it lies outside the memory.
@@ -53,7 +48,7 @@ impl<'m, P: Platform> Heads<'m, P> {
         }
     }
 
-    /// Notes the pieces of a run. Does nothing without `check=heads`.
+    /// Notes the pieces of a run.
     pub(super) fn set_run(&self, start: u32, frames: u32, kind: Kind) {
         let (mut at, mut left) = (start, frames);
         while left != 0 {

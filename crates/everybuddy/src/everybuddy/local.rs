@@ -156,7 +156,7 @@ pub(crate) struct Local<'m, P: Platform> {
     /// The kind of the last free into a list.
     last: P::Cell<u32>,
     pub(super) slots: OwnSlots<'m, P>,
-    /// 1 if the CPU may keep frames: those of the word `pending` or, with `border`, those in its lists. Other CPUs read
+    /// 1 if the CPU may keep frames: those of the word `pending`, and those in its lists. Other CPUs read
     /// it.
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it.
@@ -165,12 +165,8 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(super) emptied: P::Cell<u32>,
     /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,
-    /// `true` if listed frames are allocated in the planes, and are checked when they leave the list.
-    pub(crate) border: bool,
     /// How often in a row the CPU freed into the tree `freed`. Narrow, so that the state is four cache lines.
     pub(super) times: P::Cell<u8>,
-    /// A frame that was not allocated when it left the list, plus one; 0 if there was none.
-    pub(super) misused: P::AtomicU32,
     /// The number of this CPU as the owner of trees.
     pub(crate) id: u32,
     /// The window where this CPU begins to search.
@@ -192,7 +188,6 @@ impl<'m, P: Platform> Local<'m, P> {
         fitting: Fitting<P>,
         list: &'m [P::Cell<u32>],
         slots: &'m [P::Cell<u32>],
-        border: bool,
     ) -> Self {
         let zero = || P::Cell::new(0);
         let (first, second) = list.split_at(list.len() / Kind::COUNT);
@@ -206,9 +201,7 @@ impl<'m, P: Platform> Local<'m, P> {
             freed: zero(),
             emptied: P::Cell::new(NO_TREE),
             pending: P::Cell::new(NO_WORD),
-            border,
             times: P::Cell::new(0),
-            misused: P::AtomicU32::new(0),
             id: cpu + 1,
             home,
             nested_frees: P::AtomicU32::new(0),
@@ -227,20 +220,10 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Returns the place for a kind, to which a frame is freed.
+    /// Returns the place of a kind, by the head of a frame. `None` if the frame is not allocated as such.
     ///
     /// Most frees are of the same kind as the one before, so that place is used if the kind agrees. A processor then
-    /// need not wait for the kind, which it reads in the header of the frame's tree, before it reads the list.
-    #[inline(always)]
-    pub(super) fn place_of_free(&self, kind: Kind) -> &KindPlace<'m, P> {
-        let last = self.last.get();
-        match self.places.get(last as usize) {
-            Some(place) if last == kind as u32 => place,
-            _ => self.other_place(kind),
-        }
-    }
-
-    /// The same by the head of a frame. `None` if the frame is not allocated as such.
+    /// need not wait for the kind, which it reads in the head, before it reads the list.
     #[inline(always)]
     pub(super) fn place_of_head(&self, byte: u8) -> Option<&KindPlace<'m, P>> {
         let last = self.last.get();
@@ -477,18 +460,9 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Adds a claimed tree to the own ones.
-    pub(super) fn insert(&self, tree: u32, header: &Header<P>) {
-        self.note_keeper(header);
+    pub(super) fn insert(&self, tree: u32) {
         self.slots.insert(tree);
         self.places.iter().for_each(KindPlace::has_more);
-    }
-
-    /// Notes that this CPU keeps a tree. With `check=border`, frees into a tree do not ask for its owner, so nothing is
-    /// gained if the tree is left to this CPU.
-    fn note_keeper(&self, header: &Header<P>) {
-        if !self.border {
-            header.keep(self.id);
-        }
     }
 
     /// Returns the tree at which a search of the CPU's window begins.
@@ -555,14 +529,9 @@ impl<'m, P: Platform> Local<'m, P> {
         all.filter(|tree| *tree != NO_TREE)
     }
 
-    /// Returns `true` if a free may take a tree over: the CPU has an unused slot and is not in a shortage.
-    pub(super) fn may_own_more(&self) -> bool {
-        !self.slots.is_full() && !self.fitting.is_on()
-    }
-
     /// Keeps a claimed tree for small blocks of a kind. If all slots are in use, another tree is released, but not the
     /// one from which the CPU allocates single frames of another kind.
-    pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>, kind: Kind) {
+    pub(crate) fn adopt(&self, shared: &Shared<'_, P>, tree: u32, kind: Kind) {
         if self.slots.is_full() {
             let others = self.places.iter().zip(Kind::ALL);
             let others = others.filter(|(_, other)| *other != kind);
@@ -571,7 +540,7 @@ impl<'m, P: Platform> Local<'m, P> {
                 self.release_own(shared, old);
             }
         }
-        self.insert(tree, header);
+        self.insert(tree);
     }
 
     /// Keeps a claimed tree for large blocks. If all slots are in use, the tree is released from which the CPU
@@ -600,7 +569,6 @@ impl<'m, P: Platform> Local<'m, P> {
             };
             self.release_own(shared, old);
         }
-        self.note_keeper(header);
         self.slots.insert(tree);
         // The tree from which the CPU allocated large blocks before may have smaller ones.
         let lacks = place.lacks.get().max(wanted.order.index() as u32);

@@ -1,4 +1,4 @@
-//! Everybuddy: trees of frames that CPUs own, two bits per frame, and no lock on the path of a request.
+//! Everybuddy: trees of frames that CPUs own, two bits and a byte per frame, and no lock on the path of a request.
 //!
 //! # Purpose
 //!
@@ -6,7 +6,7 @@
 //! that is all zero is a system that is all free, and free frames collect at high addresses, so that large blocks
 //! become whole again.
 //!
-//! It is a system of its own and not a composition of layers: it has no list of blocks and no record of a frame.
+//! It is a system of its own and not a composition of layers: it has no list of free blocks.
 //!
 //! # Source
 //!
@@ -91,13 +91,6 @@ const UNOWNED_SHARE: u32 = 16;
 const MAX_OWNED: u32 = 4096;
 /// The most frames in the lists of a CPU: they fit a page, with 64 slots for trees and more.
 const MAX_LIST: u32 = 896;
-/// Each free is checked by the planes.
-pub(crate) const BY_PLANES: u8 = 0;
-/// A frame is not checked when it enters a CPU's list, but when it leaves the list for its tree.
-pub(crate) const AT_BORDER: u8 = 1;
-/// Each free is checked by the byte of its first frame.
-pub(crate) const BY_HEADS: u8 = 2;
-
 /// The most words with both holes and reserved frames.
 const MAX_MIXED: u32 = 256;
 
@@ -150,9 +143,8 @@ impl Geometry {
     }
 }
 
-/// Trees of frames that CPUs own. `CHECK` says how frees are checked: by the planes (0), by the planes when a frame
-/// leaves a CPU's list for its tree (1), or by a byte per frame (2).
-pub struct OwnedTrees<'m, P: Platform, const CHECK: u8 = BY_PLANES> {
+/// Trees of frames that CPUs own.
+pub struct OwnedTrees<'m, P: Platform> {
     shared: Shared<'m, P>,
     locals: &'m [Local<'m, P>],
     requests: &'m Requests<P>,
@@ -166,13 +158,13 @@ pub struct OwnedTrees<'m, P: Platform, const CHECK: u8 = BY_PLANES> {
     metadata_bytes: usize,
 }
 
-impl<P: Platform, const CHECK: u8> fmt::Debug for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> fmt::Debug for OwnedTrees<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(self, "OwnedTrees", f)
     }
 }
 
-impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
+impl<'m, P: Platform> OwnedTrees<'m, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, geometry: &Geometry) -> ArenaPlan {
         let cpus = usize::from(geometry.cpus);
@@ -180,20 +172,11 @@ impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
             .slice::<P::AtomicU64>(geometry.windows().words())
             .slice::<Header<P>>(geometry.trees() as usize)
             .slice::<Mixed<P>>(geometry.mixed())
-            .slice::<P::Cell<u8>>(Self::heads(geometry))
+            .slice::<P::Cell<u8>>(geometry.span.frames() as usize)
             .slices::<P::Cell<u32>>(geometry.list(), cpus)
             .slices::<P::Cell<u32>>(geometry.owned(), cpus)
             .slice::<Local<'m, P>>(cpus)
             .slice::<Requests<P>>(1)
-    }
-
-    /// Returns the number of frames that have a byte.
-    fn heads(geometry: &Geometry) -> usize {
-        if CHECK == BY_HEADS {
-            geometry.span.frames() as usize
-        } else {
-            0
-        }
     }
 
     /// Creates the system with all memory free.
@@ -213,7 +196,7 @@ impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
         })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
         let mixed = arena.zeroed("entry of a mixed word", geometry.mixed())?;
-        let heads = arena.zeros::<P, u8>("byte of a frame", Self::heads(geometry))?;
+        let heads = arena.zeros::<P, u8>("byte of a frame", geometry.span.frames() as usize)?;
         let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
         let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
@@ -225,7 +208,7 @@ impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
             let fitting = Fitting::new(first_tree, geometry.span.frames());
-            Local::new(cpu as u32, home, fitting, list, slots, CHECK != BY_PLANES)
+            Local::new(cpu as u32, home, fitting, list, slots)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
@@ -337,9 +320,8 @@ impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
             order: Order::ZERO,
             kind,
         };
-        if CHECK == BY_HEADS
-            && local.refill(&self.shared, kind)
-            && let Some(start) = local.hit_by_head(&self.shared, kind)
+        if local.refill(&self.shared, kind)
+            && let Some(start) = local.hit(&self.shared, kind)
         {
             return Ok(Index(start));
         }
@@ -351,24 +333,11 @@ impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
         Ok(Index(start))
     }
 
-    /// Notes what was allocated, for `check=heads`.
-    #[inline(always)]
+    /// Notes what was allocated.
     fn note(&self, start: u32, frames: u32) {
-        if CHECK == BY_HEADS {
-            let header = self.shared.trees.header(self.shared.trees.tree_of(start));
-            let kind = header.map_or(Kind::Staying, Header::kind_hint);
-            self.shared.heads.set_run(start, frames, kind);
-        }
-    }
-
-    /// The hit of a free of a frame.
-    #[inline(always)]
-    fn free_frame(&self, local: &Local<'m, P>, frame: u32) -> bool {
-        if CHECK == BY_PLANES {
-            local.free(&self.shared, frame)
-        } else {
-            local.list(&self.shared, frame) || local.free_unlisted(&self.shared, frame)
-        }
+        let header = self.shared.trees.header(self.shared.trees.tree_of(start));
+        let kind = header.map_or(Kind::Staying, Header::kind_hint);
+        self.shared.heads.set_run(start, frames, kind);
     }
 
     /// Serves a request for several frames, or for one frame by count. The request is passed in pieces, so that a hit
@@ -416,9 +385,7 @@ impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
                 local.hit_block(&self.shared, order, kind)
             };
             if let Some(start) = start {
-                if CHECK == BY_HEADS {
-                    self.shared.heads.set(start, order, kind);
-                }
+                self.shared.heads.set(start, order, kind);
                 return Ok(Index(start));
             }
         }
@@ -455,19 +422,14 @@ impl<'m, P: Platform, const CHECK: u8> OwnedTrees<'m, P, CHECK> {
     }
 }
 
-impl<P: Platform, const CHECK: u8> FrameAllocator<P> for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
         if let Size::Order(Order::ZERO) = request.size
             && let Some(local) = self.local(cpu.id())
         {
             let kind = Kind::of(request.flags.class());
-            let frame = match CHECK {
-                BY_PLANES => local.hit(&self.shared, kind),
-                BY_HEADS => local.hit_by_head(&self.shared, kind),
-                _ => local.hit_listed(kind),
-            };
-            return match frame {
+            return match local.hit(&self.shared, kind) {
                 Some(frame) => Ok(Index(frame)),
                 None => self.allocate_frame(cpu, local, request.flags),
             };
@@ -477,16 +439,10 @@ impl<P: Platform, const CHECK: u8> FrameAllocator<P> for OwnedTrees<'_, P, CHECK
 
     #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        // A frame beyond the span is a hole in a word that exists, and therefore no hit.
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
         {
-            if CHECK == BY_HEADS {
-                return self.free_by_head(cpu, local, release.start);
-            }
-            if self.free_frame(local, release.start.0) {
-                return Ok(());
-            }
+            return self.free_frame(cpu, local, release.start);
         }
         self.free_further(cpu, release.start, release.size)
     }
@@ -635,8 +591,7 @@ impl<P: Platform, const CHECK: u8> FrameAllocator<P> for OwnedTrees<'_, P, CHECK
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
-        let local = self.local(cpu).filter(|_| CHECK != BY_PLANES);
-        local.map_or(0, |local| local.listed())
+        self.local(cpu).map_or(0, Local::listed)
     }
 
     fn owns_frames(&self) -> bool {

@@ -18,10 +18,10 @@ use crate::lock::{RawLock, Section};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::region::FrameRange;
 
+use super::OwnedTrees;
 use super::local::Local;
 use super::tree::Part;
 use super::word::Kind;
-use super::{BY_PLANES, OwnedTrees};
 
 zero_cells! {
     /// The reserved frames of a word that has holes, too.
@@ -95,7 +95,7 @@ enum Ask {
     Always,
 }
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Calls `work` while this CPU owns all trees of a run. Asks other CPUs for what they keep as `ask` says; if one of
     /// them does not answer, or may not be asked, the operation fails as busy.
     fn with_trees<T>(
@@ -174,7 +174,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
         // Before the search, as in `allocate_slow`: the planes call frames in lists allocated.
-        let is_listed = CHECK != BY_PLANES && self.may_be_kept(Some(local.id));
+        let is_listed = self.may_be_kept(Some(local.id));
         let ask = if may_ask { Ask::IfOwned } else { Ask::Never };
         match self.take_range(local, run, ask) {
             Err(RegionError::NotFree(_)) if is_listed && may_ask => {
@@ -214,7 +214,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     ) -> Result<(), RegionError> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         let run = self.span.relative(range)?;
-        // With `check=border`, the planes call the frames in lists allocated.
+        // The planes call the frames in lists allocated.
         self.with_trees(local, run, Ask::Always, || {
             self.check_free(run)?;
             let _section = Section::<P>::begin();

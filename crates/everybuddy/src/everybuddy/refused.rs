@@ -107,7 +107,7 @@ fn order_of(word: u64) -> Option<Order> {
     Order::new(((word & ORDER) as u8).wrapping_sub(1))
 }
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Prepares a free that did not hit. Returns `true` if the CPU may keep trees.
     #[inline]
     pub(super) fn begin_free(&self, local: &Local<'_, P>) -> bool {

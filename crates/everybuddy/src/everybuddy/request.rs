@@ -61,7 +61,7 @@ pub(super) fn is_large(order: Order) -> bool {
     order.index() as u32 >= WORD_ORDER
 }
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> OwnedTrees<'_, P> {
     /// Returns `true` if a block of this order is larger than a tree.
     #[inline(always)]
     pub(super) fn exceeds_tree(&self, order: Order) -> bool {
@@ -233,7 +233,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
             let is_kept = if wanted.is_large() {
                 local.adopt_large(&self.shared, tree, header, wanted)
             } else {
-                local.adopt(&self.shared, tree, header, wanted.kind);
+                local.adopt(&self.shared, tree, wanted.kind);
                 true
             };
             if is_kept {
@@ -348,7 +348,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         if may && local.frees_repeatedly(tree) {
             // Searches pass over marked trees: the mark of its last owner must not stay.
             self.shared.mark(tree, header);
-            local.adopt(&self.shared, tree, header, header.kind());
+            local.adopt(&self.shared, tree, header.kind());
             local.note_emptied(&self.shared, tree, header);
         } else {
             self.shared.release(tree, header);

@@ -16,12 +16,11 @@ use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::snapshot::{Census, FrameState, Violation};
 
-use super::local::Local;
+use super::OwnedTrees;
 use super::tree::Part;
 use super::word::Header;
-use super::{BY_HEADS, BY_PLANES, OwnedTrees};
 
-impl<P: Platform, const CHECK: u8> FreeBits for OwnedTrees<'_, P, CHECK> {
+impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
     /// The returned ones are free, too.
     fn free_bits(&self, word: u32) -> u64 {
         let part = self.shared.trees.part(word * WORD);
@@ -36,9 +35,9 @@ impl<P: Platform, const CHECK: u8> FreeBits for OwnedTrees<'_, P, CHECK> {
     }
 }
 
-impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
-    /// Returns the use of a frame. O(frames of the largest block / 64); with `check=border`, O(entries of all lists)
-    /// for a frame that is not free.
+impl<P: Platform> OwnedTrees<'_, P> {
+    /// Returns the use of a frame. O(frames of the largest block / 64); O(entries of all lists) for a listed
+    /// frame.
     pub(super) fn state_of(&self, pfn: Index) -> Option<FrameState> {
         let inside = pfn.0 < self.span.frames();
         let part = self.shared.trees.part(pfn.0).filter(|_| inside)?;
@@ -50,9 +49,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
             });
         }
         if self.free_bits(part.index) & part.frames == 0 {
-            if CHECK == BY_HEADS
-                && let Some((head, order)) = self.shared.heads.block_of(pfn)
-            {
+            if let Some((head, order)) = self.shared.heads.block_of(pfn) {
                 return Some(FrameState::Allocated { head, order });
             }
             let order = Order::ZERO;
@@ -69,7 +66,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
     /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.
     pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32)> {
         let locals = self.locals.iter().zip(0..);
-        let locals = locals.filter(|(local, _)| CHECK != BY_PLANES && local.may_keep());
+        let locals = locals.filter(|(local, _)| local.may_keep());
         locals.flat_map(|(local, cpu)| local.entries().map(move |frame| (CpuId(cpu), frame)))
     }
 
@@ -134,8 +131,8 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         Ok(census)
     }
 
-    /// Checks that frames in lists are allocated in the planes, and that no other ones were dropped. Returns their
-    /// number. O(squared entries of a CPU's lists) for each CPU.
+    /// Checks that frames in lists are allocated in the planes and parts of no allocation. Returns their number.
+    /// O(squared entries of a CPU's lists) for each CPU.
     fn check_buffered(&self) -> Result<u64, Violation> {
         let violation = |frame, what| {
             Err(Violation {
@@ -144,31 +141,22 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
             })
         };
         let mut count = 0;
-        for local in self.locals.iter().filter(|_| CHECK != BY_PLANES) {
+        for local in self.locals {
             for (at, frame) in local.entries().enumerate() {
                 let part = self.shared.trees.part(frame);
                 if !part.is_some_and(|part| part.is_allocated()) {
-                    return violation(
-                        frame,
-                        "a listed frame is not allocated: it was freed twice, or never allocated",
-                    );
+                    return violation(frame, "the planes do not call a listed frame allocated");
                 }
                 if local.entries().skip(at + 1).any(|other| other == frame) {
-                    return violation(
-                        frame,
-                        "a CPU's lists have a frame twice: it was freed twice",
-                    );
+                    return violation(frame, "a CPU's lists have a frame twice");
+                }
+                if self.shared.heads.piece_of(frame).is_some() {
+                    return violation(frame, "a listed frame is a part of an allocation");
                 }
                 count += 1;
             }
         }
-        match self.locals.iter().find_map(Local::misused) {
-            None => Ok(count),
-            Some(frame) => violation(
-                frame,
-                "a frame that left a list was not allocated: it was freed twice, or never",
-            ),
-        }
+        Ok(count)
     }
 
     /// Checks that the pieces are the allocated frames, of which there are `allocated`. O(frames).
@@ -184,14 +172,10 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
             if !parts.all(|part| part.is_allocated()) {
                 return violation("a piece of an allocation has a frame that is not allocated");
             }
-            let is_inside = |(_, frame)| (start..start + order.frames()).contains(&frame);
-            if self.buffered().any(is_inside) {
-                return violation("a piece of an allocation has a frame that is in a list");
-            }
             end = start + order.frames();
             frames += u64::from(order.frames());
         }
-        if CHECK != BY_HEADS || frames == allocated {
+        if frames == allocated {
             Ok(())
         } else {
             Err(Violation {
@@ -296,9 +280,7 @@ impl<P: Platform, const CHECK: u8> OwnedTrees<'_, P, CHECK> {
         let is_kept = |bit| {
             let frame = part.index * WORD + bit;
             let mut locals = self.locals.iter();
-            let keeps =
-                locals.any(|local| local.may_keep() && local.pending.peek() == frame / WORD);
-            keeps && header.kept.load(Ordering::Relaxed) != 0
+            locals.any(|local| local.may_keep() && local.pending.peek() == frame / WORD)
         };
         let returned = foreign & !own;
         if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {

@@ -12,7 +12,6 @@ use crate::request::Class;
 
 mod aged;
 mod asked;
-mod border;
 mod bulk;
 mod claimed;
 mod details;
@@ -20,6 +19,7 @@ mod fitting;
 mod heads;
 mod kept;
 mod kinds;
+mod listed;
 mod owned;
 mod reads;
 mod refused;
@@ -52,18 +52,8 @@ impl Random {
 fn with_system(
     (frames, holes): (u32, u32),
     cpus: u16,
-    tree: (Option<u32>, u8),
-    body: impl FnOnce(&OwnedTrees<'_, Native>),
-) {
-    with_checks((frames, holes), cpus, tree, body);
-}
-
-/// The same, where frees are checked as `CHECK` says.
-fn with_checks<const CHECK: u8>(
-    (frames, holes): (u32, u32),
-    cpus: u16,
     (tree, max_order): (Option<u32>, u8),
-    body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>),
+    body: impl FnOnce(&OwnedTrees<'_, Native>),
 ) {
     let ranges = [FrameRange::new(0, frames.into())];
     let max_order = Order::new(max_order).unwrap();
@@ -73,7 +63,7 @@ fn with_checks<const CHECK: u8>(
         max_order,
         tree,
     };
-    let bytes = OwnedTrees::<Native, CHECK>::plan(ArenaPlan::default(), &geometry)
+    let bytes = OwnedTrees::<Native>::plan(ArenaPlan::default(), &geometry)
         .bytes()
         .unwrap();
     let memory: &'static mut [_] = Box::leak(vec![0u8; bytes + 64].into_boxed_slice());
@@ -88,14 +78,14 @@ fn with_checks<const CHECK: u8>(
     body(&system);
 }
 
-struct Checked<'s, 'm, const CHECK: u8> {
-    system: &'s OwnedTrees<'m, Native, CHECK>,
+struct Checked<'s, 'm> {
+    system: &'s OwnedTrees<'m, Native>,
     cpus: Vec<crate::platform::NativeCpu<NoProbe>>,
     model: Vec<Is>,
     held: Vec<(u32, u32)>,
 }
 
-impl<const CHECK: u8> Checked<'_, '_, CHECK> {
+impl Checked<'_, '_> {
     fn all(&self, start: u32, frames: u32, is: Is) -> bool {
         let range = start as usize..(start + frames) as usize;
         self.model[range].iter().all(|own| *own == is)
@@ -232,7 +222,7 @@ impl<const CHECK: u8> Checked<'_, '_, CHECK> {
         let freed = match free(release) {
             // A part that is one frame is not a frame that was allocated as such.
             Err(FreeError::WrongOrder { .. } | FreeError::InsideBlock { .. })
-                if CHECK == BY_HEADS && length == 1 && frames > 1 =>
+                if length == 1 && frames > 1 =>
             {
                 free(Release::frames(Index(part), 1))
             }
@@ -332,12 +322,6 @@ impl<const CHECK: u8> Checked<'_, '_, CHECK> {
 
 #[test]
 fn random_operations_agree_with_a_naive_model() {
-    agree_with_a_naive_model::<BY_PLANES>();
-    agree_with_a_naive_model::<AT_BORDER>();
-    agree_with_a_naive_model::<BY_HEADS>();
-}
-
-fn agree_with_a_naive_model<const CHECK: u8>() {
     let shapes = [
         ((64, 0), 1, (None, 6)),
         ((200, 3), 2, (None, 7)),
@@ -348,7 +332,7 @@ fn agree_with_a_naive_model<const CHECK: u8>() {
         ((12_800, 0), 25, (Some(64), 7)),
     ];
     for (seed, (memory, cpus, tree)) in (0..).zip(shapes) {
-        with_checks::<CHECK>(memory, cpus, tree, |system| {
+        with_system(memory, cpus, tree, |system| {
             let set = NativeCpus::new(cpus);
             let frames = system.span().frames();
             let is = |frame: u32| {
@@ -371,7 +355,7 @@ fn agree_with_a_naive_model<const CHECK: u8>() {
                 let fill = if step % 1000 < 500 { 6 } else { 3 };
                 match random.below(20) {
                     0 => run.range(&mut random),
-                    1 if CHECK != AT_BORDER => run.misuse(&mut random),
+                    1 => run.misuse(&mut random),
                     2 => run.state(&mut random),
                     3 => system.drain(&mut run.cpus[0]),
                     4 => run.allocate_bulk(&mut random),
@@ -419,18 +403,21 @@ fn a_block_of_several_words_is_not_freed_if_another_cpu_freed_a_frame_of_it() {
         let start = system.allocate(cpu, Request::order(nine)).unwrap();
         let middle = Index(start.0 + 100);
         system
-            .free_nested(CpuId(0), Release::frame(middle))
+            .free_nested(CpuId(0), Release::frames(middle, 1))
             .unwrap();
         let block = Release::block(crate::Block::new(start, nine));
-        assert_eq!(system.free(cpu, block), Err(FreeError::NotAllocated));
-        let again = system.free_nested(CpuId(0), Release::frame(middle));
+        let allocated = Order::new(6).unwrap();
+        let refused = Err(FreeError::WrongOrder { allocated });
+        assert_eq!(system.free(cpu, block), refused);
+        let again = system.free_nested(CpuId(0), Release::frames(middle, 1));
         assert_eq!(again, Err(FreeError::NotAllocated));
         let census = system.check(cpu).unwrap();
-        assert_eq!((census.allocated, census.free), (511, 4096 - 511));
+        let free = census.free + census.buffered;
+        assert_eq!((census.allocated, free), (511, 4096 - 511));
         for (start, frames) in [(start, 100), (Index(start.0 + 101), 411)] {
             system.free(cpu, Release::frames(start, frames)).unwrap();
         }
-        assert_eq!(system.check(cpu).unwrap().free, 4096);
+        assert_eq!(system.check(cpu).unwrap().allocated, 0);
     });
 }
 
@@ -446,12 +433,12 @@ fn a_free_frame_above_the_first_fit_point_waits_for_its_turn() {
         for expected in [3, 1, 6] {
             assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(expected)));
         }
-        // The point is 6. A block above it is freed frame by frame: none of them enters the list.
+        // The list has the rest of the word. A block above it is freed frame by frame: none of them enters the list.
         let order = Order::new(3).unwrap();
         let block = system.allocate(cpu, Request::order(order)).unwrap();
-        assert_eq!(block, Index(8));
-        for frame in 8..16 {
-            system.free(cpu, Release::frame(Index(frame))).unwrap();
+        assert_eq!(block, Index(WORD));
+        for frame in WORD..WORD + 8 {
+            system.free(cpu, Release::frames(Index(frame), 1)).unwrap();
         }
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(7)));
     });
@@ -582,39 +569,13 @@ fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
         // The first tree is whole, and the second one has an allocated and a returned frame.
         let held = FrameRange::new(70, 2);
         assert_eq!(system.allocate_at(&mut cpu, held), Ok(Index(70)));
-        let returned = Release::frame(Index(71));
+        let returned = Release::frames(Index(71), 1);
         system.free_nested(CpuId(0), returned).unwrap();
         let order = Order::new(7).unwrap();
         let block = system.allocate(&mut cpu, Request::order(order));
         assert_eq!(block, Ok(Index(128)));
         assert_eq!(system.check(&mut cpu).unwrap().allocated, 129);
     });
-}
-
-/// The owner of a tree and another CPU free the same frame simultaneously. Both frees succeed, which no check can
-/// prevent; the frame must be free once, and no other frame may change.
-#[test]
-fn a_frame_that_was_freed_twice_simultaneously_is_free_once() {
-    // In a word that is whole afterwards, and in one with an allocated frame.
-    for held in [0, 1] {
-        with_own_tree(|system, cpu| {
-            let frames = [(); 2].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
-            system.free(cpu, Release::frame(frames[0])).unwrap();
-            let part = system.shared.trees.part(frames[0].0).unwrap();
-            if held == 0 {
-                system.free(cpu, Release::frame(frames[1])).unwrap();
-            }
-            // The other CPU saw the frame as allocated.
-            assert!(part.word.post(part.frames));
-            system.shared.tell(0, part.header, part.mask);
-            system.shared.trees.collect(0, part.header);
-            let census = system.check(cpu).unwrap();
-            assert_eq!((census.allocated, census.free), (held, 4096 - held));
-            if held == 1 {
-                system.free(cpu, Release::frame(frames[1])).unwrap();
-            }
-        });
-    }
 }
 
 #[test]

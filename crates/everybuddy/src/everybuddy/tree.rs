@@ -18,10 +18,9 @@
 //!
 //! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
-//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps,
-//!    and `kept` is 1 if a CPU keeps one.
-//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `fresh`, `failed`, `marked`, `kind`
-//!    and `last`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
+//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps.
+//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `fresh`, `failed`, `marked` and
+//!    `kind`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
 //!    Zeros everywhere mean: all frames are free, and no CPU owns the tree.
 //! 5. A word of `any` that is not in `fresh` has no free block of the order `failed`, unless that is 0.
 //!
@@ -235,24 +234,34 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         }
     }
 
-    /// Takes the free frames of the first word of an own tree that has some, as [`take_frame`](Self::take_frame) takes
-    /// one, and writes them into `room`: the lowest ones, highest first. Returns their number.
+    /// Takes free frames of the first word of an own tree that has some, at most `most`, lowest first: of a split word, or
+    /// of another one if `may_split`. Returns the first frame of the word, and the bits of those that were taken.
     #[inline(always)]
-    pub(crate) fn take_word(&self, tree: u32, header: &Header<P>, room: &[P::Cell<u32>]) -> u32 {
+    pub(crate) fn take_of_first(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        may_split: bool,
+        most: usize,
+    ) -> Option<(u32, u64)> {
         let (any, split) = (header.any.get(), header.split.get());
         let is_new = any == 0;
-        let candidates = if is_new { !split & self.extent() } else { any };
-        let index = tree * self.words_per_tree() + candidates.trailing_zeros();
-        let Some(word) = self.words.get(index as usize).filter(|_| candidates != 0) else {
-            return 0;
+        let candidates = match is_new {
+            true if may_split => !split & self.extent(),
+            true => 0,
+            false => any,
         };
+        if candidates == 0 || most == 0 {
+            return None;
+        }
         let mask = candidates & candidates.wrapping_neg();
+        let index = tree * self.words_per_tree() + candidates.trailing_zeros();
+        let word = self.words.get(index as usize)?;
         let free = if is_new { u64::MAX } else { word.free() };
-        let taken = (free.count_ones() as usize).min(room.len());
-        let mut left = free;
-        for entry in room.get(..taken).unwrap_or_default().iter().rev() {
-            entry.set(index * WORD + left.trailing_zeros());
-            left &= left - 1;
+        let mut left = 0;
+        if free.count_ones() as usize > most {
+            left = free;
+            (0..most).for_each(|_| left &= left - 1);
         }
         if is_new {
             // In this order: as in `Header::take`.
@@ -265,7 +274,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             word.own.set(word.own.get() & !free | left);
             header.any.set(if left == 0 { any & !mask } else { any });
         }
-        taken as u32
+        Some((index * WORD, free & !left))
     }
 
     /// Takes free frames of an own tree until `out` is full: of its split words, then of the others if `may_split`,
@@ -277,40 +286,16 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         may_split: bool,
         out: &mut [Index],
     ) -> usize {
-        let mut places = out.iter_mut();
         let mut given = 0;
-        while places.len() > 0 {
-            let (any, split) = (header.any.get(), header.split.get());
-            let is_new = any == 0;
-            let candidates = match is_new {
-                true if may_split => !split & self.extent(),
-                true => 0,
-                false => any,
-            };
-            let index = tree * self.words_per_tree() + candidates.trailing_zeros();
-            let Some(word) = self.words.get(index as usize).filter(|_| candidates != 0) else {
-                break;
-            };
-            let mask = candidates & candidates.wrapping_neg();
-            let free = if is_new { u64::MAX } else { word.free() };
-            let mut left = free;
-            while left != 0
-                && let Some(place) = places.next()
+        while let Some((start, mut taken)) =
+            self.take_of_first(tree, header, may_split, out.len() - given)
+        {
+            while taken != 0
+                && let Some(place) = out.get_mut(given)
             {
-                *place = Index(index * WORD + left.trailing_zeros());
-                left &= left - 1;
+                *place = Index(start + taken.trailing_zeros());
+                taken &= taken - 1;
                 given += 1;
-            }
-            if is_new {
-                // In this order: as in `Header::take`.
-                word.own.set(left);
-                header.split.set(split | mask);
-                if left != 0 {
-                    header.has_free(mask);
-                }
-            } else {
-                word.own.set(word.own.get() & !free | left);
-                header.any.set(if left == 0 { any & !mask } else { any });
             }
         }
         given
@@ -572,47 +557,24 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         header.any.get() == 0 && header.split.get() & self.extent() == self.extent()
     }
 
-    /// Frees a run of whole words of an own tree by their bits in the header, if these show that all of their frames
-    /// are allocated. Otherwise their planes must be read. The run starts at a word and ends in the tree. If `CHECKED`,
-    /// no frame of them can be free, absent or returned.
+    /// Frees a run of whole words of an own tree by their bits in the header, unless one of them is wholly free. The
+    /// heads say that none of their frames is free, absent or returned. The run starts at a word and ends in the tree.
     #[inline(always)]
-    pub(crate) fn give_words<const CHECKED: bool>(
-        &self,
-        header: &Header<P>,
-        start: u32,
-        length: u32,
-    ) -> bool {
+    pub(crate) fn give_words(&self, header: &Header<P>, start: u32, length: u32) -> bool {
         let at = (start / WORD) & self.last_word;
         let words = first(length) << at;
         let split = header.split.get();
-        let others = if CHECKED {
-            0
-        } else {
-            // Relaxed: a bit of the inbox that comes later belongs to a free of the same frames, which is misuse.
-            header.any.get() | header.absent.get() | header.inbox.load(Ordering::Relaxed)
-        };
-        let is_allocated = split & words == words
-            && others & words == 0
-            && (CHECKED
-                || header.kept.load(Ordering::Relaxed) == 0
-                || self.has_no_returned(start, length));
+        let is_allocated = split & words == words;
         if is_allocated {
             header.split.set(split & !words);
         }
         is_allocated
     }
 
-    /// Returns `true` if no frame of some words is returned. The inbox does not name those that CPUs keep.
-    fn has_no_returned(&self, start: u32, words: u32) -> bool {
-        let from = (start / WORD) as usize;
-        let words = self.words.get(from..from + words as usize);
-        words.is_some_and(|words| words.iter().all(|word| !word.has_foreign(u64::MAX)))
-    }
-
     /// Frees a run in an own tree, if all of its frames are allocated.
     pub(crate) fn give(&self, header: &Header<P>, start: u32, frames: u32) -> bool {
         let is_of_words = (start | frames).is_multiple_of(WORD);
-        if is_of_words && self.give_words::<false>(header, start, frames / WORD) {
+        if is_of_words && self.give_words(header, start, frames / WORD) {
             return true;
         }
         let is_allocated = |part: &Part<'_, P>| {

@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further`, `has_foreign` and `note_kept`, and those
-//! methods that return hints: `free_hint`, `kind_hint`, `is_for`, `is_left` and `candidates`. The others are for the
+//! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further` and `has_foreign`, and those methods
+//! that return hints: `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the
 //! tree's owner.
 
 use crate::arena::zero_cells;
@@ -51,11 +51,6 @@ zero_cells! {
         failed: Cell<u16>,
         /// What the frames of the tree are for, as a number of [`Kind`], unless all of them are free.
         kind: Cell<u16>,
-        /// The CPU that kept the tree last, as the number of an owner; 0 if none did.
-        last: Cell<u16>,
-        /// 1 if CPUs may keep returned frames of the tree, not announced yet: then the inbox does not name all words
-        /// that have returned frames.
-        kept: Word<u32>,
     }
 }
 
@@ -165,33 +160,6 @@ impl<P: Platform> Header<P> {
     /// Says what an own tree is for from now on.
     pub(crate) fn dedicate(&self, kind: Kind) {
         self.kind.set(kind as u16);
-    }
-
-    /// Notes which CPU keeps the tree.
-    pub(crate) fn keep(&self, id: u32) {
-        self.last.set(id as u16);
-    }
-
-    /// Returns `true` if a tree without an owner is left to the CPU that kept it last, another one than `id`. That CPU
-    /// is likely to free frames there, which costs less in an own tree. A wholly free tree is left to no CPU. A hint.
-    pub(crate) fn is_left(&self, id: u32) -> bool {
-        let last = u32::from(self.last.peek());
-        last != 0 && last != id && self.split.peek() != 0
-    }
-
-    /// Notes that a CPU may keep returned frames of the tree.
-    pub(crate) fn note_kept(&self) {
-        // A look first: other CPUs read the line. Relaxed: the post of the frame releases it.
-        if self.kept.load(Ordering::Relaxed) == 0 {
-            self.kept.store(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Notes that no CPU keeps frames of an own tree, all of whose frames are free.
-    pub(crate) fn forget_kept(&self) {
-        if self.kept.load(Ordering::Relaxed) != 0 {
-            self.kept.store(0, Ordering::Relaxed);
-        }
     }
 
     /// Notes that a word has free frames that a search may not have seen.

@@ -10,7 +10,7 @@
 mod alone;
 
 use super::parameters::{Composition, Parameters};
-use super::values::{Check, ListAccess, ListKind, ZoneKind};
+use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Setup, SystemSpec};
 use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
@@ -70,7 +70,7 @@ where
     const COMPOSITION: Composition = Composition {
         list: F::LIST,
         access: F::ACCESS,
-        check: if F::CHECK { Check::On } else { Check::Off },
+        check: F::CHECK,
         zone: Z::ZONE,
         structure: Z::STRUCTURE,
     };

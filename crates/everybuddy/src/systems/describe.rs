@@ -10,7 +10,7 @@ use core::fmt;
 
 use super::numbers::SpaceFrames;
 use super::parameters::{Composition, Parameters};
-use super::values::{Check, ListAccess, ListKind, OptionValue, ZoneKind};
+use super::values::{ListAccess, ListKind, OptionValue, ZoneKind};
 use super::{Bound, Predict, Rule, Steal, Tuning, Watermarks};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
@@ -152,12 +152,7 @@ impl fmt::Display for Parameters {
         if access == ListAccess::Locked {
             f.write_str(", locked lists")?;
         }
-        f.write_str(match check {
-            Check::On => "",
-            Check::Border => ", listed frames checked when they return to their tree",
-            Check::Heads => ", frees checked by a byte per frame",
-            Check::Off => ", hits unchecked",
-        })
+        f.write_str(if check { "" } else { ", hits unchecked" })
     }
 }
 

@@ -144,7 +144,7 @@ compositions! {
     DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
-    LlFreeTrees, StatusWords, EverybuddyTrees, EverybuddyListed, EverybuddyHeads,
+    LlFreeTrees, StatusWords, EverybuddyTrees,
 }
 
 /// What is done with the type of a composition.
@@ -428,7 +428,7 @@ mod tests {
         };
         assert_eq!(refused(&separated), BuildError::BadOption("zone"));
         let unchecked = Options {
-            check: Some(Check::Off),
+            check: Some(Switch::Off),
             ..Options::NONE
         };
         assert_eq!(refused(&unchecked), BuildError::BadOption("check"));

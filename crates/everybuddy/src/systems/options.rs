@@ -13,7 +13,7 @@ use core::fmt;
 use super::numbers::{Count, Fraction, Ratio, Slots, SpaceFrames};
 use super::parameters::Parameters;
 use super::values::{
-    BulkKind, Check, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
+    BulkKind, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
 };
 use super::{LinuxZone, Rule, Setup, Steal, Tuning};
 use crate::frame::Order;
@@ -192,11 +192,9 @@ options! {
     percpu = "percpu": ListAccess, "`token`",
         "How other CPUs reach a per-CPU list: they ask its owner, or each list has a lock, as in Linux 6.",
         for has_variants_of_hits;
-    check = "check": Check, "`on`",
-        "Whether hits of a per-CPU list detect misuse; all other paths always do. `off` is for all but `everybuddy`; \
-         `border` and `heads` are for `everybuddy`: a listed frame is checked when it leaves the list for its tree, or \
-         each free is checked by a byte per frame.",
-        for |row| has_variants_of_hits(row) || row.zone() == ZoneKind::Owned;
+    check = "check": Switch, "`on`",
+        "Whether hits of a per-CPU list detect misuse; all other paths always do.",
+        for has_variants_of_hits;
     zone = "zone": ZoneKind, "`one`",
         "The owner of free frames, and its lock.",
         for takes_zone;
@@ -501,7 +499,7 @@ mod tests {
             ("lbs-31", "percpu=locked", |p| {
                 p.composition.access = ListAccess::Locked
             }),
-            ("lbs-31", "check=off", |p| p.composition.check = Check::Off),
+            ("lbs-31", "check=off", |p| p.composition.check = false),
             ("bs", "zone=spaces", |p| {
                 p.composition.zone = ZoneKind::Spaces
             }),

@@ -3,7 +3,7 @@
 //! # Purpose
 //! Planning, building and describing a system start from the same numbers.
 
-use super::values::{Check, ListAccess, ListKind, ZoneKind};
+use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Bound, Rule, Steal, Tuning, Watermarks};
 use crate::frame::Order;
 use crate::lock::{Line, LockKind};
@@ -20,8 +20,8 @@ pub struct Composition {
     pub list: ListKind,
     /// How other CPUs reach it.
     pub access: ListAccess,
-    /// How its hits detect misuse.
-    pub check: Check,
+    /// Whether its hits detect misuse.
+    pub check: bool,
     /// The owner of free frames.
     pub zone: ZoneKind,
     /// How free memory is kept, and with it the coalescing policy.

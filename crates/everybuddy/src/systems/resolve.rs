@@ -10,7 +10,7 @@ use super::options::{OPTIONS, Options};
 use super::parameters::{Composition, Parameters};
 use super::row::Row;
 use super::spec::SystemSpec;
-use super::values::{BulkKind, Check, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
+use super::values::{BulkKind, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;
@@ -69,7 +69,7 @@ impl SystemSpec {
                 list => list,
             },
             access: options.percpu.unwrap_or_default(),
-            check: options.check.unwrap_or_default(),
+            check: options.check.is_none_or(Switch::is_on),
             zone,
             structure,
         };
@@ -294,7 +294,7 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
             "`batch` with bulk=rows, which moves adjacent blocks in one critical section",
         );
     }
-    if options.drain == Some(DrainKind::Merged) && composition.check == Check::Off {
+    if options.drain == Some(DrainKind::Merged) && !composition.check {
         return contradiction(
             "drain",
             "`single` with check=off: a merge outside the lock needs records that name the list's CPU",
@@ -347,18 +347,8 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if !is_plain && composition.access == ListAccess::Locked {
         return contradiction("percpu", "`token` except in one zone of free blocks");
     }
-    match (zone, options.check) {
-        (ZoneKind::Owned, Some(Check::Off)) => {
-            return contradiction("check", "`on`, `border` or `heads` in `everybuddy`");
-        }
-        (ZoneKind::Owned, _) => (),
-        (_, Some(Check::Border | Check::Heads)) => {
-            return contradiction("check", "`on` or `off` except in `everybuddy`");
-        }
-        _ if !is_plain && composition.check == Check::Off => {
-            return contradiction("check", "`on` except in one zone of free blocks");
-        }
-        _ => (),
+    if !is_plain && !composition.check {
+        return contradiction("check", "`on` except in one zone of free blocks");
     }
     Ok(())
 }

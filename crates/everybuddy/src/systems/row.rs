@@ -94,10 +94,7 @@ impl Row {
     /// Returns `true` if the system knows with which block a frame was allocated. Otherwise a free by a wrong order
     /// frees exactly the frames that it names, and each allocated frame counts as a block.
     pub fn knows_orders(&self) -> bool {
-        !matches!(
-            self.structure(),
-            StructureKind::Fields | StructureKind::Planes
-        )
+        self.structure() != StructureKind::Fields
     }
 
     /// Returns how free memory is kept, unless an option chooses something else.
@@ -209,7 +206,7 @@ impl fmt::Display for Layers<'_> {
             StructureKind::MobilityLists => " > free lists by mobility and bitmap",
             StructureKind::Fields => " > bit fields and counters",
             StructureKind::Words => " > the tree of all blocks in status words",
-            StructureKind::Planes => " > two bits per frame and masks",
+            StructureKind::Planes => " > two bits and a byte per frame, and masks",
         })?;
         match self.zone() {
             ZoneKind::Separated => f.write_str(", coalesced by a service"),

@@ -62,28 +62,6 @@ pub enum Switch {
 }
 named_values!(Switch, "`on` or `off`", "on" = Self::On, "off" = Self::Off);
 
-/// Where misuse of frames in a per-CPU list is detected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Check {
-    /// By each free.
-    #[default]
-    On,
-    /// Not by a free that puts a frame into the list, but when the frame leaves it for another place than a request.
-    Border,
-    /// By each free, by a byte per frame.
-    Heads,
-    /// Not by a hit.
-    Off,
-}
-named_values!(
-    Check,
-    "`on`, `border`, `heads` or `off`",
-    "on" = Self::On,
-    "border" = Self::Border,
-    "heads" = Self::Heads,
-    "off" = Self::Off
-);
-
 impl Switch {
     /// Returns `true` if it is on.
     pub const fn is_on(self) -> bool {

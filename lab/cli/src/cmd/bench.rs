@@ -362,7 +362,7 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     let systems = match &systems {
         Some(texts) if texts.is_empty() && has_peers => Vec::new(),
         Some(texts) => choice::parse(texts)?,
-        None => choice::timed(),
+        None => choice::compared(),
     };
     contenders.extend(systems.into_iter().map(ContenderSpec::System));
     contenders.extend(others);

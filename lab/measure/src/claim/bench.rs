@@ -45,7 +45,7 @@ fn parse(name: &str, text: &str) -> Result<Vec<Claim>, Error> {
     let refuse = |what: String| Error::usage(format!("{name}: {what}"));
     let file: File = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
     let mut systems = file.others;
-    systems.extend(choice::timed().iter().map(ToString::to_string));
+    systems.extend(choice::compared().iter().map(ToString::to_string));
     let words = Words {
         systems: &systems,
         operations: &[],

@@ -98,12 +98,15 @@ fn a_tree_that_a_bulk_emptied_is_claimed() {
         let word = Order::new(6).expect("an order");
         let held = machine.on(0, |w| {
             let held = [(); 5].map(|()| w.allocate_untracked(Request::order(word)));
-            w.free_untracked(Release::frames(held[0], 62));
+            // Two single frames are left.
+            for (from, frames) in [(0, 61), (62, 1)] {
+                w.free_untracked(Release::frames(Index(held[0].0 + from), frames));
+            }
             held
         });
         machine.at_once(&[
             &|w: &mut Cpu<'_>| {
-                let both = [62, 63].map(|frame| Release::frame(Index(held[0].0 + frame)));
+                let both = [61, 63].map(|frame| Release::frame(Index(held[0].0 + frame)));
                 let (system, cpu) = w.raw();
                 assert_eq!(system.free_bulk(cpu, &both), Ok(()));
             },

@@ -12,11 +12,8 @@ const LIST: u32 = MAX_LIST / 2;
 
 /// Calls `body` with a CPU that has allocated the first `used` frames. Each of seven CPUs owns at most eight of 64
 /// trees.
-fn with_used<const CHECK: u8>(
-    used: u32,
-    body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
-) {
-    with_checks((TREES * TREE, 0), 7, (Some(TREE), 10), |system| {
+fn with_used(used: u32, body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>)) {
+    with_system((TREES * TREE, 0), 7, (Some(TREE), 10), |system| {
         let set = NativeCpus::new(7);
         let mut cpu = set.claim(CpuId(0)).unwrap();
         for frame in 0..used {
@@ -29,10 +26,10 @@ fn with_used<const CHECK: u8>(
 
 /// The blocks of 512 frames that are free after random replacement where 40 % of memory is in use, which was 90 % full.
 /// Of the blocks that are replaced, one in `large` has 8 frames.
-fn blocks_after_replacement<const CHECK: u8>(large: u32) -> u32 {
+fn blocks_after_replacement(large: u32) -> u32 {
     let used = TREES * TREE / 10 * 9;
     let mut blocks = 0;
-    with_used::<CHECK>(used, |system, cpu| {
+    with_used(used, |system, cpu| {
         let mut random = Random(5);
         let three = Order::new(3).unwrap();
         let mut held: Vec<_> = (0..used).map(|frame| (Index(frame), Order::ZERO)).collect();
@@ -61,29 +58,19 @@ fn blocks_after_replacement<const CHECK: u8>(large: u32) -> u32 {
 
 #[test]
 fn large_blocks_become_whole_where_single_frames_are_replaced() {
-    assert!(blocks_after_replacement::<BY_PLANES>(u32::MAX) >= 72);
-    assert!(blocks_after_replacement::<AT_BORDER>(u32::MAX) >= 72);
-    assert!(blocks_after_replacement::<BY_HEADS>(u32::MAX) >= 72);
+    assert!(blocks_after_replacement(u32::MAX) >= 72);
 }
 
 #[test]
 fn large_blocks_become_whole_where_blocks_of_several_orders_are_replaced() {
-    assert!(blocks_after_replacement::<BY_PLANES>(50) >= 50);
-    assert!(blocks_after_replacement::<AT_BORDER>(50) >= 50);
-    assert!(blocks_after_replacement::<BY_HEADS>(50) >= 50);
+    assert!(blocks_after_replacement(50) >= 50);
 }
 
 #[test]
 fn a_full_list_ends_allocation_from_a_high_tree() {
-    fill_the_list::<BY_PLANES>();
-    fill_the_list::<AT_BORDER>();
-    fill_the_list::<BY_HEADS>();
-}
-
-fn fill_the_list<const CHECK: u8>() {
-    // With `check=heads`, the list has the rest of the word that was taken last: here none.
+    // The list has the rest of the word that was taken last: here none.
     let used = 3 * TREE + 8 * WORD;
-    with_used::<CHECK>(used, |system, cpu| {
+    with_used(used, |system, cpu| {
         for frame in 0..=LIST {
             system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
@@ -98,7 +85,7 @@ fn fill_the_list<const CHECK: u8>() {
 
 #[test]
 fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
-    let used = 3 * TREE + 500;
+    let used = 3 * TREE + 8 * WORD;
     let free = |system: &OwnedTrees<'_, Native>, cpu: &mut NativeCpu<NoProbe>, blocks: u32| {
         for block in 0..blocks {
             system
@@ -106,16 +93,16 @@ fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
                 .unwrap();
         }
     };
-    with_used::<BY_PLANES>(used, |system, cpu| {
+    with_used(used, |system, cpu| {
         free(system, cpu, LIST / 4 - 1);
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(used)));
     });
-    with_used::<BY_PLANES>(used, |system, cpu| {
+    with_used(used, |system, cpu| {
         free(system, cpu, LIST / 4);
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(0)));
     });
     // The same by a bulk.
-    with_used::<BY_PLANES>(used, |system, cpu| {
+    with_used(used, |system, cpu| {
         let releases: Vec<_> = (0..LIST)
             .map(|frame| Release::frame(Index(frame)))
             .collect();
@@ -127,7 +114,7 @@ fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
 #[test]
 fn a_low_tree_of_no_cpu_comes_before_a_high_own_tree() {
     // The CPU owns the last eight trees that it used.
-    with_used::<BY_PLANES>(60 * TREE, |system, cpu| {
+    with_used(60 * TREE, |system, cpu| {
         let local = system.local(CpuId(0)).unwrap();
         assert_eq!(local.own_trees().next(), Some(52));
         for tree in [5, 55] {

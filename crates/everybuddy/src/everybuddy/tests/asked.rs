@@ -59,7 +59,7 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
         |system, cpu| {
             for frame in 0..8 {
                 let frame = Index(9 * TREE + frame);
-                system.free(cpu, Release::frame(frame)).unwrap();
+                system.free(cpu, Release::frames(frame, 1)).unwrap();
             }
         },
         |system, cpu| {
@@ -70,7 +70,7 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
             }
         },
         |system, cpu| {
-            let both = [2, 3].map(|frame| Release::frame(Index(5 * TREE + frame)));
+            let both = [4, 5].map(|frame| Release::frame(Index(frame)));
             system.free_bulk(cpu, &both).unwrap();
         },
         |system, cpu| {

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::BulkFreeError;
 use crate::request::Flags;
 
-impl<const CHECK: u8> Checked<'_, '_, CHECK> {
+impl Checked<'_, '_> {
     /// Allocates single frames in bulk. Other CPUs keep their trees, so the bulk may be short.
     pub(super) fn allocate_bulk(&mut self, random: &mut Random) {
         let cpu = random.below(self.cpus.len() as u32) as usize;
@@ -47,7 +47,7 @@ impl<const CHECK: u8> Checked<'_, '_, CHECK> {
         let mut expected = Ok(());
         let mut freed = count;
         // Without checks, a frame that is freed twice would be allocated twice.
-        if count > 0 && CHECK != AT_BORDER && random.below(3) == 0 {
+        if count > 0 && random.below(3) == 0 {
             // A release that is repeated immediately, or at the end of the others.
             let first = random.below(count as u32) as usize;
             let again = match random.below(2) {

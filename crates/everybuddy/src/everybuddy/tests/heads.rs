@@ -5,8 +5,6 @@ use crate::Block;
 use crate::error::BulkFreeError;
 use crate::platform::NativeCpu;
 
-type Headed<'m> = OwnedTrees<'m, Native, BY_HEADS>;
-
 /// The frames of a tree here.
 const TREE: u32 = 128;
 
@@ -19,18 +17,30 @@ fn block(start: u32, size: u8) -> Release {
 }
 
 /// Calls `body` with four trees and two CPUs, of which the second one is parked.
-fn with_two(body: impl FnOnce(&Headed<'_>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>)) {
-    with_checks((4 * TREE, 0), 2, (Some(TREE), 8), |system: &Headed<'_>| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        system.park(&mut one);
-        body(system, &mut zero, &mut one);
-        system.check(&mut zero).unwrap();
-    });
+fn with_two(
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
+) {
+    with_system(
+        (4 * TREE, 0),
+        2,
+        (Some(TREE), 8),
+        |system: &OwnedTrees<'_, Native>| {
+            let set = NativeCpus::new(2);
+            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+            system.park(&mut one);
+            body(system, &mut zero, &mut one);
+            system.check(&mut zero).unwrap();
+        },
+    );
 }
 
 /// Asserts that every way to free this is refused with an error, and changes nothing.
-fn refuse(system: &Headed<'_>, cpu: &mut NativeCpu<NoProbe>, release: Release, error: FreeError) {
+fn refuse(
+    system: &OwnedTrees<'_, Native>,
+    cpu: &mut NativeCpu<NoProbe>,
+    release: Release,
+    error: FreeError,
+) {
     let before = system.check(cpu).unwrap();
     assert_eq!(system.free(cpu, release), Err(error));
     assert_eq!(system.free_several(cpu, release), Err(error));

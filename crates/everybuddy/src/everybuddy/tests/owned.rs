@@ -70,73 +70,10 @@ fn slots_are_a_sorted_set() {
 }
 
 #[test]
-fn a_free_below_the_first_fit_point_takes_a_tree_over() {
-    with_six_trees(|system, cpu| {
-        system.drain(cpu);
-        assert_eq!(
-            system.allocate(cpu, Request::FRAME),
-            Ok(Index(6 * TREE)),
-            "above: the CPU owns this tree"
-        );
-        assert!(!owns(system, 0));
-        system.free(cpu, Release::frame(Index(3))).unwrap();
-        assert!(owns(system, 0));
-        // It is free, and not returned.
-        assert!(!system.shared.trees.part(3).unwrap().word.has_foreign(8));
-        let again = system.free(cpu, Release::frame(Index(3)));
-        assert!(matches!(again, Err(FreeError::NotAllocated)), "{again:?}");
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(3)));
-        // A free of what is not allocated takes no tree over.
-        assert!(system.free(cpu, Release::frame(Index(7 * TREE))).is_err());
-        system.drain(cpu);
-        assert_eq!(
-            system.allocate(cpu, Request::FRAME),
-            Ok(Index(6 * TREE + 1))
-        );
-        assert!(
-            system
-                .free(cpu, Release::frame(Index(6 * TREE + 2)))
-                .is_err()
-        );
-        assert_eq!(system.locals[0].own_trees().count(), 1);
-    });
-}
-
-#[test]
-fn no_tree_is_taken_over_in_a_shortage_or_if_all_slots_are_in_use() {
-    with_six_trees(|system, cpu| {
-        system.drain(cpu);
-        let last = system.allocate(cpu, Request::FRAME).unwrap();
-        let local = &system.locals[0];
-        local.fitting.begin();
-        system.free(cpu, Release::frame(Index(3))).unwrap();
-        assert!(!owns(system, 0));
-        assert!(local.entries().next().is_none());
-        system.free(cpu, Release::frame(last)).unwrap();
-    });
-    // A CPU of seven owns two trees.
-    with_system((8 * TREE, 0), 7, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(7);
-        let mut cpu = set.claim::<NoProbe>(CpuId(0)).unwrap();
-        for _ in 0..6 * TREE {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
-        assert!(system.locals[0].own_trees().eq([4, 5]));
-        system.free(&mut cpu, Release::frame(Index(3))).unwrap();
-        assert!(system.locals[0].own_trees().eq([4, 5]));
-        system.check(&mut cpu).unwrap();
-    });
-}
-
-#[test]
 fn a_tree_of_which_few_words_are_in_use_is_released() {
     // 2 of 16 words are an eighth.
     let in_use = 2 * WORD;
     type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32, u32);
-    let as_block: Free = |system, cpu, start, by| {
-        let block = crate::Block::new(Index(start), Order::covering(by).unwrap());
-        system.free(cpu, Release::block(block)).unwrap();
-    };
     let as_run: Free = |system, cpu, start, by| {
         let run = Release::frames(Index(start), by);
         system.free(cpu, run).unwrap();
@@ -145,14 +82,7 @@ fn a_tree_of_which_few_words_are_in_use_is_released() {
         let frames = (start..start + by).map(|frame| Release::frame(Index(frame)));
         system.free_bulk(cpu, &frames.collect::<Vec<_>>()).unwrap();
     };
-    let ways = [
-        (1, as_block),
-        (8, as_block),
-        (WORD, as_block),
-        (8, as_run),
-        (WORD, as_run),
-        (8, as_bulk),
-    ];
+    let ways = [(8, as_run), (WORD, as_run), (8, as_bulk)];
     for (by, free) in ways {
         with_six_trees(|system, cpu| {
             for start in (TREE..2 * TREE).step_by(by as usize) {
@@ -275,29 +205,6 @@ fn a_tree_that_a_cpu_emptied_stays_released() {
     }
 }
 
-/// Another CPU's request that must not wait passes over marked trees, and would fail as exhausted.
-#[test]
-fn a_tree_that_was_taken_over_is_not_passed_over() {
-    with_system((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
-        for _ in 0..8 * TREE - 1 {
-            system.allocate(&mut zero, Request::FRAME).unwrap();
-        }
-        system.drain(&mut zero);
-        let last = system.allocate(&mut one, Request::FRAME).unwrap();
-        assert_eq!(last, Index(8 * TREE - 1));
-        system.drain(&mut one);
-        system.free(&mut one, Release::frame(Index(3))).unwrap();
-        assert!(system.locals[1].own_trees().any(|own| own == 0));
-        let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
-        assert_eq!(system.allocate(&mut zero, hasty), Err(AllocateError::Busy));
-        let nested = system.allocate_nested(CpuId(0), Request::FRAME);
-        assert_eq!(nested, Err(AllocateError::Busy));
-        system.check(&mut zero).unwrap();
-    });
-}
-
 /// By count, and while a refusal is remembered, so that the free does not hit.
 #[test]
 fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
@@ -347,7 +254,9 @@ fn a_run_of_several_trees_is_freed_or_nothing_is() {
                 assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(last));
                 system.free(&mut cpu, run).unwrap();
                 let freed = u64::from(2 * tree + WORD) - 1;
-                assert_eq!(system.check(&mut cpu).unwrap().free, before.free + freed);
+                let after = system.check(&mut cpu).unwrap();
+                let all = |census: Census| census.free + census.buffered;
+                assert_eq!(all(after), all(before) + freed);
                 for _ in 0..=freed {
                     system.allocate(&mut cpu, Request::FRAME).unwrap();
                 }
@@ -370,8 +279,8 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
             // Blocks enter no list.
             let order = Order::new(1).unwrap();
             for tree in [5, 40] {
-                let block = crate::Block::new(Index(tree * WORD), order);
-                system.free(&mut cpu, Release::block(block)).unwrap();
+                let pair = Release::frames(Index(tree * WORD), 2);
+                system.free(&mut cpu, pair).unwrap();
             }
             let place = local.place(Kind::Staying);
             place.start_over();
@@ -400,8 +309,8 @@ fn a_request_by_fit_looks_at_few_of_many_own_trees() {
         }
         let [two, four] = [1, 2].map(|order| Order::new(order).unwrap());
         for (tree, order) in [(5, four), (100, two)] {
-            let block = crate::Block::new(Index(tree * WORD), order);
-            system.free(&mut cpu, Release::block(block)).unwrap();
+            let run = Release::frames(Index(tree * WORD), order.frames());
+            system.free(&mut cpu, run).unwrap();
         }
         system.locals[0].fitting.begin();
         // The block that fits exactly lies beyond 64 own trees.
@@ -430,37 +339,6 @@ fn an_eighth_of_the_slots_but_at_most_eight_keep_whole_trees() {
 }
 
 #[test]
-fn a_tree_is_taken_over_below_the_point_of_its_kind_and_for_an_allocated_frame() {
-    with_six_trees(|system, cpu| {
-        let local = &system.locals[0];
-        system
-            .free(cpu, Release::frames(Index(0), 2 * TREE))
-            .unwrap();
-        system.drain(cpu);
-        // Staying frames come from tree 0, and its point is there. The point of movable ones is above.
-        assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(0)));
-        let movable = Request::FRAME.with_class(Class::Movable);
-        assert_eq!(system.allocate(cpu, movable), Ok(Index(TREE)));
-        local.place(Kind::Movable).point.set(8 * TREE);
-        let before: Vec<u32> = local.own_trees().collect();
-        system.free(cpu, Release::frame(Index(3 * TREE))).unwrap();
-        assert!(local.own_trees().eq(before.iter().copied()));
-        local.place(Kind::Staying).point.set(8 * TREE);
-        for (frame, error) in [
-            (3 * TREE, FreeError::NotAllocated),
-            (6 * TREE, FreeError::NotAllocated),
-        ] {
-            assert_eq!(system.free(cpu, Release::frame(Index(frame))), Err(error));
-            assert!(local.own_trees().eq(before.iter().copied()));
-        }
-        system
-            .free(cpu, Release::frame(Index(3 * TREE + 1)))
-            .unwrap();
-        assert!(owns(system, 3));
-    });
-}
-
-#[test]
 fn a_frame_at_the_first_fit_point_enters_the_list() {
     with_six_trees(|system, cpu| {
         let mut last = [Index(0)];
@@ -484,11 +362,7 @@ fn a_frame_at_the_first_fit_point_enters_the_list() {
 #[test]
 fn frees_that_enter_no_list_move_the_first_fit_point() {
     type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32);
-    let ways: [Free; 3] = [
-        |system, cpu, start| {
-            let block = crate::Block::new(Index(start), Order::new(5).unwrap());
-            system.free(cpu, Release::block(block)).unwrap();
-        },
+    let ways: [Free; 2] = [
         |system, cpu, start| {
             let run = Release::frames(Index(start), 32);
             system.free(cpu, run).unwrap();
@@ -518,79 +392,6 @@ fn frees_that_enter_no_list_move_the_first_fit_point() {
             });
         }
     }
-}
-
-/// Calls `body` with the second of two CPUs that are parked. The first one allocated trees 0 and 1, and then freed
-/// every eighth frame of tree 0; the second one allocated trees 2 and 3, and then freed every eighth frame of both.
-fn with_two_parked<const CHECK: u8>(
-    body: impl FnOnce(&OwnedTrees<'_, Native, CHECK>, &mut NativeCpu<NoProbe>),
-) {
-    with_checks::<CHECK>((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(2);
-        let mut cpus = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        for (cpu, frames) in cpus.iter_mut().zip([0..2 * TREE, 2 * TREE..4 * TREE]) {
-            for frame in frames {
-                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
-            }
-        }
-        for (cpu, frames) in cpus.iter_mut().zip([0..TREE, 2 * TREE..4 * TREE]) {
-            for frame in frames.step_by(8) {
-                system.free(cpu, Release::frame(Index(frame))).unwrap();
-            }
-            system.park(cpu);
-        }
-        body(system, &mut cpus[1]);
-        system.check(&mut cpus[1]).unwrap();
-    });
-}
-
-#[test]
-fn a_tree_is_left_to_the_cpu_that_kept_it_last() {
-    with_two_parked::<BY_PLANES>(|system, cpu| {
-        let mut next = || system.allocate(cpu, Request::FRAME).unwrap().0 / TREE;
-        // Then those of other CPUs, before a whole tree.
-        for tree in [2, 3, 0] {
-            for _ in 0..TREE / 8 {
-                assert_eq!(next(), tree);
-            }
-        }
-        assert_eq!(next(), 4);
-    });
-    // Frees do not ask for an owner there.
-    with_two_parked::<AT_BORDER>(|system, cpu| {
-        let frame = system.allocate(cpu, Request::FRAME).unwrap();
-        assert_eq!(frame.0 / TREE, 0);
-    });
-}
-
-#[test]
-fn a_lower_tree_is_left_to_the_cpu_that_kept_it_last() {
-    with_two_parked::<BY_PLANES>(|system, cpu| {
-        // The first free unparks the CPU, and the second one takes tree 3 over.
-        for frame in [1, 2] {
-            let frame = Release::frame(Index(3 * TREE + frame));
-            system.free(cpu, frame).unwrap();
-        }
-        assert!(system.locals[1].own_trees().eq([3]));
-        let mut next = || system.allocate(cpu, Request::FRAME).unwrap();
-        assert_eq!(next(), Index(3 * TREE + 2), "it was freed last");
-        // Below tree 3, all of tree 1 is allocated.
-        assert_eq!(next(), Index(2 * TREE));
-    });
-}
-
-#[test]
-fn a_wholly_free_tree_is_left_to_no_cpu() {
-    with_system((8 * TREE, 0), 2, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(2);
-        for cpu in [0, 1] {
-            let mut cpu = set.claim::<NoProbe>(CpuId(cpu)).unwrap();
-            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
-            assert_eq!(frame, Index(0));
-            system.free(&mut cpu, Release::frame(frame)).unwrap();
-            system.park(&mut cpu);
-        }
-    });
 }
 
 /// Three CPUs allocate half of the words of trees 1, 2 and 3, one tree each, and park. All other trees are wholly free.
@@ -626,8 +427,7 @@ fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() 
         system.free(&mut cpus[2], block).unwrap();
         system.park(&mut cpus[2]);
         let mut next = || system.allocate(&mut cpus[1], Request::FRAME).unwrap().0 / TREE;
-        // The CPU's own tree comes before those that are left to other CPUs, and these before wholly free ones.
-        for tree in [2, 1, 3] {
+        for tree in [1, 2, 3] {
             for _ in 0..TREE / 2 {
                 assert_eq!(next(), tree);
             }

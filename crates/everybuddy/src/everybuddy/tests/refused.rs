@@ -68,7 +68,7 @@ fn the_smallest_block_is_remembered() {
         let all = system.allocate(&mut cpu, block(7)).unwrap();
         while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
         for (freed, refused) in [(Index(all.0 + 1), 1), (Index(all.0 + 8), 1)] {
-            system.free(&mut cpu, Release::frame(freed)).unwrap();
+            system.free(&mut cpu, Release::frames(freed, 1)).unwrap();
             for order in [4, 2, refused, 3] {
                 let result = system.allocate(&mut cpu, block(order));
                 assert_eq!(result, Err(AllocateError::Exhausted));

@@ -16,13 +16,13 @@ use crate::platform::Platform;
 use crate::region::Span;
 use crate::structure::StructureKind;
 use crate::systems::parameters::{Composition, Parameters};
-use crate::systems::values::{Check, ListAccess, ListKind, ZoneKind};
+use crate::systems::values::{ListAccess, ListKind, ZoneKind};
 
 impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: Check::On,
+        check: true,
         zone: ZoneKind::Reserved,
         structure: StructureKind::Fields,
     };
@@ -44,7 +44,7 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: Check::On,
+        check: true,
         zone: ZoneKind::Shared,
         structure: StructureKind::Words,
     };
@@ -62,15 +62,11 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
     }
 }
 
-impl<'m, P: Platform, const CHECK: u8> Compose<'m, P> for OwnedTrees<'m, P, CHECK> {
+impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: match CHECK {
-            everybuddy::AT_BORDER => Check::Border,
-            everybuddy::BY_HEADS => Check::Heads,
-            _ => Check::On,
-        },
+        check: true,
         zone: ZoneKind::Owned,
         structure: StructureKind::Planes,
     };

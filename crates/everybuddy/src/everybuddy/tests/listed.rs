@@ -1,33 +1,29 @@
-//! Frames that are checked only when they leave a CPU's list for their tree.
+//! Frames in a CPU's list, which the planes call allocated.
 
 use super::*;
 use crate::platform::NativeCpu;
-
-type Listed<'m> = OwnedTrees<'m, Native, AT_BORDER>;
 
 /// The frames of a tree here.
 const TREE: u32 = 128;
 
 /// Calls `body` where CPU 0 has allocated the first tree, and has frame 3 in its list.
-fn with_listed(body: impl FnOnce(&Listed<'_>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>)) {
-    with_checks((4 * TREE, 0), 2, (Some(TREE), 8), |system: &Listed<'_>| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        for _ in 0..TREE {
-            system.allocate(&mut zero, Request::FRAME).unwrap();
-        }
-        system.free(&mut zero, Release::frame(Index(3))).unwrap();
-        body(system, &mut zero, &mut one);
-    });
-}
-
-/// Allocates until a request fails, and returns the number of frames.
-fn exhaust(system: &Listed<'_>, cpu: &mut NativeCpu<NoProbe>) -> u32 {
-    let mut given = 0;
-    while system.allocate(cpu, Request::FRAME).is_ok() {
-        given += 1;
-    }
-    given
+fn with_listed(
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
+) {
+    with_system(
+        (4 * TREE, 0),
+        2,
+        (Some(TREE), 8),
+        |system: &OwnedTrees<'_, Native>| {
+            let set = NativeCpus::new(2);
+            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+            for _ in 0..TREE {
+                system.allocate(&mut zero, Request::FRAME).unwrap();
+            }
+            system.free(&mut zero, Release::frame(Index(3))).unwrap();
+            body(system, &mut zero, &mut one);
+        },
+    );
 }
 
 #[test]
@@ -81,33 +77,6 @@ fn a_listed_frame_can_be_chosen_when_its_cpu_answers() {
 }
 
 #[test]
-fn a_second_free_is_found_when_the_frame_leaves_the_list() {
-    with_listed(|system, zero, one| {
-        // The list does not notice it.
-        system.free(zero, Release::frame(Index(3))).unwrap();
-        assert_eq!(system.buffered_frames(CpuId(0)), 2);
-        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
-        system.park(zero);
-        assert_eq!(system.check(one).unwrap_err().pfn, Index(3));
-        // The frame is free once.
-        assert_eq!(exhaust(system, one), 3 * TREE + 1);
-    });
-}
-
-#[test]
-fn a_listed_frame_that_is_freed_elsewhere_is_found() {
-    with_listed(|system, zero, one| {
-        system.park(one);
-        // By count: such a free asks the planes, which call the frame allocated.
-        system.free(zero, Release::frames(Index(3), 1)).unwrap();
-        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
-        system.drain(zero);
-        assert_eq!(system.check(zero).unwrap_err().pfn, Index(3));
-        assert_eq!(exhaust(system, zero), 3 * TREE + 1);
-    });
-}
-
-#[test]
 fn a_hole_above_the_first_fit_point_is_refused() {
     with_listed(|system, zero, one| {
         system.park(one);
@@ -143,22 +112,6 @@ fn a_chosen_frame_of_no_cpu_needs_no_answer() {
 }
 
 #[test]
-fn lists_with_more_frames_than_are_allocated_are_found() {
-    with_checks((2 * TREE, 0), 2, (Some(TREE), 7), |system: &Listed<'_>| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim::<NoProbe>(CpuId(cpu)).unwrap());
-        assert_eq!(system.allocate(&mut zero, Request::FRAME), Ok(Index(0)));
-        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Index(TREE)));
-        system.free(&mut zero, Release::frame(Index(0))).unwrap();
-        system.free(&mut one, Release::frame(Index(TREE))).unwrap();
-        assert_eq!(system.check(&mut one).unwrap().buffered, 2);
-        // Each list has it once.
-        system.free(&mut one, Release::frame(Index(0))).unwrap();
-        system.check(&mut zero).unwrap_err();
-    });
-}
-
-#[test]
 fn a_request_answers_although_the_list_has_a_frame() {
     with_listed(|system, zero, _| {
         let local = &system.locals[0];
@@ -174,7 +127,7 @@ fn a_request_answers_although_the_list_has_a_frame() {
 fn a_listed_frame_of_a_tree_without_an_owner_is_busy_and_not_allocated() {
     with_listed(|system, zero, one| {
         // CPU 0 owns at most two trees, and releases the first one.
-        for _ in TREE..3 * TREE {
+        for _ in TREE..=3 * TREE {
             system.allocate(zero, Request::FRAME).unwrap();
         }
         system.free(zero, Release::frame(Index(7))).unwrap();
