@@ -20,8 +20,9 @@
 //!
 //! `bulk` and `free-bulk` move 31 frames. `run` allocates exactly 260 frames and `free-run` frees them; `free-part`
 //! frees 100 of such a run, `free-rest` the other 160. `burst` allocates 6,144 frames one by one, and frees them in
-//! another order; natively only, as is `handover`, where a CPU allocates 256 frames and another one frees them. `serve` runs a service until it is idle. `refuse` and
-//! `refuse-again` are requests for 8 frames where every eleventh frame is free, and no two that are adjacent.
+//! another order; natively only, as is `handover`, where a CPU allocates 256 frames and another one frees them. `serve`
+//! runs a service until it is idle. `refuse` and `refuse-again` are requests for 8 frames where every eleventh frame is
+//! free, and no two that are adjacent.
 
 use std::cell::Cell;
 use std::hint::black_box;
