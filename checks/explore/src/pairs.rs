@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! A search of one thread never stops inside an operation. Here two operations run as coroutines from a state that the
-//! search reached, and the code is the same. A CPU that waits gives way, which is no preemption.
+//! search reached, and the code is the same. A CPU that waits gives way, which does not count as a preemption.
 //!
 //! # Invariants
 //!
@@ -203,7 +203,7 @@ impl<'e, 's> Pairs<'e, 's> {
         }
     }
 
-    /// Explores all pairs from at most so many states.
+    /// Explores all pairs from at most the given number of states.
     pub(crate) fn run(&mut self, most: usize) {
         if most == 0 {
             return;

@@ -74,7 +74,7 @@ pub fn watch(hook: fn(bool)) {
     });
 }
 
-/// Calls the hook at the access of a shared word that comes after so many others.
+/// Calls the hook at the access of a shared word that comes after the given number of others.
 pub fn stop_after(accesses: u64) {
     MONITOR.with(|monitor| monitor.stop.set(accesses));
 }
@@ -224,7 +224,7 @@ impl<T: CellValue> SharedCell<T> for PlainCell<T> {
     }
 }
 
-/// The token of a CPU. It can be made at any time: the explorer never lets a CPU do two things at once.
+/// The token of a CPU. It can be made at any time: the explorer never lets a CPU do two things simultaneously.
 pub struct Token(pub CpuId, NoProbe);
 
 impl Token {

@@ -52,7 +52,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Goes on with a table, or begins one. Each search may take so many minutes.
+    /// Goes on with a table, or begins one. Each search may take the given number of minutes.
     pub(crate) fn to(path: Option<String>, minutes: u64) -> Result<Self, String> {
         let mut report = Self {
             file: None,

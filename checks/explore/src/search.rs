@@ -183,7 +183,7 @@ impl<'s> Explorer<'s> {
         last.map_or(0, |node| node.depth)
     }
 
-    /// Searches until there are so many states.
+    /// Searches until there is the given number of states.
     fn search(&mut self, most: usize) {
         self.nodes.clear();
         self.seen.clear();

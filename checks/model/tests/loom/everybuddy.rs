@@ -14,7 +14,8 @@
 //!
 //! # Not modelled
 //!
-//! More than three CPUs; more than two trees. Frames that two CPUs free simultaneously are in [`misuse`](crate::misuse).
+//! More than three CPUs; more than two trees. Frames that two CPUs free simultaneously are in
+//! [`misuse`](crate::misuse).
 
 mod owners;
 

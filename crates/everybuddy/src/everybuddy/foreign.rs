@@ -262,7 +262,8 @@ impl<P: Platform> Shared<'_, P> {
         Found::Nothing(elsewhere)
     }
 
-    /// Takes a block from one of the given trees: the first one that has no owner and is partly free. The tree stays claimed by `id`.
+    /// Takes a block from one of the given trees: the first one that has no owner and is partly free. The tree stays
+    /// claimed by `id`.
     pub(crate) fn search_below(
         &self,
         id: u32,

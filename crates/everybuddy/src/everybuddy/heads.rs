@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A free looks at one byte and knows whether it frees an allocation, of which size, and into which
-//! list a frame goes. So a free that enters a list is checked, and neither plane is read.
+//! A free looks at one byte and knows whether it frees an allocation, of which size, and into which list the frame
+//! goes. So a free that enters a list is checked, and neither plane is read.
 //!
 //! # Invariants
 //!
@@ -14,7 +14,7 @@
 //! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a
 //!    tree, and a free removes it before it returns them.
 //!
-//! A free of a frame by two CPUs simultaneously, which is misuse, may see the byte twice. Both frees then succeed, as if
+//! Two CPUs that free a frame simultaneously, which is misuse, may both see the byte. Both frees then succeed, as if
 //! each had been the only one.
 
 use crate::frame::{Index, Order};

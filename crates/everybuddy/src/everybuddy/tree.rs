@@ -234,8 +234,8 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         }
     }
 
-    /// Takes free frames of the first word of an own tree that has some, at most `most`, lowest first: of a split word, or
-    /// of another one if `may_split`. Returns the first frame of the word, and the bits of those that were taken.
+    /// Takes free frames of the first word of an own tree that has some, at most `most`, lowest first: of a split word,
+    /// or of another one if `may_split`. Returns the first frame of the word, and the bits of those that were taken.
     #[inline(always)]
     pub(crate) fn take_of_first(
         &self,
