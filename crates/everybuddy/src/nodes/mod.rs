@@ -340,6 +340,7 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
         }
         match self.zone_of(release.start) {
             Some((zone, start)) => Ok((zone, Release { start, ..release })),
+            None if release.size.extent().frames() == 0 => Err(FreeError::ZeroFrames),
             None if release.start.0 >= self.span.frames() => Err(FreeError::Foreign),
             None => Err(FreeError::Hole),
         }
