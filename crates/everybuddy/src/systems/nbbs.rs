@@ -42,8 +42,8 @@ impl System for Nbbs {
             each of 256 searches, the request fails as busy. A CPU that stops inside a call can leave a mark, \
             which keeps the larger block from being allocated until a free in the marked word clears it. An \
             `allocate_at` that is refused may hold some frames of its range meanwhile, and a request of \
-            another CPU may be refused because of them. A snapshot reads all words. If two CPUs free the same frames simultaneously, which is misuse, a call \
-            may free some of them and return an error.",
+            another CPU may be refused because of them. A snapshot reads all words. If two CPUs free the same \
+            frames simultaneously, which is misuse, a call may free some of them and return an error.",
         preset: Options {
             zone: Some(ZoneKind::Shared),
             structure: Some(StructureKind::Words),
