@@ -235,8 +235,8 @@ mod tests {
             at(90)
         );
         let worst = errors.last().unwrap();
-        // The worst is a look of `everybuddy` at words, which takes other instructions per access than a search.
-        assert!(worst.0 < 0.75, "{worst:?}");
+        // The worst is a look of `everybuddy` at words, which takes fewer instructions per access than a search.
+        assert!(worst.0 < 1.6, "{worst:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{Counts, FrameRange, Index, Pfn, Release, Request, Setup};
-use everybuddy_suite::{Cpu, System, claim, on};
+use everybuddy_suite::{Cpu, System, all_at_once, any, claim, for_each_spec, on};
 
 /// 256 MiB: a magazine has 31 frames.
 pub(crate) const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 16)];
@@ -36,4 +36,33 @@ pub(crate) fn free(system: &System<'_>, cpu: &mut Cpu, frames: &[Index]) {
     for frame in frames {
         system.free(cpu, Release::frame(*frame)).unwrap();
     }
+}
+
+/// The parts of an allocation may have several owners, as those of a page that a kernel splits.
+#[test]
+fn two_cpus_free_parts_of_one_allocation() {
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 256)];
+    for_each_spec(|spec| {
+        any(spec, &Setup::new(RANGES, 2), |system| {
+            let cpus = NativeCpus::new(2);
+            for _ in 0..20 {
+                let mut first = claim(&cpus, 0);
+                let run = system.allocate(&mut first, Request::frames(8)).unwrap();
+                cpus.release(first);
+                all_at_once(2, |id| {
+                    let mut cpu = claim(&cpus, id);
+                    for frame in (run.0 + u32::from(id)..run.0 + 8).step_by(2) {
+                        let part = Release::frames(Index(frame), 1);
+                        system.free(&mut cpu, part).unwrap();
+                    }
+                    system.park(&mut cpu);
+                    cpus.release(cpu);
+                });
+            }
+            let cpu = &mut claim(&cpus, 0);
+            system.quiesce(cpu).unwrap();
+            let census = system.check(cpu).unwrap();
+            assert_eq!((census.free, census.allocated), (256, 0));
+        });
+    });
 }

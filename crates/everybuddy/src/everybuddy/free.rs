@@ -14,7 +14,8 @@
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
 use crate::frame::{Index, Order};
-use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell};
+use crate::lock::Section;
+use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell, WaitLimit};
 use crate::probe::{Event, Probe};
 use crate::request::Size;
 
@@ -240,7 +241,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return Err(FreeError::NoSuchCpu);
         };
         let is_run = matches!(size, Size::Frames(_));
-        let (start, frames) = self.checked(start, size)?;
+        let (start, frames) = self.checked(start, size, false)?;
         if is_run && local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
@@ -315,22 +316,56 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, frame, 1)
     }
 
-    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards.
-    pub(super) fn checked(&self, start: Index, size: Size) -> Result<(u32, u32), FreeError> {
+    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards. Unless it is
+    /// nested, the free of a part waits for CPUs that divide pieces, but not without a bound.
+    pub(super) fn checked(
+        &self,
+        start: Index,
+        size: Size,
+        is_nested: bool,
+    ) -> Result<(u32, u32), FreeError> {
+        let heads = &self.shared.heads;
         match size {
-            Size::Order(order) if self.shared.heads.take(start.0, order) => {
-                Ok((start.0, order.frames()))
-            }
+            Size::Order(order) if heads.take(start.0, order) => Ok((start.0, order.frames())),
             Size::Order(_) => Err(self.misused(start, size)),
             Size::Frames(_) => {
                 let (start, frames) = self.named(start, size)?;
-                if self.shared.heads.take_run(start, frames) {
+                if heads.take_pieces(start, frames) {
+                    return Ok((start, frames));
+                }
+                let _section = Section::<P>::begin();
+                if !self.begin_to_divide(is_nested) {
+                    return Err(FreeError::Busy);
+                }
+                let is_taken = heads.take_run(start, frames);
+                // Pairs with the Acquire of the next CPU that divides.
+                self.divides.store(0, Ordering::Release);
+                P::wake(&self.divides);
+                if is_taken {
                     Ok((start, frames))
                 } else {
                     Err(self.diagnose(start, frames))
                 }
             }
         }
+    }
+
+    /// Waits until no other CPU divides pieces. Returns `false` if one stopped meanwhile.
+    fn begin_to_divide(&self, is_nested: bool) -> bool {
+        let (mut polls, mut limit) = (0, WaitLimit::<P>::new());
+        // Acquire: pairs with the Release of the CPU that divided before, whose pieces are visible then.
+        while self
+            .divides
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            if is_nested || limit.is_over(polls, P::MAX_POLLS) {
+                return false;
+            }
+            P::wait(&self.divides, 1, polls);
+            polls += 1;
+        }
+        true
     }
 
     /// Says what is wrong with a free by order.

@@ -13,6 +13,7 @@
 //!    zero, so the byte of a frame that is free, listed, absent, or inside a piece is zero.
 //! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a
 //!    tree, and a free removes it before it returns them.
+//! 4. A piece may have several holders, who free parts of it. Only one CPU divides pieces at a time.
 //!
 //! Two CPUs that free a frame simultaneously, which is misuse, may both see the byte. Both frees then succeed, as if
 //! each had been the only one.
@@ -72,8 +73,31 @@ impl<'m, P: Platform> Heads<'m, P> {
         }
     }
 
+    /// Removes a run that consists of whole pieces. Changes nothing of others, since no piece is divided.
+    pub(super) fn take_pieces(&self, start: u32, frames: u32) -> bool {
+        let end = start + frames;
+        let pieces = || {
+            let mut at = start;
+            core::iter::from_fn(move || {
+                let (order, _) = self.piece(at).filter(|_| at < end)?;
+                let piece = at;
+                at += order.frames();
+                Some((piece, at))
+            })
+        };
+        if pieces().last().is_none_or(|(_, last)| last != end) {
+            return false;
+        }
+        for (piece, _) in pieces() {
+            if let Some(byte) = self.of(piece) {
+                byte.set(0);
+            }
+        }
+        true
+    }
+
     /// Removes a run, if all of its frames are allocated. What is left of its first piece and of its last one becomes
-    /// pieces of its own.
+    /// pieces of its own. No other CPU may divide a piece meanwhile.
     pub(super) fn take_run(&self, start: u32, frames: u32) -> bool {
         let end = start + frames;
         let Some((head, ..)) = self.piece_of(start) else {

@@ -90,6 +90,8 @@ pub struct OwnedTrees<'m, P: Platform> {
     mixed: &'m [Mixed<P>],
     /// Held while the table of mixed words changes.
     mixed_lock: SpinLock<P>,
+    /// 1 while a CPU divides pieces of allocations.
+    divides: P::AtomicU32,
     span: Span,
     max_order: Order,
     /// The largest order of which a block lies in one tree.
@@ -198,6 +200,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             requests,
             mixed,
             mixed_lock: SpinLock::new(),
+            divides: P::AtomicU32::new(0),
             span: geometry.span,
             max_order: geometry.max_order,
             largest_hit: geometry
@@ -474,7 +477,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
 
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let local = self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
-        let (start, frames) = self.checked(release.start, release.size)?;
+        let (start, frames) = self.checked(release.start, release.size, true)?;
         self.with_nested_free(local, || self.free_foreign(start, frames))
     }
 
