@@ -41,7 +41,7 @@ impl Promises {
             || row.zone() == ZoneKind::Owned
             || !system.services().is_empty();
         Self {
-            span: system.span().clone(),
+            span: *system.span(),
             largest: system.max_order().get().into(),
             cpus: system.cpus(),
             knows_orders: row.knows_orders(),
