@@ -208,7 +208,7 @@ typedef enum {
     EB_REASON_MEMORY = 2,
     // Enough frames are free, but some of them are on other nodes.
     EB_REASON_ELSEWHERE = 3,
-    // Enough frames are free, but some of them are in lists or queues.
+    // Enough frames are free, but CPUs or queues keep some of them.
     EB_REASON_LISTS = 4,
     // Enough frames are free, but not in one block.
     EB_REASON_FRAGMENTATION = 5,
@@ -365,6 +365,10 @@ typedef struct {
     uint64_t own_list;
     // Free frames on other nodes.
     uint64_t elsewhere;
+    // Free frames that the CPU `keeper` keeps in its list or trees, until it calls or parks.
+    uint64_t kept;
+    // The other CPU that keeps what is missing, or `EB_UNKNOWN` if there is none.
+    uint32_t keeper;
     // What is free.
     eb_snapshot free;
 } eb_shortage_report;
@@ -897,4 +901,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 701001392-76007 */
+/* Checksum, for header.sh: 1480159881-76417 */
