@@ -106,7 +106,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Frees a block, an exact allocation, or any part of allocations.
     ///
     /// # Errors
-    /// Every [`FreeError`] except `Busy`; the state is as before.
+    /// Every [`FreeError`]; the state is as before. [`Busy`](FreeError::Busy) only for a part of an allocation of
+    /// `everybuddy`, if a CPU stopped while it freed a part of one.
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError>;
 
     /// The same as [`allocate`](Self::allocate), for callers that have a function of their own for blocks of several

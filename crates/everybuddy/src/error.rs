@@ -85,7 +85,8 @@ pub enum FreeError {
     ZeroFrames,
     /// The system was not set up for a CPU with this number: see [`Setup::new`](crate::Setup::new).
     NoSuchCpu,
-    /// A nested release found a lock held.
+    /// A nested release found a lock held, or in `everybuddy` a CPU stopped while it freed a part of an allocation. A
+    /// later attempt can succeed.
     Busy,
 }
 

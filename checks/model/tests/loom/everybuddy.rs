@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 use everybuddy::platform::Ordering;
 use everybuddy::{
-    AllocateError, Block, Class, CpuId, Flags, FrameRange, Order, Pfn, RegionError, Release,
+    AllocateError, Block, Class, CpuId, Flags, FrameRange, Index, Order, Pfn, RegionError, Release,
     Request,
 };
 use everybuddy_model::weak::exhaust;
@@ -99,6 +99,32 @@ fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
             },
             &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
             &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
+        ]);
+    });
+}
+
+/// Both divide the block, and each may find it divided by the other one.
+#[test]
+fn two_cpus_free_parts_of_one_block() {
+    run(4, 2, bound(&[2, 3]), |machine| {
+        let [one, two, three] = machine.on(0, |w| {
+            let block = w.allocate(2);
+            let frame = |at: u32| Block::new(Index(block.start.0 + at), Order::ZERO);
+            w.hand(frame(2), 1);
+            w.hand(frame(3), 1);
+            [1, 2, 3].map(frame)
+        });
+        let zero = Index(one.start.0 - 1);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.free_frames(zero, 2);
+                w.park();
+            },
+            // By count, and then what is left by its order.
+            &|w: &mut Cpu<'_>| {
+                w.free_frames(two.start, 1);
+                free_and_park(w, three);
+            },
         ]);
     });
 }

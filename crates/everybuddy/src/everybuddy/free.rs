@@ -213,7 +213,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return Err(FreeError::NoSuchCpu);
         };
         if !self.shared.heads.take(start.0, order) {
-            return Err(self.misused(start, Size::Order(order)));
+            return self.free_left(cpu, local, start, order);
         }
         if is_of_tree {
             let words = order.frames() / WORD;
@@ -288,7 +288,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return Err(FreeError::Foreign);
         };
         let Some(place) = local.place_of_head(head.get()) else {
-            return Err(self.misused(start, Size::Order(Order::ZERO)));
+            return self.free_left(cpu, local, start, Order::ZERO);
         };
         head.set(0);
         if local.enter(place, frame) {
@@ -316,8 +316,22 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, frame, 1)
     }
 
-    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards. Unless it is
-    /// nested, the free of a part waits for CPUs that divide pieces, but not without a bound.
+    /// Frees a block that is no piece of an allocation: what an earlier free left of one, or nothing.
+    #[cold]
+    #[inline(never)]
+    fn free_left(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: Index,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        let (start, frames) = self.checked(start, Size::Order(order), false)?;
+        self.free_checked(cpu, local, start, frames)
+    }
+
+    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards. The free of a part
+    /// waits for CPUs that divide pieces, but not without a bound; a nested one does not wait.
     pub(super) fn checked(
         &self,
         start: Index,
@@ -325,28 +339,29 @@ impl<P: Platform> OwnedTrees<'_, P> {
         is_nested: bool,
     ) -> Result<(u32, u32), FreeError> {
         let heads = &self.shared.heads;
-        match size {
-            Size::Order(order) if heads.take(start.0, order) => Ok((start.0, order.frames())),
-            Size::Order(_) => Err(self.misused(start, size)),
-            Size::Frames(_) => {
-                let (start, frames) = self.named(start, size)?;
-                if heads.take_pieces(start, frames) {
-                    return Ok((start, frames));
-                }
-                let _section = Section::<P>::begin();
-                if !self.begin_to_divide(is_nested) {
-                    return Err(FreeError::Busy);
-                }
-                let is_taken = heads.take_run(start, frames);
-                // Pairs with the Acquire of the next CPU that divides.
-                self.divides.store(0, Ordering::Release);
-                P::wake(&self.divides);
-                if is_taken {
-                    Ok((start, frames))
-                } else {
-                    Err(self.diagnose(start, frames))
-                }
+        let (first, frames) = match size {
+            Size::Order(order) if heads.take(start.0, order) => {
+                return Ok((start.0, order.frames()));
             }
+            Size::Order(order) if heads.is_left(start.0, order) => (start.0, order.frames()),
+            Size::Order(_) => return Err(self.misused(start, size)),
+            Size::Frames(_) => self.named(start, size)?,
+        };
+        if heads.take_pieces(first, frames) {
+            return Ok((first, frames));
+        }
+        let _section = Section::<P>::begin();
+        if !self.begin_to_divide(is_nested) {
+            return Err(FreeError::Busy);
+        }
+        let is_taken = heads.take_run(first, frames);
+        // Pairs with the Acquire of the next CPU that divides.
+        self.divides.store(0, Ordering::Release);
+        P::wake(&self.divides);
+        if is_taken {
+            Ok((first, frames))
+        } else {
+            Err(self.diagnose(first, frames))
         }
     }
 

@@ -13,7 +13,9 @@
 //!    zero, so the byte of a frame that is free, listed, absent, or inside a piece is zero.
 //! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a
 //!    tree, and a free removes it before it returns them.
-//! 4. A piece may have several holders, who free parts of it. Only one CPU divides pieces at a time.
+//! 4. Several CPUs may hold parts of a piece, and free them simultaneously. Only one CPU divides pieces at a time, and
+//!    the bytes of what is left have [`LEFT`] as well. Only a CPU that divides may remove such a byte, since the CPU that
+//!    wrote it may not have had contact with the holder.
 //!
 //! Two CPUs that free a frame simultaneously, which is misuse, may both see the byte. Both frees then succeed, as if
 //! each had been the only one.
@@ -22,6 +24,9 @@ use crate::frame::{Index, Order};
 use crate::platform::{Platform, SharedCell};
 
 use super::word::Kind;
+
+/// The bit in the byte of a piece that a free left of a larger one.
+const LEFT: u8 = 0x80;
 
 /// The bytes of all frames.
 pub(crate) struct Heads<'m, P: Platform> {
@@ -49,13 +54,20 @@ impl<'m, P: Platform> Heads<'m, P> {
         }
     }
 
-    /// Notes the pieces of a run.
+    /// Notes the pieces of a run that was taken from trees.
     pub(super) fn set_run(&self, start: u32, frames: u32, kind: Kind) {
+        self.set_pieces(start, frames, kind, 0);
+    }
+
+    /// Notes the pieces of a run; `mark` is a part of each byte.
+    fn set_pieces(&self, start: u32, frames: u32, kind: Kind, mark: u8) {
         let (mut at, mut left) = (start, frames);
         while left != 0 {
             let fitting = at.trailing_zeros().min(left.ilog2());
             let order = Order::saturating(fitting).min(self.largest);
-            self.set(at, order, kind);
+            if let Some(byte) = self.of(at) {
+                byte.set(mark | head(order, kind));
+            }
             at = at.wrapping_add(order.frames());
             left -= order.frames();
         }
@@ -73,13 +85,20 @@ impl<'m, P: Platform> Heads<'m, P> {
         }
     }
 
-    /// Removes a run that consists of whole pieces. Changes nothing of others, since no piece is divided.
+    /// Returns `true` if a free left this piece of a larger one.
+    pub(super) fn is_left(&self, start: u32, order: Order) -> bool {
+        let byte = self.of(start).map(SharedCell::peek);
+        byte.is_some_and(|byte| byte & !1 == LEFT | head(order, Kind::Staying))
+    }
+
+    /// Removes a run that consists of whole pieces, none of which a free left. Divides none.
     pub(super) fn take_pieces(&self, start: u32, frames: u32) -> bool {
         let end = start + frames;
         let pieces = || {
             let mut at = start;
             core::iter::from_fn(move || {
-                let (order, _) = self.piece(at).filter(|_| at < end)?;
+                let is_whole = self.of(at).is_some_and(|byte| byte.peek() & LEFT == 0);
+                let (order, _) = self.piece(at).filter(|_| at < end && is_whole)?;
                 let piece = at;
                 at += order.frames();
                 Some((piece, at))
@@ -97,7 +116,7 @@ impl<'m, P: Platform> Heads<'m, P> {
     }
 
     /// Removes a run, if all of its frames are allocated. What is left of its first piece and of its last one becomes
-    /// pieces of its own. No other CPU may divide a piece meanwhile.
+    /// pieces of its own. Only for the CPU that divides.
     pub(super) fn take_run(&self, start: u32, frames: u32) -> bool {
         let end = start + frames;
         let Some((head, ..)) = self.piece_of(start) else {
@@ -120,15 +139,15 @@ impl<'m, P: Platform> Heads<'m, P> {
             }
             at += order.frames();
         }
-        self.set_run(head, start - head, first);
-        self.set_run(end, last.0 - end, last.1);
+        self.set_pieces(head, start - head, first, LEFT);
+        self.set_pieces(end, last.0 - end, last.1, LEFT);
         true
     }
 
     /// Returns the order and the kind of the piece that starts at a frame. A hint, except for its holder.
     pub(super) fn piece(&self, start: u32) -> Option<(Order, Kind)> {
         let byte = self.of(start)?.peek();
-        let order = u32::from(byte >> 1).checked_sub(1)?;
+        let order = u32::from((byte & !LEFT) >> 1).checked_sub(1)?;
         let [staying, movable] = Kind::ALL;
         let kind = if byte & 1 == 0 { staying } else { movable };
         Some((Order::saturating(order), kind))

@@ -55,22 +55,23 @@ impl System for Everybuddy {
             trees. A request that may wait is refused only after a search in which its CPU owned all trees. Until \
             something is freed, requests for as many frames or more are then refused without a search.",
         deviates: "A run by count is recorded as few blocks of powers of two; a part of an allocation can be freed \
-            by count. An exact request takes the frames that it needs and no others. A block that is larger than a \
-            tree consists of whole trees. Small requests claim a tree with many partly free words before one with \
-            wholly free words, and that before any other. Each group of eight CPUs searches from a window of its \
-            own, if memory has 64 trees for each group. Blocks of more than 32 frames come from another tree of the \
-            CPU than smaller ones, as long as such a tree can be claimed. A word with both holes and reserved frames \
-            has an entry in a table of 256; if the table is full, a range that would need another entry is refused. \
-            A nested request uses only trees without an owner and otherwise fails as busy; a nested free never \
-            waits. A parked CPU owns nothing. Single frames that a CPU frees in one word of another CPU's tree are \
-            announced to the tree's owner together, when the CPU that freed them returns a frame of another word, \
-            needs frames, parks, or is asked. A CPU that neither calls nor parks, and whose token the platform \
-            cannot lend, keeps its trees, at most its share of memory, but only few of which less than an eighth is \
-            in use, and up to 896 frames in lists. A request that finds nothing then fails as busy, and so do all \
-            removals and reservations of frames, which need empty lists. The frames of owned trees and the kept \
-            frames count as free. If two CPUs free the same frame simultaneously, which is misuse, both frees may \
-            succeed; the frame may then be lost, or be allocated twice. The kind of a listed frame is that of its \
-            tree when the frame left it.",
+            by count. One CPU at a time divides blocks for that: such a free waits for another one, or fails as busy \
+            after a bound if that CPU stopped; a nested one fails as busy immediately. An exact request takes the \
+            frames that it needs and no others. A block that is larger than a tree consists of whole trees. Small \
+            requests claim a tree with many partly free words before one with wholly free words, and that before any \
+            other. Each group of eight CPUs searches from a window of its own, if memory has 64 trees for each \
+            group. Blocks of more than 32 frames come from another tree of the CPU than smaller ones, as long as \
+            such a tree can be claimed. A word with both holes and reserved frames has an entry in a table of 256; \
+            if the table is full, a range that would need another entry is refused. A nested request uses only trees \
+            without an owner and otherwise fails as busy; no nested free waits. A parked CPU owns nothing. Single \
+            frames that a CPU frees in one word of another CPU's tree are announced to the tree's owner together, \
+            when the CPU that freed them returns a frame of another word, needs frames, parks, or is asked. A CPU \
+            that neither calls nor parks, and whose token the platform cannot lend, keeps its trees, at most its \
+            share of memory, but only few of which less than an eighth is in use, and up to 896 frames in lists. A \
+            request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
+            need empty lists. The frames of owned trees and the kept frames count as free. If two CPUs free the same \
+            frame simultaneously, which is misuse, both frees may succeed; the frame may then be lost, or be \
+            allocated twice. The kind of a listed frame is that of its tree when the frame left it.",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),
