@@ -12,7 +12,8 @@ output=$PWD/target/defects
 tree=$output/tree
 rm -rf "$tree"
 mkdir -p "$tree"
-git ls-files -coz --exclude-standard Cargo.toml Cargo.lock crates lab checks examples | xargs -0 cp -P --parents -t "$tree"
+git ls-files -coz --exclude-standard Cargo.toml Cargo.lock crates lab checks examples |
+    xargs -0 cp -P --parents -t "$tree"
 source=$tree/crates/everybuddy/src
 
 # The text of a line, of which columns are separated by tabs.

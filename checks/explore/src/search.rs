@@ -166,7 +166,7 @@ impl<'s> Explorer<'s> {
         }
     }
 
-    /// Returns `true` if there is no more time.
+    /// Returns `true` if the time is used up.
     pub(crate) fn is_late(&self) -> bool {
         self.deadline
             .is_some_and(|deadline| Instant::now() >= deadline)

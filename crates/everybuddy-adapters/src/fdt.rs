@@ -74,7 +74,7 @@ impl fmt::Display for FdtError {
         match self {
             Self::NoTree { found } => write!(
                 f,
-                "there is no device tree: it would begin with {MAGIC:#x}, not with {found:#x}"
+                "not a device tree, which begins with {MAGIC:#x}: this begins with {found:#x}"
             ),
             Self::TooShort { needed, given } => {
                 write!(
@@ -249,7 +249,7 @@ impl<'a> Tree<'a> {
             }
             END_NODE => (Token::End, 0),
             END => (Token::Finish, 0),
-            _ => return Err(damaged("there is no such token")),
+            _ => return Err(damaged("unknown token")),
         };
         Ok((token, start + 4 + bytes.next_multiple_of(4)))
     }

@@ -21,7 +21,7 @@ use crate::arena::Memory;
 
 /// Nothing was built.
 const UNUSED: u8 = 0;
-/// The memory is lent, and there is no system yet.
+/// The memory is lent, and the system is not built yet.
 const LENT: u8 = 1;
 /// The system is there.
 const BUILT: u8 = 2;
@@ -87,7 +87,7 @@ impl<T: ?Sized + Sync + 'static, const BYTES: usize> Boot<T, BYTES> {
     ///
     /// # Errors
     /// What `build` returns: with an empty memory,
-    /// [`MetadataTooSmall`](crate::BuildError::MetadataTooSmall). There is no system then.
+    /// [`MetadataTooSmall`](crate::BuildError::MetadataTooSmall). No system is built then.
     pub fn build<E>(
         &'static self,
         build: impl FnOnce(Memory<'static>) -> Result<&'static T, E>,

@@ -297,7 +297,7 @@ fn a_damaged_tree_is_an_error_that_says_where() {
     // The root begins after the header and the reservations.
     let root = 40 + 16;
     let text = |at: usize, word| changed(root + at, word).to_string();
-    assert!(text(0, 5).contains("at byte 0: there is no such token"));
+    assert!(text(0, 5).contains("at byte 0: unknown token"));
     assert!(text(12, 1 << 30).contains("at byte 8: a property has no value"));
     assert!(text(16, 1 << 30).contains("at byte 8: a property has no name"));
     let without_end = changed(16, u32::MAX);

@@ -9,7 +9,7 @@ use super::*;
 use crate::arena::Memory;
 use crate::bit_runs::WORD;
 use crate::frame::Pfn;
-use crate::platform::{Native, NativeCpus};
+use crate::platform::{Native, NativeCpu, NativeCpus};
 use crate::probe::NoProbe;
 use crate::request::Class;
 
@@ -51,6 +51,20 @@ impl Random {
     }
 }
 
+/// The frames of a tree of [`with_two_cpus`].
+const TREE_OF_TWO: u32 = 128;
+
+/// Calls `body` with four trees and two CPUs.
+fn with_two_cpus(
+    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
+) {
+    with_system((4 * TREE_OF_TWO, 0), 2, (Some(TREE_OF_TWO), 8), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        body(system, &mut zero, &mut one);
+    });
+}
+
 /// Calls `body` with a system of `frames` frames, of which the first `holes` and the last `holes` are holes.
 fn with_system(
     (frames, holes): (u32, u32),
@@ -81,7 +95,7 @@ fn with_system(
 
 struct Checked<'s, 'm> {
     system: &'s OwnedTrees<'m, Native>,
-    cpus: Vec<crate::platform::NativeCpu<NoProbe>>,
+    cpus: Vec<NativeCpu<NoProbe>>,
     model: Vec<Is>,
     held: Vec<(u32, u32)>,
 }
@@ -385,9 +399,7 @@ fn random_operations_agree_with_a_naive_model() {
 }
 
 /// Calls `body` with a system of one tree that CPU 0 owns, and its token.
-fn with_own_tree(
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut crate::platform::NativeCpu<NoProbe>),
-) {
+fn with_own_tree(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>)) {
     with_system((4096, 0), 1, (Some(4096), 10), |system| {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim(CpuId(0)).unwrap();
@@ -584,7 +596,7 @@ fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
 fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
     with_system((256, 0), 2, (Some(64), 6), |system| {
         let set = NativeCpus::new(2);
-        let mut cpus: Vec<crate::platform::NativeCpu<NoProbe>> =
+        let mut cpus: Vec<NativeCpu<NoProbe>> =
             (0..2).map(|id| set.claim(CpuId(id)).unwrap()).collect();
         let [first, second] = &mut cpus[..] else {
             panic!("two CPUs")

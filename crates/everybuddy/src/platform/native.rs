@@ -190,7 +190,7 @@ impl<B: Probe> CpuToken for NativeCpu<B> {
 pub enum ClaimError {
     /// Another holder has the token.
     InUse,
-    /// There is no CPU with this number.
+    /// No CPU has this number.
     NoSuchCpu,
 }
 
@@ -198,7 +198,7 @@ impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InUse => "the token of this CPU is in use",
-            Self::NoSuchCpu => "there is no CPU with this number",
+            Self::NoSuchCpu => "no CPU has this number",
         })
     }
 }
@@ -253,7 +253,7 @@ impl NativeCpus {
     /// Returns the token of a CPU, which counts nothing. O(1).
     ///
     /// # Errors
-    /// [`ClaimError`]: another holder has the token, or there is no such CPU.
+    /// [`ClaimError`]: another holder has the token, or no CPU has this number.
     pub fn claim(&self, id: CpuId) -> Result<NativeCpu, ClaimError> {
         self.claim_probed(id)
     }

@@ -2,7 +2,6 @@
 
 use super::geometry::MAX_LIST;
 use super::*;
-use crate::platform::NativeCpu;
 
 /// The frames of a tree here.
 const TREE: u32 = 1024;

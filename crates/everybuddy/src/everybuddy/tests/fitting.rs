@@ -1,7 +1,6 @@
 //! Which blocks small requests take after one was refused.
 
 use super::*;
-use crate::platform::NativeCpu;
 
 type Cpu = NativeCpu<NoProbe>;
 

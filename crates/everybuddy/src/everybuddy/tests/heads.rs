@@ -3,10 +3,8 @@
 use super::*;
 use crate::Block;
 use crate::error::BulkFreeError;
-use crate::platform::NativeCpu;
 
-/// The frames of a tree here.
-const TREE: u32 = 128;
+const TREE: u32 = TREE_OF_TWO;
 
 fn order(order: u8) -> Order {
     Order::new(order).unwrap()
@@ -20,18 +18,11 @@ fn block(start: u32, size: u8) -> Release {
 fn with_two(
     body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
 ) {
-    with_system(
-        (4 * TREE, 0),
-        2,
-        (Some(TREE), 8),
-        |system: &OwnedTrees<'_, Native>| {
-            let set = NativeCpus::new(2);
-            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-            system.park(&mut one);
-            body(system, &mut zero, &mut one);
-            system.check(&mut zero).unwrap();
-        },
-    );
+    with_two_cpus(|system, zero, one| {
+        system.park(one);
+        body(system, zero, one);
+        system.check(zero).unwrap();
+    });
 }
 
 /// Asserts that every way to free this is refused with an error, and changes nothing.

@@ -1,29 +1,20 @@
 //! Frames in a CPU's list, which the planes call allocated.
 
 use super::*;
-use crate::platform::NativeCpu;
 
-/// The frames of a tree here.
-const TREE: u32 = 128;
+const TREE: u32 = TREE_OF_TWO;
 
 /// Calls `body` where CPU 0 has allocated the first tree, and has frame 3 in its list.
 fn with_listed(
     body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
 ) {
-    with_system(
-        (4 * TREE, 0),
-        2,
-        (Some(TREE), 8),
-        |system: &OwnedTrees<'_, Native>| {
-            let set = NativeCpus::new(2);
-            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-            for _ in 0..TREE {
-                system.allocate(&mut zero, Request::FRAME).unwrap();
-            }
-            system.free(&mut zero, Release::frame(Index(3))).unwrap();
-            body(system, &mut zero, &mut one);
-        },
-    );
+    with_two_cpus(|system, zero, one| {
+        for _ in 0..TREE {
+            system.allocate(zero, Request::FRAME).unwrap();
+        }
+        system.free(zero, Release::frame(Index(3))).unwrap();
+        body(system, zero, one);
+    });
 }
 
 #[test]

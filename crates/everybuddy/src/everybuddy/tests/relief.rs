@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::Block;
-use crate::platform::NativeCpu;
 
 const FRAMES: u32 = 1 << 18;
 

@@ -180,7 +180,7 @@ extern "C" fn on_interrupt() {
     if number == TIMER {
         start_timer();
     }
-    // Numbers from 1020 on say that there is no interrupt any more.
+    // Numbers from 1020 on mean that no interrupt is pending.
     if number < 1020 {
         write(interface + END_OF_INTERRUPT, acknowledged);
     }

@@ -18,7 +18,7 @@ pub(crate) use device_tree::{Line, boot_info};
 
 global_asm!(include_str!("entry.s"));
 
-/// All memory can be used: there is no paging.
+/// All memory can be used, since addresses are not translated.
 pub(crate) const UNMANAGED: [(u64, u64); 0] = [];
 
 /// Extensions of SBI, and one function of each.
