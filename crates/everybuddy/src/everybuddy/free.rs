@@ -316,7 +316,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, frame, 1)
     }
 
-    /// Frees a block that is no piece of an allocation: what an earlier free left of one, or nothing.
+    /// Frees a block that was not allocated as such: an earlier free left it of an allocation, or it is misuse.
     #[cold]
     #[inline(never)]
     fn free_left(
@@ -330,8 +330,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, start, frames)
     }
 
-    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards. The free of a part
-    /// waits for CPUs that divide pieces, but not without a bound; a nested one does not wait.
+    /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards. The free of a
+    /// part waits for CPUs that divide pieces, but not without a bound; a nested one does not wait.
     pub(super) fn checked(
         &self,
         start: Index,

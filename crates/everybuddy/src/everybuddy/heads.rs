@@ -14,8 +14,8 @@
 //! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a
 //!    tree, and a free removes it before it returns them.
 //! 4. Several CPUs may hold parts of a piece, and free them simultaneously. Only one CPU divides pieces at a time, and
-//!    the bytes of what is left have [`LEFT`] as well. Only a CPU that divides may remove such a byte, since the CPU that
-//!    wrote it may not have had contact with the holder.
+//!    the bytes of what is left have [`DIVIDED`] as well. Only a CPU that divides may remove such a byte, since the CPU
+//!    that wrote it may not have had contact with the holder.
 //!
 //! Two CPUs that free a frame simultaneously, which is misuse, may both see the byte. Both frees then succeed, as if
 //! each had been the only one.
@@ -26,7 +26,7 @@ use crate::platform::{Platform, SharedCell};
 use super::word::Kind;
 
 /// The bit in the byte of a piece that a free left of a larger one.
-const LEFT: u8 = 0x80;
+const DIVIDED: u8 = 0x80;
 
 /// The bytes of all frames.
 pub(crate) struct Heads<'m, P: Platform> {
@@ -88,7 +88,7 @@ impl<'m, P: Platform> Heads<'m, P> {
     /// Returns `true` if a free left this piece of a larger one.
     pub(super) fn is_left(&self, start: u32, order: Order) -> bool {
         let byte = self.of(start).map(SharedCell::peek);
-        byte.is_some_and(|byte| byte & !1 == LEFT | head(order, Kind::Staying))
+        byte.is_some_and(|byte| byte & !1 == DIVIDED | head(order, Kind::Staying))
     }
 
     /// Removes a run that consists of whole pieces, none of which a free left. Divides none.
@@ -97,8 +97,8 @@ impl<'m, P: Platform> Heads<'m, P> {
         let pieces = || {
             let mut at = start;
             core::iter::from_fn(move || {
-                let is_whole = self.of(at).is_some_and(|byte| byte.peek() & LEFT == 0);
-                let (order, _) = self.piece(at).filter(|_| at < end && is_whole)?;
+                let byte = self.of(at).filter(|_| at < end)?.peek();
+                let order = order_of(byte).filter(|_| byte & DIVIDED == 0)?;
                 let piece = at;
                 at += order.frames();
                 Some((piece, at))
@@ -139,18 +139,18 @@ impl<'m, P: Platform> Heads<'m, P> {
             }
             at += order.frames();
         }
-        self.set_pieces(head, start - head, first, LEFT);
-        self.set_pieces(end, last.0 - end, last.1, LEFT);
+        self.set_pieces(head, start - head, first, DIVIDED);
+        self.set_pieces(end, last.0 - end, last.1, DIVIDED);
         true
     }
 
     /// Returns the order and the kind of the piece that starts at a frame. A hint, except for its holder.
     pub(super) fn piece(&self, start: u32) -> Option<(Order, Kind)> {
         let byte = self.of(start)?.peek();
-        let order = u32::from((byte & !LEFT) >> 1).checked_sub(1)?;
+        let order = order_of(byte)?;
         let [staying, movable] = Kind::ALL;
         let kind = if byte & 1 == 0 { staying } else { movable };
-        Some((Order::saturating(order), kind))
+        Some((order, kind))
     }
 
     /// Returns all pieces.
@@ -180,4 +180,10 @@ impl<'m, P: Platform> Heads<'m, P> {
 #[inline(always)]
 pub(super) fn head(order: Order, kind: Kind) -> u8 {
     (order.index() as u8 + 1) << 1 | kind as u8
+}
+
+/// Returns the order of a piece, by the byte of its first frame; `None` for the byte of another frame.
+fn order_of(byte: u8) -> Option<Order> {
+    let above = u32::from((byte & !DIVIDED) >> 1);
+    above.checked_sub(1).map(Order::saturating)
 }

@@ -36,8 +36,8 @@
 //!
 //! 1. Those of the files in the table.
 //! 2. At every moment, each frame is in exactly one state, which the two planes and the header of its tree determine.
-//! 3. A free waits for no other CPU. The exception is the free of a part of an allocation while another CPU frees a part
-//!    of one.
+//! 3. A free waits for no other CPU. The exception is the free of a part of an allocation, while another CPU frees a
+//!    part of one.
 
 mod bulk;
 mod drain;
