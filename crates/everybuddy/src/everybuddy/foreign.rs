@@ -272,20 +272,14 @@ impl<P: Platform> Shared<'_, P> {
     ) -> Option<(u32, u32)> {
         trees.find_map(|tree| {
             let header = self.trees.header(tree)?;
-            let suits = || self.trees.suits(header, wanted.kind);
             let may_serve = self.is_unowned(header)
                 && self.trees.is_filled(header, Fill::Partly)
                 && self.trees.may_serve(header, wanted.frames, wanted.order)
-                && suits();
-            if !may_serve || !self.claim(header, id) {
-                return None;
-            }
-            match suits().then(|| self.take(tree, header, wanted)).flatten() {
-                Some(start) => Some((tree, start)),
-                None => {
-                    self.release(tree, header);
-                    None
-                }
+                && self.trees.suits(header, wanted.kind);
+            let found = may_serve.then(|| self.take_unowned(id, (tree, header), wanted, false));
+            match found {
+                Some(Found::Taken(tree, start)) => Some((tree, start)),
+                _ => None,
             }
         })
     }
