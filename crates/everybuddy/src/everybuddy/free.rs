@@ -85,24 +85,6 @@ impl<P: Platform> Local<'_, P> {
         }
     }
 
-    /// Notes a tree of which frees made this CPU the owner, if few of its words are in use. Releases the tree that it
-    /// noted before, if few of its words are in use, too: further frees there may make no word whole, and would not
-    /// release it.
-    pub(super) fn note_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
-        if !shared.trees.is_nearly_whole(header) {
-            return;
-        }
-        let before = self.emptied.get();
-        self.emptied.set(tree);
-        if let Some(header) = shared.trees.header(before)
-            // Relaxed: only this CPU makes itself an owner.
-            && header.owner.load(Ordering::Relaxed) == self.id
-            && before != tree
-        {
-            self.release_emptied(shared, before, header);
-        }
-    }
-
     /// The hit of a free of a block of less than a word that starts at a multiple of its size, if the CPU owns the
     /// tree.
     #[inline(always)]

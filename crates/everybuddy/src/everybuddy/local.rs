@@ -161,8 +161,6 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it.
     pub(super) freed: P::Cell<u32>,
-    /// The last tree of which frees made this CPU the owner while few of its words were in use, or [`NO_TREE`].
-    pub(super) emptied: P::Cell<u32>,
     /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,
     /// How often in a row the CPU freed into the tree `freed`. Narrow, so that the state is four cache lines.
@@ -199,7 +197,6 @@ impl<'m, P: Platform> Local<'m, P> {
             slots: OwnSlots::new(slots),
             keeps: P::AtomicU32::new(0),
             freed: zero(),
-            emptied: P::Cell::new(NO_TREE),
             pending: P::Cell::new(NO_WORD),
             times: P::Cell::new(0),
             id: cpu + 1,

@@ -343,13 +343,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         is_freed
     }
 
-    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it.
+    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it. A tree that
+    /// was emptied is not kept: further frees there may make no word whole, and would not release it.
     fn keep_or_release(&self, local: &Local<'_, P>, may: bool, tree: u32, header: &Header<P>) {
-        if may && local.frees_repeatedly(tree) {
+        if may && !self.shared.trees.is_nearly_whole(header) && local.frees_repeatedly(tree) {
             // Searches pass over marked trees: the mark of its last owner must not stay.
             self.shared.mark(tree, header);
             local.adopt(&self.shared, tree, header.kind());
-            local.note_emptied(&self.shared, tree, header);
         } else {
             self.shared.release(tree, header);
         }

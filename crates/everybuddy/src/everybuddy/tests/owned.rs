@@ -173,8 +173,7 @@ fn few_trees_are_kept_when_they_are_whole() {
     });
 }
 
-/// Further frees into a released tree make the CPU its owner again. The CPU releases that tree when it regains the next
-/// one in this way.
+/// Further frees into a released tree, one after the other, do not make the CPU its owner again.
 #[test]
 fn a_tree_that_a_cpu_emptied_stays_released() {
     // Frees at or below the first-fit point, and frees in a row above it.
