@@ -222,7 +222,7 @@ impl<P: Platform> AllTrees<'_, P> {
         order: Order,
         reads: &mut u32,
     ) -> Option<(Order, u32)> {
-        let mut candidates = header.candidates(order.frames());
+        let mut candidates = header.candidates(order);
         let mut best: Option<(Order, u32)> = None;
         while candidates != 0 && *reads > 0 {
             *reads -= 1;

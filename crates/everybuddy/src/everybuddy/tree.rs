@@ -379,7 +379,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     #[inline(always)]
     pub(crate) fn take_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
         let split = header.split.get();
-        let serving = header.serving(order);
+        let serving = header.candidates(order);
         let is_new = serving == 0;
         let candidates = if is_new {
             !split & self.extent()
@@ -480,7 +480,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        let (mut candidates, mut failed) = (header.candidates(frames), 0);
+        let (mut candidates, mut failed) = (header.candidates(within(frames)), 0);
         let mut found = None;
         while candidates != 0 {
             let index = tree * self.words_per_tree() + candidates.trailing_zeros();
@@ -507,7 +507,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     /// it is exact for blocks.
     pub(crate) fn may_serve(&self, header: &Header<P>, frames: u32, order: Order) -> bool {
         let whole = !header.split.peek() & self.extent();
-        frames < WORD && header.any.peek() != 0 && header.candidates(frames) != 0
+        frames < WORD && header.candidates(within(frames)) != 0
             || header.inbox.load(Ordering::Relaxed) != 0
             || whole != 0 && find(whole, (frames / WORD).max(1), word_order(order)).is_some()
     }
@@ -619,6 +619,12 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             header.merge(mask, word, own, absent);
         }
     }
+}
+
+/// Returns the order of a block that each run of as many frames has, if the run starts where such a block can start.
+#[inline]
+fn within(frames: u32) -> Order {
+    Order::saturating(frames.max(1).ilog2())
 }
 
 /// Returns the order of a block in units of words.

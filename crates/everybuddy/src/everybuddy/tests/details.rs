@@ -275,18 +275,6 @@ fn a_small_request_prefers_partly_free_trees_and_then_whole_words() {
 }
 
 #[test]
-fn hits_of_smaller_blocks_look_at_words_without_larger_ones() {
-    let header = <Header<Native> as crate::arena::ZeroCells<Native>>::zero();
-    let orders = [1, 2, 3].map(|order| Order::new(order).unwrap());
-    header.any.set(0xff);
-    header.note_failed(orders[1], 0b11);
-    assert_eq!(
-        orders.map(|order| header.serving(order)),
-        [0xff, 0xfc, 0xfc]
-    );
-}
-
-#[test]
 fn a_cpu_owns_at_most_4096_trees() {
     let max_order = Order::TEN;
     let ranges = [FrameRange::new(Pfn(0), 1 << 30)];
