@@ -18,9 +18,8 @@ use crate::bit_runs;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell, WaitLimit};
 
 use super::heads::Heads;
-use super::local::NESTED;
-use super::request::Wanted;
 use super::tree::{AllTrees, Fill, Part};
+use super::wanted::{NESTED, Wanted};
 use super::word::Header;
 
 /// The trees, and a mark for each tree that has nothing to allocate.

@@ -22,8 +22,8 @@ use crate::request::Size;
 use super::OwnedTrees;
 use super::foreign::Shared;
 use super::local::Local;
-use super::request::is_large;
 use super::tree::Part;
+use super::wanted::is_large;
 use super::word::{Header, Kind};
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.

@@ -22,8 +22,9 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
 use super::heads::head;
-use super::local::{CLOSED_ID, KindPlace, Local, NO_WORD};
+use super::local::{KindPlace, Local, NO_WORD};
 use super::tree::Part;
+use super::wanted::CLOSED_ID;
 use super::word::Kind;
 
 impl<'m, P: Platform> Local<'m, P> {

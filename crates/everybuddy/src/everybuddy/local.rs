@@ -20,14 +20,9 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
 use super::heads::head;
-use super::request::{Wanted, is_large};
 use super::slots::OwnSlots;
+use super::wanted::{CLOSED_ID, Wanted, is_large};
 use super::word::{Header, Kind};
-
-/// The identity of a CPU that may not hit. No tree has this owner.
-pub(crate) const CLOSED_ID: u32 = u32::MAX;
-/// The owner of a tree that a nested request has claimed.
-pub(crate) const NESTED: u32 = u32::MAX - 1;
 
 /// Means that there is no tree. No memory has this many.
 const NO_TREE: u32 = u32::MAX;

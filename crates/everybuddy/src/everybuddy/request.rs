@@ -24,42 +24,18 @@
 
 use core::iter;
 
-use crate::bit_runs::WORD_ORDER;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
-use crate::platform::{Ordering, Platform};
+use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::Flags;
 
 use super::OwnedTrees;
 use super::foreign::Found;
-use super::local::{Local, NESTED, Scope};
+use super::local::{Local, Scope};
 use super::tree::Part;
-use super::word::{Header, Kind};
-use crate::platform::AtomicWord;
-
-/// A request, checked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(super) frames: u32,
-    /// The run starts at a multiple of 2^order.
-    pub(super) order: Order,
-    /// The kind of tree that serves it first.
-    pub(super) kind: Kind,
-}
-
-impl Wanted {
-    /// Returns `true` if it is served by the CPU's tree for large blocks.
-    pub(super) fn is_large(self) -> bool {
-        is_large(self.order)
-    }
-}
-
-/// Returns `true` for blocks of more than half a word.
-#[inline(always)]
-pub(super) fn is_large(order: Order) -> bool {
-    order.index() as u32 >= WORD_ORDER
-}
+use super::wanted::{NESTED, Wanted};
+use super::word::Header;
 
 impl<P: Platform> OwnedTrees<'_, P> {
     /// Returns `true` if a block of this order is larger than a tree.

@@ -221,7 +221,7 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
             }
             if is_closed {
                 let identity = &system.locals[0].free_identity;
-                identity.store(local::CLOSED_ID, Ordering::Relaxed);
+                identity.store(wanted::CLOSED_ID, Ordering::Relaxed);
             }
             let freed = Release::frames(Index(2 * WORD), frames);
             system.free(&mut cpu, freed).unwrap();
