@@ -43,7 +43,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         while let Some(rest) = out.get_mut(given..) {
             let taken = match wanted.frames {
                 1 => local.take_frames(&self.shared, wanted.kind, rest),
-                _ => local.take_blocks(&self.shared, order, wanted.kind, rest),
+                _ => {
+                    let next = || local.hit_words(&self.shared, order, wanted.kind);
+                    let places = rest.iter_mut();
+                    places
+                        .map_while(|place| Some(*place = Index(next()?)))
+                        .count()
+                }
             };
             self.note_taken(rest.get(..taken).unwrap_or_default(), order);
             given += taken;

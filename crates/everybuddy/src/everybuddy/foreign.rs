@@ -412,37 +412,41 @@ impl<P: Platform> Shared<'_, P> {
         }
     }
 
+    /// Returns the places of a block that is larger than a tree: the first tree, and the last one.
+    fn places(&self, wanted: Wanted) -> impl Iterator<Item = (u32, u32)> + use<'_, P> {
+        let step = wanted.order.frames() >> self.trees.shift;
+        let needed = wanted.frames.div_ceil(1 << self.trees.shift);
+        let (count, all) = (
+            self.trees.count(),
+            (0..self.trees.count()).step_by(step as usize),
+        );
+        all.take_while(move |first| count - first >= needed)
+            .map(move |first| (first, first + needed - 1))
+    }
+
     /// Takes a block that is larger than a tree, or such a run, of trees that have no owner.
     pub(crate) fn take_trees(&self, id: u32, wanted: Wanted, polls: u32) -> Found {
-        let Wanted { frames, order, .. } = wanted;
-        let step = order.frames() >> self.trees.shift;
-        let needed = frames.div_ceil(1 << self.trees.shift);
-        let (mut start, mut elsewhere) = (0, false);
-        while self.trees.count() - start >= needed {
-            let trees = start..start + needed;
+        let mut elsewhere = false;
+        for (first, last) in self.places(wanted) {
             // Of the last tree, the run may need a part.
-            let mut whole = start..start + (frames >> self.trees.shift);
+            let mut whole = first..first + (wanted.frames >> self.trees.shift);
             let may_be_free = whole.all(|tree| {
                 self.trees.header(tree).is_some_and(|header| {
                     self.see_last_owner(header);
                     self.trees.is_whole(header) || header.inbox.load(Ordering::Relaxed) != 0
                 })
             });
-            if may_be_free {
-                let (first, last) = (trees.start, trees.end - 1);
-                if !self.claim_all(id, first, last, polls) {
-                    elsewhere = true;
-                } else {
-                    let taken = self.take_claimed(first, last, wanted);
-                    self.release_all(first, last);
-                    if taken {
-                        return Found::Taken(first, first << self.trees.shift);
-                    }
-                }
+            if !may_be_free {
+                continue;
             }
-            match start.checked_add(step) {
-                Some(next) if next <= self.trees.count() => start = next,
-                _ => break,
+            if !self.claim_all(id, first, last, polls) {
+                elsewhere = true;
+                continue;
+            }
+            let is_taken = self.take_claimed(first, last, wanted);
+            self.release_all(first, last);
+            if is_taken {
+                return Found::Taken(first, first << self.trees.shift);
             }
         }
         Found::Nothing(elsewhere)
@@ -450,14 +454,9 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Takes a block that is larger than a tree, while the CPU owns all trees.
     pub(crate) fn take_own_trees(&self, wanted: Wanted) -> Option<u32> {
-        let Wanted { frames, order, .. } = wanted;
-        let step = order.frames() >> self.trees.shift;
-        let needed = frames.div_ceil(1 << self.trees.shift);
-        (0..self.trees.count())
-            .step_by(step as usize)
-            .take_while(|first| self.trees.count() - first >= needed)
-            .find(|first| self.take_claimed(*first, first + needed - 1, wanted))
-            .map(|first| first << self.trees.shift)
+        self.places(wanted)
+            .find(|(first, last)| self.take_claimed(*first, *last, wanted))
+            .map(|(first, _)| first << self.trees.shift)
     }
 
     fn take_claimed(&self, first: u32, last: u32, wanted: Wanted) -> bool {
