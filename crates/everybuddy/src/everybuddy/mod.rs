@@ -159,8 +159,9 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             }
             tree *= 2;
         }
-        // Fewer CPUs may own more trees together, by less than one for each CPU.
-        most.saturating_add((cpus as usize * size_of::<P::Cell<u32>>()).next_multiple_of(LINE))
+        // Fewer CPUs may own more trees together, and have more entries of lists, by less than one for each CPU.
+        let entries = 2 * cpus as usize * size_of::<P::Cell<u32>>();
+        most.saturating_add(entries.next_multiple_of(LINE))
     }
 
     /// Creates the system with all memory free.
