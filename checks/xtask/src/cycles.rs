@@ -1,8 +1,7 @@
 //! Rejects import cycles: rule `no-cycles`.
 //!
 //! A cycle turns several rooms into one: none of them can be read, moved or tested alone. The rule looks at every
-//! folder of every crate. Its files and sub-folders must not use each other in a circle. Only the files of the folders
-//! of `ONE_ROOM` may.
+//! folder of every crate. Its files and sub-folders must not use each other in a circle.
 //!
 //! Paths that start with `crate::` and `super::` count, outside of comments and tests. Names that `lib.rs` or `mod.rs`
 //! re-exports count as uses of the module that they come from.
@@ -22,9 +21,6 @@ use crate::packages;
 /// The names of the modules from the root of a crate to one of them; none for the root.
 type ModulePath = Vec<String>;
 
-/// The folders whose files may use each other: each is one room. A circle with one of its sub-folders is reported.
-const ONE_ROOM: [&str; 1] = ["crates/everybuddy/src/everybuddy"];
-
 /// Reports the cycles of all crates of the workspace.
 pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn Error>> {
     for package in packages::all(root)? {
@@ -33,18 +29,17 @@ pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> Result<(), Box<dyn
             continue; // The fuzz targets have no modules.
         }
         let name = package.folder.join("src").display().to_string();
-        for cycle in Tree::read(&source)?.cycles(&name) {
+        for cycle in Tree::read(&source)?.cycles() {
             faults.push(format!("{name}{cycle}"));
         }
     }
     Ok(())
 }
 
-/// A module: its file's code, and whether it is a folder.
+/// A module: its file's code.
 #[derive(Debug, Default)]
 struct Module {
     code: String,
-    is_folder: bool,
     /// Names that it re-exports, each with the path that it writes.
     exports: BTreeMap<String, Vec<String>>,
 }
@@ -68,7 +63,7 @@ impl Tree {
                 // The older way: `name.rs` next to the folder `name`.
                 None => fs::read_to_string(folder.with_extension("rs")).unwrap_or_default(),
             };
-            let tests = tree.add(path.clone(), &text, true);
+            let tests = tree.add(path.clone(), &text);
             for entry in fs::read_dir(&folder)? {
                 let entry = entry?.path();
                 let name = entry.file_stem().unwrap_or_default().to_string_lossy();
@@ -82,7 +77,7 @@ impl Tree {
                 } else if entry.extension().is_some_and(|kind| kind == "rs")
                     && !entry.with_extension("").is_dir()
                 {
-                    tree.add(inner, &fs::read_to_string(&entry)?, false);
+                    tree.add(inner, &fs::read_to_string(&entry)?);
                 }
             }
         }
@@ -90,32 +85,21 @@ impl Tree {
     }
 
     /// Adds a module, and returns the names of its modules of tests.
-    fn add(&mut self, path: ModulePath, text: &str, is_folder: bool) -> BTreeSet<String> {
+    fn add(&mut self, path: ModulePath, text: &str) -> BTreeSet<String> {
         let (code, tests) = without_tests(text);
         let exports = exports(&code);
-        let module = Module {
-            code,
-            is_folder,
-            exports,
-        };
+        let module = Module { code, exports };
         self.modules.insert(path, module);
         tests
     }
 
-    /// Returns the cycles, each as the folder and its members in the order of their names; `source` is the path of
-    /// the modules.
-    fn cycles(&self, source: &str) -> Vec<String> {
+    /// Returns the cycles, each as the folder and its members in the order of their names.
+    fn cycles(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (folder, graph) in self.graphs() {
             for members in condensed(&graph) {
-                let is_folder = |name: &String| {
-                    let path = [folder.as_slice(), std::slice::from_ref(name)].concat();
-                    self.modules.get(&path).is_some_and(|own| own.is_folder)
-                };
                 let path: String = folder.iter().map(|name| format!("/{name}")).collect();
-                let one_room = ONE_ROOM.contains(&format!("{source}{path}").as_str());
-                let counts = !one_room || members.iter().any(is_folder);
-                if members.len() > 1 && counts {
+                if members.len() > 1 {
                     let names = members.join(", ");
                     found.push(format!(
                         ":1: no-cycles: {path} these use each other in a circle: {names}"
@@ -273,11 +257,11 @@ fn branch(rest: &mut &str, before: &[String], found: &mut Vec<Vec<String>>) {
 mod tests {
     use super::*;
 
-    fn tree(modules: &[(&str, bool, &str)]) -> Tree {
+    fn tree(modules: &[(&str, &str)]) -> Tree {
         let mut tree = Tree::default();
-        for (path, is_folder, text) in modules {
+        for (path, text) in modules {
             let names = path.split('/').filter(|name| !name.is_empty());
-            tree.add(names.map(String::from).collect(), text, *is_folder);
+            tree.add(names.map(String::from).collect(), text);
         }
         tree
     }
@@ -301,15 +285,15 @@ mod tests {
     #[test]
     fn cycles_of_rooms_are_found() {
         let folders = tree(&[
-            ("", true, "pub mod a;\npub mod b;\nmod c;\n"),
-            ("a", true, "mod inner;\n"),
-            ("a/inner", false, "use crate::b::Thing;\n"),
-            ("b", true, "use crate::c;\n"),
-            ("c", false, "use super::a;\n"),
-            ("d", false, "use crate::a;\n// use crate::e;\n"),
-            ("e", false, "use crate::d;\n"),
+            ("", "pub mod a;\npub mod b;\nmod c;\n"),
+            ("a", "mod inner;\n"),
+            ("a/inner", "use crate::b::Thing;\n"),
+            ("b", "use crate::c;\n"),
+            ("c", "use super::a;\n"),
+            ("d", "use crate::a;\n// use crate::e;\n"),
+            ("e", "use crate::d;\n"),
         ]);
-        let cycles = folders.cycles("src");
+        let cycles = folders.cycles();
         assert_eq!(cycles.len(), 1, "{cycles:?}");
         assert!(cycles[0].ends_with("circle: a, b, c"), "{cycles:?}");
     }
@@ -317,47 +301,30 @@ mod tests {
     #[test]
     fn a_re_export_hides_no_cycle() {
         let hidden = tree(&[
-            ("", true, "pub use a::inner::Thing;\n"),
-            ("a", true, "pub mod inner;\n"),
-            ("a/inner", false, "use crate::b::Other;\n"),
-            ("b", false, "use crate::Thing;\n"),
+            ("", "pub use a::inner::Thing;\n"),
+            ("a", "pub mod inner;\n"),
+            ("a/inner", "use crate::b::Other;\n"),
+            ("b", "use crate::Thing;\n"),
         ]);
-        assert_eq!(hidden.cycles("src").len(), 1);
+        assert_eq!(hidden.cycles().len(), 1);
     }
 
     #[test]
     fn files_of_one_folder_must_not_form_a_circle() {
         let files = tree(&[
-            ("a", true, ""),
-            ("a/x", false, "use super::y::Y;\n"),
-            ("a/y", false, "use super::x::X;\n"),
+            ("a", ""),
+            ("a/x", "use super::y::Y;\n"),
+            ("a/y", "use super::x::X;\n"),
         ]);
-        assert_eq!(files.cycles("src").len(), 1);
+        assert_eq!(files.cycles().len(), 1);
         let tests = tree(&[
-            ("a", true, ""),
-            ("a/x", false, "use super::y::Y;\n"),
+            ("a", ""),
+            ("a/x", "use super::y::Y;\n"),
             (
                 "a/y",
-                false,
                 "#[cfg(test)]\nmod tests {\n    use super::super::x::X;\n}\n",
             ),
         ]);
-        assert_eq!(tests.cycles("src"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn only_the_listed_folders_are_one_room_and_their_folders_are_not() {
-        let (source, room) = ONE_ROOM[0].rsplit_once('/').unwrap();
-        let (x, y) = (format!("{room}/x"), format!("{room}/y"));
-        let circle = |folder| {
-            tree(&[
-                (room, true, ""),
-                (&x, folder, "use super::y::Y;\n"),
-                (&y, false, "use super::x::X;\n"),
-            ])
-        };
-        assert_eq!(circle(false).cycles(source), Vec::<String>::new());
-        assert_eq!(circle(false).cycles("src").len(), 1);
-        assert_eq!(circle(true).cycles(source).len(), 1);
+        assert_eq!(tests.cycles(), Vec::<String>::new());
     }
 }

@@ -20,49 +20,42 @@ use crate::probe::{Event, Probe};
 use crate::request::{Flags, Release, Size};
 
 use super::OwnedTrees;
-use super::local::Local;
-use super::request::Wanted;
 use super::tree::Part;
+use super::wanted::Wanted;
 use super::word::{Header, Kind};
 
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Allocates single frames into `out`. Returns their number, as
+    /// Allocates single frames, or blocks of whole words that are no larger than a tree, into `out`: what the current
+    /// tree has by one change, and then one by a single request, which finds the next tree. Returns their number, as
     /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
-    pub(super) fn allocate_frames(
+    pub(super) fn allocate_many(
         &self,
         cpu: &mut P::Cpu,
+        order: Order,
         flags: Flags,
         out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         let Some(local) = self.local(cpu.id()) else {
             return one_by_one(out, 0, || Err(AllocateError::NoSuchCpu));
         };
-        let wanted = Wanted {
-            frames: 1,
-            order: Order::ZERO,
-            kind: Kind::of(flags.class()),
-        };
-        self.fill(cpu, local, wanted, flags, out, |rest| {
-            local.take_frames(&self.shared, wanted.kind, rest)
-        })
-    }
-
-    /// Allocates into `out` with `take`, which takes what the current tree has, and with single requests, which find
-    /// the next tree.
-    #[inline]
-    fn fill(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        wanted: Wanted,
-        flags: Flags,
-        out: &mut [Index],
-        mut take: impl FnMut(&mut [Index]) -> usize,
-    ) -> Result<usize, AllocateError> {
+        let wanted = Wanted::block(order, Kind::of(flags.class()));
         let mut given = 0;
         while let Some(rest) = out.get_mut(given..) {
-            let taken = take(rest);
-            self.note_taken(rest.get(..taken).unwrap_or_default(), wanted.order);
+            let taken = match wanted.frames {
+                1 => local.take_frames(&self.shared, wanted.kind, rest),
+                _ => {
+                    let mut count = 0;
+                    for place in rest.iter_mut() {
+                        let Some(start) = local.hit_words(&self.shared, order, wanted.kind) else {
+                            break;
+                        };
+                        *place = Index(start);
+                        count += 1;
+                    }
+                    count
+                }
+            };
+            self.note_taken(rest.get(..taken).unwrap_or_default(), order);
             given += taken;
             let Some(place) = out.get_mut(given) else {
                 break;
@@ -92,28 +85,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
         for start in taken {
             self.shared.heads.set(start.0, order, kind);
         }
-    }
-
-    /// Allocates blocks of whole words, no larger than a tree, into `out`. Returns their number, as
-    /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
-    pub(super) fn allocate_blocks(
-        &self,
-        cpu: &mut P::Cpu,
-        order: Order,
-        flags: Flags,
-        out: &mut [Index],
-    ) -> Result<usize, AllocateError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return one_by_one(out, 0, || Err(AllocateError::NoSuchCpu));
-        };
-        let wanted = Wanted {
-            frames: order.frames(),
-            order,
-            kind: Kind::of(flags.class()),
-        };
-        self.fill(cpu, local, wanted, flags, out, |rest| {
-            local.take_blocks(&self.shared, order, wanted.kind, rest)
-        })
     }
 
     /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Single frames of a word that are named one

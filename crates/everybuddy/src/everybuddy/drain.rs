@@ -23,8 +23,9 @@ use crate::percpu::access::{CpuState, EPOCHS};
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, WaitLimit};
 
 use super::OwnedTrees;
-use super::local::{CLOSED_ID, Local};
+use super::local::Local;
 use super::refused::Refused;
+use super::wanted::CLOSED_ID;
 
 /// The words that all CPUs read in slow operations, and that CPUs write that ask.
 #[repr(C, align(64))]

@@ -1,4 +1,4 @@
-//! Blocks by fit, where memory is short.
+//! Whether memory is short, and the smallest block of a tree.
 //!
 //! # Purpose
 //!
@@ -14,27 +14,15 @@
 //!
 //! # Invariants
 //!
-//! A search by fit is a hint. It reads trees that other CPUs may change, looks at a bounded number of trees and words,
-//! and is followed by the search by address. It therefore decides which block is taken, but not whether a request is
-//! refused.
+//! What is known here is an estimate: it decides which block is taken, but not whether a request is refused.
 
 use crate::bit_runs::{WORD, blocks_of_16, first, smallest_block};
 use crate::frame::Order;
 use crate::platform::{Platform, SharedCell};
-use crate::probe::{Event, Probe};
 
-use super::OwnedTrees;
-use super::local::Local;
-use super::request::Wanted;
-use super::slots::LOOKS_AT_OWN;
 use super::tree::{AllTrees, MAX_WORDS};
 use super::word::{Header, Word};
 
-/// The number of trees, other than the CPU's own, at which a request looks. It passes over those with an owner.
-const LOOKS_FOR_FIT: u32 = 64;
-/// The number of words that one request reads, of own trees and others. Searches rarely need as many: each one begins
-/// at the tree where an earlier one found a block.
-const MAX_READS: u32 = 1024;
 /// After this many searches in vain in a row, one request looks only at the CPU's own trees. Each further search in
 /// vain doubles the number of such requests.
 const VAIN_SEARCHES: u8 = 8;
@@ -64,7 +52,7 @@ const UNITS_PER_FRAME: u32 = 16;
 /// When a CPU chooses small blocks by fit, and where it looks next.
 pub(super) struct Fitting<P: Platform> {
     /// The tree at which the CPU looks next among trees of others.
-    next: P::Cell<u32>,
+    pub(super) next: P::Cell<u32>,
     /// The room in `SAMPLE` words, or in all if there are fewer, in units: an estimate. Each look adds the room of some
     /// words, and removes their share of the old estimate.
     room: P::Cell<u32>,
@@ -77,7 +65,7 @@ pub(super) struct Fitting<P: Platform> {
     /// The number of requests that look at own trees only.
     pause: P::Cell<u16>,
     /// The own tree where the last search found a block: the low bits of its number. The next search begins there.
-    last: P::Cell<u16>,
+    pub(super) last: P::Cell<u16>,
 }
 
 impl<P: Platform> Fitting<P> {
@@ -155,7 +143,7 @@ impl<P: Platform> Fitting<P> {
     }
 
     /// Returns `true` if a request should look at trees of others, although an own tree has a larger block.
-    fn may_look(&self) -> bool {
+    pub(super) fn may_look(&self) -> bool {
         let pause = self.pause.get();
         self.pause.set(pause.saturating_sub(1));
         pause == 0
@@ -163,7 +151,7 @@ impl<P: Platform> Fitting<P> {
 
     /// Notes whether a search among trees of others found a block of the requested size. If most searches do not find
     /// one, they become rare.
-    fn note(&self, is_exact: bool) {
+    pub(super) fn note(&self, is_exact: bool) {
         let in_vain = if is_exact {
             0
         } else {
@@ -171,14 +159,6 @@ impl<P: Platform> Fitting<P> {
         };
         self.in_vain.set(in_vain);
         self.pause.set(((1_u32 << in_vain) >> VAIN_SEARCHES) as u16);
-    }
-}
-
-impl Wanted {
-    /// Returns `true` for a block that lies in a word: then its fit can be seen in the planes.
-    #[inline(always)]
-    pub(super) fn is_part_of_word(self) -> bool {
-        self.frames == self.order.frames() && !self.is_large()
     }
 }
 
@@ -222,7 +202,7 @@ impl<P: Platform> AllTrees<'_, P> {
         order: Order,
         reads: &mut u32,
     ) -> Option<(Order, u32)> {
-        let mut candidates = header.candidates(order.frames());
+        let mut candidates = header.candidates(order);
         let mut best: Option<(Order, u32)> = None;
         while candidates != 0 && *reads > 0 {
             *reads -= 1;
@@ -248,142 +228,5 @@ impl<P: Platform> AllTrees<'_, P> {
         let part = self.part_of_word(start, order.frames())?;
         let is_taken = header.take(part.mask, part.word, part.frames);
         is_taken.then_some(start)
-    }
-}
-
-/// The smallest block that a search has seen.
-struct Best {
-    size: Order,
-    tree: u32,
-    is_own: bool,
-}
-
-impl<P: Platform> OwnedTrees<'_, P> {
-    /// Serves a request by fit. Returns `None` if address decides, or if nothing was found.
-    #[inline]
-    pub(super) fn find_smallest(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        wanted: Wanted,
-    ) -> Option<u32> {
-        if wanted.is_large() {
-            return None;
-        }
-        if local.fitting.look(&self.shared.trees) {
-            local.choose_by_fit();
-        }
-        if local.fitting.is_on() {
-            self.take_smallest(cpu, local, wanted)
-        } else {
-            None
-        }
-    }
-
-    #[inline(never)]
-    fn take_smallest(&self, cpu: &mut P::Cpu, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
-        if wanted.frames == 1
-            && let Some(frame) = local.pop(&self.shared, wanted.kind)
-        {
-            return Some(frame);
-        }
-        if wanted.frames > 1 {
-            // The planes call listed frames allocated, although they may be a part of a small block.
-            local.announce_all(&self.shared);
-        }
-        if !wanted.is_part_of_word() {
-            return None;
-        }
-        let Best { tree, is_own, .. } = self.smallest_of_some(local, wanted)?;
-        let trees = &self.shared.trees;
-        let header = trees.header(tree)?;
-        if !is_own {
-            if !self.shared.claim(header, local.id) {
-                return None;
-            }
-            trees.collect(tree, header);
-        }
-        let start = if trees.suits(header, wanted.kind) {
-            trees.take_smallest(tree, header, wanted.order)
-        } else {
-            None
-        };
-        match start {
-            Some(start) if is_own => local.moved(tree, header, wanted, start),
-            Some(start) => {
-                P::probe(cpu).record(Event::Bypass(wanted.order));
-                self.keep_found(local, tree, wanted, start);
-            }
-            None if is_own => (),
-            None => self.shared.release(tree, header),
-        }
-        start
-    }
-
-    /// Returns where the smallest block is that suffices: in an own tree, or in one of some trees without owner.
-    fn smallest_of_some(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<Best> {
-        let mut reads = MAX_READS;
-        let Fitting { next, last, .. } = &local.fitting;
-        // The trees before it were searched in vain.
-        let own = local.slots.beginning_at(last.get()).take(LOOKS_AT_OWN);
-        let own = self.smallest_of(own, (true, &mut reads), wanted);
-        if let Some(best) = &own {
-            last.set(best.tree as u16);
-        }
-        let is_exact = |best: &Best| best.size == wanted.order;
-        if own.as_ref().is_some_and(is_exact) || own.is_some() && !local.fitting.may_look() {
-            return own;
-        }
-        let count = self.shared.trees.count();
-        let from = if count <= LOOKS_FOR_FIT {
-            // Lower trees first: blocks of higher ones stay.
-            0
-        } else {
-            next.get()
-        };
-        let others = (from..count).chain(0..from).take(LOOKS_FOR_FIT as usize);
-        let other = self.smallest_of(others, (false, &mut reads), wanted);
-        let best = match (own, other) {
-            (Some(own), Some(other)) if own.size <= other.size => Some(own),
-            (own, other) => other.or(own),
-        };
-        let has_exact = best.as_ref().is_some_and(is_exact);
-        // If a request finds no block at all, this does not show how smaller requests would fare, so it is not noted.
-        if best.is_some() {
-            local.fitting.note(has_exact);
-        }
-        if !has_exact && count > LOOKS_FOR_FIT {
-            next.set((from + LOOKS_FOR_FIT) % count);
-        }
-        best
-    }
-
-    /// Returns where the smallest block is that suffices, of own trees or of trees without owner. Subtracts the words
-    /// that it reads.
-    fn smallest_of(
-        &self,
-        some: impl Iterator<Item = u32>,
-        (is_own, reads): (bool, &mut u32),
-        wanted: Wanted,
-    ) -> Option<Best> {
-        let trees = &self.shared.trees;
-        let mut best: Option<Best> = None;
-        for tree in some {
-            let Some(header) = trees.header(tree).filter(|_| *reads > 0) else {
-                break;
-            };
-            if !trees.suits(header, wanted.kind) || !is_own && !self.shared.is_unowned(header) {
-                continue;
-            }
-            if let Some((size, _)) = trees.smallest(tree, header, wanted.order, reads)
-                && best.as_ref().is_none_or(|best| size < best.size)
-            {
-                best = Some(Best { size, tree, is_own });
-                if size == wanted.order {
-                    break;
-                }
-            }
-        }
-        best
     }
 }

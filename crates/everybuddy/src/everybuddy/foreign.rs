@@ -18,9 +18,8 @@ use crate::bit_runs;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell, WaitLimit};
 
 use super::heads::Heads;
-use super::local::NESTED;
-use super::request::Wanted;
 use super::tree::{AllTrees, Fill, Part};
+use super::wanted::{NESTED, Wanted};
 use super::word::Header;
 
 /// The trees, and a mark for each tree that has nothing to allocate.
@@ -272,20 +271,14 @@ impl<P: Platform> Shared<'_, P> {
     ) -> Option<(u32, u32)> {
         trees.find_map(|tree| {
             let header = self.trees.header(tree)?;
-            let suits = || self.trees.suits(header, wanted.kind);
             let may_serve = self.is_unowned(header)
                 && self.trees.is_filled(header, Fill::Partly)
                 && self.trees.may_serve(header, wanted.frames, wanted.order)
-                && suits();
-            if !may_serve || !self.claim(header, id) {
-                return None;
-            }
-            match suits().then(|| self.take(tree, header, wanted)).flatten() {
-                Some(start) => Some((tree, start)),
-                None => {
-                    self.release(tree, header);
-                    None
-                }
+                && self.trees.suits(header, wanted.kind);
+            let found = may_serve.then(|| self.take_unowned(id, (tree, header), wanted, false));
+            match found {
+                Some(Found::Taken(tree, start)) => Some((tree, start)),
+                _ => None,
             }
         })
     }
@@ -419,37 +412,41 @@ impl<P: Platform> Shared<'_, P> {
         }
     }
 
+    /// Returns the places of a block that is larger than a tree: the first tree, and the last one.
+    fn places(&self, wanted: Wanted) -> impl Iterator<Item = (u32, u32)> + use<'_, P> {
+        let step = wanted.order.frames() >> self.trees.shift;
+        let needed = wanted.frames.div_ceil(1 << self.trees.shift);
+        let (count, all) = (
+            self.trees.count(),
+            (0..self.trees.count()).step_by(step as usize),
+        );
+        all.take_while(move |first| count - first >= needed)
+            .map(move |first| (first, first + needed - 1))
+    }
+
     /// Takes a block that is larger than a tree, or such a run, of trees that have no owner.
     pub(crate) fn take_trees(&self, id: u32, wanted: Wanted, polls: u32) -> Found {
-        let Wanted { frames, order, .. } = wanted;
-        let step = order.frames() >> self.trees.shift;
-        let needed = frames.div_ceil(1 << self.trees.shift);
-        let (mut start, mut elsewhere) = (0, false);
-        while self.trees.count() - start >= needed {
-            let trees = start..start + needed;
+        let mut elsewhere = false;
+        for (first, last) in self.places(wanted) {
             // Of the last tree, the run may need a part.
-            let mut whole = start..start + (frames >> self.trees.shift);
+            let mut whole = first..first + (wanted.frames >> self.trees.shift);
             let may_be_free = whole.all(|tree| {
                 self.trees.header(tree).is_some_and(|header| {
                     self.see_last_owner(header);
                     self.trees.is_whole(header) || header.inbox.load(Ordering::Relaxed) != 0
                 })
             });
-            if may_be_free {
-                let (first, last) = (trees.start, trees.end - 1);
-                if !self.claim_all(id, first, last, polls) {
-                    elsewhere = true;
-                } else {
-                    let taken = self.take_claimed(first, last, wanted);
-                    self.release_all(first, last);
-                    if taken {
-                        return Found::Taken(first, first << self.trees.shift);
-                    }
-                }
+            if !may_be_free {
+                continue;
             }
-            match start.checked_add(step) {
-                Some(next) if next <= self.trees.count() => start = next,
-                _ => break,
+            if !self.claim_all(id, first, last, polls) {
+                elsewhere = true;
+                continue;
+            }
+            let is_taken = self.take_claimed(first, last, wanted);
+            self.release_all(first, last);
+            if is_taken {
+                return Found::Taken(first, first << self.trees.shift);
             }
         }
         Found::Nothing(elsewhere)
@@ -457,14 +454,9 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Takes a block that is larger than a tree, while the CPU owns all trees.
     pub(crate) fn take_own_trees(&self, wanted: Wanted) -> Option<u32> {
-        let Wanted { frames, order, .. } = wanted;
-        let step = order.frames() >> self.trees.shift;
-        let needed = frames.div_ceil(1 << self.trees.shift);
-        (0..self.trees.count())
-            .step_by(step as usize)
-            .take_while(|first| self.trees.count() - first >= needed)
-            .find(|first| self.take_claimed(*first, first + needed - 1, wanted))
-            .map(|first| first << self.trees.shift)
+        self.places(wanted)
+            .find(|(first, last)| self.take_claimed(*first, *last, wanted))
+            .map(|(first, _)| first << self.trees.shift)
     }
 
     fn take_claimed(&self, first: u32, last: u32, wanted: Wanted) -> bool {

@@ -22,8 +22,8 @@ use crate::request::Size;
 use super::OwnedTrees;
 use super::foreign::Shared;
 use super::local::Local;
-use super::request::is_large;
 use super::tree::Part;
+use super::wanted::is_large;
 use super::word::{Header, Kind};
 
 /// The number of frees into one tree in a row after which the CPU keeps the tree.
@@ -82,24 +82,6 @@ impl<P: Platform> Local<'_, P> {
             && self.current_trees().all(|own| own != tree)
         {
             self.release_own(shared, tree);
-        }
-    }
-
-    /// Notes a tree of which frees made this CPU the owner, if few of its words are in use. Releases the tree that it
-    /// noted before, if few of its words are in use, too: further frees there may make no word whole, and would not
-    /// release it.
-    pub(super) fn note_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
-        if !shared.trees.is_nearly_whole(header) {
-            return;
-        }
-        let before = self.emptied.get();
-        self.emptied.set(tree);
-        if let Some(header) = shared.trees.header(before)
-            // Relaxed: only this CPU makes itself an owner.
-            && header.owner.load(Ordering::Relaxed) == self.id
-            && before != tree
-        {
-            self.release_emptied(shared, before, header);
         }
     }
 

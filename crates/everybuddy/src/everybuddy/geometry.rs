@@ -27,8 +27,14 @@ pub(super) const TREES_PER_CPU: u32 = 8;
 const UNOWNED_SHARE: u32 = 16;
 /// The most trees that a CPU owns at a time: 64 GiB.
 const MAX_OWNED: u32 = 4096;
-/// The most frames in the lists of a CPU: they fit a page, with 64 slots for trees and more.
-pub(super) const MAX_LIST: u32 = 896;
+/// The most frames in the lists of a CPU, unless memory is large: they fit a page, with 64 slots for trees and more.
+pub(super) const SHORT_LIST: u32 = 896;
+/// The most frames in the lists of a CPU: on a machine of 16 GiB, a burst of 8,192 frames of one kind stays there.
+const LONG_LIST: u32 = 16_384;
+/// Lists of more than [`SHORT_LIST`] frames have at most one frame in this number, all CPUs together.
+const LISTED_SHARE: u32 = 32;
+/// The CPUs among which that share is divided, at least.
+const LEAST_SHARERS: u32 = 8;
 /// The most words with both holes and reserved frames.
 pub(super) const MAX_MIXED: u32 = 256;
 
@@ -96,7 +102,13 @@ impl Dimensions {
 
     /// Returns the number of entries of a CPU's lists.
     pub(super) const fn list(&self) -> usize {
-        clamp(self.frames / 4, 4, MAX_LIST) as usize
+        let sharers = clamp(self.cpus as u32, LEAST_SHARERS, u32::MAX);
+        let share = clamp(
+            self.frames / (LISTED_SHARE * sharers),
+            SHORT_LIST,
+            LONG_LIST,
+        );
+        clamp(self.frames / 4, 4, share) as usize
     }
 
     pub(super) const fn mixed(&self) -> usize {

@@ -22,8 +22,9 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
 use super::heads::head;
-use super::local::{CLOSED_ID, KindPlace, Local, NO_WORD};
+use super::local::{KindPlace, Local, NO_WORD};
 use super::tree::Part;
+use super::wanted::CLOSED_ID;
 use super::word::Kind;
 
 impl<'m, P: Platform> Local<'m, P> {
@@ -51,14 +52,10 @@ impl<'m, P: Platform> Local<'m, P> {
     #[inline(always)]
     pub(crate) fn refill(&self, shared: &Shared<'_, P>, kind: Kind) -> bool {
         let place = self.place(kind);
-        let tree = place.current.get();
-        let Some(header) = shared.trees.header(tree) else {
+        // A list serves requests of its kind only.
+        let Some((tree, header)) = self.current(shared, &place.current, kind) else {
             return false;
         };
-        // A list serves requests of its kind only.
-        if !self.owns(&header.owner) || header.kind() != kind {
-            return false;
-        }
         let length = place.length.get();
         let room = place.list.get(length as usize..).unwrap_or_default();
         let taken = shared.trees.take_of_first(tree, header, true, room.len());

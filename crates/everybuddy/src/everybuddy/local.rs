@@ -20,14 +20,9 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
 use super::heads::head;
-use super::request::{Wanted, is_large};
 use super::slots::OwnSlots;
+use super::wanted::{CLOSED_ID, Wanted, is_large};
 use super::word::{Header, Kind};
-
-/// The identity of a CPU that may not hit. No tree has this owner.
-pub(crate) const CLOSED_ID: u32 = u32::MAX;
-/// The owner of a tree that a nested request has claimed.
-pub(crate) const NESTED: u32 = u32::MAX - 1;
 
 /// Means that there is no tree. No memory has this many.
 const NO_TREE: u32 = u32::MAX;
@@ -161,8 +156,6 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it.
     pub(super) freed: P::Cell<u32>,
-    /// The last tree of which frees made this CPU the owner while few of its words were in use, or [`NO_TREE`].
-    pub(super) emptied: P::Cell<u32>,
     /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,
     /// How often in a row the CPU freed into the tree `freed`. Narrow, so that the state is four cache lines.
@@ -199,7 +192,6 @@ impl<'m, P: Platform> Local<'m, P> {
             slots: OwnSlots::new(slots),
             keeps: P::AtomicU32::new(0),
             freed: zero(),
-            emptied: P::Cell::new(NO_TREE),
             pending: P::Cell::new(NO_WORD),
             times: P::Cell::new(0),
             id: cpu + 1,
@@ -296,21 +288,9 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Takes the first frame of the current tree.
-    #[inline(always)]
     pub(crate) fn first(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
-        let place = self.place(kind);
-        let tree = place.current.get();
-        let header = shared.trees.header(tree)?;
-        if !self.owns(&header.owner) {
-            return None;
-        }
-        // In a tree of the other kind, only words that are split already: other trees may be whole again.
-        if header.any.get() == 0 && header.kind() != kind {
-            return None;
-        }
-        let frame = shared.trees.take_frame(tree, header)?;
-        place.point.set(frame);
-        Some(frame)
+        let mut frame = [Index(0)];
+        (self.take_frames(shared, kind, &mut frame) == 1).then_some(frame[0].0)
     }
 
     /// Takes frames of the current tree, lowest first, until `out` is full. Returns their number.
@@ -322,21 +302,30 @@ impl<'m, P: Platform> Local<'m, P> {
     ) -> usize {
         let place = self.place(kind);
         let tree = place.current.get();
-        let Some(header) = shared
-            .trees
-            .header(tree)
-            .filter(|header| self.owns(&header.owner))
-        else {
+        let header = shared.trees.header(tree);
+        let Some(header) = header.filter(|header| self.owns(&header.owner)) else {
             return 0;
         };
-        // As in `first`: no whole words of a tree of the other kind.
-        let taken = shared
-            .trees
-            .take_frames(tree, header, header.kind() == kind, out);
+        // In a tree of the other kind, only words that are split already: other trees may be whole again.
+        let may_split = header.kind() == kind;
+        let taken = shared.trees.take_frames(tree, header, may_split, out);
         if let Some(last) = out.get(taken.wrapping_sub(1)) {
             place.point.set(last.0);
         }
         taken
+    }
+
+    /// Returns a current tree, if the CPU owns it and it is for a kind.
+    #[inline(always)]
+    pub(super) fn current<'s>(
+        &self,
+        shared: &Shared<'s, P>,
+        tree: &P::Cell<u32>,
+        kind: Kind,
+    ) -> Option<(u32, &'s Header<P>)> {
+        let tree = tree.get();
+        let header = shared.trees.header(tree)?;
+        (self.owns(&header.owner) && header.kind() == kind).then_some((tree, header))
     }
 
     /// The hit of a request for a block of several frames of a word, from the current tree.
@@ -347,29 +336,15 @@ impl<'m, P: Platform> Local<'m, P> {
         order: Order,
         kind: Kind,
     ) -> Option<u32> {
-        let tree = self.place(kind).blocks.get();
-        let header = shared.trees.header(tree)?;
-        if self.owns(&header.owner) && header.kind() == kind {
-            shared.trees.take_block(tree, header, order)
-        } else {
-            None
-        }
+        let (tree, header) = self.current(shared, &self.place(kind).blocks, kind)?;
+        shared.trees.take_block(tree, header, order)
     }
 
     /// The hit of a request for a run, in the current tree.
     pub(crate) fn hit_run(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
-        let Wanted {
-            frames,
-            order,
-            kind,
-        } = wanted;
-        let tree = self.place(kind).tree_for(order).get();
-        let header = shared.trees.header(tree)?;
-        if self.owns(&header.owner) && header.kind() == kind {
-            shared.trees.take(tree, header, frames, order)
-        } else {
-            None
-        }
+        let tree = self.place(wanted.kind).tree_for(wanted.order);
+        let (tree, header) = self.current(shared, tree, wanted.kind)?;
+        shared.trees.take(tree, header, wanted.frames, wanted.order)
     }
 
     /// The hit of a request for a block of whole words, no larger than a tree, from the current tree for large blocks.
@@ -380,31 +355,8 @@ impl<'m, P: Platform> Local<'m, P> {
         order: Order,
         kind: Kind,
     ) -> Option<u32> {
-        let tree = self.place(kind).large.get();
-        let header = shared.trees.header(tree)?;
-        if self.owns(&header.owner) && header.kind() == kind {
-            shared.trees.take_words(tree, header, order)
-        } else {
-            None
-        }
-    }
-
-    /// Takes blocks of whole words from the current tree for large blocks, lowest first, until `out` is full. Returns
-    /// their number.
-    pub(crate) fn take_blocks(
-        &self,
-        shared: &Shared<'_, P>,
-        order: Order,
-        kind: Kind,
-        out: &mut [Index],
-    ) -> usize {
-        let tree = self.place(kind).large.get();
-        match shared.trees.header(tree) {
-            Some(header) if self.owns(&header.owner) && header.kind() == kind => {
-                shared.trees.take_blocks(tree, header, order, out)
-            }
-            _ => 0,
-        }
+        let (tree, header) = self.current(shared, &self.place(kind).large, kind)?;
+        shared.trees.take_words(tree, header, order)
     }
 
     /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are

@@ -13,22 +13,26 @@
 //! None. The trees resemble those of \[LLFree\], and the protocol between CPUs is that of the per-CPU lists.
 //! docs/everybuddy.md has the design and the alternatives.
 //!
+//! In the order of reading. Each file uses only files above it:
+//!
 //! | file | contents |
 //! |---|---|
 //! | `word` | the planes of a word, and the header of a tree |
 //! | `tree` | trees, and what the owner of a tree does with its words |
+//! | `heads` | a byte per frame, which says what was allocated there |
+//! | `wanted` | a checked request |
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
+//! | `geometry` | how many trees there are, and what else the machine decides |
+//! | `fitting` | whether memory is short, and the smallest block of a tree |
+//! | `slots` | which trees a CPU owns |
 //! | `local` | what a CPU keeps, and where it allocates |
-//! | `slots` | which trees it owns |
 //! | `list` | the frames that it freed last; the hits |
 //! | `free` | frees that enter no list |
-//! | `heads` | a byte per frame, which says what was allocated there |
+//! | `refused` | what was refused, until something is freed |
+//! | `drain` | how a CPU gets the trees of the others |
+//! | `fit` | how a request finds the smallest block |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
-//! | `drain` | how a CPU gets the trees of the others |
-//! | `fitting` | which frames a small request takes where memory is short |
-//! | `geometry` | how many trees there are, and what else the machine decides |
-//! | `refused` | what was refused, until something is freed |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
 //! | `survey` | the state of memory, computed from the planes; the checks |
 //!
@@ -41,6 +45,7 @@
 
 mod bulk;
 mod drain;
+mod fit;
 mod fitting;
 mod foreign;
 mod free;
@@ -56,6 +61,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod wanted;
 mod word;
 
 use core::fmt;
@@ -79,8 +85,8 @@ pub(crate) use geometry::{Geometry, LARGEST_TREE, SMALLEST_TREE};
 use heads::Heads;
 use local::Local;
 use range::{Absent, Mixed};
-use request::{Wanted, is_large};
 use tree::AllTrees;
+use wanted::{Wanted, is_large};
 use word::{Header, Kind, Word};
 
 /// Trees of frames that CPUs own.
@@ -153,8 +159,9 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             }
             tree *= 2;
         }
-        // Fewer CPUs may own more trees together, by less than one for each CPU.
-        most.saturating_add((cpus as usize * size_of::<P::Cell<u32>>()).next_multiple_of(LINE))
+        // Fewer CPUs may own more trees together, and have more entries of lists, by less than one for each CPU.
+        let entries = 2 * cpus as usize * size_of::<P::Cell<u32>>();
+        most.saturating_add(entries.next_multiple_of(LINE))
     }
 
     /// Creates the system with all memory free.
@@ -293,11 +300,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         flags: Flags,
     ) -> Result<Index, AllocateError> {
         let kind = Kind::of(flags.class());
-        let wanted = Wanted {
-            frames: 1,
-            order: Order::ZERO,
-            kind,
-        };
+        let wanted = Wanted::block(Order::ZERO, kind);
         if local.refill(&self.shared, kind)
             && let Some(start) = local.hit(&self.shared, kind)
         {
@@ -456,9 +459,10 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         match request.size {
-            Size::Order(Order::ZERO) => self.allocate_frames(cpu, request.flags, out),
-            Size::Order(order) if is_large(order) && order <= self.largest_hit => {
-                self.allocate_blocks(cpu, order, request.flags, out)
+            Size::Order(order)
+                if order == Order::ZERO || is_large(order) && order <= self.largest_hit =>
+            {
+                self.allocate_many(cpu, order, request.flags, out)
             }
             _ => one_by_one(out, 0, || self.allocate(cpu, request)),
         }

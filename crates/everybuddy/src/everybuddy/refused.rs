@@ -27,7 +27,8 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform};
 
 use super::OwnedTrees;
-use super::local::{CLOSED_ID, Local};
+use super::local::Local;
+use super::wanted::CLOSED_ID;
 
 /// The bits with the order of the smallest block that was refused, plus one; 0 if none is remembered. The other bits
 /// count calls of [`forget`](Refused::forget).

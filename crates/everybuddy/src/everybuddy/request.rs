@@ -2,19 +2,17 @@
 //!
 //! # Purpose
 //!
-//! A request looks in these places, from the cheapest to the most certain:
+//! A request that did not hit takes these steps, from the cheapest to the most certain:
 //!
-//! 1. the CPU's list, for a single frame;
-//! 2. in a shortage, the smallest block that suffices, of [some trees](super::fitting);
-//! 3. partly free trees without an owner that lie below the CPU's own ones and are not left to another CPU, for blocks
-//!    of at most half a word;
-//! 4. the CPU's own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if the CPU
-//!    owns many;
-//! 5. trees for its kind that no CPU owns, window by window;
-//! 6. the CPU's own trees for other sizes and for the other kind, then trees for the other kind that no CPU owns;
-//! 7. the places 5 and 6 again, if the CPU kept frames and has announced them;
-//! 8. trees that no CPU owns after all CPUs released theirs;
-//! 9. all trees together, while this CPU owns all of them.
+//! 1. `refill`: the free frames of a word of the current tree enter the list, if the request is for a frame.
+//! 2. `find_own`: in a shortage the smallest block that suffices, of [some trees](super::fit); the list, for a frame;
+//!    partly free trees without an owner that lie below the CPU's own ones, for blocks of at most half a word;
+//!    the CPU's own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are many.
+//! 3. `find_unowned`: trees for its kind that no CPU owns, window by window; the CPU's own trees for other sizes and
+//!    for the other kind; trees for the other kind that no CPU owns. Once more, if the CPU kept frames: it announces
+//!    them first.
+//! 4. `find_drained`: the third step after all CPUs released their trees, and then all trees together, while this CPU
+//!    owns all of them.
 //!
 //! # Invariants
 //!
@@ -22,44 +20,18 @@
 //! all trees and all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. Other
 //! requests fail as busy if another CPU had a tree or may have kept a frame, and their search is not atomic.
 
-use core::iter;
-
-use crate::bit_runs::WORD_ORDER;
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
-use crate::platform::{Ordering, Platform};
+use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::Flags;
 
 use super::OwnedTrees;
 use super::foreign::Found;
-use super::local::{Local, NESTED, Scope};
+use super::local::{Local, Scope};
 use super::tree::Part;
-use super::word::{Header, Kind};
-use crate::platform::AtomicWord;
-
-/// A request, checked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(super) frames: u32,
-    /// The run starts at a multiple of 2^order.
-    pub(super) order: Order,
-    /// The kind of tree that serves it first.
-    pub(super) kind: Kind,
-}
-
-impl Wanted {
-    /// Returns `true` if it is served by the CPU's tree for large blocks.
-    pub(super) fn is_large(self) -> bool {
-        is_large(self.order)
-    }
-}
-
-/// Returns `true` for blocks of more than half a word.
-#[inline(always)]
-pub(super) fn is_large(order: Order) -> bool {
-    order.index() as u32 >= WORD_ORDER
-}
+use super::wanted::{NESTED, Wanted};
+use super::word::Header;
 
 impl<P: Platform> OwnedTrees<'_, P> {
     /// Returns `true` if a block of this order is larger than a tree.
@@ -88,90 +60,55 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // Before the search, so that a frame that is announced during the search counts as kept.
         let is_hasty = flags.contains(Flags::NO_WAIT);
         let is_kept = is_hasty && self.may_be_kept(Some(local.id));
-        let found = self.find_smallest(cpu, local, wanted);
-        let found = found
-            .or_else(|| self.find_listed(local, wanted))
-            .or_else(|| self.find_by_address(local, wanted));
-        let found = match found {
+        let found = match self.find_own(cpu, local, wanted) {
             Some(start) => Ok(start),
             None => {
                 P::probe(cpu).record(Event::Bypass(wanted.order));
-                match self.find_elsewhere(local, wanted) {
-                    Err(_) if local.announce_all(&self.shared) => {
-                        self.find_elsewhere(local, wanted)
-                    }
-                    found => found,
-                }
+                self.find_unowned(local, wanted)
             }
         };
         self.end(local, open);
-        let elsewhere = match found {
+        let found = match found {
             Ok(start) => return Ok(start),
-            Err(elsewhere) => elsewhere,
+            Err(elsewhere) if is_hasty && (elsewhere || is_kept) => Err(AllocateError::Busy),
+            Err(_) if is_hasty => Err(AllocateError::Exhausted),
+            Err(_) => self.find_drained(cpu, local, wanted),
         };
-        if is_hasty {
-            if elsewhere || is_kept {
-                return Err(AllocateError::Busy);
-            }
-            local.fell_short(wanted);
-            return Err(AllocateError::Exhausted);
-        }
-        P::probe(cpu).record(Event::Reclaim);
-        let moment = self.requests.refused.moment();
-        let found = self.with_all_drained(local, |all_drained| {
-            match self.find_elsewhere(local, wanted) {
-                Ok(start) => Ok(start),
-                Err(_) if !all_drained => Err(AllocateError::Busy),
-                Err(_) => self.find_among_all(local, wanted, moment),
-            }
-        });
         if found == Err(AllocateError::Exhausted) {
             local.fell_short(wanted);
         }
         found
     }
 
-    /// Finds a frame in the CPU's list.
-    fn find_listed(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
-        match wanted.frames {
-            1 => local.pop(&self.shared, wanted.kind),
-            _ => None,
-        }
-    }
-
-    /// Finds a block in the CPU's own trees that are meant for it. Small ones may be in a lower tree without an owner
-    /// that is partly free: a CPU that preferred its own trees could have high ones for ever, since it frees into them,
-    /// too.
-    fn find_by_address(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
-        if self.exceeds_tree(wanted.order) || local.lacks(wanted) {
-            return None;
-        }
-        let mut own = local.own_serving(&self.shared, wanted, Scope::Meant);
-        let Some(first) = own.next() else {
-            local.note_lack(wanted);
-            return None;
+    /// Finds a block among what this CPU has: by fit in a shortage, in its list, or by address in its own trees. Small
+    /// blocks may be in a lower tree without an owner that is partly free: a CPU that preferred its own trees could
+    /// have high ones for ever, since it frees into them, too.
+    fn find_own(&self, cpu: &mut P::Cpu, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
+        let found = match self.find_smallest(cpu, local, wanted) {
+            None if wanted.frames == 1 => local.pop(&self.shared, wanted.kind),
+            found => found,
         };
+        if found.is_some() || self.exceeds_tree(wanted.order) || local.lacks(wanted) {
+            return found;
+        }
+        let own = local.own_serving(&self.shared, wanted, Scope::Meant);
+        let mut own = own.peekable();
         if !wanted.is_large() {
-            let below = local.look_below(&self.shared, first.0);
+            let (first, _) = own.peek()?;
+            let below = local.look_below(&self.shared, *first);
             if let Some((tree, start)) = self.shared.search_below(local.id, wanted, below) {
                 return Some(self.keep_found(local, tree, wanted, start));
             }
         }
-        let found = self.take_of_own(local, wanted, iter::once(first).chain(own));
+        let found = self.find_in(local, wanted, own);
         if found.is_none() {
             local.note_lack(wanted);
         }
         found
     }
 
-    /// Finds a block in the CPU's own trees of a scope.
-    fn find_in_own(&self, local: &Local<'_, P>, wanted: Wanted, scope: Scope) -> Option<u32> {
-        let own = local.own_serving(&self.shared, wanted, scope);
-        self.take_of_own(local, wanted, own)
-    }
-
-    /// Takes a block of the first own tree that has one.
-    fn take_of_own<'h>(
+    /// Takes a block of the first of some own trees that has one.
+    fn find_in<'h>(
         &self,
         local: &Local<'_, P>,
         wanted: Wanted,
@@ -187,7 +124,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
 
     /// Finds a block in trees that no CPU owns, or in trees for frames of another kind. If there is none, the error
     /// says whether a tree of another CPU may have one.
-    fn find_elsewhere(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
+    fn find_unowned(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
         if self.exceeds_tree(wanted.order) {
             local.release_all(&self.shared);
             return match self.shared.take_trees(local.id, wanted, 0) {
@@ -199,26 +136,53 @@ impl<P: Platform> OwnedTrees<'_, P> {
             self.shared
                 .search(local.id, (local.home, first), wanted, any)
         };
-        let found = match local.search_start(wanted) {
-            0 => search(0, false),
-            first => match search(first, false) {
-                Found::Nothing(_) => search(0, false),
-                found => found,
-            },
-        };
-        let busy = match found {
-            Found::Taken(tree, start) => return Ok(self.keep_found(local, tree, wanted, start)),
-            Found::Nothing(busy) => busy,
-        };
-        for scope in [Scope::Kind, Scope::All] {
-            if let Some(start) = self.find_in_own(local, wanted, scope) {
-                return Ok(start);
+        loop {
+            let found = match local.search_start(wanted) {
+                0 => search(0, false),
+                first => match search(first, false) {
+                    Found::Nothing(_) => search(0, false),
+                    found => found,
+                },
+            };
+            let busy = match found {
+                Found::Taken(tree, start) => {
+                    return Ok(self.keep_found(local, tree, wanted, start));
+                }
+                Found::Nothing(busy) => busy,
+            };
+            for scope in [Scope::Kind, Scope::All] {
+                let own = local.own_serving(&self.shared, wanted, scope);
+                if let Some(start) = self.find_in(local, wanted, own) {
+                    return Ok(start);
+                }
+            }
+            match search(0, true) {
+                Found::Taken(tree, start) => {
+                    return Ok(self.keep_found(local, tree, wanted, start));
+                }
+                // Once more, if the CPU kept frames.
+                Found::Nothing(_) if local.announce_all(&self.shared) => (),
+                Found::Nothing(still) => return Err(busy || still),
             }
         }
-        match search(0, true) {
-            Found::Taken(tree, start) => Ok(self.keep_found(local, tree, wanted, start)),
-            Found::Nothing(still) => Err(busy || still),
-        }
+    }
+
+    /// Finds a block after all other CPUs released what they own: as before, or among all trees together.
+    fn find_drained(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        wanted: Wanted,
+    ) -> Result<u32, AllocateError> {
+        P::probe(cpu).record(Event::Reclaim);
+        let moment = self.requests.refused.moment();
+        self.with_all_drained(local, |all_drained| {
+            match self.find_unowned(local, wanted) {
+                Ok(start) => Ok(start),
+                Err(_) if !all_drained => Err(AllocateError::Busy),
+                Err(_) => self.find_among_all(local, wanted, moment),
+            }
+        })
     }
 
     /// Keeps a claimed tree of which a block was taken. Returns the block's first frame.
@@ -343,13 +307,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         is_freed
     }
 
-    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it.
+    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it. A tree that
+    /// was emptied is not kept: further frees there may make no word whole, and would not release it.
     fn keep_or_release(&self, local: &Local<'_, P>, may: bool, tree: u32, header: &Header<P>) {
-        if may && local.frees_repeatedly(tree) {
+        if may && !self.shared.trees.is_nearly_whole(header) && local.frees_repeatedly(tree) {
             // Searches pass over marked trees: the mark of its last owner must not stay.
             self.shared.mark(tree, header);
             local.adopt(&self.shared, tree, header.kind());
-            local.note_emptied(&self.shared, tree, header);
         } else {
             self.shared.release(tree, header);
         }

@@ -203,34 +203,11 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     #[inline(always)]
     pub(crate) fn take_frame(&self, tree: u32, header: &Header<P>) -> Option<u32> {
         loop {
-            let (any, split) = (header.any.get(), header.split.get());
-            let is_new = any == 0;
-            let candidates = if is_new { !split & self.extent() } else { any };
-            if candidates == 0 {
-                return None;
+            let (start, frame) = self.take_of_first(tree, header, true, 1)?;
+            // A misuse may have set a bit of the other plane, so that the word had no frame.
+            if frame != 0 {
+                return Some(start + frame.trailing_zeros());
             }
-            let mask = candidates & candidates.wrapping_neg();
-            let index = tree * self.words_per_tree() + candidates.trailing_zeros();
-            let word = self.words.get(index as usize)?;
-            if is_new {
-                // In this order: as in `Header::take`.
-                word.own.set(!1);
-                header.split.set(split | mask);
-                header.has_free(mask);
-                return Some(index * WORD);
-            }
-            let free = word.free();
-            if free == 0 {
-                // A misuse has set a bit of the other plane.
-                header.any.set(any & !mask);
-                continue;
-            }
-            let frame = free & free.wrapping_neg();
-            word.own.set(word.own.get() & !frame);
-            if free == frame {
-                header.any.set(any & !mask);
-            }
-            return Some(index * WORD + free.trailing_zeros());
         }
     }
 
@@ -379,7 +356,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     #[inline(always)]
     pub(crate) fn take_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
         let split = header.split.get();
-        let serving = header.serving(order);
+        let serving = header.candidates(order);
         let is_new = serving == 0;
         let candidates = if is_new {
             !split & self.extent()
@@ -427,30 +404,6 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 
-    /// Takes blocks of whole words of an own tree, at most as large as the tree, until `out` is full, lowest first.
-    /// Returns their number.
-    pub(crate) fn take_blocks(
-        &self,
-        tree: u32,
-        header: &Header<P>,
-        order: Order,
-        out: &mut [Index],
-    ) -> usize {
-        let (order, first_word) = (word_order(order), tree * self.words_per_tree());
-        let mut split = header.split.get();
-        let mut given = 0;
-        for place in out {
-            let Some(at) = first_block(!split & self.extent(), order) else {
-                break;
-            };
-            *place = Index((first_word + at) * WORD);
-            split |= block(order) << at;
-            given += 1;
-        }
-        header.split.set(split);
-        given
-    }
-
     /// Takes frames of a split word of an own tree, as `take` does.
     #[inline(always)]
     fn take_of_word(
@@ -480,7 +433,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        let (mut candidates, mut failed) = (header.candidates(frames), 0);
+        let (mut candidates, mut failed) = (header.candidates(within(frames)), 0);
         let mut found = None;
         while candidates != 0 {
             let index = tree * self.words_per_tree() + candidates.trailing_zeros();
@@ -507,7 +460,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     /// it is exact for blocks.
     pub(crate) fn may_serve(&self, header: &Header<P>, frames: u32, order: Order) -> bool {
         let whole = !header.split.peek() & self.extent();
-        frames < WORD && header.any.peek() != 0 && header.candidates(frames) != 0
+        frames < WORD && header.candidates(within(frames)) != 0
             || header.inbox.load(Ordering::Relaxed) != 0
             || whole != 0 && find(whole, (frames / WORD).max(1), word_order(order)).is_some()
     }
@@ -619,6 +572,12 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             header.merge(mask, word, own, absent);
         }
     }
+}
+
+/// Returns the order of a block that each run of as many frames has, if the run starts where such a block can start.
+#[inline]
+fn within(frames: u32) -> Order {
+    Order::saturating(frames.max(1).ilog2())
 }
 
 /// Returns the order of a block in units of words.

@@ -169,48 +169,29 @@ impl<P: Platform> Header<P> {
         self.fresh.set(self.fresh.get() | mask);
     }
 
-    /// Returns those of the split words with a free frame that may have a block of `frames` frames. A hint, unless the
-    /// CPU owns the tree.
-    #[inline]
-    pub(crate) fn candidates(&self, frames: u32) -> u64 {
-        let (any, failed) = (self.any.peek(), u32::from(self.failed.peek()));
-        if failed == 0 || frames >> failed == 0 {
-            any
-        } else {
-            any & self.fresh.peek()
-        }
-    }
-
-    /// The same for a block of several frames, by the owner of the tree.
+    /// Returns those of the split words with a free frame that may have a block. A hint, unless the CPU owns the tree.
     #[inline(always)]
-    pub(crate) fn serving(&self, order: Order) -> u64 {
-        let any = self.any.get();
+    pub(crate) fn candidates(&self, order: Order) -> u64 {
+        let any = self.any.peek();
         // One comparison: 0 becomes the largest number, which no order reaches.
-        if u32::from(self.failed.get()).wrapping_sub(1) < order.index() as u32 {
-            any & self.fresh.get()
+        if u32::from(self.failed.peek()).wrapping_sub(1) < order.index() as u32 {
+            any & self.fresh.peek()
         } else {
             any
         }
     }
 
-    /// Notes that some words of an own tree have no free block of an order. The header remembers one order: the one for
-    /// which more words are known.
+    /// Notes that some words of an own tree have no free block of an order. The header remembers the last such order.
     pub(crate) fn note_failed(&self, order: Order, words: u64) {
         let (order, failed) = (order.get().into(), self.failed.get());
-        let known = match failed {
-            0 => 0,
-            _ => self.any.get() & !self.fresh.get(),
+        // A word without a block has no larger one.
+        let known = if failed != 0 && failed <= order {
+            self.any.get() & !self.fresh.get()
+        } else {
+            0
         };
-        // As many words without a smaller block are more to know: they serve no larger request, either.
-        let least = known.count_ones() + u32::from(order > failed);
-        if order == failed {
-            self.fresh.set(self.fresh.get() & !words);
-        } else if words.count_ones() >= least {
-            // A word without a block has no larger one.
-            let still = if order > failed { known } else { 0 };
-            self.failed.set(order);
-            self.fresh.set(!(words | still));
-        }
+        self.failed.set(order);
+        self.fresh.set(!(known | words));
     }
 
     /// Takes frames of a word, if all of them are free.

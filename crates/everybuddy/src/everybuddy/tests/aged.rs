@@ -1,6 +1,6 @@
 //! Memory that has been in use: blocks become whole again, since CPUs allocate from low trees.
 
-use super::geometry::MAX_LIST;
+use super::geometry::SHORT_LIST;
 use super::*;
 
 /// The frames of a tree here.
@@ -8,7 +8,7 @@ const TREE: u32 = 1024;
 /// The trees.
 const TREES: u32 = 64;
 /// The entries of a CPU's list of each kind.
-const LIST: u32 = MAX_LIST / 2;
+const LIST: u32 = SHORT_LIST / 2;
 
 /// Calls `body` with a CPU that has allocated the first `used` frames. Each of seven CPUs owns at most eight of 64
 /// trees.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
 use crate::request::Flags;
-use local::CLOSED_ID;
+use wanted::CLOSED_ID;
 
 const TREE: u32 = 256;
 

@@ -157,7 +157,7 @@ fn a_nested_request_is_busy_because_of_another_nested_one() {
     two(TREE, TREE, |system, _, _| {
         system.shared.trees.headers[0]
             .owner
-            .store(local::NESTED, Ordering::Relaxed);
+            .store(wanted::NESTED, Ordering::Relaxed);
         let nested = system.allocate_nested(CpuId(0), Request::FRAME);
         assert_eq!(nested, Err(AllocateError::Busy));
     });
@@ -272,18 +272,6 @@ fn a_small_request_prefers_partly_free_trees_and_then_whole_words() {
             assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Index(frame)));
         }
     });
-}
-
-#[test]
-fn hits_of_smaller_blocks_look_at_words_without_larger_ones() {
-    let header = <Header<Native> as crate::arena::ZeroCells<Native>>::zero();
-    let orders = [1, 2, 3].map(|order| Order::new(order).unwrap());
-    header.any.set(0xff);
-    header.note_failed(orders[1], 0b11);
-    assert_eq!(
-        orders.map(|order| header.serving(order)),
-        [0xff, 0xfc, 0xfc]
-    );
 }
 
 #[test]
@@ -437,7 +425,7 @@ fn a_block_of_several_own_trees_may_be_the_last_one() {
         assert!(shared.claim_all(1, 0, last, 0));
         let take = |frames| {
             let kind = Kind::Staying;
-            shared.take_own_trees(request::Wanted {
+            shared.take_own_trees(Wanted {
                 frames,
                 order,
                 kind,
@@ -453,7 +441,7 @@ fn a_block_of_several_own_trees_may_be_the_last_one() {
 fn a_request_that_waits_is_busy_where_a_tree_stays_claimed() {
     two(TREE, TREE, |system, zero, _| {
         let owner = &system.shared.trees.headers[0].owner;
-        owner.store(local::NESTED, Ordering::Relaxed);
+        owner.store(wanted::NESTED, Ordering::Relaxed);
         let busy = system.allocate(zero, Request::FRAME);
         assert_eq!(busy, Err(AllocateError::Busy));
         assert_eq!(system.requests.refused.order(), None);

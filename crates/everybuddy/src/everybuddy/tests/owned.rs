@@ -173,8 +173,7 @@ fn few_trees_are_kept_when_they_are_whole() {
     });
 }
 
-/// Further frees into a released tree make the CPU its owner again. The CPU releases that tree when it regains the next
-/// one in this way.
+/// Further frees into a released tree, one after the other, do not make the CPU its owner again.
 #[test]
 fn a_tree_that_a_cpu_emptied_stays_released() {
     // Frees at or below the first-fit point, and frees in a row above it.
@@ -222,7 +221,7 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
             }
             if is_closed {
                 let identity = &system.locals[0].free_identity;
-                identity.store(local::CLOSED_ID, Ordering::Relaxed);
+                identity.store(wanted::CLOSED_ID, Ordering::Relaxed);
             }
             let freed = Release::frames(Index(2 * WORD), frames);
             system.free(&mut cpu, freed).unwrap();

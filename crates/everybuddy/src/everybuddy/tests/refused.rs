@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
 use crate::request::Flags;
-use local::CLOSED_ID;
+use wanted::CLOSED_ID;
 
 const FRAMES: u32 = 512;
 
@@ -140,43 +140,42 @@ fn every_free_ends_a_refusal() {
 fn a_search_reads_only_words_into_which_frames_were_freed() {
     with_refused_pair(|system, zero, _| {
         let headers = system.shared.trees.headers;
+        let two = Order::new(1).unwrap();
         for header in headers {
-            assert_eq!((header.candidates(1), header.candidates(2)), (3, 0));
+            let of = [Order::ZERO, two].map(|order| header.candidates(order));
+            assert_eq!(of, [3, 0]);
         }
         // A free by count enters no list.
         system.free(zero, Release::frames(Index(131), 1)).unwrap();
-        let two = headers.iter().map(|header| header.candidates(2));
-        assert!(two.eq([0, 1, 0, 0]));
+        let found = headers.iter().map(|header| header.candidates(two));
+        assert!(found.eq([0, 1, 0, 0]));
         assert_eq!(
             system.allocate(zero, block(2)),
             Err(AllocateError::Exhausted)
         );
-        assert_eq!(headers[1].candidates(2), 1);
+        let four = Order::new(2).unwrap();
+        assert_eq!(headers[1].candidates(four), 0);
         assert_eq!(system.allocate(zero, block(1)), Ok(Index(130)));
     });
 }
 
 #[test]
-fn a_header_remembers_the_order_that_fails_in_more_words() {
+fn a_header_remembers_the_last_order_that_failed() {
     let header = <Header<Native> as crate::arena::ZeroCells<Native>>::zero();
-    let [two, four, eight] = [1, 2, 3].map(|order| Order::new(order).unwrap());
+    let orders = [0, 1, 2, 3, 4].map(|order| Order::new(order).unwrap());
+    let [_, two, four, eight, _] = orders;
     header.any.set(0xff);
-    let candidates = || [1, 2, 4, 8, 16].map(|frames| header.candidates(frames));
+    let candidates = || orders.map(|order| header.candidates(order));
+    assert_eq!(candidates(), [0xff; 5]);
     header.note_failed(four, 0b0011);
     assert_eq!(candidates(), [0xff, 0xff, 0xfc, 0xfc, 0xfc]);
     header.note_failed(four, 0b0100);
     assert_eq!(candidates(), [0xff, 0xff, 0xf8, 0xf8, 0xf8]);
-    // Fewer words of another order change nothing.
-    header.note_failed(two, 0b1000);
+    // Words without four frames have no eight, and may have two.
     header.note_failed(eight, 0b1000);
-    assert_eq!(candidates(), [0xff, 0xff, 0xf8, 0xf8, 0xf8]);
-    // Words without four frames have no eight.
-    header.note_failed(eight, 0xf0);
-    assert_eq!(candidates(), [0xff, 0xff, 0xff, 0x08, 0x08]);
-    header.has_free(0x80);
-    assert_eq!(candidates(), [0xff, 0xff, 0xff, 0x88, 0x88]);
-    header.note_failed(two, 0xff);
-    assert_eq!(candidates(), [0xff, 0, 0, 0, 0]);
-    header.has_free(0x81);
-    assert_eq!(candidates(), [0xff, 0x81, 0x81, 0x81, 0x81]);
+    assert_eq!(candidates(), [0xff, 0xff, 0xff, 0xf0, 0xf0]);
+    header.note_failed(two, 0b1000);
+    assert_eq!(candidates(), [0xff, 0xf7, 0xf7, 0xf7, 0xf7]);
+    header.has_free(0b1000);
+    assert_eq!(candidates(), [0xff; 5]);
 }
