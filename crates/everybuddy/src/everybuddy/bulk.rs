@@ -44,11 +44,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
             let taken = match wanted.frames {
                 1 => local.take_frames(&self.shared, wanted.kind, rest),
                 _ => {
-                    let next = || local.hit_words(&self.shared, order, wanted.kind);
-                    let places = rest.iter_mut();
-                    places
-                        .map_while(|place| Some(*place = Index(next()?)))
-                        .count()
+                    let mut count = 0;
+                    for place in rest.iter_mut() {
+                        let Some(start) = local.hit_words(&self.shared, order, wanted.kind) else {
+                            break;
+                        };
+                        *place = Index(start);
+                        count += 1;
+                    }
+                    count
                 }
             };
             self.note_taken(rest.get(..taken).unwrap_or_default(), order);

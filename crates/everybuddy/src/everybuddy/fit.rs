@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! In a shortage, a small request looks at some of the CPU's own trees and at some trees that no CPU owns, and takes the
-//! smallest block that suffices. [`fitting`](super::fitting) says when.
+//! In a shortage, a small request looks at some of the CPU's own trees and at some trees that no CPU owns, and takes
+//! the smallest block that suffices. [`fitting`](super::fitting) says when.
 //!
 //! # Invariants
 //!

@@ -6,8 +6,9 @@
 //!
 //! 1. `refill`: the free frames of a word of the current tree enter the list, if the request is for a frame.
 //! 2. `find_own`: in a shortage the smallest block that suffices, of [some trees](super::fit); the list, for a frame;
-//!    partly free trees without an owner that lie below the CPU's own ones, for blocks of at most half a word; the CPU's
-//!    own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are many.
+//!    partly free trees without an owner that lie below the CPU's own ones, for blocks of at most half a word;
+//!    the CPU's own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are
+//!    many.
 //! 3. `find_unowned`: trees for its kind that no CPU owns, window by window; the CPU's own trees for other sizes and
 //!    for the other kind; trees for the other kind that no CPU owns. Once more, if the CPU kept frames: it announces
 //!    them first.
@@ -81,8 +82,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Finds a block among what this CPU has: by fit in a shortage, in its list, or by address in its own trees. Small
-    /// blocks may be in a lower tree without an owner that is partly free: a CPU that preferred its own trees could have
-    /// high ones for ever, since it frees into them, too.
+    /// blocks may be in a lower tree without an owner that is partly free: a CPU that preferred its own trees could
+    /// have high ones for ever, since it frees into them, too.
     fn find_own(&self, cpu: &mut P::Cpu, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
         let found = match self.find_smallest(cpu, local, wanted) {
             None if wanted.frames == 1 => local.pop(&self.shared, wanted.kind),

@@ -628,23 +628,3 @@ fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
         assert_eq!(frames.len(), 256);
     });
 }
-
-/// Memory in GiB, CPUs, and the entries of both lists of a CPU.
-#[test]
-fn lists_are_longer_where_memory_is_large() {
-    for (gib, cpus, entries) in [
-        (1, 1, 1024),
-        (1, 16, 896),
-        (16, 1, 16_384),
-        (16, 8, 16_384),
-        (16, 128, 1024),
-        (512, 8, 16_384),
-    ] {
-        let of = geometry::Dimensions {
-            frames: gib << 18,
-            cpus,
-            tree: None,
-        };
-        assert_eq!(of.list(), entries, "{gib} GiB, {cpus} CPUs");
-    }
-}

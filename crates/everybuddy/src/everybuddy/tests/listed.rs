@@ -134,3 +134,23 @@ fn a_listed_frame_of_a_tree_without_an_owner_is_busy_and_not_allocated() {
         assert_eq!(allocated, Err(RegionError::Busy));
     });
 }
+
+/// Memory in GiB, CPUs, and the entries of both lists of a CPU.
+#[test]
+fn lists_are_longer_where_memory_is_large() {
+    for (gib, cpus, entries) in [
+        (1, 1, 1024),
+        (1, 16, 896),
+        (16, 1, 16_384),
+        (16, 8, 16_384),
+        (16, 128, 1024),
+        (512, 8, 16_384),
+    ] {
+        let of = geometry::Dimensions {
+            frames: gib << 18,
+            cpus,
+            tree: None,
+        };
+        assert_eq!(of.list(), entries, "{gib} GiB, {cpus} CPUs");
+    }
+}
