@@ -7,7 +7,8 @@
 //! 1. `refill`: the free frames of a word of the current tree enter the list, if the request is for a frame.
 //! 2. `find_own`: in a shortage the smallest block that suffices, of [some trees](super::fit); the list, for a frame;
 //!    partly free trees without an owner that lie below the CPU's own ones, for blocks of at most half a word;
-//!    the CPU's own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are many.
+//!    the CPU's own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are
+//!    many.
 //! 3. `find_unowned`: trees for its kind that no CPU owns, window by window; the CPU's own trees for other sizes and
 //!    for the other kind; trees for the other kind that no CPU owns. Once more, if the CPU kept frames: it announces
 //!    them first.

@@ -67,9 +67,9 @@ impl System for Everybuddy {
             frames that a CPU frees in one word of another CPU's tree are announced to the tree's owner together, \
             when the CPU that freed them returns a frame of another word, needs frames, parks, or is asked. A CPU \
             that neither calls nor parks, and whose token the platform cannot lend, keeps its trees, at most its \
-            share of memory, but only few of which less than an eighth is in use, and in lists up to 896 frames or, if that \
-            is more, one frame in 256, at most 16,384; with more than eight CPUs it is less. A \
-            request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
+            share of memory, but only few of which less than an eighth is in use, and in lists up to 896 frames \
+            or, if that is more, one frame in 256, at most 16,384; with more than eight CPUs it is less. A request \
+            that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
             need empty lists. The frames of owned trees and the kept frames count as free. If two CPUs free the same \
             frame simultaneously, which is misuse, both frees may succeed; the frame may then be lost, or be \
             allocated twice. The kind of a listed frame is that of its tree when the frame left it.",
