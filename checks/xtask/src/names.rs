@@ -1,4 +1,4 @@
-//! The rule dead-name: a Rust path in a document names a definition.
+//! The rule dead-name: a Rust path in a document names a definition, and so does a test in the page of bugs.
 //!
 //! # Invariants
 //!
@@ -6,6 +6,9 @@
 //! module, or that only another type has, is reported.
 
 use std::collections::BTreeSet;
+
+/// The page that names tests, without their modules.
+const TESTS: &str = "docs/bugs.md";
 
 /// The keywords before a name that is defined.
 const KEYWORDS: &str = "fn struct enum trait type const static mod union macro_rules";
@@ -94,8 +97,14 @@ pub(crate) fn check(texts: &[&(String, String)], faults: &mut Vec<String>) {
             for span in line.split('`').skip(1).step_by(2) {
                 let is_part = |letter: char| letter.is_alphanumeric() || "_:".contains(letter);
                 let path: Vec<&str> = span.split("::").collect();
-                let is_path = path.len() > 1 && span.chars().all(is_part);
-                if is_path && !sources.iter().any(|source| source.defines(&path)) {
+                let is_name = span.chars().all(is_part);
+                let is_path = is_name && path.len() > 1;
+                let is_test = is_name && file == TESTS && span.contains('_');
+                let defines = |source: &Source| match is_path {
+                    true => source.defines(&path),
+                    false => source.items.contains(span),
+                };
+                if (is_path || is_test) && !sources.iter().any(defines) {
                     faults.push(format!("{file}:{at}: dead-name: `{span}`"));
                 }
             }
@@ -116,7 +125,7 @@ mod tests {
         let row = text("crates/everybuddy/src/systems/row.rs", row);
         let coalesce = text(
             "crates/everybuddy/src/coalesce/mod.rs",
-            "mod delay;\nfn gone() {}\n",
+            "mod delay;\nfn gone() {}\nfn is_there() {}\n",
         );
         let alive = "`systems::Row`, `systems::row::Row`, `Row::take`, `Row::name`, `Event::Lock`, `systems::Hold`, \
                      `everybuddy::coalesce::delay`; `a b::c` and `file.rs` are not checked.";
@@ -133,5 +142,11 @@ mod tests {
             "x.md:5: dead-name: `row::delay`",
         ];
         assert_eq!(faults, found);
+        let tests = "`is_there`, `file.rs`; `here_no_more`";
+        for (page, count) in [("x.md", 0), (TESTS, 1)] {
+            faults.clear();
+            check(&[&coalesce, &text(page, tests)], &mut faults);
+            assert_eq!(faults.len(), count, "{faults:?}");
+        }
     }
 }

@@ -121,11 +121,7 @@ impl<'a> Map<'a> {
                 };
                 let (start, bytes, kind) = (number(0, 8), number(8, 8), number(16, 4) as u32);
                 let counts = form != Form::Attributes || number(20, 4) & 1 == 1;
-                counts.then_some(Region {
-                    start,
-                    end: start.saturating_add(bytes),
-                    is_usable: usable.contains(&kind),
-                })
+                counts.then_some(Region::of_bytes(start, bytes, usable.contains(&kind)))
             })
     }
 }

@@ -212,11 +212,12 @@ impl<'a> Tree<'a> {
             }
             at = next;
         }
-        for node in self.memory().chain(self.reserved_nodes()) {
-            if node
-                .memory_property()
-                .is_some_and(|bytes| !node.divides(bytes))
-            {
+        let memory = self.memory().map(|node| (node, node.memory_property()));
+        let reserved = self
+            .reserved_nodes()
+            .map(|node| (node, node.property("reg")));
+        for (node, addresses) in memory.chain(reserved) {
+            if addresses.is_some_and(|bytes| !node.divides(bytes)) {
                 return Err(FdtError::Addresses { offset: node.body });
             }
         }
@@ -316,11 +317,8 @@ impl<'a> Tree<'a> {
     /// The kernel adds what it knows itself: where it lies, and the tree if it reads that later.
     pub fn regions(&self) -> impl Iterator<Item = Region> + Clone + use<'a> {
         let memory = self.memory().flat_map(|node| {
-            pairs(node.memory_property().unwrap_or(&[]), node.cells).map(|(start, bytes)| Region {
-                start,
-                end: start.saturating_add(bytes),
-                is_usable: true,
-            })
+            pairs(node.memory_property().unwrap_or(&[]), node.cells)
+                .map(|(start, bytes)| Region::of_bytes(start, bytes, true))
         });
         let reserved = self.reserved().map(|reserved| Region {
             start: reserved.start,

@@ -28,9 +28,7 @@ fn of_type<'e>(
     entries: &'e [&Entry],
     wanted: EntryType,
 ) -> impl Iterator<Item = Region> + Clone + 'e {
-    entries.iter().map(move |entry| Region {
-        start: entry.base,
-        end: entry.base.saturating_add(entry.length),
-        is_usable: entry.entry_type == wanted,
-    })
+    entries
+        .iter()
+        .map(move |entry| Region::of_bytes(entry.base, entry.length, entry.entry_type == wanted))
 }

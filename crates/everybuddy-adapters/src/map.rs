@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! A frame is used if all of its bytes are in usable regions, and none is in a region of another kind. The ranges
-//! ascend, and between two of them is at least one frame.
+//! A frame is used if all of its bytes are in usable regions, none is in a region of another kind, and its address has
+//! at most [`ADDRESS_BITS`]. The ranges ascend, and between two of them is at least one frame.
 //!
 //! # Complexity
 //!
@@ -21,6 +21,9 @@ use everybuddy::{FrameRange, Pfn};
 
 use crate::FRAME_BYTES;
 
+/// The most bits of a physical address: those of x86-64 and ARM. RISC-V permits 56, which no machine has.
+pub const ADDRESS_BITS: u32 = 52;
+
 /// A region of a memory map, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
@@ -30,6 +33,23 @@ pub struct Region {
     pub end: u64,
     /// Whether the kernel may use it. Where a usable region overlaps another one, the memory is not used.
     pub is_usable: bool,
+}
+
+impl Region {
+    /// Creates a region of a number of bytes. If it reaches beyond 64 bits, its size is wrong: it is empty if it should
+    /// be usable, and otherwise ends with the largest address.
+    pub const fn of_bytes(start: u64, bytes: u64, is_usable: bool) -> Self {
+        let end = match start.checked_add(bytes) {
+            Some(end) => end,
+            None if is_usable => start,
+            None => u64::MAX,
+        };
+        Self {
+            start,
+            end,
+            is_usable,
+        }
+    }
 }
 
 /// The reason why a memory map could not be used.
@@ -117,6 +137,8 @@ pub struct Irregular {
     pub conflicts: usize,
     /// Usable regions that begin or end inside a frame.
     pub partial: usize,
+    /// Usable regions that reach beyond [`ADDRESS_BITS`]. What lies there is not used.
+    pub beyond: usize,
     /// Regions that end where they start, or before.
     pub empty: usize,
 }
@@ -129,12 +151,13 @@ impl fmt::Display for Irregular {
             overlaps,
             conflicts,
             partial,
+            beyond,
             empty,
         } = self;
         write!(
             f,
             "{regions} regions: {unsorted} out of order, {overlaps} overlaps, {conflicts} overlaps with reserved \
-             memory, {partial} not of whole frames, {empty} empty"
+             memory, {partial} not of whole frames, {beyond} beyond {ADDRESS_BITS} bits, {empty} empty"
         )
     }
 }
@@ -158,6 +181,7 @@ pub fn irregular(regions: impl Iterator<Item = Region> + Clone) -> Irregular {
         let is_whole = |byte: u64| byte.is_multiple_of(FRAME_BYTES);
         let is_partial = !is_whole(region.start) || !is_whole(region.end);
         found.partial += usize::from(region.is_usable && is_partial);
+        found.beyond += usize::from(region.is_usable && region.end > END);
         for other in rest.clone() {
             if region.start.max(other.start) < region.end.min(other.end) {
                 found.overlaps += usize::from(region.is_usable && other.is_usable);
@@ -167,6 +191,9 @@ pub fn irregular(regions: impl Iterator<Item = Region> + Clone) -> Irregular {
     }
     found
 }
+
+/// The byte after the last one that a machine can have.
+const END: u64 = 1 << ADDRESS_BITS;
 
 /// The ranges of usable frames, in ascending order.
 struct Ranges<R> {
@@ -191,8 +218,11 @@ impl<R: Iterator<Item = Region> + Clone> Ranges<R> {
     }
 
     fn kind(&self, is_usable: bool) -> impl Iterator<Item = Region> {
-        let regions = self.regions.clone();
-        regions.filter(move |region| region.is_usable == is_usable && region.start < region.end)
+        let possible = self.regions.clone().map(|region| Region {
+            end: region.end.min(END),
+            ..region
+        });
+        possible.filter(move |region| region.is_usable == is_usable && region.start < region.end)
     }
 
     /// Returns the next bytes that are usable, without those around them.

@@ -8,38 +8,53 @@
 //!
 //! The map does not know what the loader put into memory. So the regions contain the boot information and the modules
 //! as regions that are not usable; the kernel adds itself. Source: Multiboot2 2.0, section 3.6.8.
-//!
-//! The crate multiboot2 panics if an entry of the map has other than 24 bytes.
 
 use core::fmt;
+use core::mem::size_of;
 
-use multiboot2::{BootInformation, MemoryAreaType};
+use multiboot2::{BootInformation, MemoryArea, MemoryAreaType};
 
 use crate::map::Region;
 
-/// The boot loader passed no memory map. With UEFI, a loader leaves it out if it did not exit the boot services: the
-/// kernel asks the firmware then.
+/// The reason why the information has no map that can be read.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMap;
+pub enum Multiboot2Error {
+    /// The boot loader passed no memory map. With UEFI, a loader leaves it out if it did not exit the boot services:
+    /// the kernel asks the firmware then.
+    NoMap,
+    /// The entries of the map are not those of the specification's first version.
+    EntrySize {
+        /// The bytes of an entry, as the loader stated them; 24 are expected.
+        bytes: u32,
+    },
+}
 
-impl fmt::Display for NoMap {
+impl fmt::Display for Multiboot2Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the Multiboot2 information has no memory map: ask for it in the kernel's header, or ask UEFI"
-        )
+        match self {
+            Self::NoMap => write!(
+                f,
+                "the Multiboot2 information has no memory map: ask for it in the kernel's header, or ask UEFI"
+            ),
+            Self::EntrySize { bytes } => write!(
+                f,
+                "the entries of the Multiboot2 memory map have {bytes} bytes, but {} are expected",
+                size_of::<MemoryArea>()
+            ),
+        }
     }
 }
 
-impl core::error::Error for NoMap {}
+impl core::error::Error for Multiboot2Error {}
 
 /// Returns the regions of the map, for [`map::usable`](crate::map::usable).
 ///
 /// # Errors
-/// [`NoMap`].
+/// Both of [`Multiboot2Error`].
 pub fn regions<'i>(
     info: &'i BootInformation<'_>,
-) -> Result<impl Iterator<Item = Region> + Clone + 'i, NoMap> {
+) -> Result<impl Iterator<Item = Region> + Clone + 'i, Multiboot2Error> {
     of_type(info, MemoryAreaType::Available)
 }
 
@@ -47,23 +62,27 @@ pub fn regions<'i>(
 /// [`add`](everybuddy::FrameAllocator::add) them after it has read the tables.
 ///
 /// # Errors
-/// [`NoMap`].
+/// Both of [`Multiboot2Error`].
 pub fn reclaimable<'i>(
     info: &'i BootInformation<'_>,
-) -> Result<impl Iterator<Item = Region> + Clone + 'i, NoMap> {
+) -> Result<impl Iterator<Item = Region> + Clone + 'i, Multiboot2Error> {
     of_type(info, MemoryAreaType::AcpiAvailable)
 }
 
 fn of_type<'i>(
     info: &'i BootInformation<'_>,
     usable: MemoryAreaType,
-) -> Result<impl Iterator<Item = Region> + Clone + 'i, NoMap> {
-    let areas = info.memory_map_tag().ok_or(NoMap)?.memory_areas();
-    let memory = areas.iter().map(move |area| Region {
-        start: area.start_address(),
-        end: area.start_address().saturating_add(area.size()),
-        is_usable: area.typ() == usable,
-    });
+) -> Result<impl Iterator<Item = Region> + Clone + 'i, Multiboot2Error> {
+    let map = info.memory_map_tag().ok_or(Multiboot2Error::NoMap)?;
+    let bytes = map.entry_size();
+    // The crate would panic.
+    if bytes as usize != size_of::<MemoryArea>() {
+        return Err(Multiboot2Error::EntrySize { bytes });
+    }
+    let memory = map
+        .memory_areas()
+        .iter()
+        .map(move |area| Region::of_bytes(area.start_address(), area.size(), area.typ() == usable));
     let taken = |start, end| Region {
         start,
         end,

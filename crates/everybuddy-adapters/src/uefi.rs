@@ -129,10 +129,7 @@ fn of_types(
         let is_plain = attributes.contains(MemoryAttribute::WRITE_BACK)
             && !attributes.contains(MemoryAttribute::SPECIAL_PURPOSE);
         let bytes = descriptor.page_count.saturating_mul(FRAME_BYTES);
-        Region {
-            start: descriptor.phys_start,
-            end: descriptor.phys_start.saturating_add(bytes),
-            is_usable: is_plain && is_usable(descriptor.ty),
-        }
+        let is_usable = is_plain && is_usable(descriptor.ty);
+        Region::of_bytes(descriptor.phys_start, bytes, is_usable)
     })
 }

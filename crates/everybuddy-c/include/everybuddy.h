@@ -408,6 +408,9 @@ typedef struct {
 // The function that a CPU calls while it waits. `attempt` counts the calls of one wait from zero.
 typedef void (*eb_pause)(uint32_t attempt);
 
+// The function that returns the time in nanoseconds, from any moment on. It never goes back.
+typedef uint64_t (*eb_clock)(void);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -839,6 +842,13 @@ eb_status eb_allocate_in(eb_cpu *cpu,
 // and must not call this library.
 void eb_set_pause(eb_pause pause);
 
+// Sets the clock of all systems of this copy of the library.
+//
+// With a clock, a CPU waits at most a second for one that neither calls nor was released. At first, and after NULL, it
+// polls 65,536 times, which takes long if the pause gives the processor away. The function must return, and must not
+// call this library. It is called only by a CPU that has polled 64 times.
+void eb_set_clock(eb_clock clock);
+
 // Returns a message for people: what failed, and what to do. Never NULL; also for a number that no code has.
 const char *eb_error_message(int32_t status);
 
@@ -901,4 +911,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 1480159881-76417 */
+/* Checksum, for header.sh: 1702907576-77854 */

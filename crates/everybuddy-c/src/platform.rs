@@ -1,4 +1,4 @@
-//! The platform of C programs: tokens by number, and a pause that the program chooses.
+//! The platform of C programs: tokens by number, and a pause and a clock that the program chooses.
 //!
 //! # Invariants
 //!
@@ -41,8 +41,14 @@ impl CpuToken for Token {
 /// The function that a CPU calls while it waits. `attempt` counts the calls of one wait from zero.
 pub type eb_pause = Option<extern "C" fn(attempt: u32)>;
 
+/// The function that returns the time in nanoseconds, from any moment on. It never goes back.
+pub type eb_clock = Option<extern "C" fn() -> u64>;
+
 /// What `eb_set_pause` stored; null at first.
 static PAUSE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// What `eb_set_clock` stored; null at first.
+static CLOCK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// The pause of a CPU that waits for another one.
 pub struct Pause;
@@ -56,6 +62,12 @@ impl Waiting for Pause {
             None => Spin::pause(attempt),
         }
     }
+
+    fn now() -> Option<u64> {
+        let clock = CLOCK.load(Ordering::Relaxed);
+        // SAFETY: `eb_set_clock` stored the bits of an `eb_clock`, or null, which is `None`.
+        unsafe { mem::transmute::<*mut (), eb_clock>(clock) }.map(|clock| clock())
+    }
 }
 
 /// Sets what a CPU does while it waits for another one, in all systems of this copy of the library.
@@ -67,4 +79,15 @@ impl Waiting for Pause {
 pub extern "C" fn eb_set_pause(pause: eb_pause) {
     let pause = pause.map_or(ptr::null_mut(), |pause| pause as *mut ());
     PAUSE.store(pause, Ordering::Relaxed);
+}
+
+/// Sets the clock of all systems of this copy of the library.
+///
+/// With a clock, a CPU waits at most a second for one that neither calls nor was released. At first, and after NULL, it
+/// polls 65,536 times, which takes long if the pause gives the processor away. The function must return, and must not
+/// call this library. It is called only by a CPU that has polled 64 times.
+#[unsafe(no_mangle)]
+pub extern "C" fn eb_set_clock(clock: eb_clock) {
+    let clock = clock.map_or(ptr::null_mut(), |clock| clock as *mut ());
+    CLOCK.store(clock, Ordering::Relaxed);
 }

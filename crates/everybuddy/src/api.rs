@@ -203,7 +203,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns the frames of all lists to the zone layer, and finishes deferred work.
     ///
     /// # Errors
-    /// [`Busy`](AllocateError::Busy) if a CPU neither parked nor called in time.
+    /// [`Busy`](AllocateError::Busy) if a CPU neither parked nor called in time:
+    /// [`kept_by_others`](Self::kept_by_others) names the one that keeps most.
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError>;
 
     /// Announces that this CPU will not call for a while, because it is idle or its thread ends.

@@ -33,6 +33,7 @@ pub enum AllocateError {
     ///
     /// "In time" is [`Platform::MAX_POLLS`](crate::Platform::MAX_POLLS) polls, or
     /// [`Platform::MAX_WAIT`](crate::Platform::MAX_WAIT) if the platform has a clock and that is earlier.
+    /// [`shortage`](crate::FrameAllocator::shortage) names the CPU that keeps most of what is missing.
     Busy,
 }
 
@@ -151,6 +152,7 @@ pub enum RegionError<F = Pfn> {
     NoSuchCpu,
     /// Another CPU did not drain its list in time, or a service did not process a freed block in time, or other CPUs
     /// changed the same memory again and again; try again.
+    /// [`kept_by_others`](crate::FrameAllocator::kept_by_others) names the CPU that keeps most.
     Busy,
     /// The metadata have no room for another group of 64 frames that has both holes and reserved ones. Ranges of whole
     /// groups, counted from the first frame of the span, need no room. `add` or `unreserve` of an earlier range gives

@@ -118,9 +118,9 @@ pub mod prelude {
         Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
     };
     pub use crate::{
-        AllocateError, Block, Boot, Class, Flags, FrameAllocator, FrameRange, FreeError, Hint,
-        Index, Memory, Order, Pfn, Release, Request, Setup, SystemSpec, WithSystem,
-        metadata_layout, with_system,
+        AllocateError, Block, Boot, BuildError, Class, Flags, FrameAllocator, FrameRange,
+        FreeError, Hint, Index, Memory, Order, Pfn, Release, Request, Setup, Span, SystemSpec,
+        WithSystem, metadata_layout, with_system,
     };
 }
 

@@ -12,7 +12,7 @@ use everybuddy_measure::size::count;
 use everybuddy_trace::Trace;
 use serde_json::Value;
 
-/// Describes the events of a trace that were left out since their frames are too far from the others. Returns `None`
+/// Describes the events of a trace that were left out since a trace has no place for their frames. Returns `None`
 /// if there were none.
 pub fn of(trace: &Trace) -> Option<String> {
     too_far(account(trace, "too_far"))
@@ -36,7 +36,7 @@ fn account(trace: &Trace, name: &str) -> u64 {
 /// Describes a number of such events.
 pub fn too_far(events: u64) -> Option<String> {
     let text = format!(
-        "{} events were left out: their frames are 16 TiB or more from the others, and a trace spans at most 16 TiB \
+        "{} events were left out: their frame numbers are damaged, or beyond the 16 TiB or 16 parts of a trace \
          (docs/limitations.md)",
         count(events)
     );

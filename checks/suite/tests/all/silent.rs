@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{
-    AllocateError, CpuId, Flags, FrameRange, Pfn, Platform, RegionError, Release, Request, Setup,
+    AllocateError, CpuId, Flags, FrameRange, Kept, Order, Pfn, Platform, Reason, RegionError,
+    Release, Request, Setup,
 };
 use everybuddy_suite::platform::{timed_by, waiting_by};
 use everybuddy_suite::{Cpu, Machine, System, claim, on};
@@ -50,6 +51,15 @@ fn silence(system: &System<'_>) {
     assert_eq!(system.quiesce(&mut cpus[0]), Err(AllocateError::Busy));
     let range = FrameRange::new(Pfn(0), 64);
     assert_eq!(system.remove(&mut cpus[0], range), Err(RegionError::Busy));
+    // Whatever was busy, one call names the CPU.
+    let shortage = system.shortage(&mut cpus[0], Request::FRAME);
+    let silent = Some(Kept {
+        cpu: CpuId(1),
+        frames: left,
+    });
+    assert_eq!((shortage.kept, shortage.reason()), (silent, Reason::Lists));
+    assert_eq!(system.kept_by_others(CpuId(0), Order::ZERO), silent);
+    assert_eq!(system.kept_by_others(CpuId(1), Order::ZERO), None);
 
     // It parks: now the rest is found, and then memory is exhausted for good.
     system.park(&mut cpus[1]);

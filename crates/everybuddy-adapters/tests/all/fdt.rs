@@ -332,6 +332,68 @@ fn a_damaged_tree_is_an_error_that_says_where() {
     );
 }
 
+/// What reserves memory is checked where it is read: in `reg`, whatever else the node has.
+#[test]
+fn a_reservation_is_not_lost_by_a_second_list() {
+    let mut writer = Writer::new().node("memory@0", &[0, 0, 0, 0x10_0000], &[]);
+    writer.begin("reserved-memory");
+    let mut writer = writer.cells(2, 2);
+    writer.begin("a@1000");
+    writer.property("linux,usable-memory", &[0, 0, 0, 0x1000]);
+    writer.property("reg", &[0, 0x1000, 0x1000]);
+    let bytes = writer.end().end().finish();
+    let error = Tree::new(&bytes).map(|tree| ranges_of(&tree));
+    assert!(
+        matches!(error, Err(FdtError::Addresses { .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn memory_that_wraps_or_that_no_address_reaches_is_not_used() {
+    let all = u32::MAX;
+    let bytes = Writer::new()
+        .node("memory@0", &[0, 0, 0, 0x2000], &[])
+        .node("memory@1000", &[0, 0x1000, all, all], &[])
+        .node("memory@far", &[1 << 20, 0, 0, 0x2000], &[])
+        .node("memory@last", &[(1 << 20) - 1, all << 12, 0, 0x3000], &[])
+        .reserve(u64::MAX << 12, u64::MAX)
+        .finish();
+    let tree = Tree::new(&bytes).unwrap();
+    let last = FrameRange::new(Pfn((1 << 40) - 1), 1);
+    let expected = vec![FrameRange::new(Pfn(0), 2), last];
+    assert_eq!(ranges_of(&tree), Ok(expected));
+    let found = irregular(tree.regions());
+    assert_eq!((found.regions, found.beyond, found.empty), (5, 2, 1));
+    let text = found.to_string();
+    assert!(text.contains("2 beyond 52 bits, 1 empty"), "{text}");
+}
+
+/// A tree that ends anywhere is refused, also if its header agrees with where it ends.
+#[test]
+fn a_tree_that_ends_too_early_is_an_error() {
+    for name in ["qemu-aarch64", "qemu-riscv64"] {
+        let whole = recorded(name);
+        let field = |at: usize| u32::from_be_bytes(whole[at..at + 4].try_into().unwrap()) as usize;
+        let (structure, bytes) = (field(8), field(36));
+        for end in 0..field(4) {
+            let mut bytes = whole[..end].to_vec();
+            assert!(Tree::new(&bytes).is_err(), "{name}, {end}");
+            if let Some(total) = bytes.get_mut(4..8) {
+                total.copy_from_slice(&(end as u32).to_be_bytes());
+                // The strings are last; a name at their end may be unused.
+                let needed = field(12) + field(32);
+                assert_eq!(Tree::new(&bytes).is_ok(), end >= needed, "{name}, {end}");
+            }
+        }
+        for end in (0..bytes).step_by(4) {
+            let mut cut = whole.clone();
+            cut[36..40].copy_from_slice(&(end as u32).to_be_bytes());
+            assert!(Tree::new(&cut).is_err(), "{name}, {structure} + {end}");
+        }
+    }
+}
+
 proptest! {
     /// A tree with any bytes changed is refused, or read without a panic.
     #[test]

@@ -2,7 +2,7 @@
 
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use everybuddy::platform::NativeCpus;
-use everybuddy::{FrameRange, Pfn, Setup};
+use everybuddy::{FrameRange, Order, Pfn, Setup, Span};
 use everybuddy_adapters::e820::{E820Error, Form, Map};
 use everybuddy_adapters::map::{MapError, Region, irregular, usable};
 use everybuddy_adapters::uefi::{self, UefiError};
@@ -288,11 +288,112 @@ fn irregular_maps_are_reported() {
     assert_eq!(irregular_of(lines.iter().copied()), (2, 0, 2));
     assert_eq!((found.regions, found.partial, found.empty), (11, 1, 0));
     let text = found.to_string();
-    assert!(
-        text.starts_with(
-            "11 regions: 2 out of order, 0 overlaps, 2 overlaps with reserved memory, 1"
-        )
+    let expected = "11 regions: 2 out of order, 0 overlaps, 2 overlaps with reserved memory, 1 not of whole frames, \
+                    0 beyond 52 bits, 0 empty";
+    assert_eq!(text, expected);
+}
+
+/// An entry of a hostile map: start, bytes, and whether it is usable.
+type Claim = (u64, u64, bool);
+
+/// Numbers at which arithmetic fails, and those next to them.
+fn hostile_number() -> impl Strategy<Value = u64> {
+    let edges = [0, 1 << 12, 1 << 30, 1 << 44, 1 << 52, 1 << 63, u64::MAX];
+    let near = (prop::sample::select(edges.to_vec()), 0u64..3, 0u64..4).prop_map(
+        |(edge, bytes, frames): (u64, u64, u64)| {
+            edge.wrapping_add(bytes)
+                .wrapping_sub(1)
+                .wrapping_add(frames << 12)
+        },
     );
+    prop_oneof![near, any::<u64>(), 0u64..1 << 16]
+}
+
+/// Every frame at a border of a range is memory by the numbers of the map, which do not wrap.
+fn is_memory(claims: &[Claim], regions: impl Iterator<Item = Region> + Clone) {
+    let _ = irregular(regions.clone()).to_string();
+    let mut room = [FrameRange::new(Pfn(0), 0); 64];
+    let Ok(ranges) = usable(regions, &mut room) else {
+        return;
+    };
+    let has = |byte: u64, is_usable| {
+        let mut kind = claims.iter().filter(|claim| claim.2 == is_usable);
+        kind.any(|(start, bytes, _)| {
+            // What wraps has no end, and is not memory.
+            let end = u128::from(*start) + u128::from(*bytes);
+            let is_real = !is_usable || end < 1 << 64;
+            is_real && (u128::from(*start)..end).contains(&u128::from(byte))
+        })
+    };
+    let mut last = None;
+    for range in ranges {
+        assert!(last < Some(range.start), "{ranges:?}");
+        last = range.end();
+        assert!(range.frames > 0 && last.unwrap().0 <= 1 << 40, "{ranges:?}");
+        for frame in [range.start.0, range.start.0 + range.frames - 1] {
+            for byte in [frame << 12, (frame << 12) + 2048, (frame << 12) + 4095] {
+                assert!(
+                    has(byte, true) && !has(byte, false),
+                    "{byte:#x} of {ranges:?}"
+                );
+            }
+        }
+    }
+    // However far apart they are, they have a span, or an error.
+    if let Ok(span) = Span::covering(ranges, Order::TEN) {
+        for range in ranges {
+            let (start, frames) = span.relative(*range).unwrap();
+            assert_eq!(
+                (span.physical(start), u64::from(frames)),
+                (range.start, range.frames)
+            );
+        }
+    }
+}
+
+proptest! {
+    /// Entries of any numbers: no adapter panics, and none invents memory.
+    #[test]
+    fn hostile_maps_have_only_memory(
+        claims in vec((hostile_number(), hostile_number(), any::<bool>()), 0..12),
+    ) {
+        let bytes: Vec<u8> = claims
+            .iter()
+            .flat_map(|(start, bytes, is_usable)| {
+                let kind = if *is_usable { 1u32 } else { 2 };
+                [&start.to_le_bytes()[..], &bytes.to_le_bytes(), &kind.to_le_bytes()].concat()
+            })
+            .collect();
+        is_memory(&claims, Map::new(&bytes, Form::Plain).unwrap().regions());
+
+        let entry_type = |is_usable| match is_usable {
+            true => EntryType::USABLE,
+            false => EntryType::RESERVED,
+        };
+        let entries: Vec<Entry> = claims
+            .iter()
+            .map(|(base, length, is_usable)| Entry {
+                base: *base,
+                length: *length,
+                entry_type: entry_type(*is_usable),
+            })
+            .collect();
+        is_memory(&claims, protocol::regions(&entries.iter().collect::<Vec<_>>()));
+
+        // Descriptors count pages. So many bytes do not fit into 64 bits.
+        let pages: Vec<u8> = claims
+            .iter()
+            .flat_map(|(start, pages, is_usable)| {
+                let kind = if *is_usable { 7 } else { 6 };
+                [kind, *start, 0, *pages, 0xf].map(u64::to_le_bytes).concat()
+            })
+            .collect();
+        let in_bytes: Vec<Claim> = claims
+            .iter()
+            .map(|(start, pages, is_usable)| (*start, pages.saturating_mul(4096), *is_usable))
+            .collect();
+        is_memory(&in_bytes, uefi::regions(uefi::descriptors(&pages, 40).unwrap()));
+    }
 }
 
 /// The descriptors of a map, as the firmware wrote them: each has 48 bytes, of which 40 have a meaning.

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use everybuddy::{FrameRange, Pfn};
-use everybuddy_adapters::map::usable;
-use everybuddy_adapters::multiboot2::{NoMap, reclaimable, regions};
+use everybuddy_adapters::map::{Region, usable};
+use everybuddy_adapters::multiboot2::{Multiboot2Error, reclaimable, regions};
 use multiboot2::{
     BootInformation, BootInformationHeader, Builder, MemoryArea, MemoryAreaType, MemoryMapTag,
     ModuleTag,
@@ -47,13 +47,41 @@ fn modules_of_the_boot_loader_are_not_used() {
         assert_eq!(ranges, expected);
         let later = usable(reclaimable(information).unwrap(), &mut room).unwrap();
         assert_eq!(later, [FrameRange::new(Pfn(0xb_ffe0), 4)]);
+        // The information itself lies in memory, too: here in that of the test.
+        let own = Region {
+            start: information.start_address() as u64,
+            end: information.end_address() as u64,
+            is_usable: false,
+        };
+        assert!(regions(information).unwrap().any(|region| region == own));
     });
 }
 
 #[test]
 fn information_without_a_map_is_an_error() {
     with_information(Builder::new(), |information| {
-        assert!(matches!(regions(information), Err(NoMap)));
-        assert!(NoMap.to_string().contains("has no memory map"));
+        let error = regions(information).err().unwrap();
+        assert_eq!(error, Multiboot2Error::NoMap);
+        assert!(error.to_string().contains("has no memory map"));
     });
+}
+
+/// The crate multiboot2 panics where it meets such entries.
+#[test]
+fn entries_of_another_size_are_an_error() {
+    let built = Builder::new().mmap(tag(&read("pc-e820"))).build();
+    let (start, bytes) = ((&raw const *built).cast::<u64>(), size_of_val(&*built));
+    // SAFETY: information starts at a multiple of 8, and has a multiple of 8 bytes.
+    let mut words = unsafe { std::slice::from_raw_parts(start, bytes / 8) }.to_vec();
+    // After the header, the map's tag: its type and size, and the size of an entry, with its version.
+    assert_eq!((words[1] as u32, words[2]), (6, 24));
+    for bytes in [0, 20, 23, 40, u32::MAX] {
+        words[2] = bytes.into();
+        // SAFETY: as in `with_information`; the words live until the end of the loop.
+        let information = unsafe { BootInformation::load(words.as_ptr().cast()) }.unwrap();
+        let error = regions(&information).err().unwrap();
+        assert_eq!(error, Multiboot2Error::EntrySize { bytes });
+        assert!(error.to_string().contains("but 24 are expected"), "{error}");
+        assert_eq!(reclaimable(&information).err(), Some(error));
+    }
 }

@@ -1,4 +1,4 @@
-/* What the other programs do not use: the parts of a setup, services, promises about zeros, and page blocks.
+/* What the other programs do not use: the parts of a setup, services, promises about zeros, page blocks, and waits.
  *
  *   rest          prints how many systems have services */
 #include "common.h"
@@ -243,6 +243,49 @@ static void page_blocks(void)
     end(built, cpu);
 }
 
+/* What the clock below shows, and how often a CPU paused. */
+static uint64_t now_ns;
+static unsigned pauses;
+
+static uint64_t read_clock(void)
+{
+    return now_ns;
+}
+
+static void pause_long(uint32_t attempt)
+{
+    (void)attempt;
+    pauses++;
+    now_ns += 4000000;
+}
+
+/* A CPU waits for one that neither calls nor is released: by the clock, if there is one. */
+static void silent_cpu(const char *system)
+{
+    eb_setup setup = eb_setup_new(&MEMORY, 1, 2);
+    setup.system = system;
+    machine built = build(&setup);
+    eb_cpu *cpu, *silent;
+    uint32_t frame;
+    EXPECT(EB_OK, eb_cpu_claim(built.system, 0, &cpu));
+    EXPECT(EB_OK, eb_cpu_claim(built.system, 1, &silent));
+    EXPECT(EB_OK, eb_allocate(silent, 0, 0, &frame));
+    EXPECT(EB_OK, eb_free(silent, frame, 0));
+    while (eb_allocate(cpu, 0, EB_NO_WAIT, &frame) == EB_OK)
+        ;
+    eb_set_pause(pause_long);
+    for (int has_clock = 1; has_clock >= 0; has_clock--) {
+        eb_set_clock(has_clock ? read_clock : NULL);
+        pauses = 0;
+        EXPECT(EB_ERROR_BUSY, eb_allocate(cpu, 0, 0, &frame));
+        CHECK(has_clock ? pauses >= 250 && pauses <= 64 + 252 : pauses >= 65000);
+    }
+    eb_set_pause(NULL);
+    EXPECT(EB_OK, eb_cpu_release(silent));
+    EXPECT(EB_OK, eb_allocate(cpu, 0, 0, &frame));
+    end(built, cpu);
+}
+
 int main(void)
 {
     int with_services = 0;
@@ -259,6 +302,11 @@ int main(void)
     largest("bs+order=5", 5);
     presplit();
     page_blocks();
+    const char *waiting[] = {"everybuddy", "lbs-31", "magazines"};
+    for (int i = 0; i < 3; i++) {
+        subject = waiting[i];
+        silent_cpu(subject);
+    }
     CHECK(with_services > 0);
     printf("rest: %zu systems, %d of them with services\n", eb_system_count(), with_services);
     return 0;

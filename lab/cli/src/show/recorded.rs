@@ -108,6 +108,13 @@ impl Summary<'_> {
             *out += &style.warning(&style.wrapped("  too far apart", INDENT, &text));
         }
         let mut line = |label: &str, text: String| *out += &style.wrapped(label, INDENT, &text);
+        if accounts.moved > 0 {
+            let moved = count(accounts.moved);
+            line(
+                "  renumbered",
+                format!("{moved} calls, whose memory lies 16 TiB or more from the first"),
+            );
+        }
         let left_out = accounts.odd_orders + accounts.misaligned + accounts.too_many;
         if left_out > 0 {
             line("  omitted", format!("{} invalid events", count(left_out)));

@@ -77,8 +77,10 @@ accounts! {
     /// Events whose frame is not aligned to their order.
     misaligned: "events with a misaligned frame, omitted",
     /// Kept events whose frames lay too far from the others, left out finally.
-    too_far: "events with frames 16 TiB or more from the others, omitted: on machines whose memory lies that far \
-              apart these frames are real, but a trace spans at most 16 TiB (docs/limitations.md)",
+    too_far: "events with damaged frame numbers, or beyond the 16 TiB or 16 parts of a trace, omitted \
+              (docs/limitations.md)",
+    /// Kept events whose frames have other numbers than on the machine.
+    moved: "events whose frames were renumbered: memory 16 TiB or more apart is moved together",
     /// Events beyond the maximum number of events of a trace.
     too_many: "events beyond the maximum of a trace, omitted",
     /// Events with an earlier timestamp than a previous event, whose timestamp they received.

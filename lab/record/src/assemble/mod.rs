@@ -226,11 +226,13 @@ impl Assembly {
 
     /// Finishes the trace and names it.
     ///
-    /// Frames that are too far from the others are omitted here and counted in [`Accounts::too_far`]. They are damaged,
-    /// or belong to a machine whose memory lies farther apart than a trace spans.
+    /// If the machine's memory lies farther apart than a trace spans, its parts are moved together here; the metadata
+    /// `parts` say where they were. Frames that no span has are omitted and counted in [`Accounts::too_far`].
     pub fn finish(mut self, name: &str) -> Assembled {
         let begin_ns = self.begin_ns.or(self.locks.begin_ns()).unwrap_or(0);
-        self.accounts.too_far = window::narrow(&mut self.events, &mut self.faults);
+        let narrowed = window::narrow(&mut self.events, &mut self.faults);
+        self.accounts.too_far = narrowed.too_far;
+        self.accounts.moved = narrowed.moved;
         let is_process = |task: &&Task| task.tid == task.tgid;
         self.accounts.tasks = self.tasks.list().len() as u64;
         self.accounts.processes = self.tasks.list().iter().filter(is_process).count() as u64;
@@ -246,6 +248,7 @@ impl Assembly {
             metadata: Vec::new(),
         };
         trace.metadata = metadata::of(&trace, &self.accounts, self.tasks.list(), begin_ns);
+        trace.metadata.extend(narrowed.entry());
         if let Some([from_ns, to_ns]) = self
             .waits_only
             .or(has_only_waits(&self.accounts).then_some([begin_ns, self.now_ns]))
