@@ -208,31 +208,41 @@ impl<'e, 's> Pairs<'e, 's> {
         if most == 0 {
             return;
         }
-        for node in self.choose(most) {
-            if self.explorer.is_late() {
+        for (node, gain) in self.choose(most) {
+            self.counts.states += 1;
+            if !self.run_from(node) {
                 break;
             }
-            self.counts.states += 1;
-            let oracle = self.explorer.nodes[node].oracle;
-            let state = self.explorer.nodes[node].state.clone();
-            self.explorer.world.load(&state);
-            let [first, second] = [0, 1].map(|cpu| self.candidates(cpu, &oracle));
-            for one in &first {
-                for other in &second {
-                    if !share_frames(one, other) {
-                        self.pair(node, [*one, *other]);
-                    }
-                }
-                self.interrupt(node, one);
-            }
+            self.counts.paths.1 += gain;
         }
         alone();
         self.explorer.world.undo();
     }
 
+    /// Explores all pairs from a state. Returns `false` if the time is used up before.
+    fn run_from(&mut self, node: usize) -> bool {
+        let oracle = self.explorer.nodes[node].oracle;
+        let state = self.explorer.nodes[node].state.clone();
+        self.explorer.world.load(&state);
+        let [first, second] = [0, 1].map(|cpu| self.candidates(cpu, &oracle));
+        for one in &first {
+            for other in &second {
+                if self.explorer.is_late() {
+                    return false;
+                }
+                if !share_frames(one, other) {
+                    self.pair(node, [*one, *other]);
+                }
+            }
+            self.interrupt(node, one);
+        }
+        true
+    }
+
     /// Chooses states, by coverage: from one state after another, those where a step takes a path that it took in none
-    /// before, until there are enough; paths are told apart by their number of accesses.
-    fn choose(&mut self, most: usize) -> Vec<usize> {
+    /// before, those with most such paths first, until there are enough. Paths are told apart by their number of
+    /// accesses. Each state comes with its number of new paths.
+    fn choose(&mut self, most: usize) -> Vec<(usize, u64)> {
         let mut paths: HashMap<(usize, u64), usize> = HashMap::new();
         let expanded = self.explorer.expanded.min(5000);
         for node in 0..expanded {
@@ -245,20 +255,19 @@ impl<'e, 's> Pairs<'e, 's> {
                 self.explorer.world.undo();
             }
         }
+        self.counts.paths.0 = paths.len() as u64;
         let mut gains: BTreeMap<usize, u64> = BTreeMap::new();
         for node in paths.values() {
             *gains.entry(*node).or_default() += 1;
         }
-        let mut chosen: Vec<usize> = gains.keys().copied().collect();
-        chosen.sort_by_key(|node| core::cmp::Reverse(gains[node]));
-        chosen.truncate(most);
-        let covered = chosen.iter().map(|node| gains[node]).sum();
-        self.counts.paths = (paths.len() as u64, covered);
         // Others, spread over the search, if that is not enough.
-        let rest = most.saturating_sub(chosen.len()).min(expanded);
-        chosen.extend((0..rest).map(|index| index * expanded / rest.max(1)));
-        chosen.sort_unstable();
-        chosen.dedup();
+        let rest = most.saturating_sub(gains.len()).min(expanded);
+        for index in 0..rest {
+            gains.entry(index * expanded / rest).or_default();
+        }
+        let mut chosen: Vec<(usize, u64)> = gains.into_iter().collect();
+        chosen.sort_by_key(|(_, gain)| core::cmp::Reverse(*gain));
+        chosen.truncate(most);
         chosen
     }
 

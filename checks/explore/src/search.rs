@@ -149,6 +149,9 @@ impl<'s> Explorer<'s> {
             self.search(self.scope.states);
             return;
         }
+        // Half of the time is for learning, so that time is left for the last search.
+        let (end, now) = (self.deadline, Instant::now());
+        self.deadline = end.map(|end| now + end.saturating_duration_since(now) / 2);
         loop {
             self.search(LEARNING.min(self.scope.states));
             self.walk();
@@ -160,7 +163,9 @@ impl<'s> Explorer<'s> {
             }
             self.experiments.append(&mut self.learned);
         }
-        if !self.is_closed() && self.nodes.len() < self.scope.states {
+        let is_cut = self.is_late();
+        self.deadline = end;
+        if is_cut || !self.is_closed() && self.nodes.len() < self.scope.states {
             self.search(self.scope.states);
             self.walk();
         }
@@ -271,7 +276,8 @@ impl<'s> Explorer<'s> {
             }
             self.note_refusal(from, node, &step, &outcome);
             let is_merged = is_new && self.nodes[node].hash != now;
-            if is_merged {
+            // Where nothing is learned, comparisons are of no use.
+            if is_merged && self.scope.pairs == 0 {
                 let (here, there) = (self.world.state(), self.nodes[node].state.clone());
                 let steps = self.sample();
                 self.compare(&here, &there, &steps);

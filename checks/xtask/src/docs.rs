@@ -13,6 +13,7 @@ use everybuddy_suite::misuse;
 use everybuddy_workload::WORKLOADS;
 
 use crate::Outcome;
+use crate::explored::explored;
 use crate::numbers::{Results, filled};
 
 /// The lines around what is generated in a document that is written by hand otherwise.
@@ -53,7 +54,9 @@ fn outdated<'f>(
     let outdated = documents.filter_map(|file| {
         let text = fs::read_to_string(root.join(file)).ok()?;
         let new = match file.as_str() {
-            "SYSTEMS.md" => Ok(spliced(&text, &wrapped(&systems()))),
+            "SYSTEMS.md" => {
+                explored(root).map(|explored| spliced(&text, &wrapped(&(systems() + &explored))))
+            }
             "docs/metrics.md" => Ok(spliced(&text, &everybuddy_metrics::markdown())),
             _ => filled(file, &text, results),
         };

@@ -9,6 +9,7 @@ mod cycles;
 mod decisions;
 mod docs;
 mod documents;
+mod explored;
 mod graph;
 mod names;
 mod numbers;
