@@ -4,6 +4,7 @@
 #
 #     ci/play.sh              # tests the page with the committed module, and with one that is compiled now
 #     ci/play.sh write        # compiles lab/play/assets/engine.wasm.gz, which is committed, again
+#     ci/play.sh trace        # writes the recorded script from its trace again
 #     ci/play.sh pictures     # leaves pictures of the page in target/play-shots: look at them after a change
 #
 # The module is the crate everybuddy-session for wasm32-unknown-unknown, whose standard library rustup installs
@@ -53,7 +54,17 @@ check() { # MODULE WIDTH: compares what the page shows with what sessions say.
     echo "play: $(wc -l <"$work/shown") states of $(basename "$1") are as they are natively, $2 pixels wide"
 }
 
+# Writes the script of a recorded program: the steps of every 1,500th block of up to order 3, in the order of the trace.
+# Numbers of columns: 2 CPU, 4 call (1 is a free), 5 frame, 6 order, 11 flags (4: nothing of the block is left).
+recorded() {
+    cargo run --quiet --locked --profile gate -p everybuddy-cli -- trace export sysbench_mt_cut --to csv 2>/dev/null |
+        awk -F, 'NR > 1 && $4 == 0 { delete slot[$5]; if ($6 <= 3 && n++ % 1500 == 0) {
+                slot[$5] = count++; print "a " $2 " " $6 } }
+            NR > 1 && $4 == 1 && int($11 / 4) % 2 && ($5 in slot) { print "f " $2 " " slot[$5]; delete slot[$5] }'
+}
+
 case ${1:-} in
+trace) recorded >lab/session/src/sysbench_mt_cut.txt ;;
 write)
     compile "$asset"
     echo "play: $asset has $(stat -c %s "$asset") bytes"
@@ -78,6 +89,10 @@ pictures)
     ;;
 '')
     has_browser || { echo "play: no browser (ci/install.sh chromium installs it)"; exit 77; }
+    recorded | diff lab/session/src/sysbench_mt_cut.txt - >&2 || {
+        echo "play: the recorded script is not that of its trace (ci/play.sh trace writes it again)" >&2
+        exit 1
+    }
     cargo run --quiet --locked --profile gate -p everybuddy-session --example pictures >"$work/native"
     check "$asset" 1280
     compile "$work/engine.wasm.gz"

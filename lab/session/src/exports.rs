@@ -52,7 +52,7 @@ extern "C" fn play_catalogue() -> *const u8 {
         let scripts = SCRIPTS.iter().map(|script| {
             let [left, right] = script.pair.map(quoted);
             let before = array(script.before.iter().map(|line| quoted(line)));
-            let steps = script.steps.iter();
+            let steps = script.lines();
             let steps = array(steps.map(|(line, remark)| format!("[{},{}]", quoted(line), quoted(remark))));
             format!(
                 "{{\"name\":{},\"title\":{},\"about\":{},\"frames\":{},\"order\":{},\"pair\":[{left},{right}],\

@@ -26,6 +26,8 @@ pub struct Script {
     pub before: &'static [&'static str],
     /// The steps, each with a remark or nothing.
     pub steps: &'static [(&'static str, &'static str)],
+    /// Further steps, one a line, from a trace: those of every 1,500th block of up to order 3, as ci/play.sh writes them.
+    pub recorded: &'static str,
 }
 
 impl Script {
@@ -34,9 +36,15 @@ impl Script {
         self.before.iter().filter_map(|line| Step::parse(line))
     }
 
+    /// Returns the lines of the steps that are shown, each with a remark or nothing.
+    pub fn lines(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        let recorded = self.recorded.lines().map(|line| (line, ""));
+        self.steps.iter().copied().chain(recorded)
+    }
+
     /// Returns the steps that are shown.
     pub fn steps(&self) -> impl Iterator<Item = Step> + use<> {
-        self.steps.iter().filter_map(|(line, _)| Step::parse(line))
+        self.lines().filter_map(|(line, _)| Step::parse(line))
     }
 }
 
@@ -70,6 +78,7 @@ pub const SCRIPTS: &[Script] = &[
                 "The standard buddy splits the group of frames 8 and 9. iBuddy takes frame 4, now its highest.",
             ),
         ],
+        recorded: "",
     },
     Script {
         name: "ibuddy-7",
@@ -90,6 +99,7 @@ pub const SCRIPTS: &[Script] = &[
                 "A request for eight frames: iBuddy has to take each of frames 0 to 7 from its list (section 3.1.3).",
             ),
         ],
+        recorded: "",
     },
     Script {
         name: "spring-5",
@@ -116,6 +126,7 @@ pub const SCRIPTS: &[Script] = &[
                 "Frames go into any domain: CPU 1 frees what CPU 0 allocated, into its own.",
             ),
         ],
+        recorded: "",
     },
     Script {
         name: "spring-6",
@@ -159,6 +170,7 @@ pub const SCRIPTS: &[Script] = &[
             ("s 0 0", ""),
             ("s 0 0", "Steps e and f: one domain is left in the spring."),
         ],
+        recorded: "",
     },
     Script {
         name: "spring-7",
@@ -191,6 +203,7 @@ pub const SCRIPTS: &[Script] = &[
             ("f 0 15", "The run ends here."),
             ("a 0 0", "The next request notices that the run has ended."),
         ],
+        recorded: "",
     },
     Script {
         name: "delay-2",
@@ -217,6 +230,7 @@ pub const SCRIPTS: &[Script] = &[
             ("a 0 0", "(0, 2) to (0, 1): now a globally free one."),
             ("f 0 3", "(0, 1) to (1, 1): there is slack again."),
         ],
+        recorded: "",
     },
     Script {
         name: "serewa-1",
@@ -244,6 +258,7 @@ pub const SCRIPTS: &[Script] = &[
             ("s 1 0", ""),
             ("s 1 1", ""),
         ],
+        recorded: "",
     },
     Script {
         name: "burst",
@@ -279,6 +294,7 @@ pub const SCRIPTS: &[Script] = &[
             ),
             ("d 0", "The list is drained."),
         ],
+        recorded: "",
     },
     Script {
         name: "handover",
@@ -313,6 +329,7 @@ pub const SCRIPTS: &[Script] = &[
             ("f 1 8", ""),
             ("q 0", "All lists are drained."),
         ],
+        recorded: "",
     },
     Script {
         name: "fragmentation",
@@ -350,6 +367,7 @@ pub const SCRIPTS: &[Script] = &[
             ("f 0 15", ""),
             ("a 0 3", "A block of eight frames."),
         ],
+        recorded: "",
     },
     Script {
         name: "shortage",
@@ -373,5 +391,18 @@ pub const SCRIPTS: &[Script] = &[
             ("a 1 0", ""),
             ("a 1 0", "Nothing is left."),
         ],
+        recorded: "",
+    },
+    Script {
+        name: "sysbench",
+        title: "A recorded program: sysbench with two threads",
+        about: "Of the bundled trace sysbench_mt_cut, every 1,500th block: who allocated it, and who freed it. One CPU \
+                allocates in a run, and the other one frees in a run.",
+        frames: 64,
+        order: 4,
+        pair: ["linux-6", "everybuddy"],
+        before: &[],
+        steps: &[],
+        recorded: include_str!("sysbench_mt_cut.txt"),
     },
 ];

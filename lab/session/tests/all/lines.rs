@@ -34,7 +34,7 @@ fn lines_are_steps_or_nothing() {
 fn every_line_of_every_script_is_a_step() {
     for script in SCRIPTS {
         assert_eq!(script.before().count(), script.before.len());
-        assert_eq!(script.steps().count(), script.steps.len());
+        assert_eq!(script.steps().count(), script.lines().count());
     }
 }
 
