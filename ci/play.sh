@@ -36,8 +36,12 @@ has_browser() {
     command -v chromium >/dev/null || command -v google-chrome >/dev/null
 }
 
+page() { # MODULE SCRIPT...: writes the page with a module, and with scripts at its end.
+    cargo run --quiet --locked --profile gate -p everybuddy-play --example check_page -- "$work/page.html" "$@"
+}
+
 check() { # MODULE WIDTH: compares what the page shows with what sessions say.
-    cargo run --quiet --locked --profile gate -p everybuddy-play --example check_page -- "$work/page.html" "$1"
+    page "$1" lab/play/tests/{sync,check}.js
     browser --window-size="$2,900" --enable-logging=stderr --virtual-time-budget=100000 --dump-dom \
         "file://$PWD/$work/page.html" >"$work/dom" 2>"$work/log" || { tail "$work/log" >&2; exit 1; }
     sed -n '/<pre>/,/<\/pre>/p' "$work/dom" | sed '1d; /<\/pre>/d; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' >"$work/shown"
@@ -71,7 +75,7 @@ write)
     ;;
 pictures)
     has_browser || { echo "play: no browser (ci/install.sh chromium installs it)"; exit 77; }
-    cargo run --quiet --locked --profile gate -p everybuddy-cli -- play -o "$work/page.html"
+    page "$asset" lab/play/tests/sync.js
     mkdir -p target/play-shots
     shot() { # NAME WIDTH HEIGHT ADDRESS
         browser --window-size="$2,$3" --virtual-time-budget=10000 --screenshot="$PWD/target/play-shots/$1.png" \

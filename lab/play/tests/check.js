@@ -56,7 +56,7 @@ function controls() {
   press("c");
   press("0");
   fault(stage.querySelector(".piece.cpu1") !== null, "the other CPU allocates");
-  const kept = location.hash;
+  const kept = address();
   const state = read(stage);
   restart("delay-2");
   location.hash = kept;

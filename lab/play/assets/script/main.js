@@ -1,7 +1,7 @@
 // Buttons, keys and the address.
 
 const find = (id) => document.getElementById(id);
-const shown = { catalogue: null, script: null, lines: [], remarks: [], systems: [], runs: [], at: 0, timer: 0 };
+const shown = { catalogue: null, script: null, lines: [], remarks: [], systems: [], runs: [], at: 0, timer: 0, keeping: 0 };
 const NONE = "(none)";
 const PACE = 1400;
 
@@ -50,7 +50,7 @@ function show(at) {
   for (const id of ["next", "last"]) find(id).disabled = at === shown.lines.length;
   listSlots();
   [...find("steps").children].forEach((item, index) => item.toggleAttribute("data-now", index === at));
-  address();
+  keepAddress();
 }
 
 function listSlots() {
@@ -112,7 +112,13 @@ function address() {
   const words = new URLSearchParams({ script: shown.script.name, systems: shown.systems.join(","), step: shown.at });
   const lines = shown.lines.join(";");
   if (lines !== shown.script.steps.map(([line]) => line).join(";")) words.set("steps", lines);
-  history.replaceState(null, "", `#${words}`);
+  return `#${words}`;
+}
+
+// Changes the address when nothing else happens: a browser refuses many changes in a short time.
+function keepAddress() {
+  clearTimeout(shown.keeping);
+  shown.keeping = setTimeout(() => history.replaceState(null, "", address()), 250);
 }
 
 function fromAddress() {
