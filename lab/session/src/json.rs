@@ -30,7 +30,8 @@ impl Picture {
         let parts = self.parts.iter();
         let parts = parts.map(|(start, frames)| format!("[{start},{frames}]"));
         member(&mut text, "parts", parts);
-        let _ = write!(text, ",\"domains\":{}", self.domains);
+        let word = quoted(self.word);
+        let _ = write!(text, ",\"word\":{word},\"domains\":{}", self.domains);
         let classes = self.classes.iter().map(|class| {
             let numbers = [class.total, class.local, class.global, class.slack];
             format!("[{},{}]", class.order, joined(numbers.iter()))

@@ -15,7 +15,7 @@
 //!
 //! let mut session = Session::open("bs", 16, 3).unwrap();
 //! let picture = session.apply(&Step::parse("a 0 0").unwrap());
-//! assert_eq!(picture.why, "CPU 0 asks for 1 frame and gets frame 0. It acquires the lock. Blocks of order 3, 2 and 1 \
+//! assert_eq!(picture.why, "CPU 0 asks for 1 frame and gets frame 8. It acquires the lock. Blocks of order 3, 2 and 1 \
 //!     are split.");
 //! ```
 //!

@@ -84,6 +84,8 @@ pub struct Picture {
     pub free: Vec<u32>,
     /// The lists that the system has, if it has any.
     pub lists: Vec<List>,
+    /// What a part of memory is called.
+    pub word: &'static str,
     /// The parts of memory: first frame and number of frames.
     pub parts: Vec<(u32, u32)>,
     /// The number of domains, or of other parts in which blocks coalesce.

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use everybuddy::systems::ListKind;
+use everybuddy::systems::{ListKind, ZoneKind};
 use everybuddy::{
     CpuId, Detail, FrameAllocator, FrameRange, FrameState, Index, Memory, Order, Pfn, Queue,
     Release, Request, Setup, Size, build_any, metadata_layout,
@@ -134,6 +134,11 @@ impl Session {
     pub fn picture(&self, why: String) -> Picture {
         let mut picture = Picture {
             why,
+            word: match self.words.zone {
+                ZoneKind::Spaces => "space",
+                ZoneKind::Domains => "domain",
+                _ => "tree",
+            },
             ..Picture::default()
         };
         let snapshot = Cpu::run(CpuId(0), |cpu| self.system.snapshot(cpu));

@@ -132,7 +132,14 @@ fn inside(events: &[Event], action: Action, outcome: &Outcome, words: Words) -> 
             _ => format!("It acquires {many} {locks} times."),
         });
         if waits > 0 {
-            text.push("It had to wait, or to take another one.".to_owned());
+            let is_held = words.zone == ZoneKind::Domains;
+            text.push(
+                match is_held {
+                    true => "It finds its own domain held, or gone.",
+                    false => "Another CPU has it, so it waits.",
+                }
+                .to_owned(),
+            );
         }
     } else if is_call {
         let is_hit = events.is_empty() && !matches!(action, Action::At(..));

@@ -62,7 +62,7 @@ function drawMemory(state, before, after, onFree) {
     const own = owners(part);
     const text = own.length ? `CPU ${own.join(", ")}` : "";
     const bar = element("div", { class: `part ${own.length === 1 ? `of${own[0]}` : own.length ? "ofboth" : ""}` }, text);
-    bar.title = `part ${part}: frames ${range(start, count)}${text ? `, ${text}` : ", no CPU"}`;
+    bar.title = `${state.word} ${part}: frames ${range(start, count)}${text ? `, ${text}` : ", no CPU"}`;
     bar.style.cssText = `grid-column:1;grid-row:${Math.floor(start / COLUMNS) + 1} / span ${rows}`;
     grid.append(bar);
   });
@@ -110,7 +110,7 @@ function drawLists(state) {
     const row = element("tr", {}, element("th", { scope: "row" }, "2", element("sup", {}, `${order}`)));
     const cell = element("td");
     for (const [part, , heads, local] of state.lists.filter((list) => list[1] === order)) {
-      if (parts.size > 1) cell.append(element("em", {}, state.parts.length ? `part ${part}` : `D${part}`));
+      if (parts.size > 1) cell.append(element("em", {}, state.parts.length ? `${state.word} ${part}` : `D${part}`));
       heads.forEach((head, at) => {
         const chip = element("span", { class: at < local ? "chip delayed" : "chip free" }, `${head}`);
         chip.dataset.list = `${part} ${order} ${head}${at < local ? " local" : ""}`;
@@ -127,7 +127,6 @@ function drawLists(state) {
 function drawCpus(state) {
   const table = element("table", { class: "cpus" });
   table.append(element("caption", {}, "CPUs"));
-  const word = state.parts.length ? "part" : "domain";
   state.cpus.forEach((cpu, id) => {
     const cell = element("td");
     for (const frame of cpu.list) {
@@ -135,8 +134,8 @@ function drawCpus(state) {
       chip.dataset.cpu = `${id} ${frame}`;
       cell.append(chip);
     }
-    if (cpu.parts.length) cell.append(element("em", {}, `${word} ${cpu.parts.join(", ")}`));
-    if (!cell.childNodes.length) cell.append(element("em", {}, "nothing"));
+    if (cpu.parts.length) cell.append(element("em", {}, `${state.word} ${cpu.parts.join(", ")}`));
+    if (!cell.childNodes.length) cell.append(element("em", {}, "keeps nothing"));
     table.append(element("tr", {}, element("th", { scope: "row", class: `cpu${id}` }, `${id}`), cell));
   });
   return table;

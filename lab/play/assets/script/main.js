@@ -200,8 +200,8 @@ async function main() {
   const options = () => shown.catalogue.systems.map(([name]) => new Option(name, name));
   find("left").replaceChildren(...options());
   find("right").replaceChildren(new Option(NONE, NONE), ...options());
-  themes();
   fromAddress();
+  themes();
   find("main").hidden = false;
   find("script").addEventListener("change", () => restart(find("script").value));
   for (const id of ["left", "right"]) {
