@@ -122,6 +122,11 @@ fn inside(events: &[Event], action: Action, outcome: &Outcome, words: Words) -> 
     if ghosts > 0 {
         text.push("All domains are held, so it waits as a ghost for a part of one.".to_owned());
     } else if locks > 0 {
+        if waits > 0 && words.zone == ZoneKind::Domains {
+            text.push("It finds its own domain held, or gone.".to_owned());
+        } else if waits > 0 {
+            text.push("Another CPU holds what it needs, so it waits.".to_owned());
+        }
         let (one, many) = match words.zone {
             ZoneKind::Spaces => ("the lock of a buddy space", "locks of buddy spaces"),
             ZoneKind::Domains => ("a domain", "domains or locks of the spring"),
@@ -131,16 +136,6 @@ fn inside(events: &[Event], action: Action, outcome: &Outcome, words: Words) -> 
             1 => format!("It acquires {one}."),
             _ => format!("It acquires {many} {locks} times."),
         });
-        if waits > 0 {
-            let is_held = words.zone == ZoneKind::Domains;
-            text.push(
-                match is_held {
-                    true => "It finds its own domain held, or gone.",
-                    false => "Another CPU has it, so it waits.",
-                }
-                .to_owned(),
-            );
-        }
     } else if is_call {
         let is_hit = events.is_empty() && !matches!(action, Action::At(..));
         text.push(

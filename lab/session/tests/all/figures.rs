@@ -122,6 +122,8 @@ fn spring_figure_5() {
     assert!(why.contains("it waits as a ghost"), "{why}");
     assert_eq!(pictures[2].domains, 2);
     assert_ne!(pictures[2].cpus[0].parts, pictures[2].cpus[1].parts);
+    // In the standard buddy, CPU 1 waits for the lock.
+    assert!(run("spring-5", "bs")[2].why.contains("so it waits."));
     // "Subsequent concurrent requests can be handled without the above extension operations."
     assert_eq!(pictures[3].domains, 2);
     assert!(!pictures[3].why.contains("ghost") && !pictures[3].why.contains("divided"));
