@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! A picture of a system shows more than which frames are free. [`inspect`](crate::FrameAllocator::inspect) passes the
-//! rest to whoever draws, in the same form for all systems.
+//! rest to a drawing program, in the same form for all systems.
 //!
 //! # Invariants
 //!

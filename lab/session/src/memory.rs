@@ -36,7 +36,7 @@ impl Metadata {
         }))
     }
 
-    /// Lends the memory, once. Whoever keeps what is built in it also keeps this.
+    /// Lends the memory, once. The owner of what is built in it also keeps this.
     pub(crate) fn lend(&self) -> Option<&'static mut [MaybeUninit<u8>]> {
         if self.0.is_lent.replace(true) {
             return None;
@@ -62,8 +62,8 @@ impl Metadata {
     /// Puts back a copy. The system is then as it was when the copy was made.
     pub(crate) fn restore(&self, copy: &[MaybeUninit<u8>]) {
         let length = self.0.length.min(copy.len());
-        // SAFETY: as in `copy`. What a system changes after it was built are atomics; everything else has the same bytes
-        // in every copy. One thread runs all calls, and none of them reads while this writes.
+        // SAFETY: as in `copy`. What a system changes after it was built are atomics; everything else has the same
+        // bytes in every copy. One thread runs all calls, and none of them reads while this writes.
         unsafe {
             self.0
                 .start

@@ -9,8 +9,8 @@
 //!
 //! 1. The first CPU calls, and is interrupted where it has acquired a lock or a domain.
 //! 2. The second CPU calls. If it never waits, its call ends here, and the first one goes on.
-//! 3. If it waits, the memory is put back as it was before step 1, and the first CPU makes the same call again. Its code
-//!    reads the same bytes, so it arrives at the same place. There the memory becomes the one in which the second CPU
+//! 3. If it waits, the memory is put back as it was before step 1, and the first CPU makes the same call again. Its
+//!    code reads the same bytes, so it arrives at the same place. There the memory becomes the one in which the second CPU
 //!    waits, and the call goes on to its end.
 //! 4. The second CPU stops waiting, and its call ends. That is the result.
 //! 5. The first of the two calls of the first CPU is still to be ended. It does so in the memory in which it was
@@ -41,7 +41,7 @@ struct Halfway<R> {
     end: Vec<std::mem::MaybeUninit<u8>>,
 }
 
-/// Makes the first call, and the second one in the middle of it; if the first one acquires nothing, after it.
+/// Runs the first call, and the second one in the middle of it; if the first one acquires nothing, after it.
 pub(crate) fn run<R: 'static>(
     memory: &Metadata,
     (first_cpu, first): (CpuId, Call<R>),
@@ -91,7 +91,7 @@ pub(crate) fn run<R: 'static>(
     (result, second)
 }
 
-/// Makes the first call again, with the second CPU waiting from the place on where it was interrupted.
+/// Runs the first call again, with the second CPU waiting from the place on where it was interrupted.
 fn repeat<R: 'static>(
     memory: &Metadata,
     before: &[std::mem::MaybeUninit<u8>],

@@ -94,6 +94,6 @@ pub struct Picture {
     pub classes: Vec<Class>,
     /// The CPUs.
     pub cpus: Vec<Cpu>,
-    /// For each slot, the first frame and the number of frames that it holds; nothing if it is empty.
+    /// For each slot, the first frame and the number of frames that it holds. An empty slot is `None`.
     pub slots: Vec<Option<(u32, u32)>>,
 }

@@ -26,7 +26,7 @@ pub struct Script {
     pub before: &'static [&'static str],
     /// The steps, each with a remark or nothing.
     pub steps: &'static [(&'static str, &'static str)],
-    /// Further steps, one a line, from a trace: those of every 1,500th block of up to order 3, as ci/play.sh writes them.
+    /// Further steps, one per line, from a trace: those of every 1,500th block of up to order 3. ci/play.sh writes them.
     pub recorded: &'static str,
 }
 
@@ -385,7 +385,7 @@ pub const SCRIPTS: &[Script] = &[
             ("f 0 0", ""),
             ("f 0 1", ""),
             ("f 0 2", ""),
-            ("f 0 3", "Four frames are free. Who has them?"),
+            ("f 0 3", "Four frames are free. Which CPU has them?"),
             ("a 1 1", "CPU 1 asks for a block of two frames."),
             ("a 1 0", "And for a frame."),
             ("a 1 0", ""),
@@ -396,8 +396,8 @@ pub const SCRIPTS: &[Script] = &[
     Script {
         name: "sysbench",
         title: "A recorded program: sysbench with two threads",
-        about: "Of the bundled trace sysbench_mt_cut, every 1,500th block: who allocated it, and who freed it. One CPU \
-                allocates in a run, and the other one frees in a run.",
+        about: "Of the bundled trace sysbench_mt_cut, every 1,500th block, allocated and freed by the CPUs that did so. One \
+                CPU allocates in a run, and the other one frees in a run.",
         frames: 64,
         order: 4,
         pair: ["linux-6", "everybuddy"],

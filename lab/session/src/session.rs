@@ -142,7 +142,7 @@ impl Session {
             ..Picture::default()
         };
         let snapshot = Cpu::run(CpuId(0), |cpu| self.system.snapshot(cpu));
-        // Taking the picture is no part of a step.
+        // The picture does not belong to a step.
         platform::take_events();
         let orders = Order::up_to(self.system.max_order());
         picture.free = snapshot

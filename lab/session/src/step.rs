@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! Scripts name no frames, because each system chooses others. The n-th allocation of a script is *slot* n, from 0, also
-//! if it was refused; a free names a slot.
+//! Scripts name no frames, because each system chooses others. The n-th allocation of a script is *slot* n, from 0,
+//! also if it was refused; a free names a slot.
 //!
 //! | line | step |
 //! |---|---|

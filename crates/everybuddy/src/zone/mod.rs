@@ -218,7 +218,8 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     /// Returns the number of free blocks by order; a zone layer without queues buffers nothing.
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot;
 
-    /// Passes the parts of memory, and the lists of free blocks, to `see`, while no other CPU works. O(frames × orders).
+    /// Passes the parts of memory, and the lists of free blocks, to `see`, while no other CPU works. O(frames ×
+    /// orders).
     fn inspect(&self, see: &mut dyn FnMut(Detail));
 
     /// Checks every invariant while no other CPU works. O(frames).
