@@ -10,8 +10,8 @@
 //! 1. The first CPU calls, and is interrupted where it has acquired a lock or a domain.
 //! 2. The second CPU calls. If it never waits, its call ends here, and the first one goes on.
 //! 3. If it waits, the memory is put back as it was before step 1, and the first CPU makes the same call again. Its
-//!    code reads the same bytes, so it arrives at the same place. There the memory becomes the one in which the second CPU
-//!    waits, and the call goes on to its end.
+//!    code reads the same bytes, so it arrives at the same place. There the memory becomes the one in which the second
+//!    CPU waits, and the call goes on to its end.
 //! 4. The second CPU stops waiting, and its call ends. That is the result.
 //! 5. The first of the two calls of the first CPU is still to be ended. It does so in the memory in which it was
 //!    interrupted, unseen; then the result is put back.

@@ -396,8 +396,8 @@ pub const SCRIPTS: &[Script] = &[
     Script {
         name: "sysbench",
         title: "A recorded program: sysbench with two threads",
-        about: "Of the bundled trace sysbench_mt_cut, every 1,500th block, allocated and freed by the CPUs that did so. One \
-                CPU allocates in a run, and the other one frees in a run.",
+        about: "Of the bundled trace sysbench_mt_cut, every 1,500th block, allocated and freed by the CPUs that did so. \
+                One CPU allocates in a run, and the other one frees in a run.",
         frames: 64,
         order: 4,
         pair: ["linux-6", "everybuddy"],
