@@ -26,7 +26,8 @@ pub struct Script {
     pub before: &'static [&'static str],
     /// The steps, each with a remark or nothing.
     pub steps: &'static [(&'static str, &'static str)],
-    /// Further steps, one per line, from a trace: those of every 1,500th block of up to order 3. ci/play.sh writes them.
+    /// Further steps, one per line, from a trace: those of every 1,500th block of up to order 3. ci/play.sh writes
+    /// them.
     pub recorded: &'static str,
 }
 
@@ -396,8 +397,8 @@ pub const SCRIPTS: &[Script] = &[
     Script {
         name: "sysbench",
         title: "A recorded program: sysbench with two threads",
-        about: "Of the bundled trace sysbench_mt_cut, every 1,500th block, allocated and freed by the CPUs that did so. \
-                One CPU allocates in a run, and the other one frees in a run.",
+        about: "Of the bundled trace sysbench_mt_cut, every 1,500th block, allocated and freed by the CPUs that did \
+                so. One CPU allocates in a run, and the other one frees in a run.",
         frames: 64,
         order: 4,
         pair: ["linux-6", "everybuddy"],
