@@ -87,6 +87,9 @@ started.then(() => {
   }
   controls();
   fault(!find("main").hidden, "the page is hidden");
+  // What would still change the page, after it is replaced.
+  removeEventListener("hashchange", fromAddress);
+  clearTimeout(shown.keeping);
   const text = [...lines, ...faults.map((what) => `fault: ${what}`), "checked"].join("\n");
   document.body.replaceChildren(element("pre", {}, `\n${text}\n`));
 });
