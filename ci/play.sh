@@ -28,7 +28,7 @@ compile() { # FILE: compiles the module into a file that gzip packed.
 browser() { # ARGUMENT...: runs the browser.
     local name
     name=$(command -v chromium || command -v google-chrome)
-    timeout 400 "$name" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" "$@"
+    timeout 900 "$name" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" "$@"
 }
 
 has_browser() {
