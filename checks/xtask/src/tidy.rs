@@ -25,6 +25,8 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy-adapters/tests/all/x86_64.rs",
     "crates/everybuddy-kernel/src/",
     "lab/measure/src/replay/fence.rs",
+    "lab/session/src/exports.rs",
+    "lab/session/src/memory.rs",
     "lab/papers/src/emulation/standalone.rs",
     "lab/sim/src/engine",
     "checks/explore/src/pairs.rs",

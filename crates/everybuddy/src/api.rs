@@ -13,6 +13,7 @@
 
 use core::fmt;
 
+use crate::detail::Detail;
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Block, Frames, Index, Order};
 use crate::place::{Node, Place, RunSearch};
@@ -476,6 +477,13 @@ pub trait FrameAllocator<P: Platform>: Sync {
     ///
     /// A hint while other CPUs work. O(orders), no lock.
     fn frame_state(&self, index: Index) -> Option<FrameState>;
+
+    /// Passes what only this system stores to `see`: parts of memory and who has them, lists, queues. For pictures,
+    /// while no other CPU works. A system without any passes nothing. O(frames × orders), no lock.
+    #[cold]
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        let _ = see;
+    }
 
     /// Checks every invariant of all metadata; for tests, while no other CPU works. O(frames).
     ///

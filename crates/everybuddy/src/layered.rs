@@ -16,6 +16,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::api::{Extent, FrameAllocator, Progress, Service, describe, one_by_one};
+use crate::detail::Detail;
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
@@ -560,6 +561,10 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     fn frame_state(&self, index: Index) -> Option<FrameState> {
         let frame = self.zone.table().frame(index)?;
         self.zone.table().holder(frame).map(|(_, state)| state)
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        self.zone.inspect(see);
     }
 
     fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {

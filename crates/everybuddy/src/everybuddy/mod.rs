@@ -68,6 +68,7 @@ use core::fmt;
 
 use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan, LINE};
+use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Frames, Index, Order};
 use crate::free_bits::FreeBits;
@@ -586,6 +587,10 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
 
     fn frame_state(&self, pfn: Index) -> Option<FrameState> {
         self.state_of(pfn)
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        self.inspect_trees(see);
     }
 
     fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {

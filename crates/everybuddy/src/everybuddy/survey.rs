@@ -12,6 +12,7 @@
 
 use crate::api::FrameAllocator;
 use crate::bit_runs::{WORD, find, first};
+use crate::detail::Detail;
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
@@ -122,6 +123,26 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
         let head = self.free_block_of(index, self.max_order);
         Some(FrameState::Free { head })
+    }
+
+    /// Passes all trees and their owners to `see`.
+    pub(super) fn inspect_trees(&self, see: &mut dyn FnMut(Detail)) {
+        let trees = &self.shared.trees;
+        for part in 0..trees.count() {
+            let start = Index(part << trees.shift);
+            let frames = self.span.frames().saturating_sub(start.0);
+            let frames = frames.min(1 << trees.shift);
+            see(Detail::Part {
+                part,
+                start,
+                frames,
+            });
+        }
+        for (cpu, local) in (0..).zip(self.locals) {
+            let cpu = CpuId(cpu);
+            let own = local.own_trees();
+            own.for_each(|part| see(Detail::Assigned { cpu, part }));
+        }
     }
 
     /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.

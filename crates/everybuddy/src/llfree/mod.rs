@@ -49,6 +49,7 @@ use crate::api::{Extent, FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
+use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, FreeError, RangeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
@@ -382,6 +383,10 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
 
     fn frame_state(&self, index: Index) -> Option<FrameState> {
         self.state_of(index)
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        self.inspect_trees(see);
     }
 
     fn check(&self, _: &mut P::Cpu) -> Result<Census, Violation> {

@@ -11,9 +11,10 @@
 use super::LlFree;
 use super::field::{CHILD, CHILD_WORDS};
 use crate::bit_runs::{WORD, first};
+use crate::detail::Detail;
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
-use crate::platform::Platform;
+use crate::platform::{CpuId, Platform};
 use crate::snapshot::{Census, FrameState, Violation};
 use crate::withdrawn::Withdrawn;
 
@@ -53,6 +54,29 @@ impl<P: Platform> LlFree<'_, P> {
         }
         let head = self.free_block_of(index, self.max_order);
         Some(FrameState::Free { head })
+    }
+
+    /// Passes all trees, and the CPUs that reserve them, to `see`.
+    pub(super) fn inspect_trees(&self, see: &mut dyn FnMut(Detail)) {
+        let shift = self.upper.shift;
+        for part in 0..self.upper.trees.len() as u32 {
+            let start = Index(part << shift);
+            let frames = self.span.frames().saturating_sub(start.0);
+            let frames = frames.min(1 << shift);
+            see(Detail::Part {
+                part,
+                start,
+                frames,
+            });
+        }
+        for (cpu, local) in (0..).zip(self.upper.locals) {
+            if let Some(reserved) = local.reserved() {
+                see(Detail::Assigned {
+                    cpu: CpuId(cpu),
+                    part: reserved.tree,
+                });
+            }
+        }
     }
 
     /// Checks all counters against the bits, and counts the frames. O(frames).

@@ -35,12 +35,13 @@ use super::{Linking, RemnantPolicy, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
 use crate::coalesce::{AdjacentBlocks, Coalesce, Eager, record_move};
+use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag, pieces};
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, WaitLimit};
-use crate::probe::{Event, Probe};
+use crate::probe::{Event, Probe, Queue};
 use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::Structure;
 use crate::zone::{Caller, ZoneLayer, range};
@@ -571,6 +572,25 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         Snapshot {
             buffered_frames: self.dividing.frames() + self.linking.frames(),
             ..Snapshot::of_blocks(|order| self.structure.blocks(order))
+        }
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        let frames = 0..self.structure.table().frames();
+        self.structure.inspect(0, frames, see);
+        let queues = [
+            (Queue::Dividing, &self.dividing),
+            (Queue::Linking, &self.linking),
+        ];
+        for (queue, areas) in queues {
+            for Area { start, frames } in areas.areas() {
+                let start = start.index();
+                see(Detail::Waiting {
+                    queue,
+                    start,
+                    frames,
+                });
+            }
         }
     }
 

@@ -23,9 +23,12 @@
 //!
 //! `insert`, `remove`, `take` and `contains` are O(1). Two bits per frame in addition to the records.
 
+use core::ops::Range;
+
 use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Placed, Structure, StructureKind, StructurePlace};
+use crate::detail::Detail;
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::Platform;
@@ -106,6 +109,10 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
     fn largest(&self) -> Option<Order> {
         let mut orders = Order::up_to(self.max_order).rev();
         orders.find(|order| self.lists.length(*order) > 0)
+    }
+
+    fn inspect(&self, part: u32, _: Range<u32>, see: &mut dyn FnMut(Detail)) {
+        self.lists.inspect(part, self.max_order, see);
     }
 
     fn check(&self) -> Result<(), Violation> {

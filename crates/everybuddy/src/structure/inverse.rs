@@ -34,9 +34,12 @@
 //! Removing one frame takes O(1) list operations, in O(orders), with one insertion. Removing a block of m frames
 //! takes O(m), in O(m × orders). Two bits per frame in addition to the records.
 
+use core::ops::Range;
+
 use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Placed, Structure, StructureKind, StructurePlace};
+use crate::detail::Detail;
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -287,6 +290,10 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
     fn largest(&self) -> Option<Order> {
         let level = self.next_allocation_level.get();
         level.checked_sub(1).map(Order::saturating)
+    }
+
+    fn inspect(&self, part: u32, _: Range<u32>, see: &mut dyn FnMut(Detail)) {
+        self.lists.inspect(part, self.max_order, see);
     }
 
     fn check(&self) -> Result<(), Violation> {

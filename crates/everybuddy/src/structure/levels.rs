@@ -8,6 +8,7 @@
 //!
 //! A list's length is counted. Its first element has no previous one. Links agree in both directions.
 
+use crate::detail::Detail;
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
@@ -129,6 +130,20 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     /// Returns the elements in their order.
     pub(crate) fn iter(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
         core::iter::successors(self.first(order), |head| self.table.next(*head))
+    }
+
+    /// Passes the elements of all lists to `see`, as those of `part`.
+    pub(crate) fn inspect(&self, part: u32, last: Order, see: &mut dyn FnMut(Detail)) {
+        for order in Order::up_to(last) {
+            for head in self.iter(order) {
+                see(Detail::Listed {
+                    part,
+                    order,
+                    head: head.index(),
+                    is_local: false,
+                });
+            }
+        }
     }
 
     /// Adds a first element. O(1).

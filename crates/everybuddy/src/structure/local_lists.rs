@@ -26,9 +26,12 @@
 //!
 //! O(1) each. Two bits per frame in addition to the records, and six words per class.
 
+use core::ops::Range;
+
 use super::bits::LevelBits;
 use super::levels::LEVELS;
 use super::{Placed, Structure, StructureKind, StructurePlace};
+use crate::detail::Detail;
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
@@ -265,6 +268,32 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
             frames += 1;
         }
         Order::covering(frames).filter(|order| order.frames() == frames)
+    }
+
+    fn inspect(&self, part: u32, _: Range<u32>, see: &mut dyn FnMut(Detail)) {
+        for order in Order::up_to(self.max_order) {
+            let class = self.class(order);
+            let local = class.local.get();
+            see(Detail::Class {
+                part,
+                order,
+                total: class.total.get(),
+                local,
+                global: class.global.get(),
+                slack: class.slack.get(),
+            });
+            let first = self.table.frame(Index(class.head.get()));
+            let heads = core::iter::successors(first, |head| self.table.next(*head));
+            // The locally free ones come first.
+            for (at, head) in (0..).zip(heads) {
+                see(Detail::Listed {
+                    part,
+                    order,
+                    head: head.index(),
+                    is_local: at < local,
+                });
+            }
+        }
     }
 
     fn check(&self) -> Result<(), Violation> {

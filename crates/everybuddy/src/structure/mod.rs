@@ -32,6 +32,8 @@ pub mod mobility_lists;
 mod tests;
 pub mod tree;
 
+use core::ops::Range;
+
 pub use bit_scan::BitScan;
 pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
@@ -46,6 +48,7 @@ pub use crate::frame_table::{Frame, FrameTable, Record, Tag};
 pub use levels::{LEVELS, Level};
 
 use crate::cache_padded::CachePadded;
+use crate::detail::Detail;
 use crate::frame::{Index, Order};
 use crate::platform::Platform;
 use crate::probe::Probe;
@@ -187,6 +190,22 @@ pub trait Structure<P: Platform>: Send + Sync {
         let aligned = |order: &Order| head.index().is_aligned(*order);
         let mut orders = Order::up_to(self.max_order()).filter(aligned);
         orders.find(|order| self.contains(head, *order))
+    }
+
+    /// Passes the free blocks among `frames` to `see`, as those of `part`. O(frames × orders).
+    fn inspect(&self, part: u32, frames: Range<u32>, see: &mut dyn FnMut(Detail)) {
+        for order in Order::up_to(self.max_order()) {
+            let starts = frames.clone().step_by(order.frames() as usize);
+            let heads = starts.filter_map(|start| self.table().frame(Index(start)));
+            for head in heads.filter(|head| self.contains(*head, order)) {
+                see(Detail::Listed {
+                    part,
+                    order,
+                    head: head.index(),
+                    is_local: false,
+                });
+            }
+        }
     }
 
     /// Checks the structure's own invariants. O(frames).

@@ -47,11 +47,12 @@ use crate::api::{Progress, Service};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::coalesce::{Coalesce, Eager};
+use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Locks, ZoneLock};
-use crate::platform::Platform;
+use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::domain_tags::{DomainTags, MAX_DOMAINS};
@@ -549,6 +550,19 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         Snapshot {
             domains: self.spring.domains(),
             ..Snapshot::of_blocks(blocks)
+        }
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        for domain in 0..self.all.records.len() {
+            let part = self.all.owner(domain);
+            self.all
+                .lists(domain)
+                .inspect(part, self.all.max_order, see);
+        }
+        for (cpu, home) in (0..).zip(self.spring.homes.all) {
+            let (cpu, part) = (CpuId(cpu), self.all.owner(home.last.peek()));
+            see(Detail::Assigned { cpu, part });
         }
     }
 

@@ -49,6 +49,7 @@ pub use spring_records::SpringKind;
 pub(crate) use uninterrupted::Uninterrupted;
 
 use crate::api::{Progress, Service};
+use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
@@ -216,6 +217,10 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
 
     /// Returns the number of free blocks by order; a zone layer without queues buffers nothing.
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot;
+
+    /// Passes the parts of memory, and the lists of free blocks, to `see`, while no other CPU works. O(frames ×
+    /// orders).
+    fn inspect(&self, see: &mut dyn FnMut(Detail));
 
     /// Checks every invariant while no other CPU works. O(frames).
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation>;

@@ -19,6 +19,7 @@ use super::memory::LockedPart;
 use super::supply::{self, Demand, Supplied};
 use super::{Caller, ZoneLayer, range};
 use crate::coalesce::Coalesce;
+use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
@@ -281,6 +282,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
             page_blocks: self.structure.page_blocks(),
             ..Snapshot::of_blocks(|order| self.structure.blocks(order))
         }
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        self.structure.inspect(0, 0..self.table().frames(), see);
     }
 
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {

@@ -55,11 +55,12 @@ use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
 use crate::coalesce::Coalesce;
+use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::lock::{Guard, Locks, ZoneLock};
-use crate::platform::{Platform, SharedCell};
+use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
 use crate::structure::Placed;
@@ -564,6 +565,25 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             }));
         }
         all
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        for (part, space) in (0..).zip(self.spaces) {
+            let frames = self.frames_of(part);
+            see(Detail::Part {
+                part,
+                start: Index(frames.start),
+                frames: frames.end - frames.start,
+            });
+            space.structure.inspect(part, frames, see);
+        }
+        for cpu in 0..self.pool.cpus() {
+            let part = self.pool.of(cpu);
+            if (part as usize) < self.spaces.len() {
+                let cpu = CpuId(cpu as u16);
+                see(Detail::Assigned { cpu, part });
+            }
+        }
     }
 
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {

@@ -14,6 +14,7 @@
 use super::supply::{Demand, Supplied};
 use super::{Caller, ZoneLayer};
 use crate::api::{Progress, Service};
+use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
@@ -53,6 +54,10 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
 
     fn services(&self) -> &'static [Service] {
         self.0.services()
+    }
+
+    fn inspect(&self, see: &mut dyn FnMut(Detail)) {
+        self.0.inspect(see);
     }
 
     in_sections! {

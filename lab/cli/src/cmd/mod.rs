@@ -21,6 +21,7 @@ mod man;
 mod memory;
 mod metrics;
 mod numbers;
+mod play;
 #[cfg(target_os = "linux")]
 mod record;
 mod reproduce;
@@ -70,6 +71,7 @@ Examples:
   everybuddy trace info dbench_tar              show the statistics of a trace
   everybuddy traces                             list the bundled traces
   everybuddy systems                            list the systems
+  everybuddy play -o page.html                  watch the systems in a browser, step by step
   everybuddy scaling                            check the simulation on a host with many CPUs
   everybuddy machines                           list the machines of the simulator
   everybuddy metrics miss_rate                  show the definition of a metric
@@ -105,6 +107,7 @@ enum Command {
     Memory(memory::Arguments),
     Advise(advise::Arguments),
     Metrics(metrics::Arguments),
+    Play(play::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -130,6 +133,7 @@ impl Cli {
             Command::Machines(arguments) => machines::run(arguments),
             Command::Advise(arguments) => advise::run(arguments),
             Command::Metrics(arguments) => metrics::run(arguments),
+            Command::Play(arguments) => play::run(&arguments),
             Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
             Command::Man(arguments) => man::run(&arguments, Cli::command()),
         };

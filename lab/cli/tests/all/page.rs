@@ -118,3 +118,20 @@ fn a_simulation_has_a_page_whose_titles_say_so() {
     let machine = page.rsplit("The simulated machine").next().unwrap();
     assert!(machine.matches("<tr>").count() > 15 && machine.contains("source"));
 }
+
+#[test]
+fn the_page_of_systems_at_work_is_one_small_file() {
+    let folder = Folder::new("play");
+    let file = folder.file("page.html");
+    let run = everybuddy(&["play", "-o", &file]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let page = std::fs::read_to_string(file).unwrap();
+    assert!(page.len() < 2 << 20, "{} bytes", page.len());
+    // No file but itself, and no address: only the policy names sources.
+    for address in ["://", "src=", "href=", "@import", "fetch("] {
+        assert!(!page.contains(address), "{address}");
+    }
+    // Nothing of its places is left.
+    assert!(!page.contains("{{"));
+    everybuddy(&["play", "-o", "/no/such/folder/x.html"]).refused(&["/no/such/folder/x.html"]);
+}
