@@ -30,7 +30,7 @@
 #include <linux/smp.h>
 #include <linux/vmstat.h>
 
-/* The most pages in a list of a CPU. An option may permit more. */
+/* A list of more pages is not drained while interrupts are disabled. */
 #define LIST_MAX 4096
 
 /* So many pages of a zone for each CPU are too few for a drain, except in a very small zone: see few_pages(). */
@@ -58,6 +58,7 @@ struct spares {
 /* What a CPU does later, mostly after its next free. */
 struct chores {
 	local_t uncounted[MAX_NR_ZONES];
+	atomic_long_t told[MAX_NR_ZONES];
 	bool is_short; /* of spares */
 	bool has_to_drain; /* since a drain interrupted an operation of this CPU */
 	struct llist_head postponed; /* frees */
@@ -164,6 +165,7 @@ void __init everybuddy_boot(void)
 	for_each_zone(zone) {
 		zone->everybuddy = &replaced[zone_idx(zone)];
 		zone->everybuddy->uncounted = &chores.uncounted[zone_idx(zone)];
+		zone->everybuddy->told = &chores.told[zone_idx(zone)];
 	}
 	for_each_populated_zone(zone) {
 		if (!build(zone, why)) {
@@ -186,30 +188,24 @@ void __init everybuddy_boot(void)
 	static_branch_enable(&everybuddy_key);
 }
 
-void everybuddy_set_scarce(void)
+/* Updates the sum of what CPUs keep by one of them, and returns how much that keeps. Any CPU may do that. */
+static long tell(struct everybuddy_zone *own, unsigned int cpu)
 {
-	struct zone *zone;
+	atomic_long_t *told = per_cpu_ptr(own->told, cpu);
+	long kept = everybuddy_buffered(own->frames, cpu);
 
-	if (!everybuddy_enabled())
-		return;
-	for_each_populated_zone(zone) {
-		long reserve = 0;
-		unsigned int at;
-
-		for (at = 0; at < MAX_NR_ZONES; at++)
-			reserve = max(reserve, zone->lowmem_reserve[at]);
-		/* Watermarks can be boosted to more than twice their value. */
-		zone->everybuddy->scarce = reserve + 3 * zone->_watermark[WMARK_HIGH] +
-					   (long)nr_cpu_ids * (LIST_MAX + EVERYBUDDY_UNCOUNTED);
-	}
+	if (atomic_long_read(told) != kept)
+		atomic_long_add(kept - atomic_long_xchg(told, kept), &own->kept);
+	return kept;
 }
 
-/* Adds what a CPU has not counted yet to the free pages of a zone. */
-static void count_cpu(struct zone *zone, unsigned int cpu)
+/* Adds what a CPU has not counted yet to the free pages of a zone. Returns how many pages it keeps. */
+static long count_cpu(struct zone *zone, unsigned int cpu)
 {
 	local_t *uncounted = per_cpu_ptr(zone->everybuddy->uncounted, cpu);
 
 	mod_zone_page_state(zone, NR_FREE_PAGES, local_xchg(uncounted, 0));
+	return tell(zone->everybuddy, cpu);
 }
 
 /*
@@ -224,39 +220,37 @@ static long few_pages(struct zone *zone)
 }
 
 /*
- * Drains the list of this CPU, unless it is short and the CPU owns nothing else, if the zone has no more free pages
- * outside this list than a watermark: atomic requests of other CPUs may need what this CPU keeps.
+ * Drains the list of this CPU if the zone has no more free pages outside it than a watermark: atomic requests of other CPUs
+ * may need what this CPU keeps. A short list stays, unless the CPU owns something else.
  */
-static void shorten_list(struct zone *zone, enum zone_watermarks mark)
+static void shorten_list(struct zone *zone, enum zone_watermarks mark, long kept)
 {
 	struct everybuddy_zone *own = zone->everybuddy;
 	unsigned int cpu = smp_processor_id();
-	long kept = everybuddy_buffered(own->frames, cpu);
 
-	if ((kept <= few_pages(zone) / num_online_cpus() && !own->owns) ||
-	    (long)zone_page_state(zone, NR_FREE_PAGES) - kept > (long)wmark_pages(zone, mark))
+	if ((long)zone_page_state(zone, NR_FREE_PAGES) - kept > (long)wmark_pages(zone, mark) ||
+	    (kept <= few_pages(zone) / num_online_cpus() && !own->owns))
 		return;
-	/* A very long list is drained later if interrupts are disabled. */
 	if ((kept > LIST_MAX && irqs_disabled()) || !everybuddy_drain(own->frames, cpu)) {
 		this_cpu_ptr(&chores)->has_to_drain = true;
 		__this_cpu_write(everybuddy_has_chores, true);
 	}
+	tell(own, cpu);
 }
 
 void everybuddy_count_now(struct zone *zone)
 {
-	unsigned int cpu = smp_processor_id();
-	bool is_freeing = local_read(per_cpu_ptr(zone->everybuddy->uncounted, cpu)) > 0;
+	bool is_freeing = local_read(this_cpu_ptr(zone->everybuddy->uncounted)) > 0;
+	long kept = count_cpu(zone, smp_processor_id());
 
-	count_cpu(zone, cpu);
-	if (is_freeing && everybuddy_is_scarce(zone))
-		shorten_list(zone, WMARK_LOW);
+	if (is_freeing)
+		shorten_list(zone, WMARK_LOW, kept);
 }
 
 void everybuddy_leave_reserve(struct zone *zone)
 {
 	preempt_disable();
-	shorten_list(zone, WMARK_MIN);
+	shorten_list(zone, WMARK_MIN, tell(zone->everybuddy, smp_processor_id()));
 	preempt_enable();
 }
 
@@ -425,6 +419,7 @@ void everybuddy_drain_cpu(unsigned int cpu)
 		if (own->has_services)
 			everybuddy_serve(own->frames, cpu, 1024);
 		everybuddy_park(own->frames, cpu);
+		tell(own, cpu);
 	}
 	preempt_enable();
 }
@@ -505,8 +500,11 @@ long everybuddy_unusable(struct zone *zone, bool may_use_reserves)
 	if (!own->frames)
 		return 0;
 	for_each_online_cpu(cpu) {
+		/* Others may have taken what a CPU kept. */
+		long kept = tell(own, cpu);
+
 		if (!may_use_reserves || cpu != here)
-			pages += everybuddy_buffered(own->frames, cpu);
+			pages += kept;
 		/* Pages that CPUs have allocated, but still count as free. */
 		pages -= local_read(per_cpu_ptr(own->uncounted, cpu));
 	}
@@ -520,7 +518,8 @@ bool everybuddy_drain_scarce(const struct alloc_context *ac)
 
 	for_each_zone_zonelist_nodemask(zone, at, ac->zonelist, ac->highest_zoneidx, ac->nodemask) {
 		/* Not for fewer: the drain interrupts all CPUs, and reclaim calls this often. */
-		if (everybuddy_buffered_pages(zone, false) <= few_pages(zone))
+		if (everybuddy_is_above(zone, 3 * high_wmark_pages(zone)) ||
+		    everybuddy_unusable(zone, false) <= few_pages(zone))
 			continue;
 		everybuddy_drain_all();
 		return true;
@@ -536,12 +535,17 @@ static struct everybuddy_state state_of(const struct zone *zone)
 	return state;
 }
 
-/* Looks whether a block is free, after a request of that order failed. */
+/* Looks whether a block is free, after a request of that order failed. Counts all blocks, so only once in each tick. */
 bool everybuddy_search_block(struct zone *zone, unsigned int order)
 {
-	struct everybuddy_state state = state_of(zone);
+	unsigned long now = jiffies;
+	struct everybuddy_state state;
 	int at;
 
+	if (READ_ONCE(zone->everybuddy->searched) == now)
+		return false;
+	WRITE_ONCE(zone->everybuddy->searched, now);
+	state = state_of(zone);
 	/* Inside an operation nothing is known. */
 	if (!state.metadata_bytes)
 		return true;

@@ -53,14 +53,18 @@ static inline void everybuddy_end_call(enum everybuddy_call call) { }
 /* What stands in the place of a zone's free lists. Without NUMA, a zone has one. */
 struct everybuddy_zone {
 	struct everybuddy *frames;
-	/* With at most this many free pages, a watermark might be reached if what CPUs keep is subtracted. */
-	long scarce;
 	/* The change of the number of free pages that a CPU has not added to the zone's counter. */
 	local_t __percpu *uncounted;
+	/* The part of `kept` that is of this CPU. */
+	atomic_long_t __percpu *told;
 	/* From this order on, which is at least 1, a request has failed since a block was last seen. */
 	unsigned int refused;
 	bool has_services;
 	bool owns; /* free pages by CPU, besides lists */
+	/* When blocks were counted last, in jiffies. */
+	unsigned long searched;
+	/* The free pages in lists of CPUs: of each CPU as many as when it last changed the zone's counter, or was asked. */
+	atomic_long_t kept ____cacheline_aligned_in_smp;
 };
 
 DECLARE_STATIC_KEY_FALSE(everybuddy_key);
@@ -70,9 +74,6 @@ static __always_inline bool everybuddy_enabled(void)
 {
 	return static_branch_unlikely(&everybuddy_key);
 }
-
-/* Notes how many free pages are few, after watermarks or reserves have changed. */
-void everybuddy_set_scarce(void);
 
 /* Builds a system for each zone in memory from memblock. All pages are allocated until memblock frees them. */
 void everybuddy_boot(void);
@@ -96,8 +97,7 @@ DECLARE_STATIC_KEY_FALSE(everybuddy_hints_key);
 #define EVERYBUDDY_CLASS_SHIFT 1
 
 /* The largest change, in free pages, that a CPU may keep to itself before it changes the zone's counter. */
-#define EVERYBUDDY_UNCOUNTED_ORDER 5
-#define EVERYBUDDY_UNCOUNTED (1 << EVERYBUDDY_UNCOUNTED_ORDER)
+#define EVERYBUDDY_UNCOUNTED 32
 
 /* Whether this CPU has something to do after its next free. */
 DECLARE_PER_CPU(bool, everybuddy_has_chores);
@@ -110,27 +110,30 @@ void everybuddy_count_now(struct zone *zone);
 
 /*
  * The pages of a zone that are in lists of CPUs, or that are allocated but still counted as free. Excludes the list of
- * this CPU if may_use_reserves, since that list can serve requests for single pages.
+ * this CPU if may_use_reserves, since that list can serve requests for single pages. Asks each CPU.
  */
 long everybuddy_unusable(struct zone *zone, bool may_use_reserves);
+
+/*
+ * The same at the price of one read, without what has changed since each CPU last changed the zone's counter: usually no
+ * more than a batch for each CPU.
+ */
+static __always_inline long everybuddy_kept(const struct zone *zone)
+{
+	return max(atomic_long_read(&zone->everybuddy->kept), 0l);
+}
+
+/* Whether a zone has more free pages than a number, without those that CPUs keep. */
+static __always_inline bool everybuddy_is_above(const struct zone *zone, long pages)
+{
+	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) - everybuddy_kept(zone) > pages;
+}
 
 /* Drains the lists of all CPUs, and returns true, if they hold more than a few pages of a zone that the request may use. */
 bool everybuddy_drain_scarce(const struct alloc_context *ac);
 
 /* After a request: drains the list of this CPU if the zone has no more free pages outside it than the minimal watermark. */
 void everybuddy_leave_reserve(struct zone *zone);
-
-/* Whether a zone has so few free pages that it may be below a watermark for someone. */
-static __always_inline bool everybuddy_is_scarce(struct zone *zone)
-{
-	return atomic_long_read(&zone->vm_stat[NR_FREE_PAGES]) <= zone->everybuddy->scarce;
-}
-
-/* The free pages that only some CPUs can allocate; 0 while many others are free. */
-static __always_inline long everybuddy_buffered_pages(struct zone *zone, bool may_use_reserves)
-{
-	return unlikely(everybuddy_is_scarce(zone)) ? everybuddy_unusable(zone, may_use_reserves) : 0;
-}
 
 /*
  * Counts 2^order pages that this CPU has allocated or freed: few of them later, together with others. Preemption is
@@ -147,15 +150,8 @@ static __always_inline void everybuddy_count(struct zone *zone, struct everybudd
 	here = this_cpu_ptr(own->uncounted);
 	uncounted = local_add_return(change, here);
 	/* One comparison for both signs. */
-	if (unlikely(uncounted + EVERYBUDDY_UNCOUNTED > 2 * EVERYBUDDY_UNCOUNTED)) {
-		if (order > EVERYBUDDY_UNCOUNTED_ORDER) {
-			/* A large block would be counted now in any case, which is shorter without the rest. */
-			local_sub(change, here);
-			zone_page_state_add(change, zone, NR_FREE_PAGES);
-			return;
-		}
+	if (unlikely(uncounted + EVERYBUDDY_UNCOUNTED > 2 * EVERYBUDDY_UNCOUNTED))
 		everybuddy_count_now(zone);
-	}
 }
 
 /* Allocates 2^order pages of a zone, or returns NULL. Drains all CPUs first if the caller may wait. */
@@ -242,14 +238,14 @@ void everybuddy_count_free(struct zone *zone);
 
 static inline bool everybuddy_enabled(void) { return false; }
 static inline void everybuddy_boot(void) { }
-static inline void everybuddy_set_scarce(void) { }
 static inline struct page *everybuddy_alloc_pages(struct zone *zone, unsigned int order, gfp_t gfp, int migratetype) { return NULL; }
 static inline void everybuddy_free_pages(struct zone *zone, struct page *page, unsigned int order) { }
 static inline void everybuddy_drain_cpu(unsigned int cpu) { }
 static inline void everybuddy_drain_all(void) { }
-static inline long everybuddy_buffered_pages(struct zone *zone, bool may_use_reserves) { return 0; }
+static inline long everybuddy_unusable(struct zone *zone, bool may_use_reserves) { return 0; }
+static inline long everybuddy_kept(const struct zone *zone) { return 0; }
 static inline bool everybuddy_drain_scarce(const struct alloc_context *ac) { return false; }
-static inline bool everybuddy_is_scarce(struct zone *zone) { return true; }
+static inline bool everybuddy_is_above(const struct zone *zone, long pages) { return false; }
 static inline void everybuddy_leave_reserve(struct zone *zone) { }
 static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned long address) { }
 static inline void everybuddy_end_fault(void) { }

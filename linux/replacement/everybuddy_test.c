@@ -9,7 +9,8 @@
  *   reserve     write N: the same, while this task holds all pages that a task may have, and tasks ask for more
  *   locked      write N: allocates for N ms under a lock that interrupts of the first CPU take, while that CPU allocates,
  *               and all lists are drained again and again
- *   pairs       read: ticks of an allocation with its free, by order, and how long a tick is
+ *   pairs       read: ticks of an allocation with its free, by order, and how long a tick is; if the page cache has most
+ *               memory, with as much free outside lists as lies half way between the low and the high watermark
  */
 #define pr_fmt(text) "everybuddy: " text
 
@@ -327,7 +328,7 @@ static int locked(void *unused, u64 milliseconds)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(locked_fops, NULL, locked, "%llu\n");
 
-#define ROUNDS 101
+#define ROUNDS 101 /* so that no timer interrupt reaches the median one */
 #define PAIRS 64
 
 static int compare(const void *a, const void *b)
@@ -337,17 +338,30 @@ static int compare(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Ticks of `PAIRS` pairs in the median round, which no timer interrupt reaches. */
-static u64 median_of_pairs(unsigned int order)
+#ifdef alloc_pages_bulk_array /* its name before Linux 6.14 */
+#define alloc_bulk alloc_pages_bulk_array
+#else
+#define alloc_bulk alloc_pages_bulk
+#endif
+
+/* What `PAIRS` pages, or blocks, take in the median round, in ticks: one by one, or in a bulk. */
+static u64 median_of_rounds(unsigned int order, bool in_bulk)
 {
+	static struct page *pages[PAIRS];
 	static u64 rounds[ROUNDS];
 	unsigned int round, at;
 
 	for (round = 0; round < ROUNDS; round++) {
 		u64 start = rdtsc_ordered();
 
+		/* It fills the gaps of an array, and may give less than there is. */
+		if (in_bulk) {
+			memset(pages, 0, sizeof(pages));
+			for (at = 0; at < PAIRS && alloc_bulk(GFP_KERNEL, PAIRS, pages) < PAIRS; at++)
+				;
+		}
 		for (at = 0; at < PAIRS; at++) {
-			struct page *page = alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
+			struct page *page = in_bulk ? pages[at] : alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
 
 			if (!page)
 				return 0;
@@ -360,20 +374,42 @@ static u64 median_of_pairs(unsigned int order)
 	return rounds[ROUNDS / 2];
 }
 
+static void print_pairs(struct seq_file *file, const char *what, unsigned int number, u64 ticks)
+{
+	u64 tenths = ticks * 10 / PAIRS;
+
+	seq_printf(file, "%s=%u ticks=%llu.%llu\n", what, number, tenths / 10, tenths % 10);
+}
+
+/* The free pages of a zone that are in no list of a CPU. Linux's own count has no others. */
+static unsigned long free_outside(struct zone *zone)
+{
+	return zone_page_state(zone, NR_FREE_PAGES) - (everybuddy_enabled() ? everybuddy_unusable(zone, false) : 0);
+}
+
 static int pairs_show(struct seq_file *file, void *unused)
 {
 	static const unsigned int orders[] = { 0, 3, 9 };
 	u64 ticks = rdtsc_ordered(), nanoseconds = ktime_get_ns();
+	struct zone *zone = everybuddy_largest_zone();
+	unsigned long low = low_wmark_pages(zone), high = high_wmark_pages(zone);
+	bool is_used = global_node_page_state(NR_FILE_PAGES) > totalram_pages() / 2;
+	struct page *page;
 	unsigned int at;
+	LIST_HEAD(held);
 
+	/* As in the middle between two times at which kswapd works. */
+	while (is_used && free_outside(zone) > (low + high) / 2 && (page = alloc_page(GFP_NOWAIT | __GFP_NOWARN)))
+		list_add(&page->lru, &held);
 	seq_printf(file, "clock ticks=%llu instructions=%u\n", everybuddy_clock_ticks(), EVERYBUDDY_CLOCK_INSTRUCTIONS);
-	for (at = 0; at < ARRAY_SIZE(orders); at++) {
-		u64 tenths = median_of_pairs(orders[at]) * 10 / PAIRS;
-
-		seq_printf(file, "pair order=%u ticks=%llu.%llu\n", orders[at], tenths / 10, tenths % 10);
-	}
+	seq_printf(file, "memory free=%lu low=%lu high=%lu\n", free_outside(zone), low, high);
+	for (at = 0; at < ARRAY_SIZE(orders); at++)
+		if (!is_used || !orders[at])
+			print_pairs(file, "pair order", orders[at], median_of_rounds(orders[at], false));
+	print_pairs(file, "bulk pages", PAIRS, median_of_rounds(0, true));
 	ticks = rdtsc_ordered() - ticks;
 	seq_printf(file, "tick ps=%llu\n", (ktime_get_ns() - nanoseconds) * 1000 / ticks);
+	free_all(&held, 0);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(pairs);
