@@ -30,7 +30,7 @@ const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
 const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
-const END: u32 = 9;
+const FINISH: u32 = 9;
 
 /// The reason why a device tree could not be used.
 #[non_exhaustive]
@@ -249,7 +249,7 @@ impl<'a> Tree<'a> {
                 (Token::Property(name, value), 8 + length)
             }
             END_NODE => (Token::End, 0),
-            END => (Token::Finish, 0),
+            FINISH => (Token::Finish, 0),
             _ => return Err(damaged("unknown token")),
         };
         Ok((token, start + 4 + bytes.next_multiple_of(4)))

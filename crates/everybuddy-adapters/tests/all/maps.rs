@@ -380,7 +380,7 @@ proptest! {
             .collect();
         is_memory(&claims, protocol::regions(&entries.iter().collect::<Vec<_>>()));
 
-        // Descriptors count pages. So many bytes do not fit into 64 bits.
+        // Descriptors count pages, whose bytes may not fit into 64 bits.
         let pages: Vec<u8> = claims
             .iter()
             .flat_map(|(start, pages, is_usable)| {

@@ -3,8 +3,8 @@
 //! # Purpose
 //!
 //! Frames of a trace lie within 2^32 - 2^24 of each other, about 16 TiB. Where memory lies farther apart, its parts are
-//! moved together, as a [`Span`] of the allocators does it. One frame number from a damaged page must not cost the whole
-//! recording: if the frames fit into no span, those farther from the middle one are left out.
+//! moved together, as a [`Span`] of the allocators does it. One frame number from a damaged page must not cost the
+//! whole recording: if the frames fit into no span, those farther from the middle one are left out.
 //!
 //! # Invariants
 //!
