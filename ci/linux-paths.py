@@ -1,6 +1,6 @@
 """Instructions of whole paths through Linux, from logs of virtual machines, as an aligned table: linux-paths.py ROWS LOG...
 
-ROWS is written: the same as JSON lines, in the format of all results. Each system has two logs of each state. Fails if a
+ROWS is written: the same as JSON lines, in the format of all results. Each system has one or two logs of each state. Fails if a
 kernel reported anything, if it used another allocator than that of its log, if a request failed, if a machine does not
 count instructions, if a used one has not as much memory free as it should, or if two logs differ by over a hundredth.
 """
@@ -66,8 +66,8 @@ for (state, cpus), systems in runs.items():
         for key, *values in zip(columns, *found):
             value = statistics.median(values)
             line.append(f"{value:.1f}")
-            total += 1
-            same += len(set(values)) == 1
+            total += len(values) > 1
+            same += len(values) > 1 and len(set(values)) == 1
             if max(values) - min(values) > value / 100:
                 faults.append(f"{name}, {state}, {key}: {values} in the boots")
             source, _, order = key.partition(" order=")
@@ -84,7 +84,7 @@ for (state, cpus), systems in runs.items():
         "fresh": f"Much memory is free; {cpus} CPU:",
         "used": f"The page cache has all memory, free pages are between the watermarks, cpusets are on; {cpus} CPUs:",
     }[state], table)
-print(f"\n{same} of {total} numbers were the same in both boots, and the others differ by less than a hundredth.")
+print(f"\n{same} of {total} numbers of two boots were the same, and the others differ by less than a hundredth.")
 with open(output, "w", encoding="utf-8") as file:
     for row in rows:
         file.write(json.dumps(row, separators=(",", ":")) + "\n")

@@ -100,9 +100,12 @@ pub(crate) fn check(texts: &[&(String, String)], faults: &mut Vec<String>) {
                 let is_name = span.chars().all(is_part);
                 let is_path = is_name && path.len() > 1;
                 let is_test = is_name && file == TESTS && span.contains('_');
-                let defines = |source: &Source| match is_path {
-                    true => source.defines(&path),
-                    false => source.items.contains(span),
+                let defines = |source: &Source| {
+                    if is_path {
+                        source.defines(&path)
+                    } else {
+                        source.items.contains(span)
+                    }
                 };
                 if (is_path || is_test) && !sources.iter().any(defines) {
                     faults.push(format!("{file}:{at}: dead-name: `{span}`"));

@@ -366,9 +366,12 @@ proptest! {
             .collect();
         is_memory(&claims, Map::new(&bytes, Form::Plain).unwrap().regions());
 
-        let entry_type = |is_usable| match is_usable {
-            true => EntryType::USABLE,
-            false => EntryType::RESERVED,
+        let entry_type = |is_usable| {
+            if is_usable {
+                EntryType::USABLE
+            } else {
+                EntryType::RESERVED
+            }
         };
         let entries: Vec<Entry> = claims
             .iter()
