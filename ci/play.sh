@@ -97,6 +97,7 @@ pictures)
         echo "play: the recorded script is not that of its trace (ci/play.sh trace writes it again)" >&2
         exit 1
     }
+    cargo test --quiet --locked --profile gate -p everybuddy-session
     cargo run --quiet --locked --profile gate -p everybuddy-session --example pictures >"$work/native"
     check "$asset" 1280
     compile "$work/engine.wasm.gz"
