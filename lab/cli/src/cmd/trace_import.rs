@@ -187,7 +187,7 @@ fn report(imported: &Imported, arguments: &Arguments) {
         .flat_map(|accounts| accounts.iter());
     let left_out = accounts.filter(|(_, meaning, value)| {
         *value > 0
-            && ["omitted", "inferred"]
+            && ["omitted", "inferred", "renumbered"]
                 .iter()
                 .any(|word| meaning.contains(word))
     });

@@ -147,13 +147,7 @@ fn frames_that_are_too_far_apart_are_not_hidden() {
     let (recording, trace) = (folder.file("apart.txt"), folder.file("apart.parquet"));
     std::fs::write(&recording, text).unwrap();
     let said = everybuddy(&["trace", "import", &recording, "-o", &trace]).err;
-    for word in [
-        "39 (40",
-        "renumbered",
-        "19 calls",
-        "1 events",
-        "docs/limitations.md",
-    ] {
+    for word in ["renumbered", "19 events", "1 events", "docs/limitations.md"] {
         assert!(said.contains(word), "{word}: {said}");
     }
     for command in [["trace", "check", &trace], ["trace", "info", &trace]] {
