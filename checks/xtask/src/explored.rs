@@ -9,6 +9,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use everybuddy_metrics::count;
+
 /// The explorer's rows.
 const FILE: &str = "results/checks/explore.tsv";
 
@@ -35,19 +37,6 @@ impl Row<'_> {
     }
 }
 
-/// Returns a number with its digits in groups of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Returns what SYSTEMS.md has of the explorer's rows.
 pub(crate) fn explored(root: &Path) -> Result<String, String> {
     let text = fs::read_to_string(root.join(FILE));
@@ -68,7 +57,7 @@ fn tables(text: &str) -> Result<String, String> {
     }
     let sum = |rows: &[Row<'_>], column: &str| -> Result<String, String> {
         let numbers = rows.iter().map(|row| row.number(column));
-        Ok(grouped(numbers.sum::<Result<u64, String>>()?))
+        Ok(count(numbers.sum::<Result<u64, String>>()?))
     };
     let findings = sum(&alone, "findings")? + " and " + &sum(&both, "findings")?;
     let mut out = format!(
@@ -87,7 +76,7 @@ fn tables(text: &str) -> Result<String, String> {
     for row in &alone {
         let (scope, reached) = (row.scope()?, row.text("verdict")?);
         let [states, transitions] = ["states", "transitions"].map(|column| row.number(column));
-        let (states, transitions) = (grouped(states?), grouped(transitions?));
+        let (states, transitions) = (count(states?), count(transitions?));
         let _ = writeln!(out, "| `{scope}` | {reached} | {states} | {transitions} |");
     }
     out.push_str(
@@ -96,7 +85,7 @@ fn tables(text: &str) -> Result<String, String> {
     );
     for row in &both {
         let scope = row.scope()?;
-        let of = |column: &str| row.number(column).map(grouped);
+        let of = |column: &str| row.number(column).map(count);
         let (from, covered, paths) = (of("pairs_from")?, of("paths_covered")?, of("paths")?);
         let (pairs, share) = (of("pairs")?, of("pairs_that_share")?);
         let (schedules, interrupted) = (of("schedules")?, of("interrupted")?);

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words are taken by one
-//! change of their tree's header. So such a frame or block costs a few instructions.
+//! The frames of a word are taken or freed by one change of its planes. Blocks of whole words are taken one by one from
+//! the current tree, without a search.
 //!
 //! # Invariants
 //!
@@ -25,8 +25,8 @@ use super::wanted::Wanted;
 use super::word::{Header, Kind};
 
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Allocates single frames, or blocks of whole words that are no larger than a tree, into `out`: what the current
-    /// tree has by one change, and then one by a single request, which finds the next tree. Returns their number, as
+    /// Allocates into `out` single frames, or blocks of whole words that are no larger than a tree. Takes what the
+    /// current tree has; then a single request finds the next tree. Returns the number, as
     /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
     pub(super) fn allocate_many(
         &self,
