@@ -29,6 +29,7 @@ impl fmt::Display for Parameters {
             structure,
         } = self.composition;
         match list {
+            ListKind::None if zone == ZoneKind::Owned => f.write_str("a list per CPU")?,
             ListKind::None => f.write_str("no per-CPU list")?,
             ListKind::Linux | ListKind::Bypass | ListKind::PcpBuddy => {
                 let Watermarks {

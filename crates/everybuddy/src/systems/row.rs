@@ -168,6 +168,7 @@ impl fmt::Display for Layers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Options { batch, high, .. } = *self.preset;
         f.write_str(match self.list() {
+            ListKind::None if self.zone() == ZoneKind::Owned => "one list per CPU",
             ListKind::None => "no per-CPU list",
             ListKind::Linux => "one list per CPU, refilled and drained by batches",
             ListKind::Bypass => "one list per CPU, bypassed at its watermarks",
