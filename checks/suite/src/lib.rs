@@ -142,6 +142,7 @@ macro_rules! conformance {
             hasty_requests_are_exhausted_only_without_free_frames,
             many_frames_come_in_few_runs,
             free_blocks_are_visited,
+            free_blocks_are_reported_once,
             unknown_cpus_are_refused,
             offline_cpus_are_drained,
             cpus_return_while_they_are_drained,

@@ -37,6 +37,7 @@
 //! | allocate and free | [`FrameAllocator`], [`Request`], [`Release`] |
 //! | ask for certain frames: below a limit, aligned, of a colour, or exactly these | [`Place`], [`FrameAllocator::allocate_in`], [`FrameAllocator::allocate_at`] |
 //! | claim a CPU until the end of a scope | [`platform::NativeCpus::enter`] |
+//! | give free memory back to a monitor | [`Reporting`] |
 //! | learn why a request failed, and which CPU keeps what is missing | [`FrameAllocator::shortage`] |
 //! | describe a machine | [`Setup`], [`FrameRange`] |
 //! | divide memory by node and by address | [`Nodes`] |
@@ -72,6 +73,7 @@ mod guard;
 mod layered;
 pub mod llfree;
 mod lock;
+mod marks;
 pub mod nbbs;
 mod nodes;
 pub mod percpu;
@@ -79,6 +81,7 @@ mod place;
 pub mod platform;
 mod probe;
 pub mod region;
+mod reporting;
 pub mod request;
 mod runs;
 pub mod serewa;
@@ -104,6 +107,7 @@ pub use place::{Colours, Node, Place};
 pub use platform::{CpuId, CpuToken, Native, Platform};
 pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
 pub use region::{FrameRange, Span};
+pub use reporting::{Report, Reporting};
 pub use request::{BlockType, Class, Flags, Hint, Release, Request, Size};
 pub use runs::Run;
 pub use shortage::{Kept, Reason, Shortage};

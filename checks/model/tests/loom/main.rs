@@ -11,6 +11,7 @@ mod locks;
 mod misuse;
 mod nbbs;
 mod protocol;
+mod reporting;
 mod routing;
 mod serewa;
 mod spaces;

@@ -3,6 +3,7 @@
 mod cpus;
 mod interface;
 mod places;
+mod reporting;
 
 pub use cpus::{
     cpus_return_while_they_are_drained, offline_cpus_are_drained, unknown_cpus_are_refused,
@@ -17,6 +18,8 @@ pub use places::{
     hasty_requests_are_exhausted_only_without_free_frames, many_frames_come_in_few_runs,
     places_are_kept,
 };
+
+pub use reporting::free_blocks_are_reported_once;
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -19,6 +19,7 @@ mod oracle;
 mod pcp_buddy;
 mod places;
 mod predictive;
+mod reporting;
 mod silent;
 mod spaces;
 mod statics;

@@ -24,7 +24,8 @@
 //! are two simultaneous frees of one block that both promise zeros.
 
 use crate::frame::Order;
-use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::marks::Marks;
+use crate::platform::Platform;
 
 /// A free that promises zeros is in progress.
 const PENDING: u64 = 1;
@@ -32,14 +33,8 @@ const PENDING: u64 = 1;
 /// All free frames have only zeros.
 const ZEROED: u64 = 3;
 
-/// Blocks whose bits share a word.
-const PER_WORD: u32 = 32;
-
 /// The bits of a zone's blocks.
-pub(super) struct Zeroed<'z, P: Platform> {
-    order: Order,
-    words: &'z [P::AtomicU64],
-}
+pub(super) struct Zeroed<'z, P: Platform>(Marks<'z, P, 2>);
 
 impl<P: Platform> Clone for Zeroed<'_, P> {
     fn clone(&self) -> Self {
@@ -51,54 +46,17 @@ impl<P: Platform> Copy for Zeroed<'_, P> {}
 
 impl<'z, P: Platform> Zeroed<'z, P> {
     pub(super) const fn new(order: Order, words: &'z [P::AtomicU64]) -> Self {
-        Self { order, words }
+        Self(Marks::new(order, words))
     }
 
     /// Returns the number of words for the blocks of `frames` frames.
     pub(super) const fn words(order: Order, frames: u32) -> usize {
-        frames.div_ceil(order.frames()).div_ceil(PER_WORD) as usize
-    }
-
-    /// Returns the word of a block, and the place of its bits. `None` if the caller gave no memory for it.
-    fn locate(&self, block: u32) -> Option<(&'z P::AtomicU64, u32)> {
-        let word = self.words.get((block / PER_WORD) as usize)?;
-        Some((word, block % PER_WORD * 2))
-    }
-
-    fn bits(&self, block: u32) -> u64 {
-        self.locate(block)
-            .map_or(0, |(word, shift)| word.load(Ordering::Relaxed) >> shift & 3)
-    }
-
-    /// Changes the bits of a block, if `applies` to them.
-    fn change(&self, block: u32, applies: impl Fn(u64) -> bool, to: u64) {
-        let Some((word, shift)) = self.locate(block) else {
-            return;
-        };
-        // Relaxed, here and above: the bits are about frames. The frames themselves carry what was written to them to
-        // their next holder.
-        let mut seen = word.load(Ordering::Relaxed);
-        while applies(seen >> shift & 3) {
-            let new = seen & !(3 << shift) | to << shift;
-            match word.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
+        Marks::<P, 2>::words(order, frames)
     }
 
     /// Forgets what is known of the blocks of frames that become free.
     pub(super) fn clear(&self, start: u32, frames: u32) {
-        let end = u64::from(start) + u64::from(frames);
-        let end = end.div_ceil(u64::from(self.order.frames()));
-        for block in start >> self.order.get()..self.known(end) {
-            self.change(block, |bits| bits != 0, 0);
-        }
-    }
-
-    /// Returns the number of blocks below a block that have bits.
-    fn known(&self, end: u64) -> u32 {
-        end.min(self.words.len() as u64 * u64::from(PER_WORD)) as u32
+        self.0.clear(start, frames);
     }
 
     /// Frees frames that have only zeros, by `free`. A part of a block keeps the block's bits as they are.
@@ -108,38 +66,37 @@ impl<'z, P: Platform> Zeroed<'z, P> {
         frames: u32,
         free: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let size = self.order.frames();
-        let end = (u64::from(start) + u64::from(frames)) / u64::from(size);
-        let whole = start.div_ceil(size)..self.known(end);
+        let whole = self.0.covered(start, frames);
         for block in whole.clone() {
-            self.change(block, |_| true, PENDING);
+            self.0.change(block, |_| true, PENDING);
         }
         let freed = free();
         for block in whole {
             match freed {
-                Ok(()) => self.change(block, |bits| bits == PENDING, ZEROED),
-                Err(_) => self.change(block, |_| true, 0),
-            }
+                Ok(()) => self.0.change(block, |bits| bits == PENDING, ZEROED),
+                Err(_) => self.0.change(block, |_| true, 0),
+            };
         }
         freed
     }
 
     /// Returns the bytes of the bits.
     pub(super) const fn bytes(&self) -> usize {
-        size_of_val(self.words)
+        self.0.bytes()
     }
 
     /// Returns `true` if the frames of a run lie in blocks whose free frames have only zeros.
     pub(super) fn is_zeroed(&self, start: u32, frames: u32) -> bool {
-        let last = start.saturating_add(frames.max(1) - 1) >> self.order.get();
-        (start >> self.order.get()..=last).all(|block| self.bits(block) == ZEROED)
+        let order = self.0.order().get();
+        let last = start.saturating_add(frames.max(1) - 1) >> order;
+        (start >> order..=last).all(|block| self.0.get(block) == ZEROED)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{AtomicWord, Native};
 
     #[test]
     fn what_another_cpu_frees_in_between_counts() {
