@@ -144,6 +144,43 @@ bool everybuddy_check(struct everybuddy *frames, u16 cpu, char *why, size_t why_
 /* Returns the state of the system; counters are sums over all CPUs. */
 struct everybuddy_state everybuddy_state(struct everybuddy *frames, u16 cpu);
 
+/*
+ * Reports: which free blocks the monitor of the virtual machine was told of. A kernel that has none calls none of these
+ * functions. Blocks have at least the order that was given to everybuddy_reporting_build(), and are as large as possible.
+ */
+struct everybuddy_reporting;
+
+/* Returns the bytes that everybuddy_reporting_build() needs, or 0 if the system has no block of that order. */
+size_t everybuddy_reporting_bytes(struct everybuddy *frames, u8 order);
+
+/* Begins, in memory with any content. Nothing is reported yet. Returns NULL if everybuddy_reporting_bytes() returns 0 or more
+ * bytes than there are. To end, free the memory.
+ */
+struct everybuddy_reporting *everybuddy_reporting_build(struct everybuddy *frames, u8 order, void *memory, size_t bytes);
+
+/*
+ * Takes the next free block that was not reported, and goes on from there with the next call. Returns its first frame, and
+ * its order in `order`: the caller holds it until everybuddy_reporting_put(). Each block that is looked at takes one from
+ * `budget`. -EVERYBUDDY_EXHAUSTED: the end of memory was reached, and the next call begins from the start.
+ * -EVERYBUDDY_BUSY: the budget was used up, or the caller interrupted an operation of this CPU.
+ */
+s64 everybuddy_reporting_take(struct everybuddy_reporting *reporting, u16 cpu, u32 *budget, u8 *order);
+
+/*
+ * Puts back a block that was taken, by its frame and order. `reported`: the monitor took it, so it is not taken again until
+ * a frame of it was allocated. Returns 0, or an error; -EVERYBUDDY_BUSY if the caller interrupted an operation of this CPU.
+ */
+int everybuddy_reporting_put(struct everybuddy_reporting *reporting, u16 cpu, u64 frame, u8 order, bool reported);
+
+/*
+ * Must be called after each allocation of 2^order frames, before they are used. Returns how many blocks of the reporting
+ * order, of those that the frames touch, had been reported until now. One load if none.
+ */
+u32 everybuddy_reporting_allocated(struct everybuddy_reporting *reporting, u64 frame, u8 order);
+
+/* Returns the number of blocks that are taken: a request that failed may succeed after they were put back. A hint. */
+u32 everybuddy_reporting_held(struct everybuddy_reporting *reporting);
+
 /* Writes the text of an error, and returns its length. */
 size_t everybuddy_explain(int error, char *out, size_t bytes);
 

@@ -12,10 +12,11 @@ use core::slice;
 use core::sync::atomic::Ordering;
 
 use everybuddy::systems::{ROWS, SpecError};
-use everybuddy::{BuildError, CpuId, FrameRange, Order, Pfn, Setup, SystemSpec};
+use everybuddy::{BuildError, CpuId, FrameRange, Order, Pfn, Report, Setup, SystemSpec};
 
 use crate::codes::{self, Text};
 use crate::frames::Frames;
+use crate::reporting::Reports;
 
 /// Ranges of memory that a system can be built for.
 pub const MAX_RANGES: usize = 32;
@@ -274,6 +275,81 @@ pub extern "C" fn everybuddy_state(frames: &Frames, cpu: u16) -> State {
         }
     }
     state
+}
+
+/// Returns the bytes that `everybuddy_reporting_build` needs, or 0 if the system has no block of that order.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_reporting_bytes(frames: &Frames, order: u8) -> usize {
+    Reports::bytes(frames, order).unwrap_or(0)
+}
+
+/// Begins to report free blocks of at least an order. Returns null if the system has no such block, or if the memory is
+/// too small.
+///
+/// # Safety
+/// `memory` has `bytes` bytes, which nothing else uses as long as the system is used.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everybuddy_reporting_build(
+    frames: &'static Frames,
+    order: u8,
+    memory: *mut u8,
+    bytes: usize,
+) -> Option<&'static Reports> {
+    // SAFETY: the caller passes memory of that size, for as long as the system is used.
+    let memory = unsafe { slice::from_raw_parts_mut(memory.cast::<MaybeUninit<u8>>(), bytes) };
+    Reports::build(frames, order, memory)
+}
+
+/// Takes the next free block that was not reported. Returns its first frame, or an error as a negative number.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_reporting_take(
+    reports: &Reports,
+    cpu: u16,
+    budget: &mut u32,
+    order: &mut u8,
+) -> i64 {
+    match reports.take(CpuId(cpu), budget) {
+        Ok((frame, taken)) => {
+            *order = taken.get();
+            frame
+        }
+        Err(code) => -i64::from(code),
+    }
+}
+
+/// Puts back a block that was taken, as reported or not. Returns 0, or an error as a negative number.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_reporting_put(
+    reports: &Reports,
+    cpu: u16,
+    frame: u64,
+    order: u8,
+    reported: bool,
+) -> i32 {
+    let report = if reported {
+        Report::Given
+    } else {
+        Report::Refused
+    };
+    reports.put(CpuId(cpu), frame, order, report)
+}
+
+/// Records that 2^order frames were allocated. Returns how many of the blocks that they touch had been reported.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_reporting_allocated(reports: &Reports, frame: u64, order: u8) -> u32 {
+    reports.allocated(frame, order)
+}
+
+/// Returns the number of blocks that are taken and were not put back.
+// SAFETY: no other function of a kernel has a name that starts with `everybuddy_`.
+#[unsafe(no_mangle)]
+pub extern "C" fn everybuddy_reporting_held(reports: &Reports) -> u32 {
+    reports.held()
 }
 
 /// Writes the text of an error, and returns its length.

@@ -178,13 +178,13 @@ impl Frames {
 }
 
 /// The place of some elements, and the memory after it.
-type Placed<T> = (
+pub(crate) type Placed<T> = (
     &'static mut [MaybeUninit<T>],
     &'static mut [MaybeUninit<u8>],
 );
 
 /// Splits the place of `count` elements off a piece of memory. Returns `None` if it is too small.
-fn place<T>(memory: &'static mut [MaybeUninit<u8>], count: usize) -> Option<Placed<T>> {
+pub(crate) fn place<T>(memory: &'static mut [MaybeUninit<u8>], count: usize) -> Option<Placed<T>> {
     let skip = memory.as_ptr().align_offset(align_of::<T>());
     let (_, memory) = memory.split_at_mut_checked(skip)?;
     let (own, rest) = memory.split_at_mut_checked(size_of::<T>().checked_mul(count)?)?;

@@ -9,6 +9,7 @@
 //! | `gate` | the token of a CPU whose preemption is disabled, and the counters of that CPU |
 //! | `interrupts` | disables the interrupts of a CPU |
 //! | `frames` | a system in the memory that the kernel provides, and the operations on it |
+//! | `reporting` | free blocks that are reported to the monitor of a virtual machine |
 //! | `codes` | errors as numbers, and their texts |
 //! | `calls` | the functions of the header |
 //! | `panic` | a panic calls the kernel; only in the object |
@@ -36,6 +37,7 @@ mod gate;
 mod interrupts;
 #[cfg(target_os = "none")]
 mod panic;
+mod reporting;
 #[cfg(test)]
 extern crate std;
 #[cfg(test)]
@@ -44,3 +46,4 @@ mod tests;
 pub use calls::*;
 pub use frames::{Frames, Operations};
 pub use gate::{Gate, Machine, PreemptionDisabled, SlowPaths};
+pub use reporting::Reports;

@@ -381,6 +381,86 @@ fn hints_reach_systems_that_read_them() {
     );
 }
 
+#[test]
+fn free_blocks_are_reported_once_by_every_system() {
+    for row in ROWS {
+        let (name, frames) = (row.name, built(row.name, &RANGES, 0).expect("it is built"));
+        assert_eq!(everybuddy_reporting_bytes(frames, 19), 0, "{name}");
+        let largest = everybuddy_state(frames, 0).max_order as u8;
+        assert_eq!(everybuddy_reporting_bytes(frames, largest + 1), 0, "{name}");
+        let bytes = everybuddy_reporting_bytes(frames, 4);
+        // SAFETY: the sizes are those of the slices, which are never freed.
+        let build = |bytes, shift: usize| unsafe {
+            let memory = Box::leak(vec![0xa5_u8; bytes + shift].into_boxed_slice());
+            everybuddy_reporting_build(frames, 4, memory[shift..].as_mut_ptr(), bytes)
+        };
+        assert!(build(size_of::<Reports>(), 0).is_none(), "{name}");
+        let reports = build(bytes, usize::from(largest)).expect("there is enough memory");
+        let take = |mut budget: u32| {
+            let mut order = 77;
+            let frame = everybuddy_reporting_take(reports, 0, &mut budget, &mut order);
+            (frame, order)
+        };
+        let put = |(frame, order), reported| {
+            everybuddy_reporting_put(reports, 0, frame as u64, order, reported)
+        };
+        // The first block is held, and then put back without a mark: it comes again in the next round.
+        let first = take(u32::MAX);
+        assert!(first.0 > 0 && first.1 >= 4, "{name}");
+        assert_eq!(everybuddy_reporting_held(reports), 1, "{name}");
+        assert_eq!(put(first, false), 0, "{name}");
+        assert_eq!(everybuddy_reporting_held(reports), 0, "{name}");
+        assert_ne!(put(first, true), 0, "{name}: it is not held any more");
+        assert_eq!(everybuddy_reporting_held(reports), 0, "{name}");
+        let mut all = BTreeSet::new();
+        let mut rounds = 0;
+        while rounds < 2 {
+            let block = take(3);
+            match block.0 {
+                1.. => {
+                    let block_frames = block.0..block.0 + (1 << block.1);
+                    assert!(
+                        block_frames.into_iter().all(|frame| all.insert(frame)),
+                        "{name}"
+                    );
+                    assert_eq!(put(block, true), 0, "{name}");
+                }
+                end if end == -i64::from(codes::EXHAUSTED) => rounds += 1,
+                busy => assert_eq!(busy, -i64::from(codes::BUSY), "{name}"),
+            }
+        }
+        assert_eq!(all.len() as u64, COUNT, "{name}");
+        // What is allocated was reported, and its block is reported again.
+        let frame = everybuddy_allocate(frames, 0, 0, 0);
+        assert_eq!(
+            everybuddy_reporting_allocated(reports, frame as u64, 0),
+            1,
+            "{name}"
+        );
+        assert_eq!(
+            everybuddy_reporting_allocated(reports, frame as u64, 0),
+            0,
+            "{name}"
+        );
+        assert_eq!(
+            everybuddy_reporting_allocated(reports, u64::MAX, 0),
+            0,
+            "{name}"
+        );
+        assert_eq!(everybuddy_free(frames, 0, frame as u64, 0), 0, "{name}");
+        assert_all_free(frames, name);
+        assert_eq!(take(u32::MAX), (frame & !15, 4), "{name}");
+        assert_eq!(put((frame & !15, 4), true), 0, "{name}");
+        assert_eq!(take(u32::MAX), (-i64::from(codes::EXHAUSTED), 77), "{name}");
+        assert_eq!(put((frame, 19), true), -codes::BAD_ORDER, "{name}");
+        assert_eq!(put((i64::MAX, 4), true), -codes::FOREIGN, "{name}");
+        let inside = frames.with(CpuId(0), |_| (take(9).0, put(first, true)));
+        let busy = codes::BUSY;
+        assert_eq!(inside, Some((-i64::from(busy), -busy)), "{name}");
+        assert_all_free(frames, name);
+    }
+}
+
 /// Returns the words of `text` between two texts.
 fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
     let (_, rest) = text
