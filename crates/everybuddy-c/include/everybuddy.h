@@ -83,6 +83,15 @@
 // A visited block contains only zeros now. It is freed as by `eb_free_zeroed`, and the visit goes on.
 #define EB_VISIT_RETURN_ZEROED 3
 
+// The monitor withdrew the memory of a reported block.
+#define EB_REPORT_GIVEN 0
+
+// The monitor withdrew the memory, and the block contains only zeros. It is freed as by `eb_free_zeroed`.
+#define EB_REPORT_GIVEN_ZEROED 1
+
+// The monitor did not withdraw the memory. The block stays unreported, and the call ends.
+#define EB_REPORT_REFUSED 2
+
 // The bytes of the name of an `eb_service`, with the NUL at its end.
 #define EB_SERVICE_NAME 32
 
@@ -216,6 +225,9 @@ typedef enum {
 
 // The token of a CPU: the right to act as that CPU in one system. Only one thread at a time may use it.
 typedef struct eb_cpu eb_cpu;
+
+// Which free blocks of a system were reported. It lies in the memory that `eb_reporting_start` was given.
+typedef struct eb_reporting eb_reporting;
 
 // A system. It lies in the memory that `eb_build` was given; only the library accesses it.
 typedef struct eb_system eb_system;
@@ -410,6 +422,11 @@ typedef void (*eb_pause)(uint32_t attempt);
 
 // The function that returns the time in nanoseconds, from any moment on. It never goes back.
 typedef uint64_t (*eb_clock)(void);
+
+// A function that reports a free block to the monitor: it returns one of the values `EB_REPORT_...`.
+//
+// It must return, neither by `longjmp` nor by an exception, and must not use the token of the call.
+typedef uint32_t (*eb_reporter)(void *context, uint32_t frame, uint32_t order);
 
 #ifdef __cplusplus
 extern "C" {
@@ -849,6 +866,72 @@ void eb_set_pause(eb_pause pause);
 // call this library. It is called only by a CPU that has polled 64 times.
 void eb_set_clock(eb_clock clock);
 
+// Writes the bytes that `eb_reporting_start` needs to `bytes`. O(1).
+//
+// Errors: `EB_ERROR_TOO_LARGE` if the system has no block of that order.
+//
+// # Safety
+// `system` came from `eb_build`. `bytes` may be written.
+eb_status eb_reporting_size(const eb_system *system, uint32_t order, size_t *bytes);
+
+// Begins to report free blocks of at least an order, in `bytes` bytes at `memory`, a multiple of `EB_ALIGNMENT`, and
+// writes the handle to `reporting`. No block is reported yet. To end, use the memory for something else.
+//
+// Errors: `EB_ERROR_TOO_LARGE` as for `eb_reporting_size`, `EB_ERROR_METADATA_TOO_SMALL`.
+//
+// # Safety
+// `system` came from `eb_build`, and lives as long as the handle is used. Nothing else accesses the memory meanwhile.
+// `reporting` may be written.
+eb_status eb_reporting_start(const eb_system *system,
+                             uint32_t order,
+                             void *memory,
+                             size_t bytes,
+                             eb_reporting **reporting);
+
+// Reports free blocks that were not reported, by address, and looks at `budget` blocks at most: the next call goes on
+// from there. Writes whether it came to the end of memory to `at_end`; the next call then begins from the start.
+//
+// `reporter` calls the monitor, with one block at a time; the block is free again before the next one is taken. Passed
+// over are blocks that lists cache, that another CPU takes first, or that lie in trees of `everybuddy` that other CPUs
+// own. The call ends early if the reporter refuses, or while `eb_allocate_reported` waits.
+//
+// Errors: `EB_ERROR_ARGUMENT` if `reporter` returned a value that means nothing, which ends the call as a refusal, or
+// if `reporting` is of another system.
+//
+// # Safety
+// `cpu` came from `eb_cpu_claim`, `reporting` from `eb_reporting_start`. `reporter` accepts `context`, which may be
+// NULL. `at_end` may be written.
+eb_status eb_report(eb_cpu *cpu,
+                    const eb_reporting *reporting,
+                    uint32_t budget,
+                    eb_reporter reporter,
+                    void *context,
+                    bool *at_end);
+
+// Allocates as `eb_allocate_request` does, and records it as `eb_allocated` does. A request that fails while a reporter
+// has a block is made again after that block was put back: it waits for one block of each CPU that reports.
+//
+// Errors: those of `eb_allocate_request`. `EB_ERROR_BUSY` also if a block was not put back in time, or if the request
+// has `EB_NO_WAIT`; `EB_ERROR_ARGUMENT` if `reporting` is of another system.
+//
+// # Safety
+// As for `eb_allocate_request`; `reporting` came from `eb_reporting_start`.
+eb_status eb_allocate_reported(eb_cpu *cpu,
+                               const eb_reporting *reporting,
+                               const eb_request *request,
+                               uint32_t *frame);
+
+// Records that frames were allocated, before anything is written to them. Writes how many blocks of the reporting order,
+// of those that the frames touch, had been reported until now to `reported`, which may be NULL. Must follow each call
+// that allocates, reserves or removes frames, except `eb_allocate_reported`.
+//
+// # Safety
+// `reporting` came from `eb_reporting_start`. `reported` is NULL or may be written.
+eb_status eb_allocated(const eb_reporting *reporting,
+                       uint32_t start,
+                       uint32_t frames,
+                       uint32_t *reported);
+
 // Returns a message for people: what failed, and what to do. Never NULL; also for a number that no code has.
 const char *eb_error_message(int32_t status);
 
@@ -911,4 +994,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 1702907576-77854 */
+/* Checksum, for header.sh: 1166367304-86875 */

@@ -41,7 +41,7 @@ unsafe fn ask(
 ///
 /// # Safety
 /// As [`ask`]; `out` is NULL or may be written.
-unsafe fn ask_with<T>(
+pub(crate) unsafe fn ask_with<T>(
     system: *const eb_system,
     out: *mut T,
     call: impl FnOnce(System) -> Result<T, Failure>,

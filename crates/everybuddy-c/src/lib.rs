@@ -20,6 +20,7 @@
 //! | [`handle`] | the handle and the tokens: claiming, and the checks that each call makes |
 //! | [`operations`], [`places`] | the operations of a CPU, and those on frames that the caller chooses |
 //! | [`inspection`] | the calls without a token: nested requests, and what is known of a system |
+//! | [`reporting`] | giving free blocks back to the monitor of a virtual machine |
 //! | [`types`] | the structures of the interface, and their conversion |
 //! | [`status`], [`errors`] | the code and the message of each outcome; errors as codes |
 //! | [`platform`] | the CPU token, and the pause of a waiting CPU |
@@ -33,6 +34,7 @@ pub mod inspection;
 pub mod operations;
 pub mod places;
 pub mod platform;
+pub mod reporting;
 #[cfg(feature = "runtime")]
 mod runtime;
 pub mod status;

@@ -56,6 +56,13 @@ pub const EB_VISIT_RETURN: u32 = 2;
 /// A visited block contains only zeros now. It is freed as by `eb_free_zeroed`, and the visit goes on.
 pub const EB_VISIT_RETURN_ZEROED: u32 = 3;
 
+/// The monitor withdrew the memory of a reported block.
+pub const EB_REPORT_GIVEN: u32 = 0;
+/// The monitor withdrew the memory, and the block contains only zeros. It is freed as by `eb_free_zeroed`.
+pub const EB_REPORT_GIVEN_ZEROED: u32 = 1;
+/// The monitor did not withdraw the memory. The block stays unreported, and the call ends.
+pub const EB_REPORT_REFUSED: u32 = 2;
+
 /// A range of frames, by physical frame numbers.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -308,6 +315,12 @@ pub struct eb_service {
 ///
 /// It must return, neither by `longjmp` nor by an exception, and must not use the token of the visit.
 pub type eb_visitor =
+    Option<unsafe extern "C" fn(context: *mut c_void, frame: u32, order: u32) -> u32>;
+
+/// A function that reports a free block to the monitor: it returns one of the values `EB_REPORT_...`.
+///
+/// It must return, neither by `longjmp` nor by an exception, and must not use the token of the call.
+pub type eb_reporter =
     Option<unsafe extern "C" fn(context: *mut c_void, frame: u32, order: u32) -> u32>;
 
 /// Converts an order.

@@ -279,9 +279,63 @@ static uint32_t keep_two(void *context, uint32_t frame, uint32_t order)
     return blocks[0] == 1 ? EB_VISIT_RETURN : blocks[0] == 2 ? EB_VISIT_KEEP : EB_VISIT_KEEP_AND_STOP;
 }
 
+/* Counts frames, and refuses the first call. */
+static uint32_t give(void *context, uint32_t frame, uint32_t order)
+{
+    uint64_t *frames = context;
+    CHECK(order >= 2 && frame % (1u << order) == 0);
+    if (frames[0]++ == 0)
+        return EB_REPORT_REFUSED;
+    frames[1] += UINT64_C(1) << order;
+    return EB_REPORT_GIVEN;
+}
+
+/* Reports until the end of memory, and returns the number of frames. */
+static uint64_t report_all(eb_cpu *cpu, eb_reporting *reporting, uint64_t calls)
+{
+    uint64_t frames[2] = {calls, 0};
+    bool at_end = false;
+    while (!at_end)
+        EXPECT(EB_OK, eb_report(cpu, reporting, 100, give, frames, &at_end));
+    return frames[1];
+}
+
+/* Free blocks are reported once, and again after a frame of them was allocated. */
+static void reports(test *t)
+{
+    eb_cpu *cpu = t->cpus[0];
+    eb_reporting *reporting;
+    size_t bytes;
+    EXPECT(EB_OK, eb_reporting_size(t->system, 2, &bytes));
+    void *memory = aligned_alloc(EB_ALIGNMENT, (bytes + EB_ALIGNMENT - 1) / EB_ALIGNMENT * EB_ALIGNMENT);
+    CHECK(memory != NULL);
+    memset(memory, 0xa5, bytes);
+    EXPECT(EB_OK, eb_reporting_start(t->system, 2, memory, bytes, &reporting));
+    report_all(cpu, reporting, 0);
+    EXPECT(EB_OK, eb_quiesce(cpu));
+    report_all(cpu, reporting, 1);
+    EXPECT(EB_OK, eb_quiesce(cpu));
+    CHECK(report_all(cpu, reporting, 1) == 0);
+    eb_request request = eb_request_order(0);
+    uint32_t frame, blocks = 77;
+    EXPECT(EB_OK, eb_allocate_reported(cpu, reporting, &request, &frame));
+    EXPECT(EB_OK, eb_allocated(reporting, frame, 1, &blocks));
+    CHECK(blocks == 0);
+    EXPECT(EB_OK, eb_free(cpu, frame, 0));
+    EXPECT(EB_OK, eb_quiesce(cpu));
+    uint64_t again = report_all(cpu, reporting, 1);
+    CHECK(again == 4 || again == 0); /* 0 if the frame lies in a block of less than four frames, at the end of a range. */
+    EXPECT(EB_OK, eb_allocated(reporting, 0, t->span.frames, &blocks));
+    EXPECT(EB_OK, eb_quiesce(cpu));
+    CHECK(report_all(cpu, reporting, 1) <= 4 * (uint64_t)blocks);
+    CHECK(blocks > 0);
+    free(memory);
+}
+
 static void all_of_it(test *t)
 {
     eb_cpu *cpu = t->cpus[0];
+    reports(t);
     /* A visit of free blocks: one is returned, two stay. */
     uint32_t blocks[4] = {0};
     uint64_t kept;

@@ -205,6 +205,39 @@ static void handles(void)
     CHECK(visits[0] == 2 && many == 1 && census.allocated == 4);
     EXPECT(EB_OK, eb_free(cpu, visits[1], 2));
 
+    /* Reporting. */
+    static _Alignas(EB_ALIGNMENT) unsigned char marks[4096];
+    eb_reporting *reporting = NULL;
+    size_t bytes = 77;
+    bool at_end = false;
+    SEE(EB_ERROR_NULL, eb_reporting_size(system, 3, NULL));
+    SEE(EB_ERROR_ORDER, eb_reporting_size(system, 19, &bytes));
+    SEE(EB_ERROR_TOO_LARGE, eb_reporting_size(system, 18, &bytes));
+    CHECK(bytes == 77);
+    EXPECT(EB_OK, eb_reporting_size(system, 3, &bytes));
+    CHECK(bytes <= sizeof marks);
+    SEE(EB_ERROR_NULL, eb_reporting_start(system, 3, NULL, bytes, &reporting));
+    SEE(EB_ERROR_NULL, eb_reporting_start(system, 3, marks, bytes, NULL));
+    SEE(EB_ERROR_MISALIGNED, eb_reporting_start(system, 3, marks + 8, bytes, &reporting));
+    SEE(EB_ERROR_TOO_LARGE, eb_reporting_start(system, 18, marks, bytes, &reporting));
+    SEE(EB_ERROR_METADATA_TOO_SMALL, eb_reporting_start(system, 3, marks, bytes - 1, &reporting));
+    SEE(EB_ERROR_NOT_A_HANDLE, eb_allocated((eb_reporting *)marks, 0, 1, &number));
+    CHECK(reporting == NULL);
+    EXPECT(EB_OK, eb_reporting_start(system, 3, marks, bytes, &reporting));
+    eb_request one = eb_request_order(0);
+    SEE(EB_ERROR_NULL, eb_report(cpu, NULL, 9, nested_use, cpu, &at_end));
+    SEE(EB_ERROR_NULL, eb_report(cpu, reporting, 9, NULL, cpu, &at_end));
+    SEE(EB_ERROR_NULL, eb_report(cpu, reporting, 9, nested_use, cpu, NULL));
+    SEE(EB_ERROR_NOT_A_HANDLE, eb_report(cpu, (eb_reporting *)garbage, 9, nested_use, cpu, &at_end));
+    SEE(EB_ERROR_MISALIGNED, eb_report(cpu, (eb_reporting *)(marks + 8), 9, nested_use, cpu, &at_end));
+    SEE(EB_ERROR_ARGUMENT, eb_report(cpu, reporting, 999, nested_use, cpu, &at_end));
+    SEE(EB_ERROR_NULL, eb_allocate_reported(cpu, reporting, NULL, &number));
+    SEE(EB_ERROR_NULL, eb_allocate_reported(cpu, reporting, &one, NULL));
+    SEE(EB_ERROR_NOT_A_HANDLE, eb_allocate_reported(cpu, (eb_reporting *)garbage, &one, &number));
+    EXPECT(EB_OK, eb_allocated(reporting, UINT32_MAX, UINT32_MAX, NULL));
+    EXPECT(EB_OK, eb_check(cpu, &census, &error));
+    CHECK(census.allocated == 0 && number == 77 && !at_end);
+
     /* A check that is refused writes its error, like one that finds a violation. */
     memset(&error, 0xa5, sizeof error);
     SEE(EB_ERROR_NULL, eb_check(cpu, NULL, &error));
