@@ -908,8 +908,8 @@ eb_status eb_report(eb_cpu *cpu,
                     void *context,
                     bool *at_end);
 
-// Allocates as `eb_allocate_request` does, and records it as `eb_allocated` does. A request that fails while a reporter
-// has a block is made again after that block was put back: it waits for one block of each CPU that reports.
+// Allocates as `eb_allocate_request` does, and records it as `eb_allocated` does. A request that fails while a
+// reporter has a block is made again after that block was put back: it waits for one block of each CPU that reports.
 //
 // Errors: those of `eb_allocate_request`. `EB_ERROR_BUSY` also if a block was not put back in time, or if the request
 // has `EB_NO_WAIT`; `EB_ERROR_ARGUMENT` if `reporting` is of another system.
@@ -921,9 +921,9 @@ eb_status eb_allocate_reported(eb_cpu *cpu,
                                const eb_request *request,
                                uint32_t *frame);
 
-// Records that frames were allocated, before anything is written to them. Writes how many blocks of the reporting order,
-// of those that the frames touch, had been reported until now to `reported`, which may be NULL. Must follow each call
-// that allocates, reserves or removes frames, except `eb_allocate_reported`.
+// Records that frames were allocated, before anything is written to them. Writes how many blocks of the reporting
+// order, of those that the frames touch, had been reported until now to `reported`, which may be NULL. Must follow
+// each call that allocates, reserves or removes frames, except `eb_allocate_reported`.
 //
 // # Safety
 // `reporting` came from `eb_reporting_start`. `reported` is NULL or may be written.
@@ -994,4 +994,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 1166367304-86875 */
+/* Checksum, for header.sh: 4069253412-86875 */

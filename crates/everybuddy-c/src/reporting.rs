@@ -215,8 +215,8 @@ pub unsafe extern "C" fn eb_report(
     unsafe { run(cpu, report) }
 }
 
-/// Allocates as `eb_allocate_request` does, and records it as `eb_allocated` does. A request that fails while a reporter
-/// has a block is made again after that block was put back: it waits for one block of each CPU that reports.
+/// Allocates as `eb_allocate_request` does, and records it as `eb_allocated` does. A request that fails while a
+/// reporter has a block is made again after that block was put back: it waits for one block of each CPU that reports.
 ///
 /// Errors: those of `eb_allocate_request`. `EB_ERROR_BUSY` also if a block was not put back in time, or if the request
 /// has `EB_NO_WAIT`; `EB_ERROR_ARGUMENT` if `reporting` is of another system.
@@ -241,9 +241,9 @@ pub unsafe extern "C" fn eb_allocate_reported(
     unsafe { run_with(cpu, frame, allocate) }
 }
 
-/// Records that frames were allocated, before anything is written to them. Writes how many blocks of the reporting order,
-/// of those that the frames touch, had been reported until now to `reported`, which may be NULL. Must follow each call
-/// that allocates, reserves or removes frames, except `eb_allocate_reported`.
+/// Records that frames were allocated, before anything is written to them. Writes how many blocks of the reporting
+/// order, of those that the frames touch, had been reported until now to `reported`, which may be NULL. Must follow
+/// each call that allocates, reserves or removes frames, except `eb_allocate_reported`.
 ///
 /// # Safety
 /// `reporting` came from `eb_reporting_start`. `reported` is NULL or may be written.

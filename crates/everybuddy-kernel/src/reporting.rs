@@ -39,7 +39,8 @@ impl Reports {
         Some(size_of::<Self>() + align_of::<Self>() + (words + 1) * size_of::<Word>())
     }
 
-    /// Begins to report blocks of at least an order. `None` if the system has no such block, or the memory is too small.
+    /// Begins to report blocks of at least an order. `None` if the system has no such block, or the memory is too
+    /// small.
     pub fn build(
         frames: &'static Frames,
         order: u8,

@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! Some things are known of whole blocks, free or not: that they have only zeros, or that a monitor took them back.
-//! Systems do not store them, so that a request costs nothing where nobody asks.
+//! Systems do not store them, so that a request costs nothing where nothing asks.
 //!
 //! # Invariants
 //!

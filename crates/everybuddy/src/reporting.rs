@@ -315,8 +315,8 @@ impl<'m, P: Platform> Reporting<'m, P> {
 
     /// Ends an attempt to take a block: it failed, or the block is free again.
     fn end(&self) {
-        // Release: pairs with the acquires in `allocate` and `allocate_again`: who knows that nothing is held finds the
-        // frames free.
+        // Release: pairs with the acquires in `allocate` and `allocate_again`: a CPU that knows that nothing is
+        // held finds the frames free.
         self.put.fetch_add(1, Ordering::Release);
         P::wake(&self.put);
     }
@@ -360,8 +360,8 @@ impl<'m, P: Platform> Reporting<'m, P> {
 
     /// Returns `true` if a block may have been held since `put` was read.
     fn held_since(&self, put: u32) -> bool {
-        // Acquire and release, and an exchange: pairs with the one in `try_take`. Either this one counts that attempt, or
-        // the request before it saw the frames free.
+        // Acquire and release, and an exchange: pairs with the one in `try_take`. Either this one counts that attempt,
+        // or the request before it saw the frames free.
         self.taken.fetch_add(0, Ordering::AcqRel) != put
     }
 

@@ -57,7 +57,7 @@ fn report(w: &mut Worker<'_, Loom>, reporting: &Reporting<'_, Loom>, marked: &[A
     });
 }
 
-/// Allocates a frame, notes that its block is not reported any more, and frees it. Nothing if all is held.
+/// Allocates a frame, notes that its block is not reported any more, and frees it, unless all is held.
 fn churn(w: &mut Worker<'_, Loom>, reporting: &Reporting<'_, Loom>, marked: &[AtomicBool]) {
     let Ok(start) = w.try_allocate_untracked(Request::FRAME) else {
         return;
@@ -112,7 +112,7 @@ fn a_request_finds_the_block_that_was_held() {
                 let (system, cpu) = w.raw();
                 let whole = Request::order(Order::covering(4).expect("it is an order"));
                 let found = reporting.allocate(system, cpu, whole);
-                let start = found.expect("nobody else allocates");
+                let start = found.expect("no other CPU allocates");
                 for marked in marked {
                     marked.store(false, Ordering::Relaxed);
                 }
