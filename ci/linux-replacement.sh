@@ -241,6 +241,33 @@ if [ "$mode" = hints ]; then
     exit
 fi
 
+# Instructions of whole loads, counted by a plugin of QEMU: all of them, and those of the allocator. Two boots with one CPU;
+# one with four, in which other counts matter.
+if [ "$mode" = loads ]; then
+    mkdir -p "$output"
+    build_debian
+    gcc -O2 -Wall -Werror -shared -fPIC -o "$work/instructions.so" linux/instructions.c
+    tree=$work/linux-source-$version
+    python3 ci/linux-loads.py parts "$tree/vmlinux" "$tree/mm" >"$work/parts"
+    cp linux/guest/storm.c "$work/"
+    archives=("$work/debian.cpio")
+    memory=2048
+    # Otherwise a processor that clears pages byte by byte is simulated.
+    cpu+=,erms=off,fsrm=off
+    logs=()
+    for boot in 1-1 1-2 4-1; do
+        for system in ${LOAD_SYSTEMS:-off lbs-31 everybuddy}; do
+            append="$common quiet norandmaps init_on_alloc=0 everybuddy=$system"
+            boot "loads-$boot-$system" 1500 'storm storm.c' -smp "${boot%-*}" -icount shift=0,sleep=off \
+                -plugin "$work/instructions.so,parts=$work/parts,output=$work/loads-$boot-$system.counts" <linux/guest/loads
+            logs+=("$work/loads-$boot-$system.log")
+        done
+    done
+    python3 ci/linux-loads.py table "$output/loads.jsonl" "${logs[@]}" | tee "$output/loads.txt"
+    echo "linux: loads passed in $SECONDS s"
+    exit
+fi
+
 # Twice, because both boots must have the same numbers. Zeroing and poisoning of pages would hide the rest. A used machine
 # has as many CPUs as the number says, of which one works. With 64, a boot takes minutes, so there is only one.
 mkdir -p "$output"

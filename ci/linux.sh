@@ -13,6 +13,8 @@
 #                                 boots a small Debian on that kernel, by default with `everybuddy`: a shell on a terminal,
 #                                 else COMMAND of bash, or commands that show the machine; 25 minutes at first, then 2
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
+#   ci/linux.sh loads [FOLDER]    instructions of whole loads on that kernel, and the share of the allocator: processes, files,
+#                                 a compiler; 30 minutes
 #   ci/linux.sh latencies [FOLDER]
 #                                 instructions of single calls while files are compiled, by system; 15 minutes, most of them to
 #                                 build a kernel with hooks for that
@@ -48,7 +50,7 @@ configs=config
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths | latencies | hints | advise | times | programs) output=${2:-$output} ;; esac
+case $mode in module | paths | loads | latencies | hints | advise | times | programs) output=${2:-$output} ;; esac
 # Sources of kernels, as Debian packs them.
 sources=/usr/src
 
@@ -70,11 +72,11 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | demo | paths | latencies | hints | times | programs | soak)
+    case $mode in replacement | demo | paths | loads | latencies | hints | times | programs | soak)
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
-        [ "$mode" != demo ] || command -v debootstrap >/dev/null || echo debootstrap
+        case $mode in demo | loads) command -v debootstrap >/dev/null || echo debootstrap ;; esac
         [ "$mode" != programs ] || for tool in dbench sysbench; do command -v $tool >/dev/null || echo $tool; done
         ;;
     esac
@@ -82,7 +84,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | demo | paths | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | demo | paths | loads | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -246,7 +248,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | demo | paths | latencies | hints | times | programs | soak)
+case $mode in replacement | demo | paths | loads | latencies | hints | times | programs | soak)
     source ci/linux-replacement.sh
     exit
     ;;

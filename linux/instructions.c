@@ -49,9 +49,10 @@ static struct part {
 	unsigned int name;
 } parts[PARTS];
 static unsigned int part_count;
-/* The first two names are not in the file. */
-static char names[NAMES][64] = { "all", "kernel" };
-static unsigned int name_count = 2;
+/* These names are not in the file: a string instruction counts once for each repetition. */
+enum { ALL, KERNEL, REPETITIONS };
+static char names[NAMES][64] = { "all", "kernel", "repetitions" };
+static unsigned int name_count = 3;
 static uint64_t counts[NAMES];
 static FILE *output;
 
@@ -62,6 +63,18 @@ static void mark(unsigned int cpu, void *unused)
 	for (name = 0; name < name_count; name++)
 		fprintf(output, "%s=%" PRIu64 "%c", names[name], counts[name], name + 1 < name_count ? ' ' : '\n');
 	fflush(output);
+}
+
+/* Whether this is `rep movs`, `rep stos` or the like. */
+static bool repeats(const unsigned char *code, size_t length)
+{
+	size_t at = 1;
+
+	if (length < 2 || (code[0] != 0xf2 && code[0] != 0xf3))
+		return false;
+	if (length > 2 && (code[1] & 0xf0) == 0x40) /* a REX prefix */
+		at = 2;
+	return code[at] >= 0xa4 && code[at] <= 0xaf && code[at] != 0xa8 && code[at] != 0xa9;
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
@@ -77,10 +90,11 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 		if (qemu_plugin_insn_size(instruction) == sizeof(marker) &&
 		    !memcmp(qemu_plugin_insn_data(instruction), marker, sizeof(marker)))
 			qemu_plugin_register_vcpu_insn_exec_cb(instruction, mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
-		found[0]++;
+		found[ALL]++;
+		found[REPETITIONS] += repeats(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction));
 		if (!(address >> 63))
 			continue;
-		found[1]++;
+		found[KERNEL]++;
 		for (part = 0; part < part_count; part++) {
 			const struct part *own = &parts[part];
 
