@@ -249,19 +249,23 @@ if [ "$mode" = loads ]; then
     gcc -O2 -Wall -Werror -shared -fPIC -o "$work/instructions.so" linux/instructions.c
     tree=$work/linux-source-$version
     python3 ci/linux-loads.py parts "$tree/vmlinux" "$tree/mm" >"$work/parts"
-    cp linux/guest/storm.c "$work/"
+    cp linux/guest/map.c "$work/"
     archives=("$work/debian.cpio")
     memory=2048
     # Otherwise a processor that clears pages byte by byte is simulated.
     cpu+=,erms=off,fsrm=off
     logs=()
     for boot in 1-1 1-2 4-1; do
-        for system in ${LOAD_SYSTEMS:-off lbs-31 everybuddy}; do
+        running=()
+        for system in off lbs-31 everybuddy; do
             append="$common quiet norandmaps init_on_alloc=0 everybuddy=$system"
-            boot "loads-$boot-$system" 1500 'storm storm.c' -smp "${boot%-*}" -icount shift=0,sleep=off \
-                -plugin "$work/instructions.so,parts=$work/parts,output=$work/loads-$boot-$system.counts" <linux/guest/loads
+            boot "loads-$boot-$system" 1500 'storm map.c' -smp "${boot%-*}" -icount shift=0,sleep=off \
+                -plugin "$work/instructions.so,parts=$work/parts,output=$work/loads-$boot-$system.counts" \
+                <linux/guest/loads &
+            running+=($!)
             logs+=("$work/loads-$boot-$system.log")
         done
+        for job in "${running[@]}"; do wait "$job"; done
     done
     python3 ci/linux-loads.py table "$output/loads.jsonl" "${logs[@]}" | tee "$output/loads.txt"
     echo "linux: loads passed in $SECONDS s"
