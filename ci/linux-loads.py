@@ -141,7 +141,7 @@ def table(output, paths):
                     "value": median[metric], "unit": "1", "expected": None, "simulated": True,
                 })
     print(f"Instructions of whole loads in Linux {release} with one CPU, counted by QEMU: the mean of the second runs in two")
-    print("boots. `linux`: its own lists, in the same binary. The spread is the difference of both. The allocator is")
+    print("boots. `linux`: its own lists, in the same binary. The spread is their difference. The allocator is")
     print("mm/page_alloc.c with what stands in the place of its lists, without locks and counters that it calls.")
     aligned(single)
     print("\nCounts of the same loads with four CPUs, one instance on each, in one run. `contended locks` are those of the")
