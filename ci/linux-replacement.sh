@@ -272,6 +272,26 @@ if [ "$mode" = loads ]; then
     exit
 fi
 
+# Free memory that goes back to the host. A second process watches how much memory the machine has.
+if [ "$mode" = reporting ]; then
+    mkdir -p "$output"
+    logs=()
+    for system in ${REPORTING_SYSTEMS:-off lbs-31 everybuddy}; do
+        append="$common tsc=unstable everybuddy=$system"
+        name=reporting-$system
+        rm -f "$work/$name".{log,pid,held}
+        python3 ci/linux-reporting.py watch "$work/$name" &
+        watcher=$!
+        boot "$name" 400 storm -smp 2 -device virtio-balloon-pci,free-page-reporting=on -pidfile "$work/$name.pid" \
+            -trace ram_block_discard_range <linux/guest/reporting
+        wait $watcher
+        logs+=("$work/$name.log")
+    done
+    python3 ci/linux-reporting.py table "$output/reporting.jsonl" "${logs[@]}" | tee "$output/reporting.txt"
+    echo "linux: reporting passed in $SECONDS s"
+    exit
+fi
+
 # Twice, because both boots must have the same numbers. Zeroing and poisoning of pages would hide the rest. A used machine
 # has as many CPUs as the number says, of which one works. With 64, a boot takes minutes, so there is only one.
 mkdir -p "$output"

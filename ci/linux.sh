@@ -15,6 +15,8 @@
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
 #   ci/linux.sh loads [FOLDER]    instructions of whole loads on that kernel, and the share of the allocator: processes, files,
 #                                 a compiler; 30 minutes
+#   ci/linux.sh reporting [FOLDER]
+#                                 gives free memory back to the host by a balloon device: how much the machine holds then
 #   ci/linux.sh latencies [FOLDER]
 #                                 instructions of single calls while files are compiled, by system; 15 minutes, most of them to
 #                                 build a kernel with hooks for that
@@ -41,6 +43,7 @@ cd "$(dirname "$0")/.."
 mode=${1:-module}
 # The hooks of this kernel would lengthen the paths of the other one.
 [ "$mode" != latencies ] || EVERYBUDDY_CONFIG=timing
+[ "$mode" != reporting ] || EVERYBUDDY_CONFIG=reporting
 version=${EVERYBUDDY_KERNEL:-6.12}
 work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
 [ "$version" = 6.12 ] || work=$work/$version
@@ -50,7 +53,7 @@ configs=config
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths | loads | latencies | hints | advise | times | programs) output=${2:-$output} ;; esac
+case $mode in module | paths | loads | reporting | latencies | hints | advise | times | programs) output=${2:-$output} ;; esac
 # Sources of kernels, as Debian packs them.
 sources=/usr/src
 
@@ -72,7 +75,7 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | demo | paths | loads | latencies | hints | times | programs | soak)
+    case $mode in replacement | demo | paths | loads | reporting | latencies | hints | times | programs | soak)
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
@@ -84,7 +87,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | demo | paths | loads | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | demo | paths | loads | reporting | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -248,7 +251,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | demo | paths | loads | latencies | hints | times | programs | soak)
+case $mode in replacement | demo | paths | loads | reporting | latencies | hints | times | programs | soak)
     source ci/linux-replacement.sh
     exit
     ;;

@@ -7,6 +7,7 @@
  *   storm age MIB     small files in /tmp, most of which are deleted and replaced at random; they stay
  *   storm map ROUNDS  two processes that map, check and unmap anonymous memory, half of it with huge pages
  *   storm hog         a process that takes memory until the kernel kills it, while others work
+ *   storm hold MIB    a process that writes so much memory, checks it as long as /tmp/held exists, and ends
  *   storm fault       ticks per fault of anonymous memory
  *   storm count COMMAND...
  *                     executes a command on each CPU, between two markers at which linux/instructions.c counts
@@ -256,6 +257,29 @@ static int hog(void)
 	return failed;
 }
 
+static int hold(unsigned long mib)
+{
+	unsigned long words = mib << 17, at;
+	uint64_t *memory = mmap(NULL, mib << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return fail("mmap", mib);
+	for (at = 0; at < words; at += PAGE / 8) {
+		if (memory[at] || memory[at + PAGE / 8 - 1])
+			return fail("a new page is not zero", at);
+		memory[at] = memory[at + PAGE / 8 - 1] = at + 1;
+	}
+	if (close(open("/tmp/held", O_WRONLY | O_CREAT, 0600)))
+		return fail("/tmp/held", 0);
+	do {
+		sleep(1);
+		for (at = 0; at < words; at += PAGE / 8)
+			if (memory[at] != at + 1 || memory[at + PAGE / 8 - 1] != at + 1)
+				return fail("a page lost what was written", at);
+	} while (!access("/tmp/held", F_OK));
+	return 0;
+}
+
 static int compare(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
@@ -337,6 +361,8 @@ int main(int count, char **arguments)
 		failed = in_processes(map, size);
 	else if (!strcmp(load, "hog"))
 		failed = hog();
+	else if (!strcmp(load, "hold"))
+		failed = hold(size);
 	else if (!strcmp(load, "fault"))
 		failed = fault();
 	else if (!strcmp(load, "count") && count > 2)

@@ -16,6 +16,7 @@
 #include "everybuddy_provided.h"
 #include "everybuddy_test.h"
 #include "internal.h"
+#include "page_reporting.h"
 
 #include <linux/debugfs.h>
 #include <linux/init.h>
@@ -25,6 +26,8 @@
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/page_reporting.h>
+#include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/smp.h>
@@ -243,8 +246,11 @@ void everybuddy_count_now(struct zone *zone)
 	bool is_freeing = local_read(this_cpu_ptr(zone->everybuddy->uncounted)) > 0;
 	long kept = count_cpu(zone, smp_processor_id());
 
-	if (is_freeing)
-		shorten_list(zone, WMARK_LOW, kept);
+	if (!is_freeing)
+		return;
+	/* The freed pages may have become large blocks. Linux looks at each block that it merges. */
+	page_reporting_notify_free(MAX_PAGE_ORDER);
+	shorten_list(zone, WMARK_LOW, kept);
 }
 
 void everybuddy_leave_reserve(struct zone *zone)
@@ -335,6 +341,7 @@ static void fill_spares(struct chores *own)
 			if (frame < 0)
 				return;
 			everybuddy_count(zone, zone->everybuddy, order, false);
+			everybuddy_unmark(zone->everybuddy, frame, order);
 			page = pfn_to_page(frame);
 			local_irq_save(flags);
 			if (own->spares.count[order] < SPARES) {
@@ -478,8 +485,10 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 		if (frame >= 0)
 			everybuddy_count(zone, own, order, false);
 		put_cpu();
-		if (frame >= 0)
+		if (frame >= 0) {
+			everybuddy_unmark(own, frame, order);
 			return pfn_to_page(frame);
+		}
 	}
 	if (frame == -EVERYBUDDY_BUSY && zone == everybuddy_largest_zone()) {
 		spare = may_wait ? NULL : pop_spare(order);
@@ -574,6 +583,114 @@ void everybuddy_count_free(struct zone *zone)
 		zone->free_area[MAX_PAGE_ORDER].nr_free += state.free_blocks[order] << (order - MAX_PAGE_ORDER);
 }
 
+#ifdef CONFIG_PAGE_REPORTING
+static atomic_long_t reported_pages, returned_blocks;
+
+void everybuddy_unmark_reported(struct everybuddy_zone *own, s64 frame, unsigned int order)
+{
+	struct everybuddy_reporting *reporting = READ_ONCE(own->reporting);
+	u32 blocks = reporting ? everybuddy_reporting_allocated(reporting, frame, order) : 0;
+
+	if (blocks)
+		atomic_long_add(blocks, &returned_blocks);
+}
+
+/* Takes unreported blocks, and fills the list from its end. Returns how many places are left, or all if none was found. */
+static unsigned int take_unreported(struct zone *zone, struct scatterlist *list, unsigned int least, u32 *budget,
+				    int *error)
+{
+	struct everybuddy_zone *own = zone->everybuddy;
+	unsigned int left = PAGE_REPORTING_CAPACITY;
+	unsigned long pages = 0;
+
+	/* The caller's watermark allows for so many pages. */
+	while (left && pages < (unsigned long)PAGE_REPORTING_CAPACITY << least) {
+		u8 order;
+		s64 frame = everybuddy_reporting_take(own->reporting, get_cpu(), budget, &order);
+
+		if (frame >= 0)
+			everybuddy_count(zone, own, order, false);
+		put_cpu();
+		if (frame < 0) {
+			*error = frame;
+			break;
+		}
+		sg_set_page(&list[--left], pfn_to_page(frame), PAGE_SIZE << order, 0);
+		pages += 1ul << order;
+	}
+	return left;
+}
+
+static void put_reported(struct zone *zone, struct scatterlist *at, bool is_reported)
+{
+	struct everybuddy_zone *own = zone->everybuddy;
+
+	for (; at; at = sg_next(at)) {
+		unsigned int order = get_order(at->length), cpu = get_cpu();
+
+		WARN_ON(everybuddy_reporting_put(own->reporting, cpu, page_to_pfn(sg_page(at)), order, is_reported));
+		everybuddy_count(zone, own, order, true);
+		put_cpu();
+		if (is_reported)
+			atomic_long_add(1l << order, &reported_pages);
+	}
+}
+
+static bool begin_reporting(struct everybuddy_zone *own, unsigned int order)
+{
+	size_t bytes;
+	void *memory;
+
+	if (!own->frames || !static_key_enabled(&page_reporting_enabled))
+		return false;
+	if (own->reporting)
+		return true;
+	bytes = everybuddy_reporting_bytes(own->frames, order);
+	memory = bytes ? kvmalloc(bytes, GFP_KERNEL) : NULL;
+	if (!memory)
+		return false;
+	/* No block is marked before the first one is put back, and who gets such a block sees this. */
+	smp_store_release(&own->reporting, everybuddy_reporting_build(own->frames, order, memory, bytes));
+	return own->reporting;
+}
+
+int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone, struct scatterlist *list,
+		      unsigned int order, bool *more)
+{
+	struct everybuddy_zone *own = zone->everybuddy;
+	/* A sixteenth of the zone, or what one call reports. */
+	u32 budget = max(zone->spanned_pages >> order >> 4, (unsigned long)PAGE_REPORTING_CAPACITY);
+	int error = 0, end = 0;
+
+	if (!begin_reporting(own, order))
+		return 0;
+	while (!end && !error) {
+		unsigned int left = take_unreported(zone, list, order, &budget, &end);
+
+		if (left == PAGE_REPORTING_CAPACITY)
+			break;
+		own->has_reported = true;
+		error = device->report(device, list + left, PAGE_REPORTING_CAPACITY - left);
+		put_reported(zone, list + left, !error);
+		sg_init_table(list, PAGE_REPORTING_CAPACITY);
+	}
+	/* Until a search of the whole zone has found nothing. */
+	if (end != -EVERYBUDDY_EXHAUSTED)
+		*more = true;
+	else if (own->has_reported)
+		*more = !(own->has_reported = false);
+	return error;
+}
+
+static void print_reporting(struct seq_file *file)
+{
+	seq_printf(file, "reported pages=%ld returned blocks=%ld\n", atomic_long_read(&reported_pages),
+		   atomic_long_read(&returned_blocks));
+}
+#else
+static void print_reporting(struct seq_file *file) { }
+#endif
+
 /* Does the deferred work of systems that have services. */
 static int serve(void *unused)
 {
@@ -633,6 +750,7 @@ static int statistics_show(struct seq_file *file, void *unused)
 		everybuddy_print(file, zone, &state);
 	}
 	everybuddy_print_chores(file);
+	print_reporting(file);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(statistics);

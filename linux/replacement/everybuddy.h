@@ -17,6 +17,8 @@
 #include <asm/local.h>
 
 struct alloc_context;
+struct page_reporting_dev_info;
+struct scatterlist;
 
 /* What a call that is timed does. */
 enum everybuddy_call { EVERYBUDDY_ALLOCATION, EVERYBUDDY_FREE, EVERYBUDDY_CALLS };
@@ -63,6 +65,9 @@ struct everybuddy_zone {
 	bool owns; /* free pages by CPU, besides lists */
 	/* When blocks were counted last, in jiffies. */
 	unsigned long searched;
+	/* Which free blocks the hypervisor was told of. NULL until something asks for that. */
+	struct everybuddy_reporting *reporting;
+	bool has_reported; /* something since the search for unreported blocks began at the start of the zone */
 	/* The free pages in lists of CPUs: of each CPU as many as when it last changed the zone's counter, or was asked. */
 	atomic_long_t kept ____cacheline_aligned_in_smp;
 };
@@ -107,6 +112,32 @@ struct page *everybuddy_alloc_slowly(struct zone *zone, unsigned int order, gfp_
 bool everybuddy_not_freed(struct page *page, unsigned int order, int error);
 void everybuddy_do_chores(void);
 void everybuddy_count_now(struct zone *zone);
+
+#ifdef CONFIG_PAGE_REPORTING
+
+DECLARE_STATIC_KEY_FALSE(page_reporting_enabled);
+
+void everybuddy_unmark_reported(struct everybuddy_zone *own, s64 frame, unsigned int order);
+
+/* After each allocation, before the pages are used: what was reported to the hypervisor is so no longer. */
+static __always_inline void everybuddy_unmark(struct everybuddy_zone *own, s64 frame, unsigned int order)
+{
+	if (static_branch_unlikely(&page_reporting_enabled))
+		everybuddy_unmark_reported(own, frame, order);
+}
+
+/*
+ * Reports free blocks of a zone to the hypervisor, of at least an order, and as many as Linux does in one pass. Returns an
+ * error of the device. Sets `more` if the search has to go on.
+ */
+int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone, struct scatterlist *list,
+		      unsigned int order, bool *more);
+
+#else
+
+static inline void everybuddy_unmark(struct everybuddy_zone *own, s64 frame, unsigned int order) { }
+
+#endif
 
 /*
  * The pages of a zone that are in lists of CPUs, or that are allocated but still counted as free. Excludes the list of
@@ -176,6 +207,7 @@ static __always_inline struct page *everybuddy_alloc_pages(struct zone *zone, un
 	}
 	everybuddy_count(zone, own, order, false);
 	put_cpu();
+	everybuddy_unmark(own, frame, order);
 	page = pfn_to_page(frame);
 	/* So that callers need not compare it. */
 	if (!page)
@@ -251,6 +283,8 @@ static inline void everybuddy_begin_fault(struct vm_area_struct *vma, unsigned l
 static inline void everybuddy_end_fault(void) { }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }
 static inline void everybuddy_count_free(struct zone *zone) { }
+static inline int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone, struct scatterlist *list,
+				    unsigned int order, bool *more) { return 0; }
 
 #endif
 #endif
