@@ -22,6 +22,7 @@ boot            7 min   ci/boot.sh
 boot-aarch64   10 min   ci/boot.sh --arch aarch64
 boot-riscv64   10 min   ci/boot.sh --arch riscv64
 replacement    15 min   ci/linux.sh replacement
+demo            5 min   ci/linux.sh demo
 times           6 min   ci/linux.sh times
 latencies      15 min   ci/linux.sh latencies
 advise         15 min   ci/linux.sh advise

@@ -147,6 +147,7 @@ for tool in "$@"; do
         packages bc bc
         packages xz xz-utils
         packages patch patch
+        packages debootstrap debootstrap
         packages dbench dbench
         packages sysbench sysbench
         [ -e /usr/include/gelf.h ] || packages libelf libelf-dev

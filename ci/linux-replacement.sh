@@ -117,10 +117,50 @@ if [ "$mode" = programs ]; then
     exit
 fi
 
+[ -e "$work/everybuddy.o" ] || echo "linux: builds the allocators and Linux $version; about 12 minutes with two CPUs"
 build_object
 build_kernel "$version" "$work" "$work/everybuddy.o" "$configs" bzImage
 image=$work/linux-source-$version/arch/x86/boot/bzImage
 build_storm
+
+# A small Debian of this machine's release, with a C compiler, as the archive of a folder `debian`. Its packages come from
+# Debian's mirror. What no program needs is left out.
+build_debian() {
+    local debian=$work/debian suite
+    [ ! -e "$debian.cpio" ] || return 0
+    suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    echo "linux: installs Debian $suite into $debian; about 4 minutes"
+    rm -rf "$debian"
+    debootstrap --variant=minbase --include=gcc,libc6-dev "$suite" "$debian" >"$work/debian.log" 2>&1 || {
+        tail -n 20 "$work/debian.log" >&2
+        exit 1
+    }
+    rm -rf "$debian"/var/{cache/apt,lib/apt/lists}/* "$debian"/usr/share/{doc,info,locale,man}/*
+    (cd "$work" && find debian | cpio -o -H newc --quiet) >"$debian.unfinished"
+    mv "$debian.unfinished" "$debian.cpio"
+}
+
+if [ "$mode" = demo ]; then
+    system=${2:-everybuddy}
+    build_debian
+    cargo build --release --locked --quiet -p everybuddy-memory
+    cp "${CARGO_TARGET_DIR:-target}/release/everybuddy-memory" "$work/"
+    archives=("$work/debian.cpio")
+    memory=2048
+    append="$common quiet tsc=unstable everybuddy=$system"
+    if [ $# -lt 3 ] && [ -t 0 ] && [ -t 1 ]; then
+        root demo everybuddy-memory <linux/guest/demo
+        set_machine demo -smp 2 -serial mon:stdio
+        exec "${machine[@]}"
+    fi
+    cp linux/guest/demo.bash "$work/command"
+    [ $# -lt 3 ] || echo "$3" >"$work/command"
+    boot demo 600 'everybuddy-memory command' -smp 2 <linux/guest/demo
+    sed -n '/guest: Linux/,/^guest: done/p' "$work/demo.log"
+    python3 ci/linux-demo.py "$system" "$work/demo.log"
+    echo "linux: demo passed in $SECONDS s"
+    exit
+fi
 
 if [ "$mode" = replacement ]; then
     shift
@@ -198,6 +238,37 @@ if [ "$mode" = hints ]; then
     done
     python3 ci/linux-hints.py "$output/hints.jsonl" "${logs[@]}" | tee "$output/hints.txt"
     echo "linux: hints passed in $SECONDS s"
+    exit
+fi
+
+# Instructions of whole loads, counted by a plugin of QEMU: all of them, and those of the allocator. Two boots with one CPU;
+# one with four, in which other counts matter.
+if [ "$mode" = loads ]; then
+    mkdir -p "$output"
+    build_debian
+    gcc -O2 -Wall -Werror -shared -fPIC -o "$work/instructions.so" linux/instructions.c
+    tree=$work/linux-source-$version
+    python3 ci/linux-loads.py parts "$tree/vmlinux" "$tree/mm" >"$work/parts"
+    cp linux/guest/map.c "$work/"
+    archives=("$work/debian.cpio")
+    memory=2048
+    # Otherwise a processor that clears pages byte by byte is simulated.
+    cpu+=,erms=off,fsrm=off
+    logs=()
+    for boot in 1-1 1-2 4-1; do
+        running=()
+        for system in off lbs-31 everybuddy; do
+            append="$common quiet norandmaps init_on_alloc=0 everybuddy=$system"
+            boot "loads-$boot-$system" 1500 'storm map.c' -smp "${boot%-*}" -icount shift=0,sleep=off \
+                -plugin "$work/instructions.so,parts=$work/parts,output=$work/loads-$boot-$system.counts" \
+                <linux/guest/loads &
+            running+=($!)
+            logs+=("$work/loads-$boot-$system.log")
+        done
+        for job in "${running[@]}"; do wait "$job"; done
+    done
+    python3 ci/linux-loads.py table "$output/loads.jsonl" "${logs[@]}" | tee "$output/loads.txt"
+    echo "linux: loads passed in $SECONDS s"
     exit
 fi
 

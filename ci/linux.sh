@@ -9,7 +9,12 @@
 #                                 a 6.12 kernel whose page allocator is replaced: builds it, boots each system (`all`: every
 #                                 one of SYSTEMS.md), runs checked loads until memory is exhausted, and prints a table; 15
 #                                 minutes, most of them to build the kernel at first
+#   ci/linux.sh demo [SYSTEM [COMMAND]]
+#                                 boots a small Debian on that kernel, by default with `everybuddy`: a shell on a terminal,
+#                                 else COMMAND of bash, or commands that show the machine; 25 minutes at first, then 2
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
+#   ci/linux.sh loads [FOLDER]    instructions of whole loads on that kernel, and the share of the allocator: processes, files,
+#                                 a compiler; 30 minutes
 #   ci/linux.sh latencies [FOLDER]
 #                                 instructions of single calls while files are compiled, by system; 15 minutes, most of them to
 #                                 build a kernel with hooks for that
@@ -45,7 +50,7 @@ configs=config
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
-case $mode in module | paths | latencies | hints | advise | times | programs) output=${2:-$output} ;; esac
+case $mode in module | paths | loads | latencies | hints | advise | times | programs) output=${2:-$output} ;; esac
 # Sources of kernels, as Debian packs them.
 sources=/usr/src
 
@@ -67,10 +72,11 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | paths | latencies | hints | times | programs | soak)
+    case $mode in replacement | demo | paths | loads | latencies | hints | times | programs | soak)
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
+        case $mode in demo | loads) command -v debootstrap >/dev/null || echo debootstrap ;; esac
         [ "$mode" != programs ] || for tool in dbench sysbench; do command -v $tool >/dev/null || echo $tool; done
         ;;
     esac
@@ -78,7 +84,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | paths | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | demo | paths | loads | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -151,6 +157,9 @@ append="$common quiet init_on_alloc=0"
 # Its memory in MiB.
 memory=512
 
+# Archives that Linux unpacks after the first file system.
+archives=()
+
 # Packs a first file system: the steps on standard input, and files of $work.
 root() { # NAME FILES
     local root=$work/root-$1 file
@@ -160,7 +169,13 @@ root() { # NAME FILES
     cp linux/guest/init "$root/init"
     for file in $2; do cp -r "$work/$file" "$root/"; done
     cat >"$root/steps"
-    (cd "$root" && find . | cpio -o -H newc --quiet) >"$root.cpio"
+    (cd "$root" && find . | cpio -o -H newc --quiet | cat - "${archives[@]}") >"$root.cpio"
+}
+
+# Sets `machine` to the command that boots the kernel with a first file system.
+set_machine() { # NAME [QEMU OPTIONS]
+    machine=(qemu-system-x86_64 -accel tcg -cpu "$cpu" -m "$memory" -nodefaults -nographic -no-reboot
+        -kernel "$image" -initrd "$work/root-$1.cpio" -append "$append" "${@:2}")
 }
 
 # Boots the kernel with the steps on standard input and files of $work, and leaves its log in $work/NAME.log.
@@ -169,9 +184,8 @@ boot() { # NAME SECONDS FILES [QEMU OPTIONS]
     shift 3
     rm -f "$work/$name.log"
     root "$name" "$files"
-    timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu $cpu -m $memory -nodefaults -nographic -no-reboot -serial stdio \
-        -kernel "$image" -initrd "$work/root-$name.cpio" -append "$append" "$@" \
-        </dev/null 2>"$work/qemu-$name.log" | tr -d '\r' >"$work/$name.log" || true
+    set_machine "$name" -serial stdio "$@"
+    timeout "$seconds" "${machine[@]}" </dev/null 2>"$work/qemu-$name.log" | tr -d '\r' >"$work/$name.log" || true
     if ! grep -q '^guest: done' "$work/$name.log"; then
         echo "linux: the machine did not finish its steps, for which it had $seconds s; the end of $work/$name.log:" >&2
         tail -n 30 -- "$work/$name.log" "$work/qemu-$name.log" >&2
@@ -234,7 +248,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | paths | latencies | hints | times | programs | soak)
+case $mode in replacement | demo | paths | loads | latencies | hints | times | programs | soak)
     source ci/linux-replacement.sh
     exit
     ;;

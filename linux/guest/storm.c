@@ -8,6 +8,8 @@
  *   storm map ROUNDS  two processes that map, check and unmap anonymous memory, half of it with huge pages
  *   storm hog         a process that takes memory until the kernel kills it, while others work
  *   storm fault       ticks per fault of anonymous memory
+ *   storm count COMMAND...
+ *                     executes a command on each CPU, between two markers at which linux/instructions.c counts
  *
  * Each ends with a line that starts with "storm:".
  */
@@ -285,6 +287,38 @@ static int fault(void)
 	return 0;
 }
 
+/* Does nothing on a processor. */
+static void mark(void)
+{
+	asm volatile("nopl 0x65627564(%%rax)" ::: "memory");
+}
+
+static int count_instructions(char **command)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), cpu;
+	int status, failed = 0;
+
+	fflush(stdout);
+	mark();
+	for (cpu = 0; cpu < cpus; cpu++) {
+		char name[20];
+		pid_t child = fork();
+
+		if (child < 0)
+			return fail("fork", cpu);
+		if (child == 0) {
+			snprintf(name, sizeof(name), "%ld", cpu);
+			setenv("CPU", name, 1);
+			execvp(command[0], command);
+			_exit(1);
+		}
+	}
+	for (cpu = 0; cpu < cpus; cpu++)
+		failed += wait(&status) < 0 || status != 0;
+	mark();
+	return failed;
+}
+
 int main(int count, char **arguments)
 {
 	const char *load = count > 1 ? arguments[1] : "";
@@ -305,6 +339,8 @@ int main(int count, char **arguments)
 		failed = hog();
 	else if (!strcmp(load, "fault"))
 		failed = fault();
+	else if (!strcmp(load, "count") && count > 2)
+		failed = count_instructions(arguments + 2);
 	else
 		return fail("no such load", 0);
 	printf("storm: %s %s\n", load, failed ? "FAILED" : "passed");
