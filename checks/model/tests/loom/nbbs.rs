@@ -207,6 +207,13 @@ fn two_cpus_free_the_halves_of_a_block() {
 }
 
 #[test]
+fn a_half_is_freed_by_its_order_while_the_block_is_divided() {
+    run(FRAMES, 2, bound(&[3, 4]), |machine| {
+        lockless::a_half_is_freed_by_its_order_while_the_other_is_freed(machine, ALL);
+    });
+}
+
+#[test]
 fn a_part_of_a_block_is_taken_while_another_is_freed() {
     run(FRAMES, 2, bound(&[1, 2]), |machine| {
         lockless::a_part_of_a_block_is_taken_while_another_is_freed(machine, ALL, 2);
