@@ -39,6 +39,8 @@ pub(crate) struct Node {
 pub(crate) struct Finding {
     /// How often it was found.
     pub(crate) count: u64,
+    /// How many transitions of the search, or schedules of pairs, were executed until it was found first.
+    pub(crate) after: u64,
     /// The shortest way to it, as a test.
     pub(crate) way: String,
 }
@@ -530,8 +532,8 @@ impl<'s> Explorer<'s> {
             finding.count += 1;
             return;
         }
-        let way = self.text(from, steps);
-        self.findings.insert(kind, Finding { count: 1, way });
+        let (way, count, after) = (self.text(from, steps), 1, self.counts.transitions);
+        self.findings.insert(kind, Finding { count, after, way });
     }
 
     /// Returns the steps to a node.
@@ -569,7 +571,7 @@ impl<'s> Explorer<'s> {
 fn ranges_text(ranges: &[FrameRange]) -> String {
     let each = ranges
         .iter()
-        .map(|range| format!("FrameRange::new(Pfn({}), {})", range.start, range.frames));
+        .map(|range| format!("FrameRange::new(Pfn({}), {})", range.start.0, range.frames));
     format!("[{}]", each.collect::<Vec<_>>().join(", "))
 }
 
