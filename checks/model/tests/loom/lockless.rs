@@ -6,7 +6,7 @@
 //! parameters are the sizes and the last operation of each CPU. A CPU of `everybuddy` parks, since other CPUs may ask
 //! for its tree.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::{AllocateError, Block, CpuId, Index, Order, Release, Request};
 use everybuddy_model::{Loom, Machine, Worker};
@@ -164,6 +164,22 @@ fn whole(machine: &Machine<'_, Loom>, order: u8) -> (u32, u32) {
     let order = Order::new(order).expect("an order");
     let start = machine.on(0, |w| w.allocate_untracked(Request::order(order)));
     (start.0, order.frames())
+}
+
+/// A request that must succeed if its frames came back before.
+pub(crate) fn wants(w: &mut Cpu<'_>, are_back: &AtomicBool, request: Request) {
+    // The models run on one host thread, so this orders nothing.
+    let must_succeed = are_back.load(Ordering::Relaxed);
+    match w.try_allocate_untracked(request) {
+        Ok(start) => w.free_untracked(Release {
+            size: request.size,
+            ..Release::frame(start)
+        }),
+        Err(error) => assert!(
+            !must_succeed && error == AllocateError::Exhausted,
+            "{error}: the frames are free"
+        ),
+    }
 }
 
 /// The first frames are reserved and come back, while another CPU wants frames.
