@@ -24,6 +24,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy-adapters/tests/all/multiboot2.rs",
     "crates/everybuddy-adapters/tests/all/x86_64.rs",
     "crates/everybuddy-kernel/src/",
+    "lab/cli/src/pages.rs",
     "lab/measure/src/replay/fence.rs",
     "lab/session/src/exports.rs",
     "lab/session/src/memory.rs",

@@ -24,6 +24,7 @@ mod digest;
 pub mod export;
 mod finished;
 pub mod left_out;
+pub mod pages;
 pub mod processes;
 #[cfg(target_os = "linux")]
 pub mod recording;

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// Metadata in huge pages, as in a kernel.
+#[global_allocator]
+static MEMORY: everybuddy_cli::pages::HugePages = everybuddy_cli::pages::HugePages;
+
 fn main() -> ExitCode {
     everybuddy_cli::cmd::main()
 }
