@@ -74,6 +74,8 @@ pub(crate) struct PairCounts {
     pub(crate) interrupted: (u64, u64),
     /// Results that were busy.
     pub(crate) busy: u64,
+    /// Schedules and interrupted operations that were judged.
+    judged: u64,
 }
 
 /// Two steps at the same time, with their outcomes.
@@ -445,6 +447,7 @@ impl Pairs<'_, '_> {
     /// Judges two outcomes and the present state, and returns to the state before.
     fn judge(&mut self, node: usize, both: &Both, schedule: impl Fn() -> String) {
         alone();
+        self.counts.judged += 1;
         let before = self.explorer.nodes[node].oracle;
         let is_busy = |outcome: &&(Step, Option<Outcome>)| {
             let refusal = outcome.1.and_then(|outcome| outcome.refusal);
@@ -478,7 +481,8 @@ impl Pairs<'_, '_> {
             let outcome = outcome.map_or("panic".into(), |outcome| outcome.to_string());
             way += &format!("{step}; // {outcome}\n");
         }
-        self.findings.insert(kind, Finding { count: 1, way });
+        let (count, after) = (1, self.counts.judged);
+        self.findings.insert(kind, Finding { count, after, way });
         let base = self.explorer.nodes[node].state.clone();
         self.explorer.world.load(&base);
     }

@@ -153,7 +153,10 @@ impl Report {
         let mut findings: Vec<_> = findings.into_iter().collect();
         findings.sort_by_key(|(_, finding)| finding.way.lines().count());
         for (kind, finding) in &findings {
-            println!("  {kind} ({} times):\n{}", finding.count, finding.way);
+            let (count, after) = (finding.count, finding.after);
+            let steps = finding.way.matches("system.").count();
+            println!("  {kind} (steps {steps}, first after {after}, times {count}):");
+            println!("{}", finding.way);
         }
         for (exception, count) in EXCEPTIONS.iter().zip(explorer.exceptions) {
             if count > 0 {

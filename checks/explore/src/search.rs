@@ -6,6 +6,8 @@
 //! 2. Every state that was reached, with other bytes too, was judged by the oracle and by `check`. Of those with equal
 //!    keys, one is expanded.
 
+mod learn;
+
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -39,6 +41,8 @@ pub(crate) struct Node {
 pub(crate) struct Finding {
     /// How often it was found.
     pub(crate) count: u64,
+    /// How many transitions of the search, or schedules of pairs, were executed until it was found first.
+    pub(crate) after: u64,
     /// The shortest way to it, as a test.
     pub(crate) way: String,
 }
@@ -87,6 +91,8 @@ pub(crate) struct Explorer<'s> {
     known: HashMap<u128, (u32, u128)>,
     /// Experiments that tell states of this search apart, and are not yet part of the key.
     learned: Vec<Experiment>,
+    /// While experiments are learned, the states of bytes whose key was known.
+    merged: Option<Vec<Node>>,
     /// What is wrong, by kind.
     pub(crate) findings: BTreeMap<String, Finding>,
     /// How often each exception was found.
@@ -99,8 +105,6 @@ pub(crate) struct Explorer<'s> {
     is_away: bool,
 }
 
-/// While experiments are learned, a search ends after this many states.
-const LEARNING: usize = 20_000;
 /// The most keys that are kept for comparisons.
 const MOST_KNOWN: usize = 2_000_000;
 
@@ -135,6 +139,7 @@ impl<'s> Explorer<'s> {
             keys: HashMap::new(),
             known: HashMap::new(),
             learned: Vec::new(),
+            merged: None,
             findings: BTreeMap::new(),
             exceptions: [0; EXCEPTIONS.len()],
             counts: Counts::default(),
@@ -143,7 +148,7 @@ impl<'s> Explorer<'s> {
         })
     }
 
-    /// Learns what tells states apart, and searches until the scope is closed, or has as many states as it may.
+    /// Learns what tells states apart, then searches anew until the scope is closed, or has as many states as it may.
     pub(crate) fn run(&mut self) {
         if self.scope.pairs > 0 {
             self.search(self.scope.states);
@@ -152,22 +157,21 @@ impl<'s> Explorer<'s> {
         // Half of the time is for learning, so that time is left for the last search.
         let (end, now) = (self.deadline, Instant::now());
         self.deadline = end.map(|end| now + end.saturating_duration_since(now) / 2);
+        let first = self.experiments.len();
+        self.learn();
+        self.deadline = end;
+        // Where nothing was learned, that search is the last one.
+        if self.experiments.len() == first && self.is_closed() {
+            return;
+        }
         loop {
-            self.search(LEARNING.min(self.scope.states));
+            self.search(self.scope.states);
             self.walk();
-            if self.learned.is_empty()
-                || self.is_late()
-                || self.experiments.len() >= self.scope.experiments
-            {
+            let is_full = self.experiments.len() >= self.scope.experiments;
+            if self.learned.is_empty() || is_full || self.is_late() {
                 break;
             }
             self.experiments.append(&mut self.learned);
-        }
-        let is_cut = self.is_late();
-        self.deadline = end;
-        if is_cut || !self.is_closed() && self.nodes.len() < self.scope.states {
-            self.search(self.scope.states);
-            self.walk();
         }
     }
 
@@ -188,8 +192,14 @@ impl<'s> Explorer<'s> {
         last.map_or(0, |node| node.depth)
     }
 
-    /// Searches until there is the given number of states.
+    /// Searches from the new system until there is the given number of states.
     fn search(&mut self, most: usize) {
+        self.begin();
+        self.go_on(most);
+    }
+
+    /// Forgets all states but the first.
+    fn begin(&mut self) {
         self.nodes.clear();
         self.seen.clear();
         self.keys.clear();
@@ -219,6 +229,10 @@ impl<'s> Explorer<'s> {
             parent: (0, 0),
             depth: 0,
         });
+    }
+
+    /// Expands states until there is the given number of them.
+    fn go_on(&mut self, most: usize) {
         while self.expanded < self.nodes.len() && self.nodes.len() < most && !self.is_late() {
             self.expand(self.expanded);
             self.expanded += 1;
@@ -282,20 +296,9 @@ impl<'s> Explorer<'s> {
                 let steps = self.sample();
                 self.compare(&here, &there, &steps);
                 self.counts.compared += steps.len() as u64;
+                self.learn_at_once();
             }
         }
-    }
-
-    /// Returns the steps at which the state that was merged last is compared: all at first, then some in turn.
-    fn sample(&self) -> Vec<Step> {
-        let (merged, all) = (self.counts.merged as usize, self.steps.len());
-        let most = match self.counts.compared {
-            0..100_000 => all,
-            100_000..200_000 => 4,
-            _ => 1,
-        };
-        let turn = |index: usize| self.steps[(merged * most + index) % all];
-        (0..most.min(all)).map(turn).collect()
     }
 
     /// Judges the present state, whose bytes are new, and returns the node with its key. Afterwards it is loaded.
@@ -313,18 +316,21 @@ impl<'s> Explorer<'s> {
         let new = self.nodes.len() as u32;
         let node = *self.keys.entry(key).or_insert(new);
         self.seen.insert(hash, node);
+        let arrived = Node {
+            state,
+            hash,
+            key,
+            oracle,
+            parent: (from as u32, index as u16),
+            depth: self.nodes[from].depth + 1,
+        };
         if node == new {
-            let (parent, depth) = ((from as u32, index as u16), self.nodes[from].depth + 1);
-            self.nodes.push(Node {
-                state,
-                hash,
-                key,
-                oracle,
-                parent,
-                depth,
-            });
+            self.nodes.push(arrived);
         } else {
             self.counts.merged += 1;
+            if let Some(merged) = &mut self.merged {
+                merged.push(arrived);
+            }
         }
         Some(node as usize)
     }
@@ -377,135 +383,6 @@ impl<'s> Explorer<'s> {
         key
     }
 
-    /// Executes a step in a state, and returns the outcome with the key of what follows, which is then loaded.
-    fn follow(&mut self, state: &State, step: &Step) -> (Option<Outcome>, u128) {
-        self.is_away = true;
-        self.world.load(state);
-        let outcome = self.call(step);
-        let next = self.world.state();
-        self.world.load(&next);
-        let hash = self.world.hash_of(&next);
-        if let Some(node) = self.seen.get(&hash) {
-            return (outcome, self.nodes[*node as usize].key);
-        }
-        (outcome, self.key(hash))
-    }
-
-    /// Compares two states at one step, and returns an experiment that tells them apart.
-    fn compare_at(&mut self, one: &State, other: &State, step: &Step) -> Option<Experiment> {
-        let (first, second) = (self.follow(one, step), self.follow(other, step));
-        if first == second {
-            return None;
-        }
-        if first.0 != second.0 {
-            return Some(self.experiments[0].after(*step));
-        }
-        let index = (0..self.experiments.len()).find(|index| {
-            let [one, other] = [one, other].map(|state| {
-                self.follow(state, step);
-                self.experiments[*index].observe(&mut self.world)
-            });
-            one != other
-        })?;
-        Some(self.experiments[index].after(*step))
-    }
-
-    /// Compares two states with equal keys at some steps, and learns what tells them apart. Returns `true` if nothing
-    /// does.
-    fn compare(&mut self, one: &State, other: &State, steps: &[Step]) -> bool {
-        let is_known = (0..self.learned.len()).any(|index| {
-            let [one, other] = [one, other].map(|state| {
-                self.is_away = true;
-                self.world.load(state);
-                self.learned[index].observe(&mut self.world)
-            });
-            one != other
-        });
-        if !is_known {
-            let found = steps
-                .iter()
-                .find_map(|step| self.compare_at(one, other, step));
-            let Some(experiment) = found else {
-                return true;
-            };
-            self.learned.push(experiment);
-        }
-        self.counts.mismatches += 1;
-        false
-    }
-
-    /// Walks at random. If the search is closed, every step must lead where the step from the node of its key leads.
-    /// Otherwise walks begin at the border, and each step is judged.
-    fn walk(&mut self) {
-        let is_closed = self.is_closed();
-        let mut random = 0x9E37_79B9_7F4A_7C15u64;
-        let mut next = |below: usize| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random % below.max(1) as u64) as usize
-        };
-        for _ in 0..self.scope.walks {
-            if self.is_late() {
-                return;
-            }
-            let mut node = if is_closed {
-                next(self.nodes.len())
-            } else {
-                self.expanded + next(self.nodes.len() - self.expanded)
-            };
-            let (start, mut way) = (node, Vec::new());
-            let (mut state, mut oracle) = (self.nodes[node].state.clone(), self.nodes[node].oracle);
-            for _ in 0..self.scope.length {
-                let step = self.steps[next(self.steps.len())];
-                self.world.load(&state);
-                let outcome = self.call(&step);
-                way.push(step);
-                let mut after = oracle;
-                let judged = match &outcome {
-                    None => Err("panic".into()),
-                    Some(outcome) => after.judge(&self.promises, &step, outcome),
-                };
-                if let Err(fault) = &judged
-                    && allowed(&self.scope.spec, &step.name(), fault).is_some()
-                {
-                    way.pop();
-                    continue;
-                }
-                let after_state = self.world.state();
-                self.world.load(&after_state);
-                let judged = judged
-                    .map_err(|fault| format!("{}: {fault}", step.name()))
-                    .and_then(|()| {
-                        let judged = self.inspect(&after);
-                        judged.map_err(|fault| format!("after {}: {fault}", step.name()))
-                    });
-                if let Err(fault) = judged {
-                    self.find(fault, start, &way);
-                    break;
-                }
-                self.counts.walked += 1;
-                if is_closed {
-                    let there = self.nodes[node].state.clone();
-                    if !self.compare(&state, &there, &[step]) {
-                        break;
-                    }
-                    let (_, key) = self.follow(&there, &step);
-                    let Some(known) = self.keys.get(&key) else {
-                        // Only after a mismatch or a fault is a key unknown.
-                        break;
-                    };
-                    node = *known as usize;
-                }
-                if is_closed || outcome.is_some_and(|outcome| outcome.refusal.is_none()) {
-                    (state, oracle) = (after_state, after);
-                } else {
-                    way.pop();
-                }
-            }
-        }
-    }
-
     /// Notes a finding of a step from a node, unless it is an exception.
     fn find_at(&mut self, step: &Step, fault: &str, from: usize) {
         let name = step.name();
@@ -530,8 +407,8 @@ impl<'s> Explorer<'s> {
             finding.count += 1;
             return;
         }
-        let way = self.text(from, steps);
-        self.findings.insert(kind, Finding { count: 1, way });
+        let (way, count, after) = (self.text(from, steps), 1, self.counts.transitions);
+        self.findings.insert(kind, Finding { count, after, way });
     }
 
     /// Returns the steps to a node.
@@ -569,7 +446,7 @@ impl<'s> Explorer<'s> {
 fn ranges_text(ranges: &[FrameRange]) -> String {
     let each = ranges
         .iter()
-        .map(|range| format!("FrameRange::new(Pfn({}), {})", range.start, range.frames));
+        .map(|range| format!("FrameRange::new(Pfn({}), {})", range.start.0, range.frames));
     format!("[{}]", each.collect::<Vec<_>>().join(", "))
 }
 

@@ -288,8 +288,8 @@ impl<P: Checker> Worker<'_, P> {
         self.ledger.is_back(start, frames);
     }
 
-    /// Accesses the contents of frames as their holder.
-    fn access(&self, start: Index, frames: u32) {
+    /// Accesses the contents of frames as their holder: calls that the ledger does not follow do not.
+    pub fn access(&self, start: Index, frames: u32) {
         let contents = self.contents.iter().skip(start.0 as usize);
         contents.take(frames as usize).for_each(P::access);
     }

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! All of them are made from one committed file, as the explorer wrote it. Its columns are found by their names.
+//! They are made from two committed files, as the explorer and `ci/defects.sh` wrote them. Columns are found by their
+//! names.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -14,18 +15,21 @@ use everybuddy_metrics::count;
 /// The explorer's rows.
 const FILE: &str = "results/checks/explore.tsv";
 
+/// The defects that were put in by hand, and how each was found.
+const DEFECTS: &str = "results/checks/defects.tsv";
+
 /// A row by column.
 struct Row<'t>(HashMap<&'t str, &'t str>);
 
 impl Row<'_> {
     fn text(&self, column: &str) -> Result<&str, String> {
         let value = self.0.get(column).copied();
-        value.ok_or_else(|| format!("{FILE}: no column {column} in a row"))
+        value.ok_or_else(|| format!("explored: no column {column} in a row"))
     }
 
     fn number(&self, column: &str) -> Result<u64, String> {
         let value = self.text(column)?.parse();
-        value.map_err(|_| format!("{FILE}: {column} is not a number"))
+        value.map_err(|_| format!("explored: {column} is not a number"))
     }
 
     /// Returns the scope without the number of states at which the search ends: the verdict says how far it came.
@@ -37,18 +41,43 @@ impl Row<'_> {
     }
 }
 
+/// Returns the rows of a table.
+fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();
+    lines.map(move |line| Row(columns.iter().copied().zip(line.split('\t')).collect()))
+}
+
 /// Returns what SYSTEMS.md has of the explorer's rows.
 pub(crate) fn explored(root: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(root.join(FILE));
-    tables(&text.map_err(|error| format!("{FILE}: {error}"))?)
+    let read = |file: &str| {
+        fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
+    };
+    Ok(tables(&read(FILE)?)? + &defects(&read(DEFECTS)?)?)
+}
+
+/// Returns the table of defects.
+fn defects(text: &str) -> Result<String, String> {
+    let mut out = String::from(
+        "\nThe same search finds defects that are put in by hand (`ci/defects.sh`), each in one scope, which has no \
+         finding without the defect. *Steps* are those of the shortest counterexample, which is printed as a test.\n\n\
+         | defect | scope | shortest finding | steps | after |\n|---|---|---|---|---|\n",
+    );
+    for row in rows(text) {
+        let (what, scope, finding) = (row.text("text")?, row.scope()?, row.text("finding")?);
+        let (steps, after) = (row.number("steps")?, count(row.number("after")?));
+        let unit = row.text("unit")?;
+        let _ = writeln!(
+            out,
+            "| {what} | `{scope}` | {finding} | {steps} | {after} {unit} |"
+        );
+    }
+    Ok(out)
 }
 
 fn tables(text: &str) -> Result<String, String> {
-    let mut lines = text.lines();
-    let columns: Vec<&str> = lines.next().unwrap_or_default().split('\t').collect();
-    let rows = lines.map(|line| Row(columns.iter().copied().zip(line.split('\t')).collect()));
     let (mut alone, mut both) = (Vec::new(), Vec::new());
-    for row in rows {
+    for row in rows(text) {
         if row.number("pairs_from")? == 0 {
             alone.push(row);
         } else {
@@ -112,6 +141,14 @@ mod tests {
         assert!(text.contains("\n| `bs frames=4` | closed | 1,234 | 1,234,567 |\n"));
         assert!(text.contains("\n| `bs cpus=2` | 2 | 5 of 7 | 4 | 3 | 1,000 | 12 |\n"));
         assert!(text.contains("0 and 0 findings"));
+    }
+
+    #[test]
+    fn a_defect_is_a_line() {
+        let text = "text\tscope\tfinding\tsteps\tafter\tunit\nno lock\tbs pairs=9\tlost\t3\t1234\tschedules\n";
+        let line = "\n| no lock | `bs` | lost | 3 | 1,234 schedules |\n";
+        assert!(defects(text).expect("a table").ends_with(line));
+        assert!(defects("text\tscope\nno lock\tbs\n").is_err());
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! Only the kernel's choice of pages changes: the memory is that of the standard allocator. Where huge pages are not to
-//! be had, small ones serve.
+//! Only the kernel's choice of pages changes: the memory is that of the standard allocator. Where the kernel has no
+//! huge pages, small ones serve.
 
 #![allow(unsafe_code)]
 
@@ -72,8 +72,10 @@ unsafe impl GlobalAlloc for HugePages {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
+    #![cfg(target_os = "linux")]
+
     use super::*;
 
     /// Returns `true` if the kernel was asked to put the memory at an address in huge pages.

@@ -29,7 +29,7 @@ use everybuddy::{
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
 
-use crate::lockless::{self, Cpu};
+use crate::lockless::{self, Cpu, wants};
 
 /// Runs a model.
 fn run(
@@ -429,6 +429,31 @@ fn a_frame_comes_back_before_a_hasty_request() {
     });
 }
 
+/// The only frame came back before. CPU 1 keeps it, since another CPU owned the tree, and has released it as spent.
+/// CPU 1 announces the frame during a request that must not wait: this either sees that a frame is kept, or finds it.
+#[test]
+fn a_kept_frame_is_announced_during_a_hasty_request() {
+    exhaust::<Shared>("everybuddy", 1, 3, Some(bound(&[2, 3])), |machine| {
+        let frame = machine.on(2, |w| w.allocate_untracked(Request::FRAME));
+        machine.on(1, |w| w.free_untracked(Release::frame(frame)));
+        machine.on(2, |w| {
+            w.drain();
+            w.park();
+        });
+        machine.at_once(&[
+            &|w| {
+                let request = Request::FRAME.with_flags(Flags::NO_WAIT);
+                match w.try_allocate_untracked(request) {
+                    Ok(frame) => w.free_untracked(Release::frame(frame)),
+                    Err(error) => assert_eq!(error, AllocateError::Busy),
+                }
+                w.park();
+            },
+            &|w| w.park(),
+        ]);
+    });
+}
+
 /// The owner collects a word where one frame is kept and another one comes back.
 #[test]
 fn a_kept_frame_is_collected_with_its_neighbour() {
@@ -559,22 +584,6 @@ fn a_frame_comes_back_during_a_refusal() {
             w.park();
         }]);
     });
-}
-
-/// A request that must succeed if its frames came back before.
-fn wants(w: &mut Cpu<'_>, are_back: &AtomicBool, request: Request) {
-    // The models run on one host thread, so this orders nothing.
-    let must_succeed = are_back.load(Ordering::Relaxed);
-    match w.try_allocate_untracked(request) {
-        Ok(start) => w.free_untracked(Release {
-            size: request.size,
-            ..Release::frame(start)
-        }),
-        Err(error) => assert!(
-            !must_succeed && error == AllocateError::Exhausted,
-            "{error}: the frames are free"
-        ),
-    }
 }
 
 /// A pair was refused. Since then CPU 0 owns the tree of its frames again. Its requests hit, but its frees must not.

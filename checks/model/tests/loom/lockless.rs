@@ -6,7 +6,7 @@
 //! parameters are the sizes and the last operation of each CPU. A CPU of `everybuddy` parks, since other CPUs may ask
 //! for its tree.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::{AllocateError, Block, CpuId, Index, Order, Release, Request};
 use everybuddy_model::{Loom, Machine, Worker};
@@ -135,11 +135,51 @@ pub(crate) fn a_block_that_is_freed_whole_and_in_part_is_freed_once(
     }
 }
 
+/// A CPU frees the first half of a block as a part of it, while another one frees the second half by its order: which
+/// is misuse before the block is divided, and right afterwards.
+pub(crate) fn a_half_is_freed_by_its_order_while_the_other_is_freed(
+    machine: &Machine<'_, Loom>,
+    order: u8,
+) {
+    let (start, frames) = whole(machine, order);
+    let half = Order::new(order - 1).expect("an order");
+    let first = Release::frames(Index(start), frames / 2);
+    let second = Release::block(Block::new(Index(start + frames / 2), half));
+    let accepted = AtomicU32::new(0);
+    machine.at_once(&[
+        &|w: &mut Cpu<'_>| w.free_untracked(first),
+        &|w: &mut Cpu<'_>| {
+            let (system, cpu) = w.raw();
+            let is_accepted = system.free(cpu, second).is_ok();
+            accepted.store(is_accepted.into(), Ordering::Relaxed);
+        },
+    ]);
+    if accepted.into_inner() == 0 {
+        machine.on(0, |w| w.free_untracked(second));
+    }
+}
+
 /// Allocates a block of all frames; returns its start and its number of frames.
 fn whole(machine: &Machine<'_, Loom>, order: u8) -> (u32, u32) {
     let order = Order::new(order).expect("an order");
     let start = machine.on(0, |w| w.allocate_untracked(Request::order(order)));
     (start.0, order.frames())
+}
+
+/// A request that must succeed if its frames came back before.
+pub(crate) fn wants(w: &mut Cpu<'_>, are_back: &AtomicBool, request: Request) {
+    // The models run on one host thread, so this orders nothing.
+    let must_succeed = are_back.load(Ordering::Relaxed);
+    match w.try_allocate_untracked(request) {
+        Ok(start) => w.free_untracked(Release {
+            size: request.size,
+            ..Release::frame(start)
+        }),
+        Err(error) => assert!(
+            !must_succeed && error == AllocateError::Exhausted,
+            "{error}: the frames are free"
+        ),
+    }
 }
 
 /// The first frames are reserved and come back, while another CPU wants frames.

@@ -15,9 +15,9 @@
 //!
 //! More than three CPUs; more than three levels; versions that wrap around; retry bounds that run out.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use everybuddy::{FrameRange, Index, Pfn, Release, Request};
+use everybuddy::{Block, CpuId, FrameRange, Index, Order, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, bound};
 
@@ -207,6 +207,13 @@ fn two_cpus_free_the_halves_of_a_block() {
 }
 
 #[test]
+fn a_half_is_freed_by_its_order_while_the_block_is_divided() {
+    run(FRAMES, 2, bound(&[3, 4]), |machine| {
+        lockless::a_half_is_freed_by_its_order_while_the_other_is_freed(machine, ALL);
+    });
+}
+
+#[test]
 fn a_part_of_a_block_is_taken_while_another_is_freed() {
     run(FRAMES, 2, bound(&[1, 2]), |machine| {
         lockless::a_part_of_a_block_is_taken_while_another_is_freed(machine, ALL, 2);
@@ -239,5 +246,50 @@ fn a_range_is_reserved_while_its_frames_are_wanted() {
 fn a_nested_request_comes_between() {
     run(4, 2, bound(&[2, 3]), |machine| {
         lockless::a_nested_request_comes_between(machine, None, false, |_| ());
+    });
+}
+
+/// Code that interrupted CPU 0 frees the only frame, and another CPU wants it.
+#[test]
+fn a_nested_free_is_found_by_a_search() {
+    run(1, 2, bound(&[2, 3]), |machine| {
+        let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
+        let is_back = AtomicBool::new(false);
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                let freed = w.raw().0.free_nested(CpuId(0), Release::frame(frame));
+                assert_eq!(freed, Ok(()));
+                is_back.store(true, Ordering::Relaxed);
+            },
+            &|w: &mut Cpu<'_>| lockless::wants(w, &is_back, Request::FRAME),
+        ]);
+    });
+}
+
+/// The holder of two words frees them as one block. What it did is seen by the second of two CPUs that take a frame of
+/// the same word, which does not look at the block.
+#[test]
+fn a_block_is_freed_for_two_frames_of_a_word() {
+    run(FRAMES, 3, bound(&[1, 2]), |machine| {
+        let order = Order::new(ALL).expect("an order");
+        machine.on(0, |w| w.allocate_untracked(Request::order(order)));
+        let takes = |frame: u32| {
+            move |w: &mut Cpu<'_>| {
+                let (system, cpu) = w.raw();
+                let range = FrameRange::new(Pfn(system.span().base().0 + u64::from(frame)), 1);
+                if let Ok(start) = system.allocate_at(cpu, range) {
+                    w.access(start, 1);
+                    w.free_untracked(Release::frame(start));
+                }
+            }
+        };
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.access(Index(1), 1);
+                w.free_untracked(Release::block(Block::new(Index(0), order)));
+            },
+            &takes(0),
+            &takes(1),
+        ]);
     });
 }

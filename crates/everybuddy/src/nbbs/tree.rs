@@ -16,7 +16,9 @@
 //!    receives a new version; the parent is exchanged. If another CPU marked the parent before it was read, the word's
 //!    new version lets that CPU's exchange of the word fail. If it marked the parent later, the parent's exchange
 //!    fails. So no mark of a word in use is cleared.
-//! 4. No CPU waits for another one. An exchange fails only because another CPU's exchange succeeded.
+//! 4. A word that lies in a block that is being split is not emptied. So the split, which marks its two words, marks
+//!    no empty one, and neither word becomes a block twice.
+//! 5. No CPU waits for another one. An exchange fails only because another CPU's exchange succeeded.
 //!
 //! A version has 32 bits. A CPU that stops between two steps, while exactly 2^32 marks or a multiple are set in one
 //! word, would not notice them.
@@ -182,7 +184,7 @@ impl<P: Platform> Tree<'_, P> {
     }
 
     /// Gives units of a word back: replaces it with what `change` returns. Returns whether the word became empty, or
-    /// `None` if `change` returns `None`.
+    /// `None` if `change` returns `None`, or the units still belong to a larger block.
     #[inline]
     pub(crate) fn free(&self, at: At, change: impl Fn(u64) -> Option<u64>) -> Option<bool> {
         let word = self.word(at)?;
@@ -192,7 +194,7 @@ impl<P: Platform> Tree<'_, P> {
             if at.level.is_empty(left) {
                 match self.empty(at, seen, left) {
                     Ok(()) => return Some(true),
-                    Err(now) => seen = now,
+                    Err(now) => seen = now?,
                 }
                 continue;
             }
@@ -204,17 +206,19 @@ impl<P: Platform> Tree<'_, P> {
         }
     }
 
-    /// Empties a word that still has the value `seen`, and clears its mark. `left` has no occupied unit.
+    /// Empties a word that still has the value `seen`, and clears its mark. `left` has no occupied unit. The error is
+    /// the value that the word has instead, or `None` if the word lies in a block that is being split.
     #[inline(never)]
-    fn empty(&self, at: At, seen: u64, left: u64) -> Result<(), u64> {
+    fn empty(&self, at: At, seen: u64, left: u64) -> Result<(), Option<u64>> {
         let Some(word) = self.word(at) else {
             return Ok(());
         };
         // Acquire: pairs with the release in `take`: the mark of this word is seen in the parent, so the version that
-        // the word takes over from there is new.
+        // the word takes over from there is new. It pairs with the release in `fill`, too: if the word became a block
+        // just now, the claimed block is seen there, unless it was split.
         let now = word.load(Ordering::Acquire);
         if now != seen {
-            return Err(now);
+            return Err(Some(now));
         }
         let (parent, unit) = at.up();
         let above = if at.level < self.top {
@@ -222,20 +226,24 @@ impl<P: Platform> Tree<'_, P> {
         } else {
             0
         };
+        if parent.level.is_covered(above, unit) {
+            return Err(None);
+        }
         let new = at.level.emptied(left, above);
         // Acquire: pairs with the releases in `free`: the release in `clear` passes on what the holders of other blocks
         // of this word did. Release: pairs with the acquire in `take`. It also keeps the read of the parent before.
-        word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)?;
+        word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+            .map_err(Some)?;
         if at.level < self.top && !self.clear(parent, unit, above) {
             self.settle(at);
         }
         Ok(())
     }
 
-    /// Clears the mark of a unit whose word was found empty, if the parent still has the value `seen`. Returns `false`
-    /// if it has another one.
+    /// Clears the mark of a unit whose word was found empty, if the parent still has the value `seen`, in which no
+    /// block covers the unit. Returns `false` if it has another one.
     fn clear(&self, parent: At, unit: u32, seen: u64) -> bool {
-        if seen >> unit & 1 == 0 || parent.level.is_covered(seen, unit) {
+        if seen >> unit & 1 == 0 {
             return true;
         }
         let left = seen & !(1 << unit);
@@ -369,7 +377,7 @@ impl<P: Platform> Tree<'_, P> {
             }
             let new = at.level.with(seen, at.level.block(at.level.whole()));
             // Acquire: pairs with the release in `empty`: what the holders of earlier blocks did is passed on. Release:
-            // pairs with the acquires in `divide` and here.
+            // pairs with the acquires in `divide`, `empty` and here.
             if word
                 .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
