@@ -188,7 +188,7 @@ boot() { # NAME SECONDS FILES [QEMU OPTIONS]
     rm -f "$work/$name.log"
     root "$name" "$files"
     set_machine "$name" -serial stdio "$@"
-    timeout "$seconds" "${machine[@]}" </dev/null 2>"$work/qemu-$name.log" | tr -d '\r' >"$work/$name.log" || true
+    timeout "$seconds" "${machine[@]}" </dev/null 2>"$work/qemu-$name.log" | stdbuf -oL tr -d '\r' >"$work/$name.log" || true
     if ! grep -q '^guest: done' "$work/$name.log"; then
         echo "linux: the machine did not finish its steps, for which it had $seconds s; the end of $work/$name.log:" >&2
         tail -n 30 -- "$work/$name.log" "$work/qemu-$name.log" >&2
