@@ -664,6 +664,9 @@ int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone,
 
 	if (!begin_reporting(own, order))
 		return 0;
+	/* One page in a list, such as the page table of a process that ended, keeps a block from being found. */
+	if (!own->is_searched)
+		everybuddy_drain_all();
 	while (!end && !error) {
 		unsigned int left = take_unreported(zone, list, order, &budget, &end);
 
@@ -674,6 +677,7 @@ int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone,
 		put_reported(zone, list + left, !error);
 		sg_init_table(list, PAGE_REPORTING_CAPACITY);
 	}
+	own->is_searched = end != -EVERYBUDDY_EXHAUSTED;
 	/* Until a search of the whole zone has found nothing. */
 	if (end != -EVERYBUDDY_EXHAUSTED)
 		*more = true;
