@@ -249,6 +249,8 @@ void everybuddy_count_now(struct zone *zone)
 	if (!is_freeing)
 		return;
 	/* The freed pages may have become large blocks. Linux looks at each block that it merges. */
+	if (!READ_ONCE(zone->everybuddy->has_freed))
+		WRITE_ONCE(zone->everybuddy->has_freed, true);
 	page_reporting_notify_free(MAX_PAGE_ORDER);
 	shorten_list(zone, WMARK_LOW, kept);
 }
@@ -665,24 +667,23 @@ int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone,
 	if (!begin_reporting(own, order))
 		return 0;
 	/* One page in a list, such as the page table of a process that ended, keeps a block from being found. */
-	if (!own->is_searched)
+	if (!own->is_searched) {
+		WRITE_ONCE(own->has_freed, false);
 		everybuddy_drain_all();
+	}
 	while (!end && !error) {
 		unsigned int left = take_unreported(zone, list, order, &budget, &end);
 
 		if (left == PAGE_REPORTING_CAPACITY)
 			break;
-		own->has_reported = true;
 		error = device->report(device, list + left, PAGE_REPORTING_CAPACITY - left);
 		put_reported(zone, list + left, !error);
 		sg_init_table(list, PAGE_REPORTING_CAPACITY);
 	}
 	own->is_searched = end != -EVERYBUDDY_EXHAUSTED;
-	/* Until a search of the whole zone has found nothing. */
-	if (end != -EVERYBUDDY_EXHAUSTED)
+	/* Until nothing was freed during a whole search, which may have passed it. What was reported is freed, too. */
+	if (own->is_searched || READ_ONCE(own->has_freed))
 		*more = true;
-	else if (own->has_reported)
-		*more = !(own->has_reported = false);
 	return error;
 }
 

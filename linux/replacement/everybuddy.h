@@ -68,7 +68,7 @@ struct everybuddy_zone {
 	/* Which free blocks the hypervisor was told of. NULL until something asks for that. */
 	struct everybuddy_reporting *reporting;
 	bool is_searched; /* for unreported blocks: a search has begun, and has not reached the end of the zone */
-	bool has_reported; /* something since the search for unreported blocks began at the start of the zone */
+	bool has_freed; /* pages since that search began at the start of the zone */
 	/* The free pages in lists of CPUs: of each CPU as many as when it last changed the zone's counter, or was asked. */
 	atomic_long_t kept ____cacheline_aligned_in_smp;
 };
