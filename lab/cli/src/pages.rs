@@ -74,11 +74,10 @@ unsafe impl GlobalAlloc for HugePages {
 
 #[cfg(test)]
 mod tests {
-    #![cfg(target_os = "linux")]
-
     use super::*;
 
     /// Returns `true` if the kernel was asked to put the memory at an address in huge pages.
+    #[cfg(target_os = "linux")]
     fn is_advised(address: usize) -> bool {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut inside = false;
@@ -97,20 +96,24 @@ mod tests {
         false
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn large_memory_is_advised() {
-        let layout = Layout::from_size_align(64 << 20, 64).unwrap();
-        // SAFETY: the layout is not empty, and what was allocated is freed with its last size.
-        unsafe {
-            let plain = System.alloc_zeroed(layout);
-            assert!(!is_advised(plain.addr() + (32 << 20)));
-            System.dealloc(plain, layout);
-            let mut start = HugePages.alloc_zeroed(layout);
-            assert!(is_advised(start.addr() + (32 << 20)));
-            start = HugePages.realloc(start, layout, 128 << 20);
-            assert!(is_advised(start.addr() + (96 << 20)));
-            let layout = Layout::from_size_align(128 << 20, 64).unwrap();
-            HugePages.dealloc(start, layout);
-        }
+        const MIB: usize = 1 << 20;
+        let layout = Layout::from_size_align(64 * MIB, 64).unwrap();
+        // SAFETY: the layout is not empty.
+        let plain = unsafe { System.alloc_zeroed(layout) };
+        assert!(!is_advised(plain.addr() + 32 * MIB));
+        // SAFETY: it was allocated with this layout.
+        unsafe { System.dealloc(plain, layout) };
+        // SAFETY: the layout is not empty.
+        let start = unsafe { HugePages.alloc_zeroed(layout) };
+        assert!(is_advised(start.addr() + 32 * MIB));
+        // SAFETY: it was allocated with this layout, and the size is not zero.
+        let start = unsafe { HugePages.realloc(start, layout, 128 * MIB) };
+        assert!(is_advised(start.addr() + 96 * MIB));
+        let layout = Layout::from_size_align(128 * MIB, 64).unwrap();
+        // SAFETY: that is the size that it has now.
+        unsafe { HugePages.dealloc(start, layout) };
     }
 }
