@@ -97,23 +97,19 @@ const fn first_clear(bits: u64, index: usize) -> Option<u32> {
 pub(crate) fn smallest_block(free: u64, order: Order) -> Option<(Order, u32)> {
     // After each step, a set bit starts a free block.
     let mut blocks = free;
-    let mut steps = (0..).zip(STARTS.iter().skip(1));
-    for (size, starts) in steps.by_ref().take(order.index()) {
-        blocks &= blocks >> (1 << size) & starts;
-    }
-    if blocks == 0 {
-        return None;
-    }
-    for (size, starts) in steps {
+    for (size, starts) in (0..).zip(STARTS.iter().skip(1)) {
         let length = 1 << size;
         let larger = blocks & (blocks >> length) & starts;
         let single = blocks & !(larger | larger << length);
-        if single != 0 {
+        if single != 0 && size as usize >= order.index() {
             return Some((Order::saturating(size), single.trailing_zeros()));
+        }
+        if larger == 0 {
+            return None;
         }
         blocks = larger;
     }
-    Some((Order::saturating(WORD_ORDER), 0))
+    (blocks != 0).then_some((Order::saturating(WORD.trailing_zeros()), 0))
 }
 
 /// Returns the first bit of each block of 16 set bits.

@@ -28,7 +28,6 @@ const MAX_READS: u32 = 1024;
 /// The smallest block that a search has seen.
 struct Best {
     size: Order,
-    start: u32,
     tree: u32,
     is_own: bool,
 }
@@ -69,39 +68,27 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if !wanted.is_part_of_word() {
             return None;
         }
-        let Best {
-            start,
-            tree,
-            is_own,
-            ..
-        } = self.smallest_of_some(local, wanted)?;
+        let Best { tree, is_own, .. } = self.smallest_of_some(local, wanted)?;
         let trees = &self.shared.trees;
         let header = trees.header(tree)?;
-        let take = |start| {
-            let part = trees.part_of_word(start, wanted.frames)?;
-            let is_taken = header.take(part.mask, part.word, part.frames);
-            is_taken.then_some(start)
+        if !is_own {
+            if !self.shared.claim(header, local.id) {
+                return None;
+            }
+            trees.collect(tree, header);
+        }
+        let start = if trees.suits(header, wanted.kind) {
+            trees.take_smallest(tree, header, wanted.order)
+        } else {
+            None
         };
-        if is_own {
-            let start = take(start)?;
-            local.moved(tree, header, wanted, start);
-            return Some(start);
-        }
-        if !self.shared.claim(header, local.id) {
-            return None;
-        }
-        trees.collect(tree, header);
-        // What was seen before the claim was a hint, and did not include what was returned.
-        let found = trees.suits(header, wanted.kind).then(|| {
-            let (order, reads) = (wanted.order, &mut { MAX_READS });
-            trees.smallest(tree, header, order, reads)
-        });
-        let start = found.flatten().and_then(|(_, start)| take(start));
         match start {
+            Some(start) if is_own => local.moved(tree, header, wanted, start),
             Some(start) => {
                 P::probe(cpu).record(Event::Bypass(wanted.order));
                 self.keep_found(local, tree, wanted, start);
             }
+            None if is_own => (),
             None => self.shared.release(tree, header),
         }
         start
@@ -162,15 +149,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
             if !trees.suits(header, wanted.kind) || !is_own && !self.shared.is_unowned(header) {
                 continue;
             }
-            if let Some((size, start)) = trees.smallest(tree, header, wanted.order, reads)
+            if let Some((size, _)) = trees.smallest(tree, header, wanted.order, reads)
                 && best.as_ref().is_none_or(|best| size < best.size)
             {
-                best = Some(Best {
-                    size,
-                    start,
-                    tree,
-                    is_own,
-                });
+                best = Some(Best { size, tree, is_own });
                 if size == wanted.order {
                     break;
                 }

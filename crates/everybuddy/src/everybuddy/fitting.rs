@@ -20,7 +20,7 @@ use crate::bit_runs::{WORD, blocks_of_16, first, smallest_block};
 use crate::frame::Order;
 use crate::platform::{Platform, SharedCell};
 
-use super::tree::AllTrees;
+use super::tree::{AllTrees, MAX_WORDS};
 use super::word::{Header, Word};
 
 /// After this many searches in vain in a row, one request looks only at the CPU's own trees. Each further search in
@@ -220,5 +220,13 @@ impl<P: Platform> AllTrees<'_, P> {
             }
         }
         best
+    }
+
+    /// Takes the smallest free block of the split words of an own tree that has a block of an order.
+    pub(super) fn take_smallest(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
+        let (_, start) = self.smallest(tree, header, order, &mut { MAX_WORDS })?;
+        let part = self.part_of_word(start, order.frames())?;
+        let is_taken = header.take(part.mask, part.word, part.frames);
+        is_taken.then_some(start)
     }
 }
