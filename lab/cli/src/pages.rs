@@ -82,7 +82,10 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut inside = false;
         for line in maps.lines() {
-            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let range = line
+                .split(' ')
+                .next()
+                .and_then(|range| range.split_once('-'));
             let hex = |digits: &str| usize::from_str_radix(digits, 16).ok();
             if let Some((Some(start), Some(end))) = range.map(|(s, e)| (hex(s), hex(e))) {
                 inside = (start..end).contains(&address);
