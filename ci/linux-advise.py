@@ -12,7 +12,7 @@ import json
 import re
 import sys
 
-from linux_faults import found_in, show
+from linux_faults import found_in, show, write
 
 FACTOR = 1.3
 SHOWN = (0, 8)
@@ -54,8 +54,6 @@ for (fraction, operation), row in sorted(predicted.items()):
     })
 if judged < 4:
     faults.append(f"{judged} counts instead of 4")
-with open(output, "w", encoding="utf-8") as file:
-    for row in rows:
-        file.write(json.dumps(row, separators=(",", ":")) + "\n")
+write(output, rows)
 print("Single frames that moved between the zone and the lists of 4 CPUs, in a load that a recording of it predicts.")
 show(table, faults)

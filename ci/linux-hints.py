@@ -5,11 +5,10 @@ same system without. Fails if a log has a fault, if a kernel used hints where it
 machines did not execute the same loads.
 """
 
-import json
 import re
 import sys
 
-from linux_faults import found_in, show
+from linux_faults import found_in, show, write
 
 LOADS = ["map", "exec", "files"]
 COUNTERS = ["refills", "drains", "contended"]
@@ -56,7 +55,5 @@ for path in paths:
 
 print("Refills and drains of per-CPU lists with hints and without them, in the same loads on one CPU; each acquires a lock.")
 if not faults:
-    with open(output, "w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+    write(output, rows)
 show(table, faults)

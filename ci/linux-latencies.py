@@ -5,12 +5,11 @@ ROWS is written: the same as JSON lines, in the format of all results. Fails if 
 load printed something other than in the other machines, or if a kernel reported anything.
 """
 
-import json
 import math
 import re
 import sys
 
-from linux_faults import found_in, show
+from linux_faults import found_in, show, write
 
 # The paper's slow band begins here, in cycles.
 SLOW = 1000
@@ -70,7 +69,5 @@ if len(printed) > 1:
 
 print(f"Instructions of single calls in Linux {release} while cc1 compiles, counted by QEMU. `linux`: its own lists.")
 if not faults:
-    with open(output, "w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+    write(output, rows)
 show(table, faults)

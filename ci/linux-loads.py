@@ -8,13 +8,12 @@ ROWS is written: the same as JSON lines, in the format of all results. Fails if 
 allocator than that of its log, or if a load failed or compiled something else.
 """
 
-import json
 import re
 import statistics
 import subprocess
 import sys
 
-from linux_faults import aligned, found_in, show
+from linux_faults import aligned, found_in, show, write
 
 # Linux's own allocator; and what stands in the place of its lists.
 OBJECTS = {"page_alloc.o": "allocator", "everybuddy.o": "allocator", "everybuddy_allocators.o": "allocator"}
@@ -147,9 +146,7 @@ def table(output, paths):
     print("\nCounts of the same loads with four CPUs, one instance on each, in one run. `contended locks` are those of the")
     print("systems, and `contended spinlocks` those of the whole kernel: one thread executes all CPUs in turns, so few are.")
     if not faults:
-        with open(output, "w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+        write(output, rows)
     show(several, faults)
 
 

@@ -5,12 +5,11 @@ kernel reported anything, if it used another allocator than that of its log, if 
 count instructions, if a used one has not as much memory free as it should, or if two logs differ by over a hundredth.
 """
 
-import json
 import re
 import statistics
 import sys
 
-from linux_faults import found_in
+from linux_faults import found_in, write
 
 output, *paths = sys.argv[1:]
 # What a log says, and the column of the table.
@@ -85,9 +84,7 @@ for (state, cpus), systems in runs.items():
         "used": f"The page cache has all memory, free pages are between the watermarks, cpusets are on; {cpus} CPUs:",
     }[state], table)
 print(f"\n{same} of {total} numbers of two boots were the same, and the others differ by less than a hundredth.")
-with open(output, "w", encoding="utf-8") as file:
-    for row in rows:
-        file.write(json.dumps(row, separators=(",", ":")) + "\n")
+write(output, rows)
 for fault in faults:
     print(f"linux: {fault}", file=sys.stderr)
 sys.exit(bool(faults))

@@ -5,13 +5,12 @@ Linux's own allocator are formed within turns. Fails if a program did not run or
 boots, or if the kernel reported anything.
 """
 
-import json
 import math
 import re
 import statistics
 import sys
 
-from linux_faults import aligned, found_in
+from linux_faults import aligned, found_in, write
 
 PROGRAMS = ["mab", "find_text", "config", "compile", "disassemble", "write_zeros", "fork_and_exec", "map_and_unmap",
             "write_memory", "serve_files"]
@@ -74,6 +73,4 @@ print(f"Speedup of whole programs over Linux's own allocator, in a user-mode Lin
 print(f"for each CPU. Mean and 95% confidence interval of {turns} boots, in turns that begin with another system each.")
 print("*: the interval does not contain 1, as one of 20 does by chance. `linux again`: the same allocator, as a control.")
 aligned(table)
-with open(output, "w", encoding="utf-8") as file:
-    for row in rows:
-        file.write(json.dumps(row, separators=(",", ":")) + "\n")
+write(output, rows)

@@ -6,11 +6,10 @@ ROWS is written: the first two tables as JSON lines, in the format of all result
 Fails if a system did not boot, if a load failed, if pages were lost, or if the kernel reported anything that is not expected.
 """
 
-import json
 import re
 import sys
 
-from linux_faults import aligned, found_in, show
+from linux_faults import aligned, found_in, show, write
 
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
@@ -120,9 +119,7 @@ for path in paths:
     table.append([*row, "FAILED" if own else "passed"])
     faults += [f"{name}: {fault}" for fault in own[:8]]
 
-with open(output, "w", encoding="utf-8") as file:
-    for row in rows:
-        file.write(json.dumps(row, separators=(",", ":")) + "\n")
+write(output, rows)
 print("Free memory outside free blocks of 2 MiB and more, after each load. `linux+compaction`: compacted before each count.")
 aligned(unusable)
 print()

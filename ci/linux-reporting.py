@@ -5,8 +5,8 @@ linux-reporting.py watch NAME          while the machine runs whose log is NAME.
                                        QEMU gave back until then
 linux-reporting.py table ROWS LOG...   prints what the machines held as an aligned table
 
-ROWS is written: the same as JSON lines, in the format of all results. QEMU reports each range that it gives back in a file
-next to the log. Fails if a log has a fault, if a kernel used another allocator than that of its log, if less than two
+ROWS is written, unless something failed: the same as JSON lines, in the format of all results. QEMU reports each range that
+it gives back in a file next to the log. Fails if a log has a fault, if a kernel used another allocator than that of its log, if less than two
 thirds were given back, or if a guest counted other pages than QEMU.
 """
 
@@ -16,7 +16,7 @@ import re
 import sys
 import time
 
-from linux_faults import found_in, show
+from linux_faults import found_in, show, write
 
 # The memory of a machine, in MiB.
 MEMORY = 512
@@ -109,9 +109,8 @@ def table(output, paths):
     print(f"The host's memory that a virtual machine of {MEMORY} MiB holds at the end of each phase. A process of the guest")
     print(f"writes {WRITTEN} MiB (held), ends (freed), and another one does the same (again). Free pages are reported to the")
     print("host. The columns on the right are of the end of `freed`.")
-    with open(output, "w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+    if not faults:
+        write(output, rows)
     show(lines, faults)
 
 

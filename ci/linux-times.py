@@ -5,12 +5,11 @@ the least of its rounds; ratios to Linux's own allocator are formed within turns
 `check` says is not `ok`, or if the kernel reported anything.
 """
 
-import json
 import re
 import statistics
 import sys
 
-from linux_faults import found_in
+from linux_faults import found_in, write
 
 output, *paths = sys.argv[1:]
 ORDERS = (0, 3, 9)
@@ -67,6 +66,4 @@ print(f"A pair is alloc_pages() and __free_pages(), in turn. Medians of {len(tur
 widths = [max(map(len, column)) for column in zip(*table)]
 for line in table:
     print(line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:])), sep="  ")
-with open(output, "w", encoding="utf-8") as file:
-    for row in rows:
-        file.write(json.dumps(row, separators=(",", ":")) + "\n")
+write(output, rows)

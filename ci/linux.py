@@ -5,7 +5,6 @@ Fails if the machine does not count instructions, if the counts of alloc_pages n
 another differ by more than a tenth, or if a system is missing a workload.
 """
 
-import json
 import re
 import statistics
 import sys
@@ -65,21 +64,22 @@ print(f"Instructions per call in Linux {release}, counted by QEMU, without the l
 print("`allocate N` and `free`: N blocks are allocated, then freed. `p99`: the 99th percentile of single allocations there.")
 for line in table:
     print(line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:])), sep="  ")
-with open(output, "w", encoding="utf-8") as file:
-    for (name, workload, order, _), (allocate, free, p50, p99) in known.items():
-        if name == "floor":
-            continue
-        system, _, options = name.partition("+")
-        calls = [("allocate", "p50", p50), ("allocate", "p99", p99)]
-        sums = [("all", "mean", allocate)] if workload == "pair" else [("allocate", "mean", allocate), ("free", "mean", free)]
-        for operation, statistic, value in sums + calls:
-            entry = {
-                "experiment": "linux", "source": workload, "system": system, "options": options,
-                "platform": f"linux:module {release}", "cpus": 1, "seed": None, "operation": operation,
-                "order": int(order), "metric": "instructions", "statistic": statistic, "value": value, "unit": "1",
-                "expected": None, "simulated": True,
-            }
-            file.write(json.dumps(entry, separators=(",", ":")) + "\n")
+entries = []
+for (name, workload, order, _), (allocate, free, p50, p99) in known.items():
+    if name == "floor":
+        continue
+    system, _, options = name.partition("+")
+    calls = [("allocate", "p50", p50), ("allocate", "p99", p99)]
+    sums = [("all", "mean", allocate)] if workload == "pair" else [("allocate", "mean", allocate), ("free", "mean", free)]
+    for operation, statistic, value in sums + calls:
+        entry = {
+            "experiment": "linux", "source": workload, "system": system, "options": options,
+            "platform": f"linux:module {release}", "cpus": 1, "seed": None, "operation": operation,
+            "order": int(order), "metric": "instructions", "statistic": statistic, "value": value, "unit": "1",
+            "expected": None, "simulated": True,
+        }
+        entries.append(entry)
+write(output, entries)
 if not rows:
     faults.append("no row")
 for fault in faults:

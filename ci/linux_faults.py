@@ -1,5 +1,6 @@
-"""What a kernel prints when something is wrong, and how results are shown, for the scripts that read logs of kernels."""
+"""For the scripts that read logs of kernels: what a kernel prints when something is wrong; results as tables and rows."""
 
+import json
 import re
 import sys
 
@@ -22,6 +23,13 @@ def aligned(table):
     widths = [max(len(str(cell)) for cell in column) for column in zip(*table)]
     for line in table:
         print(*(str(cell).ljust(width) for cell, width in zip(line, widths)), sep="  ")
+
+
+def write(path, rows):
+    """Writes rows of results as JSON lines."""
+    with open(path, "w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
 def show(table, faults):
