@@ -9,6 +9,8 @@ import re
 import statistics
 import sys
 
+from linux_faults import write
+
 release, path, output = sys.argv[1:]
 lines = open(path, encoding="utf-8", errors="replace").read().splitlines()
 fields = lambda line: dict(re.findall(r"(\w+)=(\S+)", line))

@@ -16,7 +16,6 @@
 #include "everybuddy_provided.h"
 #include "everybuddy_test.h"
 #include "internal.h"
-#include "page_reporting.h"
 
 #include <linux/debugfs.h>
 #include <linux/init.h>
@@ -26,8 +25,6 @@
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
-#include <linux/page_reporting.h>
-#include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/smp.h>
@@ -248,10 +245,7 @@ void everybuddy_count_now(struct zone *zone)
 
 	if (!is_freeing)
 		return;
-	/* The freed pages may have become large blocks. Linux looks at each block that it merges. */
-	if (!READ_ONCE(zone->everybuddy->has_freed))
-		WRITE_ONCE(zone->everybuddy->has_freed, true);
-	page_reporting_notify_free(MAX_PAGE_ORDER);
+	everybuddy_note_freed(zone);
 	shorten_list(zone, WMARK_LOW, kept);
 }
 
@@ -585,117 +579,6 @@ void everybuddy_count_free(struct zone *zone)
 		zone->free_area[MAX_PAGE_ORDER].nr_free += state.free_blocks[order] << (order - MAX_PAGE_ORDER);
 }
 
-#ifdef CONFIG_PAGE_REPORTING
-static atomic_long_t reported_pages, returned_blocks;
-
-void everybuddy_unmark_reported(struct everybuddy_zone *own, s64 frame, unsigned int order)
-{
-	struct everybuddy_reporting *reporting = READ_ONCE(own->reporting);
-	u32 blocks = reporting ? everybuddy_reporting_allocated(reporting, frame, order) : 0;
-
-	if (blocks)
-		atomic_long_add(blocks, &returned_blocks);
-}
-
-/* Takes unreported blocks, and fills the list from its end. Returns how many places are left, or all if none was found. */
-static unsigned int take_unreported(struct zone *zone, struct scatterlist *list, unsigned int least, u32 *budget,
-				    int *error)
-{
-	struct everybuddy_zone *own = zone->everybuddy;
-	unsigned int left = PAGE_REPORTING_CAPACITY;
-	unsigned long pages = 0;
-
-	/* The caller's watermark allows for so many pages. */
-	while (left && pages < (unsigned long)PAGE_REPORTING_CAPACITY << least) {
-		u8 order;
-		s64 frame = everybuddy_reporting_take(own->reporting, get_cpu(), budget, &order);
-
-		if (frame >= 0)
-			everybuddy_count(zone, own, order, false);
-		put_cpu();
-		if (frame < 0) {
-			*error = frame;
-			break;
-		}
-		sg_set_page(&list[--left], pfn_to_page(frame), PAGE_SIZE << order, 0);
-		pages += 1ul << order;
-	}
-	return left;
-}
-
-static void put_reported(struct zone *zone, struct scatterlist *at, bool is_reported)
-{
-	struct everybuddy_zone *own = zone->everybuddy;
-
-	for (; at; at = sg_next(at)) {
-		unsigned int order = get_order(at->length), cpu = get_cpu();
-
-		WARN_ON(everybuddy_reporting_put(own->reporting, cpu, page_to_pfn(sg_page(at)), order, is_reported));
-		everybuddy_count(zone, own, order, true);
-		put_cpu();
-		if (is_reported)
-			atomic_long_add(1l << order, &reported_pages);
-	}
-}
-
-static bool begin_reporting(struct everybuddy_zone *own, unsigned int order)
-{
-	size_t bytes;
-	void *memory;
-
-	if (!own->frames || !static_key_enabled(&page_reporting_enabled))
-		return false;
-	if (own->reporting)
-		return true;
-	bytes = everybuddy_reporting_bytes(own->frames, order);
-	memory = bytes ? kvmalloc(bytes, GFP_KERNEL) : NULL;
-	if (!memory)
-		return false;
-	/* No block is marked before the first one is put back, and who gets such a block sees this. */
-	smp_store_release(&own->reporting, everybuddy_reporting_build(own->frames, order, memory, bytes));
-	return own->reporting;
-}
-
-int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone, struct scatterlist *list,
-		      unsigned int order, bool *more)
-{
-	struct everybuddy_zone *own = zone->everybuddy;
-	/* A sixteenth of the zone, or what one call reports. */
-	u32 budget = max(zone->spanned_pages >> order >> 4, (unsigned long)PAGE_REPORTING_CAPACITY);
-	int error = 0, end = 0;
-
-	if (!begin_reporting(own, order))
-		return 0;
-	/* One page in a list, such as the page table of a process that ended, keeps a block from being found. */
-	if (!own->is_searched) {
-		WRITE_ONCE(own->has_freed, false);
-		everybuddy_drain_all();
-	}
-	while (!end && !error) {
-		unsigned int left = take_unreported(zone, list, order, &budget, &end);
-
-		if (left == PAGE_REPORTING_CAPACITY)
-			break;
-		error = device->report(device, list + left, PAGE_REPORTING_CAPACITY - left);
-		put_reported(zone, list + left, !error);
-		sg_init_table(list, PAGE_REPORTING_CAPACITY);
-	}
-	own->is_searched = end != -EVERYBUDDY_EXHAUSTED;
-	/* Until nothing was freed during a whole search, which may have passed it. What was reported is freed, too. */
-	if (own->is_searched || READ_ONCE(own->has_freed))
-		*more = true;
-	return error;
-}
-
-static void print_reporting(struct seq_file *file)
-{
-	seq_printf(file, "reported pages=%ld returned blocks=%ld\n", atomic_long_read(&reported_pages),
-		   atomic_long_read(&returned_blocks));
-}
-#else
-static void print_reporting(struct seq_file *file) { }
-#endif
-
 /* Does the deferred work of systems that have services. */
 static int serve(void *unused)
 {
@@ -755,7 +638,7 @@ static int statistics_show(struct seq_file *file, void *unused)
 		everybuddy_print(file, zone, &state);
 	}
 	everybuddy_print_chores(file);
-	print_reporting(file);
+	everybuddy_print_reporting(file);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(statistics);

@@ -19,6 +19,7 @@
 struct alloc_context;
 struct page_reporting_dev_info;
 struct scatterlist;
+struct seq_file;
 
 /* What a call that is timed does. */
 enum everybuddy_call { EVERYBUDDY_ALLOCATION, EVERYBUDDY_FREE, EVERYBUDDY_CALLS };
@@ -119,6 +120,7 @@ void everybuddy_count_now(struct zone *zone);
 DECLARE_STATIC_KEY_FALSE(page_reporting_enabled);
 
 void everybuddy_unmark_reported(struct everybuddy_zone *own, s64 frame, unsigned int order);
+void everybuddy_note_freed_now(struct zone *zone);
 
 /* After each allocation, before the pages are used: what was reported to the hypervisor is so no longer. */
 static __always_inline void everybuddy_unmark(struct everybuddy_zone *own, s64 frame, unsigned int order)
@@ -126,6 +128,16 @@ static __always_inline void everybuddy_unmark(struct everybuddy_zone *own, s64 f
 	if (static_branch_unlikely(&page_reporting_enabled))
 		everybuddy_unmark_reported(own, frame, order);
 }
+
+/* After pages were freed, now and then: they may have become large blocks. Linux looks at each block that it merges. */
+static __always_inline void everybuddy_note_freed(struct zone *zone)
+{
+	if (static_branch_unlikely(&page_reporting_enabled))
+		everybuddy_note_freed_now(zone);
+}
+
+/* Prints what was reported. */
+void everybuddy_print_reporting(struct seq_file *file);
 
 /*
  * Reports free blocks of a zone to the hypervisor, of at least an order, and as many as Linux does in one pass. Returns an
@@ -137,6 +149,8 @@ int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone,
 #else
 
 static inline void everybuddy_unmark(struct everybuddy_zone *own, s64 frame, unsigned int order) { }
+static inline void everybuddy_note_freed(struct zone *zone) { }
+static inline void everybuddy_print_reporting(struct seq_file *file) { }
 
 #endif
 
