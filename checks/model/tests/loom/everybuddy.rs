@@ -632,11 +632,7 @@ fn a_nested_free_comes_during_a_refusal() {
         });
         let is_back = AtomicBool::new(false);
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                let freed = w.raw().0.free_nested(CpuId(0), Release::frame(frame));
-                assert_eq!(freed, Ok(()));
-                is_back.store(true, Ordering::Relaxed);
-            },
+            &|w: &mut Cpu<'_>| lockless::frees_nested(w, frame, &is_back),
             &|w: &mut Cpu<'_>| {
                 wants(w, &is_back, Request::FRAME);
                 wants(w, &is_back, Request::FRAME);

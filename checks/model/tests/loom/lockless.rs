@@ -166,6 +166,13 @@ fn whole(machine: &Machine<'_, Loom>, order: u8) -> (u32, u32) {
     (start.0, order.frames())
 }
 
+/// Code that interrupted CPU 0 frees a frame.
+pub(crate) fn frees_nested(w: &mut Cpu<'_>, frame: Index, is_back: &AtomicBool) {
+    let freed = w.raw().0.free_nested(CpuId(0), Release::frame(frame));
+    assert_eq!(freed, Ok(()));
+    is_back.store(true, Ordering::Relaxed);
+}
+
 /// A request that must succeed if its frames came back before.
 pub(crate) fn wants(w: &mut Cpu<'_>, are_back: &AtomicBool, request: Request) {
     // The models run on one host thread, so this orders nothing.

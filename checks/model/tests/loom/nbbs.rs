@@ -17,7 +17,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use everybuddy::{Block, CpuId, FrameRange, Index, Order, Pfn, Release, Request};
+use everybuddy::{Block, FrameRange, Index, Order, Pfn, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, bound};
 
@@ -256,11 +256,7 @@ fn a_nested_free_is_found_by_a_search() {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let is_back = AtomicBool::new(false);
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                let freed = w.raw().0.free_nested(CpuId(0), Release::frame(frame));
-                assert_eq!(freed, Ok(()));
-                is_back.store(true, Ordering::Relaxed);
-            },
+            &|w: &mut Cpu<'_>| lockless::frees_nested(w, frame, &is_back),
             &|w: &mut Cpu<'_>| lockless::wants(w, &is_back, Request::FRAME),
         ]);
     });
