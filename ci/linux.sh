@@ -11,7 +11,8 @@
 #                                 minutes, most of them to build the kernel at first
 #   ci/linux.sh demo [SYSTEM [COMMAND]]
 #                                 boots a small Debian on that kernel, by default with `everybuddy`: a shell on a terminal,
-#                                 else COMMAND of bash, or commands that show the machine; 25 minutes at first, then 2
+#                                 else COMMAND of bash, or commands that show the machine; half an hour at first, then a
+#                                 minute
 #   ci/linux.sh paths [FOLDER]    instructions of whole paths of that kernel, by system; FOLDER gets the table and its rows
 #   ci/linux.sh loads [FOLDER]    instructions of whole loads on that kernel, and the share of the allocator: processes, files,
 #                                 a compiler; 30 minutes
