@@ -8,7 +8,7 @@
 //!
 //! # Not modelled
 //!
-//! More than three preemptions; more than one CPU that reports.
+//! More than three preemptions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -76,6 +76,18 @@ fn the_next_holder_sees_a_mark() {
         run(spec, |machine, reporting, marked| {
             machine.at_once(&[&|w| report(w, reporting, marked), &|w| {
                 churn(w, reporting, marked)
+            }]);
+        });
+    }
+}
+
+/// Each may find a block free and unmarked that the other one reports before it is taken.
+#[test]
+fn two_cpus_report() {
+    for spec in SYSTEMS {
+        run(spec, |machine, reporting, marked| {
+            machine.at_once(&[&|w| report(w, reporting, marked), &|w| {
+                report(w, reporting, marked)
             }]);
         });
     }
