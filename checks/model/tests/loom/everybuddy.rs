@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 use everybuddy::platform::Ordering;
 use everybuddy::{
-    AllocateError, Block, Class, CpuId, Flags, FrameRange, Index, Order, Pfn, RegionError, Release,
+    AllocateError, Block, Class, Flags, FrameRange, Index, Order, Pfn, RegionError, Release,
     Request,
 };
 use everybuddy_model::weak::exhaust;
