@@ -1,6 +1,6 @@
 //! Reporting: the blocks of a system whose free blocks are known, requests that wait, zeros, and ends of memory.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::platform::{AtomicWord, NativeCpus};
 use everybuddy::{
@@ -89,7 +89,7 @@ fn a_request_waits_for_one_block() {
     ] {
         with(name, 2, 5, |system, reporting| {
             let cpus = NativeCpus::new(2);
-            let done = AtomicBool::new(false);
+            let (done, passes) = (AtomicBool::new(false), AtomicU32::new(0));
             let whole = Request::order(order(6));
             all_at_once(2, |id| {
                 let cpu = &mut claim(&cpus, id);
@@ -102,6 +102,7 @@ fn a_request_waits_for_one_block() {
                         // The marks of a host that forgets them: all is reported again.
                         reporting.allocated(Index(0), 64);
                         system.park(cpu);
+                        passes.fetch_add(1, Ordering::Relaxed);
                     }
                     return;
                 }
@@ -109,8 +110,11 @@ fn a_request_waits_for_one_block() {
                 let (mut fails, mut round) = (0, 0);
                 // A request of `everybuddy` waits for the CPU that owns the trees, so none may fail.
                 let may_fail = !name.starts_with("everybuddy");
-                let most = if may_fail { 1_000_000 } else { 2000 };
-                while fails < 20 && round < most {
+                let is_over = |round| match may_fail {
+                    true => passes.load(Ordering::Relaxed) > 100_000,
+                    false => round == 2000,
+                };
+                while fails < 20 && !is_over(round) {
                     round += 1;
                     let give = |cpu: &mut _, start| {
                         let block = Block::new(start, order(6));
@@ -136,6 +140,60 @@ fn a_request_waits_for_one_block() {
             });
         });
     }
+}
+
+/// While one CPU holds a block and another one waits for it, a third one takes none.
+#[test]
+fn no_block_is_taken_while_a_request_waits() {
+    with("bs+order=6", 3, 5, |system, reporting| {
+        let cpus = NativeCpus::new(3);
+        let [held, done] = [const { AtomicBool::new(false) }; 2];
+        let tries = AtomicU32::new(0);
+        let until = |flag: &AtomicBool| {
+            while !flag.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        };
+        all_at_once(3, |id| {
+            let cpu = &mut claim(&cpus, id);
+            match id {
+                0 => {
+                    let block = reporting.take(system, cpu, &mut 9).unwrap();
+                    held.store(true, Ordering::Relaxed);
+                    until(&done);
+                    reporting.put(system, cpu, block, Report::Refused).unwrap();
+                }
+                1 => {
+                    until(&held);
+                    let whole = Request::order(order(6));
+                    while !done.load(Ordering::Relaxed) {
+                        tries.fetch_add(1, Ordering::Relaxed);
+                        if let Ok(start) = reporting.allocate(system, cpu, whole) {
+                            let block = Block::new(start, order(6));
+                            system.free(cpu, Release::block(block)).unwrap();
+                        }
+                    }
+                }
+                _ => {
+                    let _stop = Stop(&done);
+                    until(&held);
+                    let mut is_stopped = false;
+                    // A request gives up after a while, and is made again.
+                    while !is_stopped && tries.load(Ordering::Relaxed) < 4 {
+                        let mut budget = 9;
+                        match reporting.take(system, cpu, &mut budget) {
+                            Ok(block) => {
+                                reporting.put(system, cpu, block, Report::Refused).unwrap();
+                            }
+                            Err(progress) => is_stopped = progress == Progress::More && budget > 0,
+                        }
+                        std::thread::yield_now();
+                    }
+                    assert!(is_stopped, "blocks are taken although a request waits");
+                }
+            }
+        });
+    });
 }
 
 /// Stops the other thread, also when a test fails.
