@@ -110,9 +110,12 @@ fn a_request_waits_for_one_block() {
                 let (mut fails, mut round) = (0, 0);
                 // A request of `everybuddy` waits for the CPU that owns the trees, so none may fail.
                 let may_fail = !name.starts_with("everybuddy");
-                let is_over = |round| match may_fail {
-                    true => passes.load(Ordering::Relaxed) > 100_000,
-                    false => round == 2000,
+                let is_over = |round| {
+                    if may_fail {
+                        passes.load(Ordering::Relaxed) > 100_000
+                    } else {
+                        round == 2000
+                    }
                 };
                 while fails < 20 && !is_over(round) {
                     round += 1;
