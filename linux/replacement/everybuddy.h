@@ -144,7 +144,7 @@ void everybuddy_print_reporting(struct seq_file *file);
  * error of the device. Sets `more` if the search has to go on.
  */
 int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone, struct scatterlist *list,
-		      unsigned int order, bool *more);
+		      unsigned int capacity, unsigned int order, bool *more);
 
 #else
 
@@ -299,7 +299,7 @@ static inline void everybuddy_end_fault(void) { }
 static inline bool everybuddy_has_block(struct zone *zone, unsigned int order) { return false; }
 static inline void everybuddy_count_free(struct zone *zone) { }
 static inline int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone, struct scatterlist *list,
-				    unsigned int order, bool *more) { return 0; }
+				    unsigned int capacity, unsigned int order, bool *more) { return 0; }
 
 #endif
 #endif

@@ -32,15 +32,15 @@ void everybuddy_note_freed_now(struct zone *zone)
 }
 
 /* Takes unreported blocks, and fills the list from its end. Returns how many places are left, or all if none was found. */
-static unsigned int take_unreported(struct zone *zone, struct scatterlist *list, unsigned int least, u32 *budget,
-				    int *error)
+static unsigned int take_unreported(struct zone *zone, struct scatterlist *list, unsigned int capacity,
+				    unsigned int least, u32 *budget, int *error)
 {
 	struct everybuddy_zone *own = zone->everybuddy;
-	unsigned int left = PAGE_REPORTING_CAPACITY;
+	unsigned int left = capacity;
 	unsigned long pages = 0;
 
 	/* The caller's watermark allows for so many pages. */
-	while (left && pages < (unsigned long)PAGE_REPORTING_CAPACITY << least) {
+	while (left && pages < (unsigned long)capacity << least) {
 		u8 order;
 		s64 frame = everybuddy_reporting_take(own->reporting, get_cpu(), budget, &order);
 
@@ -91,11 +91,11 @@ static bool begin_reporting(struct everybuddy_zone *own, unsigned int order)
 }
 
 int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone, struct scatterlist *list,
-		      unsigned int order, bool *more)
+		      unsigned int capacity, unsigned int order, bool *more)
 {
 	struct everybuddy_zone *own = zone->everybuddy;
 	/* A sixteenth of the zone, or what one call reports. */
-	u32 budget = max(zone->spanned_pages >> order >> 4, (unsigned long)PAGE_REPORTING_CAPACITY);
+	u32 budget = max(zone->spanned_pages >> order >> 4, (unsigned long)capacity);
 	int error = 0, end = 0;
 
 	if (!begin_reporting(own, order))
@@ -106,13 +106,13 @@ int everybuddy_report(struct page_reporting_dev_info *device, struct zone *zone,
 		everybuddy_drain_all();
 	}
 	while (!end && !error) {
-		unsigned int left = take_unreported(zone, list, order, &budget, &end);
+		unsigned int left = take_unreported(zone, list, capacity, order, &budget, &end);
 
-		if (left == PAGE_REPORTING_CAPACITY)
+		if (left == capacity)
 			break;
-		error = device->report(device, list + left, PAGE_REPORTING_CAPACITY - left);
+		error = device->report(device, list + left, capacity - left);
 		put_reported(zone, list + left, !error);
-		sg_init_table(list, PAGE_REPORTING_CAPACITY);
+		sg_init_table(list, capacity);
 	}
 	own->is_searched = end != -EVERYBUDDY_EXHAUSTED;
 	/* Until nothing was freed during a whole search, which may have passed it. What was reported is freed, too. */
