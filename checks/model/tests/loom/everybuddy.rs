@@ -185,6 +185,43 @@ fn frames_of_a_word_come_back_one_after_the_other() {
     }
 }
 
+/// A CPU has told the owner of a frame, and returns two more of that word, between which the owner collects. A reserved
+/// frame keeps the plane from being zero then. If the exchange of the last frame did not acquire, the CPU could believe
+/// that it had told the owner of this one, too.
+#[test]
+fn a_frame_comes_back_after_a_collection_of_its_word() {
+    run(64, 2, bound(&[2, 3]), |machine| {
+        let range = |w: &mut Cpu<'_>| FrameRange::new(Pfn(w.raw().0.span().base().0 + 4), 60);
+        machine.on(0, |w| {
+            let range = range(w);
+            let (system, cpu) = w.raw();
+            system.reserve(cpu, range).expect("all is free");
+        });
+        let held = machine.on(0, |w| {
+            let held = [(); 4].map(|()| w.allocate(0));
+            held[1..].iter().for_each(|block| w.hand(*block, 1));
+            held
+        });
+        machine.on(1, |w| free_and_park(w, held[3]));
+        machine.at_once(&[
+            &|w: &mut Cpu<'_>| {
+                w.try_churn_untracked(0);
+                free_and_park(w, held[0]);
+            },
+            &|w: &mut Cpu<'_>| {
+                w.free(held[2]);
+                free_and_park(w, held[1]);
+            },
+        ]);
+        machine.on(0, |w| {
+            let range = range(w);
+            let (system, cpu) = w.raw();
+            system.unreserve(cpu, range).expect("it is reserved");
+            w.park();
+        });
+    });
+}
+
 #[test]
 fn two_cpus_claim_two_trees() {
     run(65, 2, bound(&[2, 3]), |machine| {
