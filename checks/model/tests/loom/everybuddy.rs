@@ -18,6 +18,7 @@
 //! [`misuse`](crate::misuse).
 
 mod owners;
+mod returns;
 
 use std::sync::atomic::AtomicBool;
 
@@ -126,99 +127,6 @@ fn two_cpus_free_parts_of_one_block() {
                 free_and_park(w, three);
             },
         ]);
-    });
-}
-
-/// A frame comes back into a word that the owner collects, since another frame of it came back before. If the owner was
-/// not told of the second frame, it would not find it.
-#[test]
-fn a_frame_comes_back_into_a_word_that_is_collected() {
-    run(3, 3, bound(&[2, 3]), |machine| {
-        let held = hand_out(machine, 3);
-        machine.on(1, |w| free_and_park(w, held[1]));
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.churn(0);
-                free_and_park(w, held[0]);
-            },
-            &|_: &mut Cpu<'_>| (),
-            &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
-        ]);
-    });
-}
-
-/// A CPU returns two frames of a word one after the other, and keeps both until it is asked or parks. Meanwhile the
-/// owner of the tree wants a frame, and collects what a third CPU returned there. It gets the lowest frame, which was
-/// returned last.
-#[test]
-fn frames_of_a_word_come_back_one_after_the_other() {
-    for third in [false, true] {
-        run(4, 3, bound(&[1, 2]), move |machine| {
-            let held = machine.on(0, |w| {
-                let held = [(); 4].map(|()| w.allocate(0));
-                for (block, to) in held.iter().zip([0, 1, 1, 2]) {
-                    if to != 0 {
-                        w.hand(*block, to);
-                    }
-                }
-                held
-            });
-            if !third {
-                machine.on(2, |w| free_and_park(w, held[3]));
-            }
-            machine.at_once(&[
-                &|w: &mut Cpu<'_>| {
-                    w.try_churn(0);
-                    free_and_park(w, held[0]);
-                },
-                &|w: &mut Cpu<'_>| {
-                    w.free(held[2]);
-                    free_and_park(w, held[1]);
-                },
-                &|w: &mut Cpu<'_>| {
-                    if third {
-                        free_and_park(w, held[3]);
-                    }
-                },
-            ]);
-        });
-    }
-}
-
-/// A CPU has told the owner of a frame, and returns two more of that word, between which the owner collects. A reserved
-/// frame keeps the plane from being zero then. If the exchange of the last frame did not acquire, the CPU could believe
-/// that it had told the owner of this one, too.
-#[test]
-fn a_frame_comes_back_after_a_collection_of_its_word() {
-    run(64, 2, bound(&[2, 3]), |machine| {
-        let range = |w: &mut Cpu<'_>| FrameRange::new(Pfn(w.raw().0.span().base().0 + 4), 60);
-        machine.on(0, |w| {
-            let range = range(w);
-            let (system, cpu) = w.raw();
-            system.reserve(cpu, range).expect("all is free");
-        });
-        let held = machine.on(0, |w| {
-            let held = [(); 4].map(|()| w.allocate(0));
-            held[1..].iter().for_each(|block| w.hand(*block, 1));
-            held
-        });
-        machine.on(1, |w| free_and_park(w, held[3]));
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.try_churn_untracked(0);
-                free_and_park(w, held[0]);
-            },
-            &|w: &mut Cpu<'_>| {
-                w.free(held[2]);
-                free_and_park(w, held[1]);
-            },
-        ]);
-        machine.on(0, |w| {
-            let range = range(w);
-            let (system, cpu) = w.raw();
-            system.unreserve(cpu, range).expect("it is reserved");
-            w.park();
-        });
     });
 }
 

@@ -78,68 +78,53 @@ fn an_order_beyond_the_largest_is_refused_and_missing_marks_are_not_used() {
     });
 }
 
-/// One CPU always holds one of two blocks, and the other one needs both: it finds them after one block.
+/// One CPU holds one of two blocks, and the other one needs both: it finds them after that block.
 #[test]
 fn a_request_waits_for_one_block() {
-    for name in [
-        "bs+order=6",
-        "lbs-31+order=6",
-        "everybuddy+order=6",
-        "llfree+order=6",
-    ] {
+    for name in ["bs+order=6", "lbs-31+order=6", "llfree+order=6"] {
         with(name, 2, 5, |system, reporting| {
             let cpus = NativeCpus::new(2);
-            let (done, passes) = (AtomicBool::new(false), AtomicU32::new(0));
+            let [held, done] = [const { AtomicBool::new(false) }; 2];
             let whole = Request::order(order(6));
             all_at_once(2, |id| {
                 let cpu = &mut claim(&cpus, id);
+                let is_held = || held.load(Ordering::Relaxed);
+                let is_done = || done.load(Ordering::Relaxed);
+                let _stop = Stop(&done);
                 if id == 0 {
-                    while !done.load(Ordering::Relaxed) {
-                        reporting.pass(system, cpu, 8, &mut |_| {
+                    while !is_done() {
+                        let Ok(block) = reporting.take(system, cpu, &mut 8) else {
+                            continue;
+                        };
+                        held.store(true, Ordering::Relaxed);
+                        while is_held() && !is_done() {
                             std::thread::yield_now();
-                            Report::Given
-                        });
-                        // The marks of a host that forgets them: all is reported again.
+                        }
+                        // The other CPU may begin to wait now.
+                        (0..20).for_each(|_| std::thread::yield_now());
+                        reporting.put(system, cpu, block, Report::Given).unwrap();
+                        // A host that forgets what it gave: all is reported again.
                         reporting.allocated(Index(0), 64);
-                        system.park(cpu);
-                        passes.fetch_add(1, Ordering::Relaxed);
                     }
                     return;
                 }
-                let _stop = Stop(&done);
-                let (mut fails, mut round) = (0, 0);
-                // A request of `everybuddy` waits for the CPU that owns the trees, so none may fail.
-                let may_fail = !name.starts_with("everybuddy");
-                let is_over = |round| {
-                    if may_fail {
-                        passes.load(Ordering::Relaxed) > 100_000
-                    } else {
-                        round == 2000
+                for _ in 0..200 {
+                    while !is_held() && !is_done() {
+                        std::thread::yield_now();
                     }
-                };
-                while fails < 20 && !is_over(round) {
-                    round += 1;
-                    let give = |cpu: &mut _, start| {
-                        let block = Block::new(start, order(6));
-                        system.free(cpu, Release::block(block)).unwrap();
-                    };
-                    match system.allocate(cpu, whole) {
-                        Ok(start) => give(cpu, start),
-                        Err(_) => fails += 1,
+                    if is_done() {
+                        return;
                     }
-                    let is_hasty = round % 2 == 0;
+                    assert!(system.allocate(cpu, whole).is_err(), "{name}: not held");
                     let hasty = whole.with_flags(Flags::NO_WAIT);
-                    let request = if is_hasty { hasty } else { whole };
-                    match reporting.allocate(system, cpu, request) {
-                        Ok(start) => give(cpu, start),
-                        Err(error) => {
-                            let is_busy = is_hasty && error == AllocateError::Busy;
-                            assert!(is_busy, "{name}: {error}");
-                        }
-                    }
+                    let refused = reporting.allocate(system, cpu, hasty);
+                    assert_eq!(refused, Err(AllocateError::Busy), "{name}");
+                    held.store(false, Ordering::Relaxed);
+                    let start = reporting.allocate(system, cpu, whole);
+                    let start = start.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    let block = Block::new(start, order(6));
+                    system.free(cpu, Release::block(block)).unwrap();
                 }
-                system.park(cpu);
-                assert!(fails == 20 || !may_fail, "{name}: no block was held");
             });
         });
     }

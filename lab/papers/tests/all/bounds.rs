@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The files of experiments: the main run, the predicted costs of 1989, and a machine whose lines move more slowly.
 const EXPERIMENTS: [&str; 3] = ["papers/reproduce", "papers/1989", "papers/break-even-xeon"];
 /// The files of benchmarks.
-const BENCHMARKS: [&str; 2] = ["bench-zen4/bench", "bench-zen5/bench"];
+const BENCHMARKS: [&str; 2] = ["bench-zen3/bench", "bench-zen5/bench"];
 
 /// Returns the committed rows of a file below `results`.
 fn committed(file: &str) -> Vec<Row> {
