@@ -1,5 +1,5 @@
 //! A program whose memory grows and rests: with jemalloc, which returns free memory by its decay, and with a pool that a
-//! timer empties.
+//! timer empties, or the program itself after each burst.
 //!
 //! # Purpose
 //!
@@ -60,7 +60,8 @@ enum Source {
 struct Row {
     /// The name of the row in documents.
     name: &'static str,
-    /// The decay, or the time between two calls of the timer.
+    /// The decay, or the time between two calls of the timer, in milliseconds. A pool with 0 is emptied by the program
+    /// after each burst.
     delay: u64,
     source: Source,
 }
@@ -77,12 +78,15 @@ const fn jemalloc(delay: u64, settings: &'static str) -> Row {
     row("jemalloc", delay, Source::Jemalloc(settings))
 }
 
-/// Three run side by side, so none with the same delay.
+/// The address space of a pool. The program needs 1,610 MiB.
+const POOL: usize = 2 << 30;
+
+/// Three run side by side.
 const ROWS: [Row; 9] = [
     jemalloc(0, "dirty_decay_ms:0,background_thread:true"),
     row("pool", 1000, Source::Pool(9)),
     row("pool", 10_000, Source::Pool(9)),
-    row("pool", 10, Source::Pool(9)),
+    row("pool", 0, Source::Pool(9)),
     jemalloc(1000, "dirty_decay_ms:1000,background_thread:true"),
     // The decay is the default.
     jemalloc(10_000, "dirty_decay_ms:10000,background_thread:true"),
@@ -164,6 +168,8 @@ struct Program<'p> {
     random: u64,
     stamp: u64,
     replaced: usize,
+    /// A pool that is emptied after each burst.
+    emptied: Option<&'p Pool>,
 }
 
 impl Program<'_> {
@@ -209,6 +215,9 @@ impl Program<'_> {
         for (run, stamp) in runs {
             run.free(stamp)?;
         }
+        if let Some(pool) = self.emptied {
+            pool.release_free()?;
+        }
         Ok(())
     }
 }
@@ -219,11 +228,11 @@ fn run(row: &Row) -> Result<(), Box<dyn Error>> {
         Source::Jemalloc(_) => None,
         Source::Pool(order) => {
             let order = Order::new(order).ok_or("an order")?;
-            Some(Pool::builder(4 << 30).release_order(order).build()?)
+            Some(Pool::builder(POOL).release_order(order).build()?)
         }
-        Source::Both => Some(Pool::new(4 << 30)?),
+        Source::Both => Some(Pool::new(POOL)?),
     };
-    if let Some(pool) = pool.clone() {
+    if let Some(pool) = pool.clone().filter(|_| row.delay > 0) {
         let period = Duration::from_millis(row.delay);
         thread::spawn(move || {
             loop {
@@ -260,6 +269,7 @@ fn run(row: &Row) -> Result<(), Box<dyn Error>> {
         random: 0x9e37_79b9_7f4a_7c15,
         stamp: 0,
         replaced: 0,
+        emptied: pool.as_ref().filter(|_| row.delay == 0),
     };
     for _ in 0..BASE {
         let object = program.allocate(1)?;
