@@ -72,8 +72,8 @@ awk '
         row("rest", "resident", "end", $9 * 1048576)
         row("all", "kernel_time", "sum", $11)
     }' "$folder/output" >"$folder/bursts"
-[ "$(wc -l <"$folder/bursts")" = 45 ] || {
-    echo "jemalloc: the third program did not print nine rows" >&2
+[ "$(wc -l <"$folder/bursts")" = 60 ] || {
+    echo "jemalloc: the third program did not print twelve rows" >&2
     exit 1
 }
 cat "$folder/bursts" >>"$folder/rows"

@@ -24,7 +24,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use everybuddy_example_jemalloc::{Arena, Buffer};
-use everybuddy_pool::everybuddy::Order;
+use everybuddy_pool::everybuddy::systems::{Bs, Everybuddy};
+use everybuddy_pool::everybuddy::{Order, System};
 use everybuddy_pool::{OwnedPages, Pool};
 
 const PAGE: usize = Buffer::PAGE;
@@ -53,7 +54,9 @@ enum Source {
     Jemalloc(&'static str),
     /// By a timer, in blocks of an order.
     Pool(u8),
-    /// jemalloc returns extents to a pool immediately, and the timer returns them to the operating system.
+    /// As above, with the system `bs`, which allocates what was freed last.
+    Lists(u8),
+    /// jemalloc returns extents to a pool immediately, and the timer returns single pages to the operating system.
     Both,
 }
 
@@ -82,15 +85,17 @@ const fn jemalloc(delay: u64, settings: &'static str) -> Row {
 const POOL: usize = 2 << 30;
 
 /// Three run side by side.
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 12] = [
     jemalloc(0, "dirty_decay_ms:0,background_thread:true"),
     row("pool", 1000, Source::Pool(9)),
     row("pool", 10_000, Source::Pool(9)),
     row("pool", 0, Source::Pool(9)),
     jemalloc(1000, "dirty_decay_ms:1000,background_thread:true"),
+    row("pool:bs", 1000, Source::Lists(9)),
     // The decay is the default.
     jemalloc(10_000, "dirty_decay_ms:10000,background_thread:true"),
-    row("pool+order=4", 1000, Source::Pool(4)),
+    row("pool+order=0", 1000, Source::Pool(0)),
+    row("pool:bs+order=0", 1000, Source::Lists(0)),
     row("jemalloc-in-pool", 1000, Source::Both),
     // The default of jemalloc in all respects.
     row(
@@ -98,16 +103,17 @@ const ROWS: [Row; 9] = [
         10_000,
         Source::Jemalloc("dirty_decay_ms:10000"),
     ),
+    row("pool:bs", 10_000, Source::Lists(9)),
 ];
 
 /// Memory of a row. Each value is freed when it is dropped.
-enum Run {
+enum Run<S: System + 'static> {
     Jemalloc(Buffer),
-    Pool(OwnedPages),
+    Pool(OwnedPages<S>),
 }
 
-impl Run {
-    fn new(pool: Option<&Pool>, pages: usize, stamp: u64) -> Result<Self, Box<dyn Error>> {
+impl<S: System + 'static> Run<S> {
+    fn new(pool: Option<&Pool<S>>, pages: usize, stamp: u64) -> Result<Self, Box<dyn Error>> {
         Ok(match pool {
             None => {
                 let mut buffer = Buffer::new(pages).ok_or("jemalloc has no memory")?;
@@ -162,17 +168,17 @@ const GROW: u8 = 2;
 const RESTING: u8 = 3;
 
 /// Allocates and frees as all rows do.
-struct Program<'p> {
-    pool: Option<&'p Pool>,
-    base: Vec<(Run, u64)>,
+struct Program<'p, S: System + 'static> {
+    pool: Option<&'p Pool<S>>,
+    base: Vec<(Run<S>, u64)>,
     random: u64,
     stamp: u64,
     replaced: usize,
     /// A pool that is emptied after each burst.
-    emptied: Option<&'p Pool>,
+    emptied: Option<&'p Pool<S>>,
 }
 
-impl Program<'_> {
+impl<S: System + 'static> Program<'_, S> {
     /// Returns a number that is hard to predict (xorshift).
     fn below(&mut self, limit: usize) -> usize {
         self.random ^= self.random << 13;
@@ -181,13 +187,13 @@ impl Program<'_> {
         (self.random >> 12) as usize % limit
     }
 
-    fn allocate(&mut self, pages: usize) -> Result<(Run, u64), Box<dyn Error>> {
+    fn allocate(&mut self, pages: usize) -> Result<(Run<S>, u64), Box<dyn Error>> {
         self.stamp += 1;
         Ok((Run::new(self.pool, pages, self.stamp)?, self.stamp))
     }
 
     /// Allocates runs of this many pages, at the speed of the reports.
-    fn grow(&mut self, pages: usize) -> Result<Vec<(Run, u64)>, Box<dyn Error>> {
+    fn grow(&mut self, pages: usize) -> Result<Vec<(Run<S>, u64)>, Box<dyn Error>> {
         let start = Instant::now();
         let (mut runs, mut grown) = (Vec::new(), 0);
         while grown < pages {
@@ -222,17 +228,39 @@ impl Program<'_> {
     }
 }
 
-/// Runs a row in this process, and prints what the parent reads.
-fn run(row: &Row) -> Result<(), Box<dyn Error>> {
-    let pool = match row.source {
-        Source::Jemalloc(_) => None,
+/// Runs a row in this process.
+fn enter(row: &Row) -> Result<(), Box<dyn Error>> {
+    match row.source {
+        Source::Jemalloc(_) => run::<Everybuddy>(row, None, None),
+        Source::Both => {
+            let pool = Pool::builder(POOL).release_order(Order::ZERO).build()?;
+            let arena = Arena::new(Some(&pool))?;
+            arena.keep_free_extents(0)?;
+            arena.enter()?;
+            run(row, None, Some(&pool))
+        }
         Source::Pool(order) => {
             let order = Order::new(order).ok_or("an order")?;
-            Some(Pool::builder(POOL).release_order(order).build()?)
+            let pool = Pool::builder(POOL).release_order(order).build()?;
+            run(row, Some(&pool), Some(&pool))
         }
-        Source::Both => Some(Pool::new(POOL)?),
-    };
-    if let Some(pool) = pool.clone().filter(|_| row.delay > 0) {
+        Source::Lists(order) => {
+            let order = Order::new(order).ok_or("an order")?;
+            let builder = Pool::builder(POOL).release_order(order);
+            let pool = builder.system::<Bs>().build()?;
+            run(row, Some(&pool), Some(&pool))
+        }
+    }
+}
+
+/// Runs the program with memory of a pool, or of jemalloc, and prints what the parent reads. `released` is the pool from
+/// which memory is returned.
+fn run<S: System + 'static>(
+    row: &Row,
+    pool: Option<&Pool<S>>,
+    released: Option<&Pool<S>>,
+) -> Result<(), Box<dyn Error>> {
+    if let Some(pool) = released.filter(|_| row.delay > 0).cloned() {
         let period = Duration::from_millis(row.delay);
         thread::spawn(move || {
             loop {
@@ -242,11 +270,6 @@ fn run(row: &Row) -> Result<(), Box<dyn Error>> {
                 }
             }
         });
-    }
-    if let (Source::Both, Some(pool)) = (row.source, &pool) {
-        let arena = Arena::new(Some(pool))?;
-        arena.keep_free_extents(0)?;
-        arena.enter()?;
     }
     let part = Arc::new(AtomicU8::new(START));
     let samples: Arc<Mutex<Vec<(u8, f64)>>> = Arc::default();
@@ -269,7 +292,7 @@ fn run(row: &Row) -> Result<(), Box<dyn Error>> {
         random: 0x9e37_79b9_7f4a_7c15,
         stamp: 0,
         replaced: 0,
-        emptied: pool.as_ref().filter(|_| row.delay == 0),
+        emptied: released.filter(|_| row.delay == 0),
     };
     for _ in 0..BASE {
         let object = program.allocate(1)?;
@@ -316,7 +339,7 @@ fn start(index: usize, row: &Row) -> Result<Child, Box<dyn Error>> {
     child.arg(index.to_string()).stdout(Stdio::piped());
     let settings = match row.source {
         Source::Jemalloc(settings) => settings,
-        Source::Pool(_) => "",
+        Source::Pool(_) | Source::Lists(_) => "",
         // Otherwise jemalloc would keep the addresses.
         Source::Both => "retain:false",
     };
@@ -327,7 +350,7 @@ fn start(index: usize, row: &Row) -> Result<Child, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     if let Some(index) = std::env::args().nth(1) {
         let index: usize = index.parse()?;
-        return run(ROWS.get(index).ok_or("no such row")?);
+        return enter(ROWS.get(index).ok_or("no such row")?);
     }
     println!(
         "{:<21} {:>8}  {:>22} {:>14}  {:>22} {:>10}  {:>9} {:>7}",
