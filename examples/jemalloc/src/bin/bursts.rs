@@ -112,6 +112,9 @@ enum Run<S: System + 'static> {
     Pool(OwnedPages<S>),
 }
 
+/// A run, and what was written to it.
+type Stamped<S> = (Run<S>, u64);
+
 impl<S: System + 'static> Run<S> {
     fn new(pool: Option<&Pool<S>>, pages: usize, stamp: u64) -> Result<Self, Box<dyn Error>> {
         Ok(match pool {
@@ -170,7 +173,7 @@ const RESTING: u8 = 3;
 /// Allocates and frees as all rows do.
 struct Program<'p, S: System + 'static> {
     pool: Option<&'p Pool<S>>,
-    base: Vec<(Run<S>, u64)>,
+    base: Vec<Stamped<S>>,
     random: u64,
     stamp: u64,
     replaced: usize,
@@ -187,13 +190,13 @@ impl<S: System + 'static> Program<'_, S> {
         (self.random >> 12) as usize % limit
     }
 
-    fn allocate(&mut self, pages: usize) -> Result<(Run<S>, u64), Box<dyn Error>> {
+    fn allocate(&mut self, pages: usize) -> Result<Stamped<S>, Box<dyn Error>> {
         self.stamp += 1;
         Ok((Run::new(self.pool, pages, self.stamp)?, self.stamp))
     }
 
     /// Allocates runs of this many pages, at the speed of the reports.
-    fn grow(&mut self, pages: usize) -> Result<Vec<(Run<S>, u64)>, Box<dyn Error>> {
+    fn grow(&mut self, pages: usize) -> Result<Vec<Stamped<S>>, Box<dyn Error>> {
         let start = Instant::now();
         let (mut runs, mut grown) = (Vec::new(), 0);
         while grown < pages {
@@ -285,9 +288,7 @@ fn run<S: System + 'static>(
         });
     }
     let mut program = Program {
-        pool: pool
-            .as_ref()
-            .filter(|_| matches!(row.source, Source::Pool(_))),
+        pool,
         base: Vec::new(),
         random: 0x9e37_79b9_7f4a_7c15,
         stamp: 0,
