@@ -236,7 +236,9 @@ fn enter(row: &Row) -> Result<(), Box<dyn Error>> {
     match row.source {
         Source::Jemalloc(_) => run::<Everybuddy>(row, None, None),
         Source::Both => {
-            let pool = Pool::builder(POOL).release_order(Order::ZERO).build()?;
+            // Large extents have a page more than a power of two, and runs are aligned to the next one.
+            let builder = Pool::builder(2 * POOL).release_order(Order::ZERO);
+            let pool = builder.build()?;
             let arena = Arena::new(Some(&pool))?;
             arena.keep_free_extents(0)?;
             arena.enter()?;
