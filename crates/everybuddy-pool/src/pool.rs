@@ -176,11 +176,11 @@ impl<S: System + 'static> Pool<S> {
     /// Returns free blocks of at least 2 MiB, or of
     /// [`release_order`](crate::PoolBuilder::release_order), to the operating system, and reports how much that was.
     ///
-    /// A block that went back is left alone until one of its pages was allocated. The blocks stay part of the pool; their
-    /// pages are zero when they are used again. The call holds one block at a time, of 2 MiB unless the order is larger,
-    /// and a request that needs it waits for it. It passes over blocks near memory that threads in calls work with. A
-    /// pool with [`HugePages::Reserved`](crate::HugePages::Reserved) keeps its memory: another process could take a huge
-    /// page, so that the next access would end this process.
+    /// A block that went back is left alone until one of its pages was allocated. The blocks stay part of the pool;
+    /// their pages are zero when they are used again. The call holds one block at a time, of 2 MiB unless the order is
+    /// larger, and a request that needs it waits for it. It passes over blocks near memory that threads in calls work
+    /// with. A pool with [`HugePages::Reserved`](crate::HugePages::Reserved) keeps its memory: another process could
+    /// take a huge page, so that the next access would end this process.
     ///
     /// # Errors
     /// [`Busy`](PoolError::Busy) if other threads release memory of this pool for too long;
@@ -203,9 +203,9 @@ impl<S: System + 'static> Pool<S> {
         Ok(released)
     }
 
-    /// Does what [`release_free`](Self::release_free) does, for the next `bytes` of the pool: for a timer. The call goes
-    /// on where the last one ended, and looks at one block at least. [`Idle`](Progress::Idle) says that it came to the
-    /// end of the pool, and [`More`](Progress::More) that more is left, also if another thread is short of memory.
+    /// Does what [`release_free`](Self::release_free) does, for the next `bytes` of the pool: for a timer. The call
+    /// goes on where the last one ended, and looks at one block at least. [`Idle`](Progress::Idle) says that it came to
+    /// the end of the pool, and [`More`](Progress::More) that more is left, also if another thread is short of memory.
     ///
     /// ```
     /// use everybuddy_pool::Pool;

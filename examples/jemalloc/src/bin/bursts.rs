@@ -1,11 +1,11 @@
-//! A program whose memory grows and rests: with jemalloc, which returns free memory by its decay, and with a pool that a
-//! timer empties, or the program itself after each burst.
+//! A program whose memory grows and rests: with jemalloc, which returns free memory by its decay, and with a pool that
+//! a timer empties, or the program itself after each burst.
 //!
 //! # Purpose
 //!
-//! Both return memory to the operating system some time after it was freed. The sooner, the less memory is resident, and
-//! the more pages are faulted again. Each row is a process of its own that makes the same calls: sizes, order and pauses
-//! are the same, and all memory is written.
+//! Both return memory to the operating system some time after it was freed. The sooner, the less memory is resident,
+//! and the more pages are faulted again. Each row is a process of its own that makes the same calls: sizes, order and
+//! pauses are the same, and all memory is written.
 //!
 //! The sizes of the bursts are those of public reports about guests that give memory back. In vm0-ai/vm0#34723, 512 MiB
 //! are allocated in 505 ms, kept and freed, and a round takes 921 ms. In TencentCloud/CubeSandbox#1758, a burst grows
@@ -258,8 +258,8 @@ fn enter(row: &Row) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Runs the program with memory of a pool, or of jemalloc, and prints what the parent reads. `released` is the pool from
-/// which memory is returned.
+/// Runs the program with memory of a pool, or of jemalloc, and prints what the parent reads. `released` is the pool
+/// from which memory is returned.
 fn run<S: System + 'static>(
     row: &Row,
     pool: Option<&Pool<S>>,
@@ -382,7 +382,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 return Err(format!("{} with {} ms failed", row.name, row.delay).into());
             };
             println!(
-                "{:<21} {:>5} ms  {churn:>18} MiB {faults:>14}  {rest:>18} MiB {end:>6} MiB  {kernel:>6} ms {seconds:>5} s",
+                "{:<21} {:>5} ms  {churn:>18} MiB {faults:>14}  {rest:>18} MiB {end:>6} MiB  \
+                 {kernel:>6} ms {seconds:>5} s",
                 row.name, row.delay
             );
         }
