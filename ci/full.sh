@@ -38,7 +38,7 @@ publish        35 min   ci/publish.sh
 book           10 min   ci/book.sh
 deny            1 min   ci/deny.sh
 ostd            3 min   ci/ostd.sh
-jemalloc        2 min   ci/jemalloc.sh
+jemalloc        4 min   ci/jemalloc.sh
 work            2 min   ci/work.sh
 python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh

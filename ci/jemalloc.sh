@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Two programs with a pool and with mmap, in one run each: the page cache of a store, and jemalloc with its extents in a
-# pool. 2 minutes, most of which compile jemalloc. Needs a C compiler and make; without them it exits with 77.
+# pool. A third one grows and rests, with jemalloc's decay and with a pool that a timer empties. 4 minutes, of which 2
+# compile jemalloc. Needs a C compiler and make; without them it exits with 77.
 #
-#   ci/jemalloc.sh [FILE]    also writes the ratios to FILE, as rows for documents (JSON lines)
+#   ci/jemalloc.sh [FILE]           also writes the numbers to FILE, as rows for documents (JSON lines)
+#   ci/jemalloc.sh bursts [FILE]    only the third program
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +15,11 @@ for tool in cc make; do
         exit 77
     fi
 done
+part=all
+if [ "${1:-}" = bursts ]; then
+    part=bursts
+    shift
+fi
 rows=${1:+$(realpath -m "$1")}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/jemalloc
 manifest=examples/jemalloc/Cargo.toml
@@ -40,13 +47,34 @@ compare() { # PROGRAM THREADS ARGUMENT...
 
 cargo fmt --check --manifest-path "$manifest"
 cargo clippy --release --locked --manifest-path "$manifest" -- -D warnings
-for threads in 1 4; do
-    compare page_cache $threads -p everybuddy-pool --example page_cache
-    compare jemalloc $threads --manifest-path "$manifest"
-done
-# Two numbers of threads, and jemalloc with two settings.
-[ "$(wc -l <"$folder/rows")" = 18 ] || {
-    echo "jemalloc: the programs did not print their ratios" >&2
+if [ $part = all ]; then
+    for threads in 1 4; do
+        compare page_cache $threads -p everybuddy-pool --example page_cache
+        compare jemalloc $threads --manifest-path "$manifest"
+    done
+    # Two numbers of threads, and jemalloc with two settings.
+    [ "$(wc -l <"$folder/rows")" = 18 ] || {
+        echo "jemalloc: the programs did not print their ratios" >&2
+        exit 1
+    }
+fi
+cargo run --release --locked --quiet --manifest-path "$manifest" --bin bursts | tee "$folder/output"
+awk '
+    function row(operation, metric, statistic, value) {
+        printf "{\"experiment\":\"pool-bursts\",\"source\":\"%s-ms\",\"system\":\"%s\",\"options\":\"\",", $2, $1
+        printf "\"platform\":\"native\",\"cpus\":1,\"seed\":null,\"operation\":\"%s\",\"order\":null,", operation
+        printf "\"metric\":\"%s\",\"statistic\":\"%s\",\"value\":%.0f}\n", metric, statistic, value
+    }
+    $3 == "ms" {
+        row("rounds", "resident", "mean", $4 * 1048576)
+        row("rounds", "minor_faults", "count", $6)
+        row("rest", "resident", "mean", $7 * 1048576)
+        row("rest", "resident", "end", $9 * 1048576)
+        row("all", "kernel_time", "sum", $11)
+    }' "$folder/output" >"$folder/bursts"
+[ "$(wc -l <"$folder/bursts")" = 60 ] || {
+    echo "jemalloc: the third program did not print twelve rows" >&2
     exit 1
 }
+cat "$folder/bursts" >>"$folder/rows"
 [ -z "$rows" ] || cp "$folder/rows" "$rows"

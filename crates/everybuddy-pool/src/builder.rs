@@ -37,6 +37,8 @@ pub struct PoolBuilder<S: System + 'static = Everybuddy> {
     pub(crate) bytes: usize,
     pub(crate) tokens: u16,
     pub(crate) huge_pages: HugePages,
+    /// `None` for a huge block.
+    pub(crate) release_order: Option<Order>,
     pub(crate) options: Options,
     system: PhantomData<fn() -> S>,
 }
@@ -48,6 +50,7 @@ impl PoolBuilder {
             bytes,
             tokens: u16::try_from(processors).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS)),
             huge_pages: HugePages::Default,
+            release_order: None,
             options: Options::NONE,
             system: PhantomData,
         }
@@ -68,6 +71,18 @@ impl<S: System + 'static> PoolBuilder<S> {
         Self { huge_pages, ..self }
     }
 
+    /// Chooses the order of the smallest block that [`release_free`](crate::Pool::release_free) returns to the
+    /// operating system: 2^`order` pages. The default is 2 MiB. Smaller blocks return more of a fragmented pool, and
+    /// cost more system calls and faults. A pool with smaller ones has no transparent huge pages, and with
+    /// [`Advised`](HugePages::Advised) the order is that of 2 MiB at least: the kernel provides a huge page as a whole.
+    pub fn release_order(self, order: Order) -> Self {
+        let release_order = Some(order);
+        Self {
+            release_order,
+            ..self
+        }
+    }
+
     /// Chooses options of the system. Without the option `order`, the largest run has 2^18 pages, or the
     /// largest power of two that fits the pool and that the system takes.
     pub fn options(self, options: Options) -> Self {
@@ -80,6 +95,7 @@ impl<S: System + 'static> PoolBuilder<S> {
             bytes,
             tokens,
             huge_pages,
+            release_order,
             options,
             ..
         } = self;
@@ -87,6 +103,7 @@ impl<S: System + 'static> PoolBuilder<S> {
             bytes,
             tokens,
             huge_pages,
+            release_order,
             options,
             system: PhantomData,
         }

@@ -21,7 +21,7 @@
 //! |---|---|
 //! | build a pool | [`Pool::new`], [`Pool::builder`] |
 //! | allocate and free | [`Pool::allocate_pages`], [`Pages`] |
-//! | return memory to the operating system | [`Pool::release_free`] |
+//! | return memory to the operating system | [`Pool::release_free`], [`Pool::release_next`] |
 //! | use huge pages | [`HugePages`] |
 //! | keep pages where nothing can be borrowed | [`Pages::into_owned`] |
 //! | use it from callbacks of other languages | [`Pages::into_raw`], [`WeakPool`] |

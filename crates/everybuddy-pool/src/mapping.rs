@@ -17,7 +17,7 @@ use std::ptr::{self, NonNull};
 
 use crate::error::{NoHugePages, PoolError};
 
-/// The bytes of a huge page, and of a block that is returned to the operating system.
+/// The bytes of a huge page, and of a block that is returned to the operating system if nothing else is chosen.
 pub(crate) const HUGE: usize = 2 << 20;
 
 /// What is done with the bytes of a pool.
@@ -133,6 +133,12 @@ impl Mapping {
     pub(crate) unsafe fn discard(&self, offset: usize, bytes: usize) -> Result<(), i32> {
         // Not MADV_FREE: its pages keep their content until the kernel takes them, so two reads could differ.
         self.advise(offset, bytes, libc::MADV_DONTNEED)
+    }
+
+    /// Keeps the kernel from providing more than the page that is accessed.
+    pub(crate) fn avoid_huge_pages(&self) {
+        // A kernel without huge pages does not know the advice.
+        let _ = self.advise(0, self.bytes, libc::MADV_NOHUGEPAGE);
     }
 
     fn advise(&self, offset: usize, bytes: usize, advice: i32) -> Result<(), i32> {

@@ -13,12 +13,12 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread;
 
-use everybuddy::{Everybuddy, FrameAllocator, Index, Order, Release, System, Visit};
+use everybuddy::{Block, Everybuddy, FrameAllocator, Index, Order, Progress, Report, System};
 
 use crate::builder::PoolBuilder;
 use crate::error::PoolError;
-use crate::mapping::HUGE;
 use crate::pages::Pages;
 use crate::shared::Shared;
 use crate::slots::Counters;
@@ -173,67 +173,125 @@ impl<S: System + 'static> Pool<S> {
         Ok(self.guard(Index((offset / page) as u32), bytes / page))
     }
 
-    /// Returns all free huge blocks, of 2 MiB, to the operating system, and reports how much that was.
+    /// Returns free blocks of at least 2 MiB, or of
+    /// [`release_order`](crate::PoolBuilder::release_order), to the operating system, and reports how much that was.
     ///
-    /// The blocks stay part of the pool; their pages are zero when they are used again. The call holds one block at a
-    /// time, stops no thread, and passes over blocks near memory that threads in calls work with. A pool with
-    /// [`HugePages::Reserved`](crate::HugePages::Reserved) keeps its memory: another process could take a huge page, so
-    /// that the next access would end this process.
+    /// A block that went back is left alone until one of its pages was allocated. The blocks stay part of the pool;
+    /// their pages are zero when they are used again. The call holds one block at a time, of 2 MiB unless the order is
+    /// larger, and a request that needs it waits for it. It passes over blocks near memory that threads in calls work
+    /// with. A pool with [`HugePages::Reserved`](crate::HugePages::Reserved) keeps its memory: another process could
+    /// take a huge page, so that the next access would end this process.
     ///
     /// # Errors
-    /// [`Busy`](PoolError::Busy) if another thread releases memory of this pool for too long;
+    /// [`Busy`](PoolError::Busy) if other threads release memory of this pool for too long;
     /// [`Release`](PoolError::Release) if the operating system refuses a block: the call ends there, and the error says
     /// what was returned before.
     ///
     /// # Complexity
-    /// O(pages of the pool), and two system calls per free huge block.
+    /// O(blocks of the pool), and two system calls for each block that goes back.
     pub fn release_free(&self) -> Result<Released, PoolError> {
-        let shared = &*self.shared;
         let mut released = Released::default();
-        let Some(order) = self.shared.huge_order().filter(|_| !shared.is_reserved) else {
-            return Ok(released);
-        };
-        shared.slots.park_idle(shared.system);
-        let mut call = shared.slots.enter_maintenance().ok_or(PoolError::Busy)?;
-        let (mut refused, page) = (None, self.page_size());
-        let system = shared.system;
-        // Services are not run otherwise. Twice, since they pass work to each other; other threads may add some.
-        for service in (0..system.services().len())
-            .cycle()
-            .take(2 * system.services().len())
-        {
-            system.serve(&mut call.token, service, system.span().frames());
-        }
-        system.visit_free(&mut call.token, order, &mut |block| {
-            let offset = block.start.as_usize() * page;
-            let resident = shared.mapping.resident(offset, HUGE, page);
-            // SAFETY: this call allocated the block, so no guard has a page of it (invariant 2).
-            match unsafe { shared.mapping.discard(offset, HUGE) } {
-                Ok(()) => {
-                    // If the kernel does not say what was in memory, the block counts as whole.
-                    let bytes = resident.unwrap_or(HUGE);
-                    released.bytes += bytes;
-                    released.blocks += usize::from(bytes > 0);
-                }
-                Err(errno) => {
-                    refused = Some((errno, block));
-                    // The visit ends only with a block that stays allocated.
-                    return Visit::KeepAndStop;
-                }
+        // The first end is not that of a whole round, if `release_next` was called before.
+        let mut ends = 0;
+        while ends < 2 {
+            match self.release(&mut released, u32::MAX)? {
+                Progress::Idle => ends += 1,
+                // Another thread is short of memory.
+                Progress::More => thread::yield_now(),
             }
-            Visit::Return
-        });
-        if let Some((_, block)) = refused {
-            // It was allocated just now, so only misuse can have freed it.
-            let _ = system.free(&mut call.token, Release::block(block));
         }
+        Ok(released)
+    }
+
+    /// Does what [`release_free`](Self::release_free) does, for the next `bytes` of the pool: for a timer. The call
+    /// goes on where the last one ended, and looks at one block at least. [`Idle`](Progress::Idle) says that it came to
+    /// the end of the pool, and [`More`](Progress::More) that more is left, also if another thread is short of memory.
+    ///
+    /// ```
+    /// use everybuddy_pool::Pool;
+    /// use everybuddy_pool::everybuddy::Progress;
+    ///
+    /// let pool = Pool::new(16 << 20)?;
+    /// drop(pool.allocate_zeroed(1024)?);
+    /// let (released, progress) = pool.release_next(2 << 20)?;
+    /// assert_eq!((released.bytes, progress), (2 << 20, Progress::More));
+    /// # Ok::<(), everybuddy_pool::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`release_free`](Self::release_free).
+    pub fn release_next(&self, bytes: usize) -> Result<(Released, Progress), PoolError> {
+        let mut released = Released::default();
+        let order = self.shared.reporting.order().get();
+        let blocks = bytes >> self.shared.page_shift >> order;
+        let budget = u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
+        let progress = self.release(&mut released, budget)?;
+        Ok((released, progress))
+    }
+
+    /// Returns free blocks among the next `budget` blocks of the order of release, and adds them to `released`.
+    fn release(&self, released: &mut Released, mut budget: u32) -> Result<Progress, PoolError> {
+        let shared = &*self.shared;
+        let (system, reporting) = (shared.system, &shared.reporting);
+        shared.slots.drain_idle(system);
+        let mut call = shared.slots.enter_maintenance().ok_or(PoolError::Busy)?;
+        // Services are not run otherwise. Twice, since they pass work to each other; other threads may add some.
+        let size = reporting.order().get();
+        let work = system.span().frames().min(budget.saturating_mul(1 << size));
+        let services = system.services().len();
+        for service in (0..services).cycle().take(2 * services) {
+            system.serve(&mut call.token, service, work);
+        }
+        let before = released.bytes;
+        let mut refused = None;
+        let progress = loop {
+            let block = match reporting.take(system, &mut call.token, &mut budget) {
+                Ok(block) => block,
+                Err(progress) => break progress,
+            };
+            // A larger block counts as all of its blocks.
+            budget = budget.saturating_sub((block.order.frames() >> size) - 1);
+            let report = match self.discard(block, released) {
+                Ok(()) => Report::GivenZeroed,
+                Err(errno) => {
+                    refused = Some(errno);
+                    Report::Refused
+                }
+            };
+            // It was taken just now, so only misuse can have freed it.
+            let _ = reporting.put(system, &mut call.token, block, report);
+            // A thread that is short waits for this slot.
+            if refused.is_some() || shared.slots.is_short() {
+                break Progress::More;
+            }
+        };
+        // Single pages that were put back are in its list.
+        system.drain(&mut call.token);
         system.park(&mut call.token);
-        let bytes = released.bytes as u64;
+        let bytes = (released.bytes - before) as u64;
         shared.released_bytes.fetch_add(bytes, Ordering::Relaxed);
         match refused {
-            Some((errno, _)) => Err(PoolError::Release { released, errno }),
-            None => Ok(released),
+            Some(errno) => Err(PoolError::Release {
+                released: *released,
+                errno,
+            }),
+            None => Ok(progress),
         }
+    }
+
+    /// Returns a block that this call took to the operating system.
+    fn discard(&self, block: Block, released: &mut Released) -> Result<(), i32> {
+        let (page, mapping) = (self.page_size(), &self.shared.mapping);
+        let offset = block.start.as_usize() * page;
+        let bytes = block.order.frames() as usize * page;
+        let resident = mapping.resident(offset, bytes, page);
+        // SAFETY: the caller took the block from the system, so no guard has a page of it (invariant 2).
+        unsafe { mapping.discard(offset, bytes) }?;
+        // If the kernel does not say what was in memory, the block counts as whole.
+        let resident = resident.unwrap_or(bytes);
+        released.bytes += resident;
+        released.blocks += usize::from(resident > 0);
+        Ok(())
     }
 
     /// Returns what the pool has and what happened in it. O(pages / 64) with the system `everybuddy`.
@@ -318,7 +376,7 @@ impl<S: System + 'static> Pool<S> {
     #[doc(hidden)]
     pub fn check(&self, allocated: u64) -> Result<(), String> {
         let shared = &*self.shared;
-        shared.slots.park_idle(shared.system);
+        shared.slots.drain_idle(shared.system);
         let mut call = self.shared.enter().map_err(|error| error.to_string())?;
         let quiet = shared.system.quiesce(&mut call.token);
         quiet.map_err(|error| error.to_string())?;

@@ -17,10 +17,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use everybuddy::platform::AtomicWord;
 use everybuddy::systems::build;
 use everybuddy::{
     AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Pfn,
-    Release, Request, Setup, System,
+    Platform, Release, Reporting, Request, Setup, System,
 };
 
 use crate::builder::PoolBuilder;
@@ -34,6 +35,9 @@ const MAX_RETRIES: u32 = 8;
 
 type Built<S> = <S as System>::Built<'static, Machine>;
 
+/// A word of marks.
+type Word = <Machine as Platform>::AtomicU64;
+
 /// A pool, without the handles that keep it.
 pub(crate) struct Shared<S: System + 'static> {
     /// The generation: different for every pool of the process.
@@ -43,9 +47,22 @@ pub(crate) struct Shared<S: System + 'static> {
     pub(crate) slots: Slots,
     pub(crate) mapping: Mapping,
     pub(crate) page_shift: u32,
-    pub(crate) is_reserved: bool,
+    /// The blocks that were returned to the operating system. Its words lie in `_metadata`.
+    pub(crate) reporting: Reporting<'static, Machine>,
     pub(crate) released_bytes: AtomicU64,
     _metadata: Mapping,
+}
+
+/// Writes marks of all blocks: as long as no page of a block was allocated, the operating system has its memory.
+fn marked(memory: &'static mut [MaybeUninit<u8>], words: usize) -> &'static [Word] {
+    // SAFETY: every bit pattern of the bytes is one of `MaybeUninit`.
+    let (_, marks, _) = unsafe { memory.align_to_mut::<MaybeUninit<Word>>() };
+    let marks = marks.get_mut(..words).unwrap_or_default();
+    for word in marks.iter_mut() {
+        word.write(Word::new(u64::MAX));
+    }
+    // SAFETY: the loop above wrote all words, which are borrowed as long as the memory is.
+    unsafe { std::slice::from_raw_parts(marks.as_ptr().cast::<Word>(), marks.len()) }
 }
 
 impl<S: System + 'static> Shared<S> {
@@ -66,25 +83,46 @@ impl<S: System + 'static> Shared<S> {
         let ranges = [FrameRange::new(Pfn(0), frames)];
         let setup = Setup::new(&ranges, builder.tokens + 1);
         let (options, layout) = builder.fit(&setup, frames)?;
-        let metadata_bytes = layout.size().next_multiple_of(page);
+        let huge = Order::covering((HUGE / page) as u32).unwrap_or_default();
+        let order = match (builder.release_order, builder.huge_pages) {
+            (Some(order), HugePages::Default) => order,
+            (order, _) => order.unwrap_or(huge).max(huge),
+        };
+        let system_bytes = layout.size().next_multiple_of(align_of::<Word>());
+        let words = Reporting::<Machine>::words(order, u32::try_from(frames).unwrap_or(u32::MAX));
+        let metadata_bytes = (system_bytes + words * size_of::<Word>()).next_multiple_of(page);
         let metadata = Mapping::new(metadata_bytes, page, HugePages::Default)?;
         let start = metadata.start().as_ptr().cast::<MaybeUninit<u8>>();
         // SAFETY: the mapping has this length, nothing else refers to its bytes, and it lives in `Shared` as long as
         // anything that is built in it (invariant 3).
         let memory = unsafe { std::slice::from_raw_parts_mut(start, metadata_bytes) };
+        let (memory, marks) = memory.split_at_mut(system_bytes);
         // SAFETY: fresh pages of the kernel are zero.
         let memory = unsafe { Memory::zeroed(memory) };
         let system = build::<S, Machine>(&options, &setup, memory)?;
+        let largest = system.max_order();
+        // Without marks, no block goes back.
+        let keeps = builder.huge_pages == HugePages::Reserved
+            || builder.release_order.is_none() && order > largest;
+        let marks = if keeps { &[] } else { marked(marks, words) };
+        let order = if keeps { order.min(largest) } else { order };
+        let reporting = Reporting::new(system, order, marks).map_err(|_| PoolError::TooLarge {
+            pages: order.frames() as usize,
+            largest: largest.frames() as usize,
+        })?;
         // Blocks are then aligned to their size also by address.
-        let alignment = (system.max_order().frames() as usize * page).max(HUGE);
+        let alignment = (largest.frames() as usize * page).max(HUGE);
         let mapping = Mapping::new(bytes, alignment, builder.huge_pages)?;
+        if !keeps && order < huge {
+            mapping.avoid_huge_pages();
+        }
         Ok(Self {
             id: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             system,
             slots: Slots::new(builder.tokens),
             mapping,
             page_shift: page.trailing_zeros(),
-            is_reserved: builder.huge_pages == HugePages::Reserved,
+            reporting: reporting.up_to(huge),
             released_bytes: AtomicU64::new(0),
             _metadata: metadata,
         })
@@ -127,6 +165,7 @@ impl<S: System + 'static> Shared<S> {
         let no_wait = request.with_flags(Flags::NO_WAIT);
         match self.system.allocate(&mut call.token, no_wait) {
             Ok(start) => {
+                self.reporting.allocated(start, pages as u32);
                 Counters::count(&call.counters().allocations);
                 self.slots.finish(call, self.system);
                 Ok(start)
@@ -177,7 +216,10 @@ impl<S: System + 'static> Shared<S> {
         let mut retries = 0;
         loop {
             let mut call = self.enter().map_err(|_| AllocateError::Busy)?;
-            let result = self.system.allocate(&mut call.token, request);
+            // It waits for a block that goes back at this moment.
+            let result = self
+                .reporting
+                .allocate(self.system, &mut call.token, request);
             retries += 1;
             let is_last = result != Err(AllocateError::Busy) || retries == MAX_RETRIES;
             if is_last {

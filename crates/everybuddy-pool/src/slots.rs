@@ -246,9 +246,15 @@ impl Slots {
     pub(crate) fn finish(&self, mut call: Call<'_>, system: &impl FrameAllocator<Machine>) {
         // Relaxed: a thread that is short counts itself before it takes each slot in turn. If this call took its slot
         // after that, the exchanges of the slot order the count before this load.
-        if self.short.load(Ordering::Relaxed) != 0 {
+        if self.is_short() {
             system.park(&mut call.token);
         }
+    }
+
+    /// Returns `true` if a thread is short of memory at this moment.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed) != 0
     }
 
     /// Parks the token of a slot, if the slot becomes free in time. Returns whether it did.
@@ -258,10 +264,12 @@ impl Slots {
         parked.is_some()
     }
 
-    /// Parks the tokens of all threads that are not in a call at this moment.
-    pub(crate) fn park_idle(&self, system: &impl FrameAllocator<Machine>) {
-        for index in 0..u32::from(self.tokens()) {
-            self.park(index, Duration::ZERO, system);
+    /// Drains and parks the tokens of all threads that are not in a call at this moment.
+    pub(crate) fn drain_idle(&self, system: &impl FrameAllocator<Machine>) {
+        let idle = |index| self.try_enter(index);
+        for mut call in (0..u32::from(self.tokens())).filter_map(idle) {
+            system.drain(&mut call.token);
+            system.park(&mut call.token);
         }
     }
 
@@ -352,7 +360,7 @@ mod tests {
         });
         call(1);
         assert!(!is_parked(1));
-        slots.park_idle(system);
+        slots.drain_idle(system);
         assert!(is_parked(1));
     }
 

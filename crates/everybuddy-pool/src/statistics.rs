@@ -16,14 +16,14 @@ use std::fmt;
 pub struct Released {
     /// The bytes that were in memory before, and are not any more.
     pub bytes: usize,
-    /// The huge blocks that contained them.
+    /// The blocks that contained them, of 2 MiB each unless the pool was built with another order.
     pub blocks: usize,
 }
 
 impl fmt::Display for Released {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bytes, blocks } = self;
-        write!(f, "{bytes} bytes of {blocks} huge blocks")
+        write!(f, "{bytes} bytes of {blocks} blocks")
     }
 }
 

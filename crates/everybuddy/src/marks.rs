@@ -55,11 +55,16 @@ impl<'m, P: Platform, const BITS: u32> Marks<'m, P, BITS> {
         size_of_val(self.words)
     }
 
-    /// Returns the word of a block, and the place of its bits. `None` if the caller gave no memory for it.
+    /// Returns the word of a block. `None` if the caller gave no memory for it.
     #[inline]
-    fn locate(&self, block: u32) -> Option<(&'m P::AtomicU64, u32)> {
-        let word = self.words.get((block / Self::PER_WORD) as usize)?;
-        Some((word, block % Self::PER_WORD * BITS))
+    fn word(&self, block: u32) -> Option<&'m P::AtomicU64> {
+        self.words.get((block / Self::PER_WORD) as usize)
+    }
+
+    /// Returns the place of the bits of a block in its word.
+    #[inline]
+    const fn shift(block: u32) -> u32 {
+        block % Self::PER_WORD * BITS
     }
 
     /// Returns the bits of a block; 0 if it has none.
@@ -67,17 +72,19 @@ impl<'m, P: Platform, const BITS: u32> Marks<'m, P, BITS> {
     pub(crate) fn get(&self, block: u32) -> u64 {
         // Relaxed, here and below: the bits are about frames. The frames themselves carry what was done with them, and
         // with their bits, to their next holder.
-        self.locate(block).map_or(0, |(word, shift)| {
-            word.load(Ordering::Relaxed) >> shift & Self::ALL
-        })
+        match self.word(block) {
+            Some(word) => word.load(Ordering::Relaxed) >> Self::shift(block) & Self::ALL,
+            None => 0,
+        }
     }
 
     /// Changes the bits of a block, if `applies` to them. Returns `true` if it did. One load if it does not apply.
     #[inline]
     pub(crate) fn change(&self, block: u32, applies: impl Fn(u64) -> bool, to: u64) -> bool {
-        let Some((word, shift)) = self.locate(block) else {
+        let Some(word) = self.word(block) else {
             return false;
         };
+        let shift = Self::shift(block);
         let mut seen = word.load(Ordering::Relaxed);
         while applies(seen >> shift & Self::ALL) {
             let new = seen & !(Self::ALL << shift) | to << shift;
@@ -114,6 +121,17 @@ impl<'m, P: Platform, const BITS: u32> Marks<'m, P, BITS> {
     /// other ones. One load for each block that has none.
     #[inline]
     pub(crate) fn clear(&self, start: u32, frames: u32) -> u32 {
+        // Most runs lie in one block, and most blocks have no bits.
+        let block = start >> self.order.get();
+        let last = start.wrapping_add(frames).wrapping_sub(1);
+        if last >> self.order.get() == block && self.get(block) == 0 {
+            return 0;
+        }
+        self.clear_each(start, frames)
+    }
+
+    #[inline(never)]
+    fn clear_each(&self, start: u32, frames: u32) -> u32 {
         let clear = |block: &u32| self.change(*block, |bits| bits != 0, 0);
         self.touched(start, frames).filter(clear).count() as u32
     }

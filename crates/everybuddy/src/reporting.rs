@@ -99,6 +99,8 @@ pub struct Reporting<'m, P: Platform> {
     reported: Marks<'m, P, 1>,
     /// The frames that have bits.
     frames: u32,
+    /// The order of the largest block.
+    largest: Order,
     /// Where the next block is searched. A hint: it only decides which block is next.
     cursor: P::AtomicU32,
     /// Requests that wait for a held block.
@@ -115,10 +117,11 @@ impl<'m, P: Platform> Reporting<'m, P> {
         Marks::<P, 1>::words(order, frames)
     }
 
-    /// Begins to report blocks of at least `order`. No block is reported yet.
+    /// Begins to report blocks of at least `order`.
     ///
-    /// All `words` must be zero, and belong to this value alone. A block without a bit is never reported. Each call on
-    /// this value takes the same system.
+    /// The `words` belong to this value alone. If they are zero, no block is reported yet. If all of their bits are
+    /// set, all blocks are: for a host whose memory is provided when it is first accessed. A block without a bit is
+    /// never reported. Each call on this value takes the same system.
     ///
     /// # Errors
     /// [`TooLarge`](AllocateError::TooLarge) if the system has no block of that order.
@@ -137,11 +140,19 @@ impl<'m, P: Platform> Reporting<'m, P> {
         Ok(Self {
             reported,
             frames: (blocks << order.get()).min(span.into()) as u32,
+            largest,
             cursor: P::AtomicU32::new(0),
             waiting: P::AtomicU32::new(0),
             taken: P::AtomicU32::new(0),
             put: P::AtomicU32::new(0),
         })
+    }
+
+    /// Reports no larger blocks than those of `largest`, or of [`order`](Self::order) if that is larger: a request
+    /// waits as long as the monitor needs for one block. The default is the largest order of the system.
+    pub fn up_to(self, largest: Order) -> Self {
+        let largest = largest.clamp(self.order(), self.largest);
+        Self { largest, ..self }
     }
 
     /// Returns the order of the smallest block that is reported. O(1).
@@ -232,8 +243,8 @@ impl<'m, P: Platform> Reporting<'m, P> {
 
     /// Returns how large a free block without bits may be that starts at a frame. A hint: the frames are not held.
     fn extent(&self, system: &dyn FrameAllocator<P>, at: u32, head: Index) -> Order {
-        let (mut order, largest) = (self.order(), system.max_order());
-        while order < largest {
+        let mut order = self.order();
+        while order < self.largest {
             let frames = order.frames();
             let upper = at + frames;
             let is_aligned = Index(at).is_aligned(order.up());

@@ -8,19 +8,23 @@
 //! cargo run --release --manifest-path examples/jemalloc/Cargo.toml [THREADS]
 //! ```
 
-mod hooks;
-
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use everybuddy_example_jemalloc::{Arena, Jemalloc};
 use everybuddy_pool::Pool;
-use hooks::{Arena, Jemalloc};
 
 #[global_allocator]
 static GLOBAL: Jemalloc = Jemalloc;
+
+/// Freed extents go back to the pool, or to the operating system by `munmap`; otherwise jemalloc would keep addresses,
+/// and request few large extents.
+// SAFETY: no other symbol of the program has this name, and jemalloc reads it as a pointer to a string.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static CONFIGURATION: &[u8; 13] = b"retain:false\0";
 
 const ROUNDS: u64 = 10;
 const DOCUMENTS: u64 = 40;

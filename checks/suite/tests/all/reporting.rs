@@ -57,6 +57,45 @@ fn a_block_is_as_large_as_free_memory_and_marks_allow() {
 }
 
 #[test]
+fn a_block_is_not_larger_than_a_host_wants_it() {
+    for (largest, size) in [(0, 1), (2, 2), (9, 4)] {
+        with("bs+order=4", 1, 1, |system, reporting| {
+            let words = words(1, 64);
+            let limited = Reporting::new(system, order(1), &words).unwrap();
+            let limited = limited.up_to(order(largest));
+            let cpu = &mut claim(&NativeCpus::new(1), 0);
+            let mut blocks = 0;
+            let visit = &mut |block: Block| {
+                assert_eq!(block.order, order(size));
+                blocks += 1;
+                Report::Given
+            };
+            assert_eq!(limited.pass(system, cpu, 99, visit), Progress::Idle);
+            assert_eq!(blocks << size, 64);
+            assert_eq!(reporting.order(), limited.order());
+        });
+    }
+}
+
+#[test]
+fn blocks_that_are_marked_at_first_are_reported_after_they_were_allocated() {
+    with("bs+order=4", 1, 1, |system, _| {
+        let words = [Word::new(u64::MAX)];
+        let reporting = Reporting::new(system, order(1), &words).unwrap();
+        let cpu = &mut claim(&NativeCpus::new(1), 0);
+        let mut seen = Vec::new();
+        let mut visit = |block| {
+            seen.push(block);
+            Report::Given
+        };
+        let end = reporting.pass(system, cpu, 99, &mut visit);
+        assert_eq!(reporting.allocated(Index(21), 1), 1);
+        reporting.pass(system, cpu, 99, &mut visit);
+        assert_eq!((seen, end), (vec![block(20, 1)], Progress::Idle));
+    });
+}
+
+#[test]
 fn an_order_beyond_the_largest_is_refused_and_missing_marks_are_not_used() {
     let ranges = [FrameRange::new(Pfn(0), 1024)];
     on("bs+order=4", &Setup::new(&ranges, 1), |system| {

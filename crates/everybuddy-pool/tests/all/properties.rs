@@ -16,6 +16,7 @@ enum Step {
     Split(usize, usize),
     Raw(usize),
     Release,
+    ReleaseNext(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -26,6 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<usize>(), any::<usize>()).prop_map(|(run, at)| Step::Split(run, at)),
         1 => any::<usize>().prop_map(Step::Raw),
         1 => Just(Step::Release),
+        1 => (0usize..5 << 20).prop_map(Step::ReleaseNext),
     ]
 }
 
@@ -87,6 +89,9 @@ fn run<S: System + 'static>(steps: &[Step]) {
             }
             Step::Release => {
                 pool.release_free().unwrap();
+            }
+            Step::ReleaseNext(bytes) => {
+                pool.release_next(bytes).unwrap();
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 use everybuddy::{FreeError, System};
-use everybuddy_pool::{Pages, Pool, PoolError};
+use everybuddy_pool::{Pages, Pool, PoolError, Released};
 
 use crate::release::{HUGE, resident};
 use crate::{fill, verify};
@@ -158,7 +158,7 @@ fn a_refusal_ends_the_release_and_says_what_was_returned() {
     assert_eq!(errno, libc::EINVAL);
     let text = refused.to_string();
     assert!(
-        text.contains("took 4194304 bytes of 2 huge blocks before"),
+        text.contains("took 4194304 bytes of 2 blocks before"),
         "{text}"
     );
     let returned = pool.statistics().unwrap().released_bytes;
@@ -169,4 +169,31 @@ fn a_refusal_ends_the_release_and_says_what_was_returned() {
     assert_eq!(unlocked, 0);
     assert_eq!(pool.release_free().unwrap().blocks, 2);
     assert_eq!(resident(&pool), 0);
+}
+
+/// A block that holds a locked page would be refused, if it were visited.
+#[test]
+fn a_block_is_visited_only_if_a_page_of_it_was_allocated_since() {
+    let pool = Pool::builder(8 << 20).tokens(1).build().unwrap();
+    let mut all = pool.allocate_pages(1024).unwrap();
+    all.fill(1);
+    let start = all.as_ptr();
+    drop(all);
+    // SAFETY: callers pass bytes of the pool, which exists.
+    let lock = |byte: *const u8| unsafe { libc::syscall(libc::SYS_mlock, byte, 1_usize) } == 0;
+    // The other half, which was never allocated.
+    let untouched = start.wrapping_add(3 * HUGE);
+    let untouched = [untouched, start.wrapping_sub(HUGE)].into_iter();
+    let untouched = { untouched }.find(|byte| pool.contains(*byte)).unwrap();
+    if !lock(untouched) {
+        // The process may lock no memory at all.
+        return;
+    }
+    assert_eq!(pool.release_free().unwrap().blocks, 2);
+    assert!(lock(start));
+    assert_eq!(pool.release_free(), Ok(Released::default()));
+    assert_eq!(pool.release_next(1 << 30).unwrap().0, Released::default());
+    drop(pool.allocate_pages(2048).unwrap());
+    let refused = pool.release_free().unwrap_err();
+    assert!(matches!(refused, PoolError::Release { .. }), "{refused}");
 }

@@ -1,9 +1,13 @@
 //! Memory goes back to the operating system, and nothing else changes.
 
-use everybuddy::Order;
-use everybuddy::System;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
 use everybuddy::systems::{Everybuddy, Lbs31, Options};
-use everybuddy_pool::{HugePages, NoHugePages, Pool, PoolError, Released};
+use everybuddy::{Order, Progress, System};
+use everybuddy_pool::{HugePages, NoHugePages, Pages, Pool, PoolError, Released};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use crate::{fill, verify};
 
@@ -161,5 +165,196 @@ fn reserved_huge_pages_are_all_there_or_refused() {
             let text = error.to_string();
             assert!(text.contains("2 free reserved huge pages") && text.contains("nr_hugepages"));
         }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Allocates pages and fills them.
+    Allocate(usize),
+    Free(usize),
+    /// Releases all, or as many bytes in each call until the end of the pool.
+    Release(Option<usize>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => prop_oneof![Just(1), 1usize..40, 1usize..1100].prop_map(Step::Allocate),
+        5 => any::<usize>().prop_map(Step::Free),
+        1 => prop::option::of(0usize..5 << 20).prop_map(Step::Release),
+    ]
+}
+
+/// A page of the pool.
+#[derive(Clone, Copy, Default)]
+struct Page {
+    is_allocated: bool,
+    /// It was filled, and not released since.
+    is_filled: bool,
+}
+
+const PAGE: usize = 4096;
+/// 8 MiB.
+const PAGES: usize = 2048;
+
+/// Releases until the end of the pool, twice: the first time can begin anywhere.
+fn release_in_parts<S: System + 'static>(pool: &Pool<S>, bytes: usize, block: usize) -> Released {
+    let mut sum = Released::default();
+    for _ in 0..2 {
+        let mut calls = 0;
+        loop {
+            let (released, progress) = pool.release_next(bytes).unwrap();
+            sum.bytes += released.bytes;
+            sum.blocks += released.blocks;
+            calls += 1;
+            // The last block may be larger than what was left.
+            assert!(released.bytes <= bytes.max(block) + HUGE.saturating_sub(block));
+            if progress == Progress::Idle {
+                break;
+            }
+        }
+        let blocks = (bytes / block).max(1);
+        assert!(calls <= (PAGES * PAGE / block).div_ceil(blocks) + 1);
+    }
+    sum
+}
+
+/// Compares a pool that releases blocks of `order` with a list of its pages.
+fn run<S: System + 'static>(order: u8, steps: &[Step]) -> Result<(), PoolError> {
+    let order = Order::new(order).unwrap();
+    let builder = Pool::builder(PAGES * PAGE).system::<S>().tokens(1);
+    let pool = builder.release_order(order).build()?;
+    let first = pool.allocate_pages(pool.largest_run())?;
+    let start = first.as_ptr().addr();
+    drop(first);
+    let place = |run: &Pages<'_, S>| run.as_ptr().addr().wrapping_sub(start) / PAGE % PAGES;
+    let size = order.frames() as usize;
+    let mut list = [Page::default(); PAGES];
+    let mut runs = Vec::new();
+    for step in steps {
+        match *step {
+            Step::Allocate(pages) => {
+                let Ok(mut run) = pool.allocate_pages(pages) else {
+                    continue;
+                };
+                let at = place(&run);
+                for (page, bytes) in list[at..].iter_mut().zip(run.chunks_exact(PAGE)) {
+                    assert!(page.is_filled || bytes.iter().all(|byte| *byte == 0));
+                    assert!(!page.is_allocated);
+                    (page.is_allocated, page.is_filled) = (true, true);
+                }
+                run.fill(5);
+                runs.push(run);
+            }
+            Step::Free(which) if !runs.is_empty() => {
+                let run = runs.swap_remove(which % runs.len());
+                let at = place(&run);
+                for page in &mut list[at..at + run.pages()] {
+                    page.is_allocated = false;
+                }
+            }
+            Step::Free(_) => {}
+            Step::Release(bytes) => {
+                let before = resident(&pool);
+                let released = match bytes {
+                    Some(bytes) => release_in_parts(&pool, bytes, size * PAGE),
+                    None => pool.release_free()?,
+                };
+                assert_eq!(released.bytes, before - resident(&pool));
+                for block in list.chunks_exact_mut(size) {
+                    if block.iter().all(|page| !page.is_allocated) {
+                        block.fill(Page::default());
+                    }
+                }
+                let filled = list.iter().filter(|page| page.is_filled).count();
+                assert_eq!(resident(&pool), filled * PAGE);
+                assert_eq!(pool.release_free(), Ok(Released::default()));
+            }
+        }
+    }
+    pool.check(list.iter().filter(|page| page.is_allocated).count() as u64)
+        .unwrap();
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn free_blocks_of_the_order_and_nothing_else_go_back(
+        order in prop_oneof![Just(0u8), Just(3), 0u8..12],
+        steps in vec(step(), 1..100),
+    ) {
+        run::<Everybuddy>(order, &steps).unwrap();
+        run::<Lbs31>(order, &steps).unwrap();
+    }
+}
+
+/// One thread releases all the time, and another one needs all pages again and again.
+fn no_request_is_refused<S: System + 'static>(order: u8) {
+    let pool: Pool<S> = Pool::builder(8 << 20)
+        .system::<S>()
+        .tokens(2)
+        .release_order(Order::new(order).unwrap())
+        .build()
+        .unwrap();
+    let (done, released) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let part = pool.release_next(3 << 20).unwrap().0;
+                    released.fetch_add(part.bytes as u64, Ordering::Relaxed);
+                    let all = pool.release_free().unwrap();
+                    released.fetch_add(all.bytes as u64, Ordering::Relaxed);
+                }
+            });
+        }
+        let work = scope.spawn(|| {
+            for round in 0..300 {
+                let pages = [PAGES, 1, 1024][round % 3];
+                let mut all: Vec<_> = (0..PAGES / pages)
+                    .map(|_| pool.allocate_pages(pages).unwrap())
+                    .collect();
+                all.iter_mut().for_each(|run| fill(run, round as u64));
+                thread::yield_now();
+                all.iter().for_each(|run| verify(run, round as u64));
+            }
+        });
+        let outcome = work.join();
+        done.store(true, Ordering::Relaxed);
+        outcome.unwrap();
+    });
+    assert!(released.into_inner() > 0);
+    pool.check(0).unwrap();
+}
+
+#[test]
+fn a_request_is_not_refused_while_its_memory_goes_back() {
+    for order in [9, 11, 4] {
+        no_request_is_refused::<Everybuddy>(order);
+        no_request_is_refused::<Lbs31>(order);
+    }
+}
+
+#[test]
+fn the_order_of_release_is_one_of_the_pool_and_that_of_huge_pages_at_least() {
+    let build = |order, huge_pages| {
+        let builder = Pool::builder(4 << 20).release_order(Order::new(order).unwrap());
+        builder.huge_pages(huge_pages).build()
+    };
+    let (pages, largest) = (2048, 1024);
+    let refused = build(11, HugePages::Default).unwrap_err();
+    assert_eq!(refused, PoolError::TooLarge { pages, largest });
+    for (huge_pages, blocks) in [(HugePages::Default, 1), (HugePages::Advised, 0)] {
+        let Ok(pool) = build(0, huge_pages) else {
+            continue;
+        };
+        let (mut head, mut tail) = pool.allocate_pages(512).unwrap().split_at(511);
+        fill(&mut head, 1);
+        fill(&mut tail, 2);
+        drop(tail);
+        assert_eq!(pool.release_free().unwrap().blocks, blocks);
+        verify(&head, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Arenas of jemalloc, and hooks that put the extents of an arena into a pool.
+//! Memory and arenas of jemalloc, and hooks that put the extents of an arena into a pool.
 //!
 //! # Purpose
 //!
@@ -21,12 +21,6 @@ use tikv_jemalloc_sys as je;
 /// The allocator of this program: jemalloc, in the arena of the calling thread.
 pub struct Jemalloc;
 
-/// Freed extents go back to the pool, or to the operating system by `munmap`; otherwise jemalloc would keep addresses,
-/// and request few large extents.
-// SAFETY: no other symbol of the program has this name, and jemalloc reads it as a pointer to a string.
-#[unsafe(export_name = "_rjem_malloc_conf")]
-static CONFIGURATION: &[u8; 13] = b"retain:false\0";
-
 fn flags(layout: Layout) -> i32 {
     je::MALLOCX_ALIGN(layout.align())
 }
@@ -47,6 +41,62 @@ unsafe impl GlobalAlloc for Jemalloc {
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as in `alloc` and `dealloc`.
         unsafe { je::rallocx(start.cast(), size, flags(layout)) }.cast()
+    }
+}
+
+/// Memory of jemalloc, of which the first bytes of each page can be written.
+pub struct Buffer {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a buffer is the only owner of plain bytes, and any thread may free memory of jemalloc.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// The bytes of a page.
+    pub const PAGE: usize = 4096;
+
+    /// Allocates whole pages. Returns `None` if jemalloc has no memory.
+    pub fn new(pages: usize) -> Option<Self> {
+        let bytes = pages.max(1) * Self::PAGE;
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { je::mallocx(bytes, je::MALLOCX_ALIGN(64)) }.cast())?;
+        Some(Self { start, bytes })
+    }
+
+    /// Returns the number of pages.
+    pub fn pages(&self) -> usize {
+        self.bytes / Self::PAGE
+    }
+
+    /// Writes a number to each page.
+    pub fn write(&mut self, stamp: u64) {
+        for page in (0..self.bytes).step_by(Self::PAGE) {
+            // SAFETY: the page begins in the buffer, which this value owns.
+            let word = unsafe { self.start.add(page) }.cast::<u64>();
+            // SAFETY: as above, and the buffer is aligned to 64 bytes.
+            unsafe { word.write(stamp) };
+        }
+    }
+
+    /// Returns the number of the first page, which was written.
+    pub fn read(&self) -> u64 {
+        // SAFETY: as in `write`, which the caller called before.
+        unsafe { self.start.cast::<u64>().read() }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the buffer was allocated with this size and alignment.
+        unsafe {
+            je::sdallocx(
+                self.start.as_ptr().cast(),
+                self.bytes,
+                je::MALLOCX_ALIGN(64),
+            )
+        };
     }
 }
 
