@@ -1,0 +1,176 @@
+//! What the programs of a guest allocate and free, and when.
+//!
+//! # Purpose
+//!
+//! How much a guest can give back depends on pauses, and on what stays allocated among the free frames. Two guests are
+//! models, with the numbers of public reports. The others are recorded programs with their own pauses.
+//!
+//! # Invariants
+//!
+//! The steps of a guest are in the order of time, and free what they allocated. The same seed makes the same steps.
+
+use everybuddy_measure::replay::random::Random;
+use everybuddy_trace::{Resolved, Step, StepKind};
+
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+
+/// The classes of mobility of a step, as recordings number them.
+const UNMOVABLE: u32 = 0;
+const MOVABLE: u32 = 1;
+
+/// The numbers of a modelled guest.
+#[derive(Clone, Copy)]
+pub(crate) struct Model {
+    /// Frames that are always allocated.
+    pub resident: u32,
+    /// Frames that a program allocates and frees.
+    pub frames: u32,
+    /// How long it takes to allocate them, in milliseconds.
+    pub taking_ms: u64,
+    /// How long the program keeps them, takes to free them, and then rests, in milliseconds, together: on average.
+    pub other_ms: u64,
+    /// Of so many frames that the program allocates, the kernel replaces one resident frame.
+    pub replaced: u32,
+    /// How often it does all of this.
+    pub rounds: u32,
+}
+
+/// The calls of a guest.
+pub(crate) struct Guest {
+    pub steps: Vec<Step>,
+    /// The number of blocks.
+    pub blocks: u32,
+    /// When the last pause ends.
+    pub end_ns: u64,
+}
+
+impl Guest {
+    fn take(&mut self, time_ns: u64, class: u32) -> u32 {
+        let block = self.blocks;
+        self.blocks += 1;
+        self.steps.push(Step {
+            operand: class,
+            ..step(time_ns, block, StepKind::Allocate)
+        });
+        block
+    }
+
+    fn give(&mut self, time_ns: u64, block: u32) {
+        self.steps.push(step(time_ns, block, StepKind::Free));
+    }
+
+    /// Returns a modelled guest.
+    pub(crate) fn modelled(model: Model, seed: u64) -> Guest {
+        let mut random = Random::new(seed);
+        let mut guest = Guest {
+            steps: Vec::new(),
+            blocks: 0,
+            end_ns: 0,
+        };
+        let mut resident: Vec<u32> = (0..model.resident)
+            .map(|_| guest.take(0, UNMOVABLE))
+            .collect();
+        let mut now = 0;
+        for _ in 0..model.rounds {
+            let each = model.taking_ms * MS / u64::from(model.frames);
+            let mut held = Vec::new();
+            for at in 0..model.frames {
+                now += each;
+                held.push(guest.take(now, MOVABLE));
+                if at % model.replaced == 0 {
+                    let old = random.below(resident.len() as u64) as usize;
+                    let new = guest.take(now, UNMOVABLE);
+                    guest.give(now, std::mem::replace(&mut resident[old], new));
+                }
+            }
+            // Where the time is split is not known: any split is as likely as any other, and so is any sum up to twice
+            // the average.
+            let other = model.other_ms * MS * random.below(2001) / 1000;
+            let mut cuts = [random.below(other + 1), random.below(other + 1)];
+            cuts.sort_unstable();
+            let (start, frees) = (now + cuts[0], cuts[1] - cuts[0]);
+            for (block, at) in held.into_iter().zip(0u64..) {
+                guest.give(start + frees * at / u64::from(model.frames), block);
+            }
+            now += other;
+        }
+        guest.end_ns = now;
+        guest
+    }
+
+    /// Returns a guest that runs a recorded program several times, and rests after each.
+    pub(crate) fn recorded(resolved: &Resolved, rounds: u32, rest_ms: u64) -> Guest {
+        let mut guest = Guest {
+            steps: Vec::new(),
+            blocks: 0,
+            end_ns: 0,
+        };
+        let first = resolved.steps.first().map_or(0, |step| step.time_ns);
+        for _ in 0..rounds {
+            let (base, blocks) = (guest.end_ns, guest.blocks);
+            let mut end = base;
+            for own in &resolved.steps {
+                end = base + (own.time_ns - first);
+                guest.steps.push(Step {
+                    time_ns: end,
+                    block: blocks + own.block,
+                    ..*own
+                });
+            }
+            guest.blocks += resolved.blocks;
+            guest.end_ns = end + rest_ms * MS;
+        }
+        guest
+    }
+}
+
+/// A step for a single frame.
+fn step(time_ns: u64, block: u32, kind: StepKind) -> Step {
+    Step {
+        time_ns,
+        block,
+        task: 0,
+        region: 0,
+        left: 0,
+        operand: 0,
+        cpu: 0,
+        order: 0,
+        kind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_modelled_guest_frees_what_it_takes_and_keeps_its_residents() {
+        let model = Model {
+            resident: 10,
+            frames: 100,
+            taking_ms: 5,
+            other_ms: 20,
+            replaced: 25,
+            rounds: 7,
+        };
+        let guest = Guest::modelled(model, 3);
+        let mut live = vec![false; guest.blocks as usize];
+        let (mut most, mut now) = (0, 0);
+        for step in &guest.steps {
+            assert!(step.time_ns >= now, "the steps are in the order of time");
+            now = step.time_ns;
+            let is_new = step.kind == StepKind::Allocate;
+            assert_ne!(
+                std::mem::replace(&mut live[step.block as usize], is_new),
+                is_new
+            );
+            most = most.max(live.iter().filter(|live| **live).count());
+        }
+        assert_eq!(live.iter().filter(|live| **live).count(), 10);
+        assert_eq!(most, 10 + 100 + 1);
+        assert!(now <= guest.end_ns && guest.end_ns <= 7 * (5 + 40) * MS);
+        let again = Guest::modelled(model, 3);
+        assert!(again.steps == guest.steps && Guest::modelled(model, 4).steps != guest.steps);
+    }
+}
