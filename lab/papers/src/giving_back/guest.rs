@@ -2,22 +2,34 @@
 //!
 //! # Purpose
 //!
-//! How much a guest can give back depends on pauses, and on what stays allocated among the free frames. Two guests are
-//! models, with the numbers of public reports. The others are recorded programs with their own pauses.
+//! How much a guest can give back depends on pauses, and on what stays allocated among the free frames. The guests are
+//! models, with the numbers of public reports.
 //!
 //! # Invariants
 //!
 //! The steps of a guest are in the order of time, and free what they allocated. The same seed makes the same steps.
 
+use everybuddy::Class;
 use everybuddy_measure::replay::random::Random;
-use everybuddy_trace::{Resolved, Step, StepKind};
 
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
 
-/// The classes of mobility of a step, as recordings number them.
-const UNMOVABLE: u32 = 0;
-const MOVABLE: u32 = 1;
+/// A call for a single frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Allocate(Class),
+    Free,
+}
+
+/// A call of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub time_ns: u64,
+    /// The number of what is allocated or freed.
+    pub block: u32,
+    pub call: Call,
+}
 
 /// The numbers of a modelled guest.
 #[derive(Clone, Copy)]
@@ -46,18 +58,25 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    fn take(&mut self, time_ns: u64, class: u32) -> u32 {
+    fn take(&mut self, time_ns: u64, class: Class) -> u32 {
         let block = self.blocks;
         self.blocks += 1;
+        let call = Call::Allocate(class);
         self.steps.push(Step {
-            operand: class,
-            ..step(time_ns, block, StepKind::Allocate)
+            time_ns,
+            block,
+            call,
         });
         block
     }
 
     fn give(&mut self, time_ns: u64, block: u32) {
-        self.steps.push(step(time_ns, block, StepKind::Free));
+        let call = Call::Free;
+        self.steps.push(Step {
+            time_ns,
+            block,
+            call,
+        });
     }
 
     /// Returns a modelled guest.
@@ -69,7 +88,7 @@ impl Guest {
             end_ns: 0,
         };
         let mut resident: Vec<u32> = (0..model.resident)
-            .map(|_| guest.take(0, UNMOVABLE))
+            .map(|_| guest.take(0, Class::Unmovable))
             .collect();
         let mut now = 0;
         for _ in 0..model.rounds {
@@ -77,10 +96,10 @@ impl Guest {
             let mut held = Vec::new();
             for at in 0..model.frames {
                 now += each;
-                held.push(guest.take(now, MOVABLE));
+                held.push(guest.take(now, Class::Movable));
                 if at % model.replaced == 0 {
                     let old = random.below(resident.len() as u64) as usize;
-                    let new = guest.take(now, UNMOVABLE);
+                    let new = guest.take(now, Class::Unmovable);
                     guest.give(now, std::mem::replace(&mut resident[old], new));
                 }
             }
@@ -97,46 +116,6 @@ impl Guest {
         }
         guest.end_ns = now;
         guest
-    }
-
-    /// Returns a guest that runs a recorded program several times, and rests after each.
-    pub(crate) fn recorded(resolved: &Resolved, rounds: u32, rest_ms: u64) -> Guest {
-        let mut guest = Guest {
-            steps: Vec::new(),
-            blocks: 0,
-            end_ns: 0,
-        };
-        let first = resolved.steps.first().map_or(0, |step| step.time_ns);
-        for _ in 0..rounds {
-            let (base, blocks) = (guest.end_ns, guest.blocks);
-            let mut end = base;
-            for own in &resolved.steps {
-                end = base + (own.time_ns - first);
-                guest.steps.push(Step {
-                    time_ns: end,
-                    block: blocks + own.block,
-                    ..*own
-                });
-            }
-            guest.blocks += resolved.blocks;
-            guest.end_ns = end + rest_ms * MS;
-        }
-        guest
-    }
-}
-
-/// A step for a single frame.
-fn step(time_ns: u64, block: u32, kind: StepKind) -> Step {
-    Step {
-        time_ns,
-        block,
-        task: 0,
-        region: 0,
-        left: 0,
-        operand: 0,
-        cpu: 0,
-        order: 0,
-        kind,
     }
 }
 
@@ -160,7 +139,7 @@ mod tests {
         for step in &guest.steps {
             assert!(step.time_ns >= now, "the steps are in the order of time");
             now = step.time_ns;
-            let is_new = step.kind == StepKind::Allocate;
+            let is_new = step.call != Call::Free;
             assert_ne!(
                 std::mem::replace(&mut live[step.block as usize], is_new),
                 is_new

@@ -21,29 +21,20 @@
 
 use everybuddy::platform::{AtomicWord, NativeCpu, NativeCpus};
 use everybuddy::{
-    Block, Class, CpuId, Index, NoProbe, Order, Platform, Progress, Release, Report, Reporting,
-    Request,
+    Class, CpuId, Index, NoProbe, Order, Platform, Progress, Release, Report, Reporting, Request,
 };
 use everybuddy_measure::replay::host::{AnySystem, ReplayPlatform};
-use everybuddy_measure::replay::outcome::mean;
-use everybuddy_trace::StepKind;
 
-use super::guest::Guest;
+use super::guest::{Call, Guest};
 
 type OnPlatform = ReplayPlatform<NoProbe>;
 type Word = <OnPlatform as Platform>::AtomicU64;
 
-/// The order of the blocks that are counted.
-pub(crate) const HUGE: u8 = 9;
-
-/// Samples of the free blocks in a run.
-const SAMPLES: u64 = 100;
-
-/// An order and a delay; never, if there is none.
+/// The smallest order that is reported, and the time from a free to a pass.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting {
     pub order: Order,
-    pub delay_ns: Option<u64>,
+    pub delay_ns: u64,
 }
 
 /// What a run showed.
@@ -57,10 +48,6 @@ pub(crate) struct Seen {
     pub faulted: u64,
     /// Blocks that were reported.
     pub calls: u64,
-    /// Free blocks of [`HUGE`], on average over time.
-    pub huge_blocks: f64,
-    /// Requests that failed.
-    pub refused: u64,
 }
 
 /// What the host knows of a frame.
@@ -110,56 +97,31 @@ pub(crate) fn perform(
         now_ns: 0,
         seen: Seen::default(),
     };
-    if setting.delay_ns.is_some() {
-        world.pass(u64::MAX)?;
-        world.seen = Seen::default();
-    }
+    world.pass(u64::MAX)?;
+    world.seen = Seen::default();
     let mut blocks: Vec<Option<Index>> = vec![None; guest.blocks as usize];
-    let mut due = None;
-    let every = (guest.end_ns / SAMPLES).max(1);
-    let mut sample = every;
-    let mut samples = Vec::new();
+    let mut due: Option<u64> = None;
     // The end is a step without work.
     let ends = guest.steps.iter().map(Some).chain([None]);
     for step in ends {
         let time = step.map_or(guest.end_ns, |step| step.time_ns);
-        while due.is_some_and(|due| due <= time) || sample <= time {
-            let pass = due.filter(|due| *due <= sample);
-            if let Some(at) = pass {
-                world.advance(at);
-                let is_done = world.pass(pass_frames)?;
-                due = setting
-                    .delay_ns
-                    .filter(|_| !is_done)
-                    .map(|delay| at + delay);
-            } else {
-                samples.push(world.huge_blocks());
-                sample += every;
-            }
+        while let Some(at) = due.filter(|due| *due <= time) {
+            world.advance(at);
+            let is_done = world.pass(pass_frames)?;
+            due = (!is_done).then_some(at + setting.delay_ns);
         }
         world.advance(time);
         let Some(step) = step else { break };
-        let order = Order::new(step.order).ok_or("an order of the guest")?;
         let place = &mut blocks[step.block as usize];
-        if step.kind == StepKind::Allocate {
-            let class = u8::try_from(step.migratetype())
-                .ok()
-                .and_then(Class::from_value);
-            *place = world.allocate(order, class.unwrap_or_default())?;
-        } else if let Some(start) = *place {
-            let at = Index(start.0 + step.offset());
-            let release = match step.kind {
-                StepKind::Free => Release::block(Block::new(at, order)),
-                _ => Release::frames(at, order.frames()),
-            };
-            world.free(release, order)?;
-            if step.kind.is_last_free() {
-                *place = None;
+        match (step.call, place.take()) {
+            (Call::Allocate(class), None) => *place = Some(world.allocate(class)?),
+            (Call::Free, Some(frame)) => {
+                world.free(frame)?;
+                due = due.or(Some(time + setting.delay_ns));
             }
-            due = due.or(setting.delay_ns.map(|delay| time + delay));
+            _ => return Err("the guest frees what it does not have".to_string()),
         }
     }
-    world.seen.huge_blocks = mean(samples.into_iter());
     Ok(world.seen)
 }
 
@@ -172,40 +134,30 @@ impl World<'_, '_> {
         self.now_ns = now_ns.max(self.now_ns);
     }
 
-    fn huge_blocks(&mut self) -> f64 {
-        let order = Order::new(HUGE).unwrap_or(Order::TEN);
-        self.system.snapshot(&mut self.cpu).available_blocks(order) as f64
-    }
-
-    fn allocate(&mut self, order: Order, class: Class) -> Result<Option<Index>, String> {
-        let request = Request::order(order).with_class(class);
-        let Ok(start) = self.system.allocate(&mut self.cpu, request) else {
-            self.seen.refused += 1;
-            return Ok(None);
-        };
-        let is_marked = self.reporting.allocated(start, 1) > 0;
-        if is_marked && self.backing[start.as_usize()] == Backing::Here {
-            return Err(format!("{start:?} is marked, but has memory"));
-        }
-        self.reporting.allocated(start, order.frames());
-        for frame in &mut self.backing[start.as_usize()..][..order.frames() as usize] {
-            match *frame {
-                Backing::Never => {}
-                Backing::Here => self.idle -= 1,
-                Backing::Withdrawn => {
-                    self.idle -= 1;
-                    self.withdrawn -= 1;
-                    self.seen.faulted += 1;
-                }
+    fn allocate(&mut self, class: Class) -> Result<Index, String> {
+        let request = Request::FRAME.with_class(class);
+        let frame = self.system.allocate(&mut self.cpu, request);
+        let frame = frame.map_err(|error| format!("a request: {error}"))?;
+        let is_marked = self.reporting.allocated(frame, 1) > 0;
+        let backing = &mut self.backing[frame.as_usize()];
+        match std::mem::replace(backing, Backing::Here) {
+            Backing::Never => {}
+            Backing::Here if is_marked => {
+                return Err(format!("{frame:?} was reported, but has memory"));
             }
-            *frame = Backing::Here;
+            Backing::Here => self.idle -= 1,
+            Backing::Withdrawn => {
+                self.idle -= 1;
+                self.withdrawn -= 1;
+                self.seen.faulted += 1;
+            }
         }
-        Ok(Some(start))
+        Ok(frame)
     }
 
-    fn free(&mut self, release: Release, order: Order) -> Result<(), String> {
-        self.idle += u64::from(order.frames());
-        let freed = self.system.free(&mut self.cpu, release);
+    fn free(&mut self, frame: Index) -> Result<(), String> {
+        self.idle += 1;
+        let freed = self.system.free(&mut self.cpu, Release::frame(frame));
         freed.map_err(|error| format!("a release: {error}"))
     }
 
@@ -241,5 +193,67 @@ impl World<'_, '_> {
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everybuddy::SystemSpec;
+    use everybuddy_measure::replay::host::Arena;
+    use everybuddy_measure::replay::memory::Memory;
+
+    use super::super::guest::Step;
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Runs a guest of 4,096 frames that holds 1,024 of them until 1 s, frees them, requests 300 at 4 s, and ends at 6 s.
+    fn run(system: &str, order: u8, delay_ns: u64, pass_frames: u64) -> Seen {
+        let step = |time_ns, block, call| Step {
+            time_ns,
+            block,
+            call,
+        };
+        let movable = Call::Allocate(Class::Movable);
+        let taken = (0..1024).map(|block| step(0, block, movable));
+        let freed = (0..1024).map(|block| step(SECOND, block, Call::Free));
+        let again = (1024..1324).map(|block| step(4 * SECOND, block, movable));
+        let guest = Guest {
+            steps: taken.chain(freed).chain(again).collect(),
+            blocks: 1324,
+            end_ns: 6 * SECOND,
+        };
+        let spec: SystemSpec = system.parse().expect("a system");
+        let order = Order::new(order).expect("an order");
+        let setting = Setting { order, delay_ns };
+        let memory = Memory::fresh(4096);
+        let seen = Arena::default().build_any(&spec, &memory, 1, |system| {
+            perform(system, &guest, setting, pass_frames)
+        });
+        seen.expect("a system").expect("a run")
+    }
+
+    #[test]
+    fn what_is_given_back_and_accessed_again_is_counted_exactly() {
+        // Idle: 1,024 frames for 3 s, then 724 for 2 s.
+        let idle = ((1024 * 3 + 724 * 2) * SECOND) as f64;
+        for system in ["bs", "mobility", "everybuddy"] {
+            // All is withdrawn at 3 s, and 300 frames are accessed at 4 s.
+            let seen = run(system, 9, 2 * SECOND, u64::MAX);
+            assert_eq!(seen.given, ((1024 + 724 * 2) * SECOND) as f64, "{system}");
+            assert_eq!((seen.idle, seen.faulted), (idle, 300), "{system}");
+            // Too late.
+            let seen = run(system, 9, 8 * SECOND, u64::MAX);
+            assert_eq!((seen.given, seen.calls), (0.0, 0), "{system}");
+            assert_eq!((seen.idle, seen.faulted), (idle, 0), "{system}");
+        }
+    }
+
+    #[test]
+    fn a_pass_ends_after_its_frames_and_the_next_one_goes_on() {
+        // The blocks of 2 MiB are withdrawn at 2 s and at 3 s.
+        let seen = run("bs", 9, SECOND, 512);
+        assert_eq!(seen.given, ((512 + 1024 + 724 * 2) * SECOND) as f64);
+        assert_eq!((seen.calls, seen.faulted), (2, 300));
     }
 }
