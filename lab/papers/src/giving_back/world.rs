@@ -207,7 +207,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Runs a guest of 4,096 frames that holds 1,024 of them until 1 s, frees them, requests 300 at 4 s, and ends at 6 s.
+    /// Runs a guest that holds all of its 4,096 frames until 1 s, frees them, requests 300 at 4 s, and ends at 6 s.
     fn run(system: &str, order: u8, delay_ns: u64, pass_frames: u64) -> Seen {
         let step = |time_ns, block, call| Step {
             time_ns,
@@ -215,12 +215,12 @@ mod tests {
             call,
         };
         let movable = Call::Allocate(Class::Movable);
-        let taken = (0..1024).map(|block| step(0, block, movable));
-        let freed = (0..1024).map(|block| step(SECOND, block, Call::Free));
-        let again = (1024..1324).map(|block| step(4 * SECOND, block, movable));
+        let taken = (0..4096).map(|block| step(0, block, movable));
+        let freed = (0..4096).map(|block| step(SECOND, block, Call::Free));
+        let again = (4096..4396).map(|block| step(4 * SECOND, block, movable));
         let guest = Guest {
             steps: taken.chain(freed).chain(again).collect(),
-            blocks: 1324,
+            blocks: 4396,
             end_ns: 6 * SECOND,
         };
         let spec: SystemSpec = system.parse().expect("a system");
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn what_is_given_back_and_accessed_again_is_counted_exactly() {
-        // Idle: 1,024 frames for 3 s, then 724 for 2 s.
-        let idle = ((1024 * 3 + 724 * 2) * SECOND) as f64;
+        // Idle: 4,096 frames for 3 s, then 3,796 for 2 s.
+        let idle = ((4096 * 3 + 3796 * 2) * SECOND) as f64;
         for system in ["bs", "mobility", "everybuddy"] {
             // All is withdrawn at 3 s, and 300 frames are accessed at 4 s.
             let seen = run(system, 9, 2 * SECOND, u64::MAX);
-            assert_eq!(seen.given, ((1024 + 724 * 2) * SECOND) as f64, "{system}");
+            assert_eq!(seen.given, ((4096 + 3796 * 2) * SECOND) as f64, "{system}");
             assert_eq!((seen.idle, seen.faulted), (idle, 300), "{system}");
             // Too late.
             let seen = run(system, 9, 8 * SECOND, u64::MAX);
@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn a_pass_ends_after_its_frames_and_the_next_one_goes_on() {
-        // The blocks of 2 MiB are withdrawn at 2 s and at 3 s.
-        let seen = run("bs", 9, SECOND, 512);
-        assert_eq!(seen.given, ((512 + 1024 + 724 * 2) * SECOND) as f64);
-        assert_eq!((seen.calls, seen.faulted), (2, 300));
+        // Two blocks of 4 MiB are withdrawn at 2 s, and two at 3 s.
+        let seen = run("bs", 9, SECOND, 2048);
+        assert_eq!(seen.given, ((2048 + 4096 + 3796 * 2) * SECOND) as f64);
+        assert_eq!((seen.calls, seen.faulted), (4, 300));
     }
 }
