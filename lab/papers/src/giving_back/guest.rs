@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! How much a guest can give back depends on pauses, and on what stays allocated among the free frames. The guests are
-//! models, with the numbers of public reports.
+//! How much a guest can give back depends on pauses, and on what stays allocated among the free frames. Some guests are
+//! models, with the numbers of public reports. The others are recorded programs, with the times of the recording.
 //!
 //! # Invariants
 //!
@@ -11,25 +11,10 @@
 
 use everybuddy::Class;
 use everybuddy_measure::replay::random::Random;
+use everybuddy_trace::{Resolved, Step, StepKind};
 
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
-
-/// A call for a single frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    Allocate(Class),
-    Free,
-}
-
-/// A call of a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub time_ns: u64,
-    /// The number of what is allocated or freed.
-    pub block: u32,
-    pub call: Call,
-}
 
 /// The numbers of a modelled guest.
 #[derive(Clone, Copy)]
@@ -49,6 +34,7 @@ pub(crate) struct Model {
 }
 
 /// The calls of a guest.
+#[derive(Default)]
 pub(crate) struct Guest {
     pub steps: Vec<Step>,
     /// The number of blocks.
@@ -58,35 +44,46 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    fn take(&mut self, time_ns: u64, class: Class) -> u32 {
+    /// Adds the allocation of a frame, and returns its number.
+    pub(crate) fn take(&mut self, time_ns: u64, class: Class) -> u32 {
         let block = self.blocks;
         self.blocks += 1;
-        let call = Call::Allocate(class);
-        self.steps.push(Step {
-            time_ns,
-            block,
-            call,
-        });
+        self.add(time_ns, block, StepKind::Allocate, class as u32);
         block
     }
 
-    fn give(&mut self, time_ns: u64, block: u32) {
-        let call = Call::Free;
+    /// Adds the free of a frame.
+    pub(crate) fn give(&mut self, time_ns: u64, block: u32) {
+        self.add(time_ns, block, StepKind::Free, 0);
+    }
+
+    fn add(&mut self, time_ns: u64, block: u32, kind: StepKind, operand: u32) {
         self.steps.push(Step {
             time_ns,
             block,
-            call,
+            task: 0,
+            region: 0,
+            left: 0,
+            operand,
+            cpu: 0,
+            order: 0,
+            kind,
         });
+    }
+
+    /// Returns a guest that runs a recorded program alone. It ends with the recording.
+    pub(crate) fn recorded(trace: &Resolved) -> Guest {
+        Guest {
+            steps: trace.steps.clone(),
+            blocks: trace.blocks,
+            end_ns: trace.steps.last().map_or(0, |step| step.time_ns),
+        }
     }
 
     /// Returns a modelled guest.
     pub(crate) fn modelled(model: Model, seed: u64) -> Guest {
         let mut random = Random::new(seed);
-        let mut guest = Guest {
-            steps: Vec::new(),
-            blocks: 0,
-            end_ns: 0,
-        };
+        let mut guest = Guest::default();
         let mut resident: Vec<u32> = (0..model.resident)
             .map(|_| guest.take(0, Class::Unmovable))
             .collect();
@@ -139,7 +136,7 @@ mod tests {
         for step in &guest.steps {
             assert!(step.time_ns >= now, "the steps are in the order of time");
             now = step.time_ns;
-            let is_new = step.call != Call::Free;
+            let is_new = step.kind.is_allocation();
             assert_ne!(
                 std::mem::replace(&mut live[step.block as usize], is_new),
                 is_new

@@ -16,19 +16,22 @@ use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
 
 use super::guest::{Guest, Model};
-use super::world::{Seen, Setting, perform};
+use super::world::{LARGE, SAMPLES, Seen, Setting, perform};
 use crate::shared::prelude::*;
 use crate::streams::rows::means;
 
 /// Frames of a GiB.
 const GIB: f64 = 262_144.0;
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// Frames of the guest.
+    /// Frames of a guest that is a model, and of one that is recorded.
     frames: u64,
+    recorded_frames: u64,
     /// After how many frames a pass ends.
     pass_frames: u64,
     /// Seeds of the guests.
@@ -37,8 +40,10 @@ pub(crate) struct Parameters {
     resident: u32,
     /// Milliseconds in which 1 GiB is allocated.
     gib_ms: u64,
-    /// The guests.
+    /// The guests that are models.
     guests: Vec<Load>,
+    /// The grid of the guests that are recorded: the experiment's traces.
+    recorded: Grid,
     /// The two delays of a ratio, in milliseconds, and the order for which the source has one.
     ratio_delays_ms: [u64; 2],
     ratio_order: u8,
@@ -48,7 +53,7 @@ pub(crate) struct Parameters {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Load {
-    /// The name in sources: `NAME:ORDER/DELAYms`.
+    /// The name in sources: `NAME:ORDER/DELAYms`, or `NAME:never`.
     name: String,
     /// Frames that a program allocates and frees in a round.
     frames: u32,
@@ -58,30 +63,53 @@ struct Load {
     rounds: u32,
     /// Of so many frames that the program allocates, the kernel replaces a resident one.
     replaced: u32,
-    /// The smallest orders that are reported.
-    orders: Vec<u8>,
-    /// The delays, in milliseconds.
-    delays_ms: Vec<u64>,
+    /// What is reported, and when.
+    grid: Grid,
     /// Memory that is faulted again in a round with the short delay / with the long one, as the source counted it.
     ratio: Option<f64>,
 }
 
-impl Load {
-    /// Returns the combinations of orders and delays, with the names of their rows.
-    fn settings(&self) -> Vec<(String, Setting)> {
-        let orders = self.orders.iter().filter_map(|order| Order::new(*order));
-        let each = orders.flat_map(|order| {
-            self.delays_ms.iter().map(move |delay_ms| {
-                let delay_ns = delay_ms * 1_000_000;
-                (self.source(order, *delay_ms), Setting { order, delay_ns })
-            })
-        });
-        each.collect()
-    }
+/// The name of a guest, its grid, and the ratio that its source has, if any.
+type Subject<'a> = (&'a str, &'a Grid, Option<f64>);
 
-    fn source(&self, order: Order, delay_ms: u64) -> String {
-        format!("{}:{order}/{delay_ms}ms", self.name)
+impl Load {
+    fn subject(&self) -> Subject<'_> {
+        (&self.name, &self.grid, self.ratio)
     }
+}
+
+/// The combinations of orders and delays.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grid {
+    /// The smallest orders that are reported.
+    orders: Vec<u8>,
+    /// The delays, in milliseconds.
+    delays_ms: Vec<u64>,
+}
+
+impl Grid {
+    /// Returns all combinations with the names of their rows, and last the guest that reports nothing.
+    fn settings(&self, name: &str) -> Vec<(String, Setting)> {
+        let mut settings = Vec::new();
+        for order in self.orders.iter().filter_map(|order| Order::new(*order)) {
+            for delay_ms in &self.delays_ms {
+                let delay_ns = Some(delay_ms * MS);
+                let source = source(name, order, *delay_ms);
+                settings.push((source, Setting { order, delay_ns }));
+            }
+        }
+        let never = Setting {
+            order: LARGE,
+            delay_ns: None,
+        };
+        settings.push((format!("{name}:never"), never));
+        settings
+    }
+}
+
+fn source(name: &str, order: Order, delay_ms: u64) -> String {
+    format!("{name}:{order}/{delay_ms}ms")
 }
 
 impl Measure for Parameters {
@@ -90,27 +118,36 @@ impl Measure for Parameters {
     }
 
     fn steps(&self, experiment: &Experiment) -> u64 {
-        (self.guests.len() * experiment.systems.len()) as u64 * self.seeds
+        let guests = self.guests.len() as u64 * self.seeds + experiment.traces().len() as u64;
+        guests * experiment.systems.len() as u64
     }
 
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let settings = self.guests.iter().flat_map(Load::settings);
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let settings = self.settings(experiment).into_iter();
         settings.map(|own| own.0).collect()
     }
 
     fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
-        if metric != "fault_ratio" {
-            return self.sources(experiment);
-        }
-        let guests = self.guests.iter().filter(|load| load.ratio.is_some());
-        let settings = guests.flat_map(Load::settings);
-        let short = settings.filter(|own| own.1.delay_ns == self.ratio_delays_ms[0] * 1_000_000);
-        short.map(|own| own.0).collect()
+        let short = self.short_ns();
+        let mut settings = match metric {
+            "fault_ratio" => {
+                let guests = self.guests.iter().filter(|load| load.ratio.is_some());
+                let settings = guests.flat_map(|load| load.grid.settings(&load.name));
+                settings.collect()
+            }
+            _ => self.settings(experiment),
+        };
+        settings.retain(|(_, setting)| match metric {
+            "fault_ratio" => setting.delay_ns == short,
+            "unusable_index" => true,
+            _ => setting.delay_ns.is_some(),
+        });
+        settings.into_iter().map(|own| own.0).collect()
     }
 
     /// Runs every guest on every system, with every order and delay.
     fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let (specs, shrink, seed) = (run.specs()?, run.shrink(), run.conditions.seed);
+        let (shrink, seed) = (run.shrink(), run.conditions.seed);
         let mut rows = Vec::new();
         for load in &self.guests {
             let model = Model {
@@ -121,34 +158,72 @@ impl Measure for Parameters {
                 replaced: load.replaced,
                 rounds: load.rounds.min(if shrink > 1 { 2 } else { load.rounds }),
             };
-            let settings = load.settings();
-            let mut all = vec![vec![Vec::new(); settings.len()]; specs.len()];
-            for own in 0..self.seeds {
-                let guest = Guest::modelled(model, seed << 16 | own);
-                for (spec, seen) in specs.iter().zip(&mut all) {
-                    for ((_, setting), seen) in settings.iter().zip(seen) {
-                        seen.push(self.perform(run, spec, &guest, *setting)?);
-                    }
-                    run.step(format_args!("{} {spec}", load.name));
-                }
-            }
-            for (spec, seen) in specs.iter().zip(&all) {
-                rows.extend(self.rows(run, spec, load, seen));
-            }
+            let guests = (0..self.seeds).map(|own| Guest::modelled(model, seed << 16 | own));
+            rows.extend(self.of(run, load.subject(), self.frames, guests)?);
+        }
+        for (name, trace) in run.traces()? {
+            let guests = [Guest::recorded(&trace)].into_iter();
+            rows.extend(self.of(
+                run,
+                (&name, &self.recorded, None),
+                self.recorded_frames,
+                guests,
+            )?);
         }
         Ok(rows)
     }
 }
 
 impl Parameters {
+    /// Returns all settings of all guests, with the names of their rows.
+    fn settings(&self, experiment: &Experiment) -> Vec<(String, Setting)> {
+        let modelled = self
+            .guests
+            .iter()
+            .flat_map(|load| load.grid.settings(&load.name));
+        let traces = experiment.trace_names();
+        let recorded = traces.iter().flat_map(|name| self.recorded.settings(name));
+        modelled.chain(recorded).collect()
+    }
+
+    /// Returns the short delay of a ratio.
+    fn short_ns(&self) -> Option<u64> {
+        Some(self.ratio_delays_ms[0] * MS)
+    }
+
+    /// Runs the same guest, once for each seed, on every system, with every order and delay.
+    fn of(
+        &self,
+        run: &mut Run<'_, '_>,
+        (name, grid, ratio): Subject<'_>,
+        frames: u64,
+        guests: impl Iterator<Item = Guest>,
+    ) -> Result<Vec<Row>, Error> {
+        let (specs, settings) = (run.specs()?, grid.settings(name));
+        let mut all = vec![vec![Vec::new(); settings.len()]; specs.len()];
+        for guest in guests {
+            for (spec, seen) in specs.iter().zip(&mut all) {
+                for ((_, setting), seen) in settings.iter().zip(seen) {
+                    seen.push(self.perform(run, spec, frames, &guest, *setting)?);
+                }
+                run.step(format_args!("{name} {spec}"));
+            }
+        }
+        let mut rows = Vec::new();
+        for (spec, seen) in specs.iter().zip(&all) {
+            rows.extend(self.rows(run, spec, (name, &settings, ratio), seen));
+        }
+        Ok(rows)
+    }
     fn perform(
         &self,
         run: &mut Run<'_, '_>,
         spec: &SystemSpec,
+        frames: u64,
         guest: &Guest,
         setting: Setting,
     ) -> Result<Seen, Error> {
-        let memory = Memory::fresh(self.frames);
+        let memory = Memory::fresh(frames);
         let perform =
             |system: &AnySystem<'_, NoProbe>| perform(system, guest, setting, self.pass_frames);
         let seen = run.bench.arena.build_any(spec, &memory, 1, perform)?;
@@ -160,28 +235,34 @@ impl Parameters {
         &self,
         run: &Run<'_, '_>,
         spec: &SystemSpec,
-        load: &Load,
+        (name, settings, ratio): (&str, &[(String, Setting)], Option<f64>),
         all: &[Vec<Seen>],
     ) -> Vec<Row> {
         let mut rows = Vec::new();
-        let settings = load.settings();
-        let [short, long] = self.ratio_delays_ms;
-        for ((source, setting), seen) in settings.iter().zip(all) {
-            let common = run.common(source, spec, 1);
-            let mut put = |metric, number: &dyn Fn(&Seen) -> f64| {
+        for ((own, setting), seen) in settings.iter().zip(all) {
+            let common = run.common(own, spec, 1);
+            let mut put = |common: &Row, metric, number: &dyn Fn(&Seen) -> f64| {
                 let values: Vec<f64> = seen.iter().map(number).collect();
-                rows.extend(means(&values, &common, metric, None));
+                rows.extend(means(&values, common, metric, None));
             };
-            put("given_back", &|seen| seen.given / GIB / 1e9);
-            put("given_share", &|seen| seen.given / seen.idle.max(1.0));
-            put("faulted_again", &|seen| seen.faulted as f64 / GIB);
-            put("report_calls", &|seen| seen.calls as f64);
-            let Some(expected) = load.ratio.filter(|_| setting.delay_ns == short * 1_000_000)
-            else {
+            let of_large = common.of_order(Some(LARGE.get()));
+            put(&of_large, "unusable_index", &|seen| {
+                seen.unusable / f64::from(SAMPLES)
+            });
+            if setting.delay_ns.is_none() {
+                continue;
+            }
+            put(&common, "given_back", &|seen| seen.given / GIB / 1e9);
+            put(&common, "given_share", &|seen| {
+                seen.given / seen.idle.max(1.0)
+            });
+            put(&common, "faulted_again", &|seen| seen.faulted as f64 / GIB);
+            put(&common, "report_calls", &|seen| seen.calls as f64);
+            let Some(expected) = ratio.filter(|_| setting.delay_ns == self.short_ns()) else {
                 continue;
             };
             // The same guest with the long delay is the base of the ratio.
-            let base = load.source(setting.order, long);
+            let base = source(name, setting.order, self.ratio_delays_ms[1]);
             let base = settings.iter().position(|other| other.0 == base);
             let base = base.and_then(|at| all.get(at)).map_or(&[][..], |base| base);
             let ratio =

@@ -25,16 +25,24 @@ use everybuddy::{
 };
 use everybuddy_measure::replay::host::{AnySystem, ReplayPlatform};
 
-use super::guest::{Call, Guest};
+use super::guest::Guest;
+
+/// The order of a large block: 2 MiB.
+pub(crate) const LARGE: Order = match Order::new(9) {
+    Some(order) => order,
+    None => Order::TEN,
+};
+/// The moments at which free memory is looked at, equally far apart in the time of a guest.
+pub(crate) const SAMPLES: u32 = 100;
 
 type OnPlatform = ReplayPlatform<NoProbe>;
 type Word = <OnPlatform as Platform>::AtomicU64;
 
-/// The smallest order that is reported, and the time from a free to a pass.
+/// The smallest order that is reported, and the time from a free to a pass; without a time, nothing is reported.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting {
     pub order: Order,
-    pub delay_ns: u64,
+    pub delay_ns: Option<u64>,
 }
 
 /// What a run showed.
@@ -48,6 +56,8 @@ pub(crate) struct Seen {
     pub faulted: u64,
     /// Blocks that were reported.
     pub calls: u64,
+    /// The share of free memory that is in no free block of [`LARGE`] frames, summed up over [`SAMPLES`] moments.
+    pub unusable: f64,
 }
 
 /// What the host knows of a frame.
@@ -72,6 +82,9 @@ struct World<'w, 's> {
     idle: u64,
     /// The time up to which everything is summed up.
     now_ns: u64,
+    /// The time between two looks at free memory, and how many there were.
+    sample_ns: u64,
+    samples: u32,
     seen: Seen,
 }
 
@@ -95,6 +108,8 @@ pub(crate) fn perform(
         withdrawn: 0,
         idle: 0,
         now_ns: 0,
+        sample_ns: guest.end_ns / u64::from(SAMPLES),
+        samples: 0,
         seen: Seen::default(),
     };
     world.pass(u64::MAX)?;
@@ -105,22 +120,27 @@ pub(crate) fn perform(
     let ends = guest.steps.iter().map(Some).chain([None]);
     for step in ends {
         let time = step.map_or(guest.end_ns, |step| step.time_ns);
-        while let Some(at) = due.filter(|due| *due <= time) {
+        while let Some((at, delay_ns)) = due.zip(setting.delay_ns).filter(|due| due.0 <= time) {
             world.advance(at);
             let is_done = world.pass(pass_frames)?;
-            due = (!is_done).then_some(at + setting.delay_ns);
+            due = (!is_done).then_some(at + delay_ns);
         }
         world.advance(time);
         let Some(step) = step else { break };
-        let place = &mut blocks[step.block as usize];
-        match (step.call, place.take()) {
-            (Call::Allocate(class), None) => *place = Some(world.allocate(class)?),
-            (Call::Free, Some(frame)) => {
-                world.free(frame)?;
-                due = due.or(Some(time + setting.delay_ns));
-            }
-            _ => return Err("the guest frees what it does not have".to_string()),
+        let start = &mut blocks[step.block as usize];
+        let order = Order::new(step.order).ok_or("a trace has a larger block")?;
+        if step.kind.is_allocation() {
+            let class = u8::try_from(step.migratetype()).ok();
+            let class = class.and_then(Class::from_value).unwrap_or_default();
+            *start = Some(world.allocate(order, class)?);
+            continue;
         }
+        let head = start.ok_or("the guest frees what it does not have")?;
+        if step.kind.is_last_free() {
+            *start = None;
+        }
+        world.free(Index(head.0 + step.offset()), order.frames())?;
+        due = due.or(setting.delay_ns.map(|delay_ns| time + delay_ns));
     }
     Ok(world.seen)
 }
@@ -128,36 +148,46 @@ pub(crate) fn perform(
 impl World<'_, '_> {
     /// Sums up the time until `now_ns`.
     fn advance(&mut self, now_ns: u64) {
+        while self.samples < SAMPLES && u64::from(self.samples + 1) * self.sample_ns <= now_ns {
+            self.samples += 1;
+            let free = self.system.snapshot(&mut self.cpu);
+            self.seen.unusable += free.unusable_index(LARGE);
+        }
         let passed = now_ns.saturating_sub(self.now_ns) as f64;
         self.seen.given += passed * self.withdrawn as f64;
         self.seen.idle += passed * self.idle as f64;
         self.now_ns = now_ns.max(self.now_ns);
     }
 
-    fn allocate(&mut self, class: Class) -> Result<Index, String> {
-        let request = Request::FRAME.with_class(class);
-        let frame = self.system.allocate(&mut self.cpu, request);
-        let frame = frame.map_err(|error| format!("a request: {error}"))?;
-        let is_marked = self.reporting.allocated(frame, 1) > 0;
-        let backing = &mut self.backing[frame.as_usize()];
-        match std::mem::replace(backing, Backing::Here) {
-            Backing::Never => {}
-            Backing::Here if is_marked => {
-                return Err(format!("{frame:?} was reported, but has memory"));
-            }
-            Backing::Here => self.idle -= 1,
-            Backing::Withdrawn => {
-                self.idle -= 1;
-                self.withdrawn -= 1;
-                self.seen.faulted += 1;
+    fn allocate(&mut self, order: Order, class: Class) -> Result<Index, String> {
+        let request = Request::order(order).with_class(class);
+        let start = self.system.allocate(&mut self.cpu, request);
+        let start = start.map_err(|error| format!("a request: {error}"))?;
+        let frames = order.frames();
+        let touched = (frames >> self.reporting.order().get()).max(1);
+        let is_marked = self.reporting.allocated(start, frames) == touched;
+        for backing in &mut self.backing[start.as_usize()..][..frames as usize] {
+            match std::mem::replace(backing, Backing::Here) {
+                Backing::Never => {}
+                Backing::Here if is_marked => {
+                    return Err(format!("{start:?} was reported, but has memory"));
+                }
+                Backing::Here => self.idle -= 1,
+                Backing::Withdrawn => {
+                    self.idle -= 1;
+                    self.withdrawn -= 1;
+                    self.seen.faulted += 1;
+                }
             }
         }
-        Ok(frame)
+        Ok(start)
     }
 
-    fn free(&mut self, frame: Index) -> Result<(), String> {
-        self.idle += 1;
-        let freed = self.system.free(&mut self.cpu, Release::frame(frame));
+    fn free(&mut self, start: Index, frames: u32) -> Result<(), String> {
+        self.idle += u64::from(frames);
+        let freed = self
+            .system
+            .free(&mut self.cpu, Release::frames(start, frames));
         freed.map_err(|error| format!("a release: {error}"))
     }
 
@@ -202,35 +232,43 @@ mod tests {
     use everybuddy_measure::replay::host::Arena;
     use everybuddy_measure::replay::memory::Memory;
 
-    use super::super::guest::Step;
+    use everybuddy_trace::{Step, StepKind};
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Runs a guest that holds all of its 4,096 frames until 1 s, frees them, requests 300 at 4 s, and ends at 6 s.
-    fn run(system: &str, order: u8, delay_ns: u64, pass_frames: u64) -> Seen {
-        let step = |time_ns, block, call| Step {
-            time_ns,
-            block,
-            call,
-        };
-        let movable = Call::Allocate(Class::Movable);
-        let taken = (0..4096).map(|block| step(0, block, movable));
-        let freed = (0..4096).map(|block| step(SECOND, block, Call::Free));
-        let again = (4096..4396).map(|block| step(4 * SECOND, block, movable));
-        let guest = Guest {
-            steps: taken.chain(freed).chain(again).collect(),
-            blocks: 4396,
-            end_ns: 6 * SECOND,
-        };
+    /// Runs a guest in 4,096 frames.
+    fn run(guest: &Guest, system: &str, setting: Setting, pass_frames: u64) -> Seen {
         let spec: SystemSpec = system.parse().expect("a system");
-        let order = Order::new(order).expect("an order");
-        let setting = Setting { order, delay_ns };
         let memory = Memory::fresh(4096);
         let seen = Arena::default().build_any(&spec, &memory, 1, |system| {
-            perform(system, &guest, setting, pass_frames)
+            perform(system, guest, setting, pass_frames)
         });
         seen.expect("a system").expect("a run")
+    }
+
+    fn after(order: u8, delay_ns: u64) -> Setting {
+        Setting {
+            order: Order::new(order).expect("an order"),
+            delay_ns: Some(delay_ns),
+        }
+    }
+
+    /// Returns a guest that holds all of its 4,096 frames until 1 s, frees them, requests 300 at 4 s, and ends at 6 s.
+    fn guest() -> Guest {
+        let mut guest = Guest::default();
+        for _ in 0..4096 {
+            guest.take(0, Class::Movable);
+        }
+        for block in 0..4096 {
+            guest.give(SECOND, block);
+        }
+        for _ in 0..300 {
+            guest.take(4 * SECOND, Class::Movable);
+        }
+        guest.end_ns = 6 * SECOND;
+        guest
     }
 
     #[test]
@@ -239,21 +277,68 @@ mod tests {
         let idle = ((4096 * 3 + 3796 * 2) * SECOND) as f64;
         for system in ["bs", "mobility", "everybuddy"] {
             // All is withdrawn at 3 s, and 300 frames are accessed at 4 s.
-            let seen = run(system, 9, 2 * SECOND, u64::MAX);
+            let seen = run(&guest(), system, after(9, 2 * SECOND), u64::MAX);
             assert_eq!(seen.given, ((4096 + 3796 * 2) * SECOND) as f64, "{system}");
             assert_eq!((seen.idle, seen.faulted), (idle, 300), "{system}");
-            // Too late.
-            let seen = run(system, 9, 8 * SECOND, u64::MAX);
-            assert_eq!((seen.given, seen.calls), (0.0, 0), "{system}");
-            assert_eq!((seen.idle, seen.faulted), (idle, 0), "{system}");
+            // Too late, and never.
+            let never = Setting {
+                delay_ns: None,
+                ..after(9, 0)
+            };
+            for setting in [after(9, 8 * SECOND), never] {
+                let seen = run(&guest(), system, setting, u64::MAX);
+                assert_eq!((seen.given, seen.calls), (0.0, 0), "{system}");
+                assert_eq!((seen.idle, seen.faulted), (idle, 0), "{system}");
+            }
         }
     }
 
     #[test]
     fn a_pass_ends_after_its_frames_and_the_next_one_goes_on() {
         // Two blocks of 4 MiB are withdrawn at 2 s, and two at 3 s.
-        let seen = run("bs", 9, SECOND, 2048);
+        let seen = run(&guest(), "bs", after(9, SECOND), 2048);
         assert_eq!(seen.given, ((2048 + 4096 + 3796 * 2) * SECOND) as f64);
         assert_eq!((seen.calls, seen.faulted), (4, 300));
+    }
+
+    #[test]
+    fn blocks_and_parts_of_them_are_counted_by_frames() {
+        let mut guest = guest();
+        guest.steps.truncate(8192);
+        let step = |time_ns, kind, order, operand| Step {
+            time_ns,
+            order,
+            operand,
+            kind,
+            ..guest.steps[0]
+        };
+        // A block of 4 MiB, whose upper half is freed at 5 s.
+        let last = [
+            step(4 * SECOND, StepKind::Allocate, 10, 1),
+            step(5 * SECOND, StepKind::FreePart, 9, 512),
+        ];
+        guest.steps.extend(last);
+        let seen = run(&guest, "bs", after(9, SECOND), u64::MAX);
+        assert_eq!((seen.faulted, seen.calls), (1024, 4));
+        let idle = 4096 * 3 + 3072 * 2 + 512;
+        assert_eq!(seen.idle, (idle * SECOND) as f64);
+        let given = 4096 * 2 + 3072 * 2;
+        assert_eq!(seen.given, (given * SECOND) as f64);
+    }
+
+    #[test]
+    fn free_memory_outside_of_large_blocks_is_averaged_over_time() {
+        // Everything is free at last, except that one frame of each 2 MiB stays from 3 s on.
+        let mut guest = guest();
+        guest.steps.truncate(8192);
+        guest.steps.retain(|step| {
+            let is_kept = step.kind == StepKind::Free && step.block % 512 == 7;
+            !is_kept
+        });
+        let seen = run(&guest, "bs", after(9, SECOND), u64::MAX);
+        // From 1 s to 6 s: 5 of 6, and nothing is free before.
+        let share = seen.unusable / f64::from(SAMPLES);
+        assert!((0.83..0.85).contains(&share), "{share}");
+        assert_eq!(seen.calls, 0);
     }
 }
