@@ -27,7 +27,7 @@ pub(crate) struct Model {
     pub taking_ms: u64,
     /// How long the program keeps them, takes to free them, and then rests, in milliseconds, together: on average.
     pub other_ms: u64,
-    /// Of so many frames that the program allocates, the kernel replaces one resident frame.
+    /// The number of frames that the program allocates while the kernel replaces one resident frame.
     pub replaced: u32,
     /// How often it does all of this.
     pub rounds: u32,

@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! A monitor chooses from which order on, and how long after a free, a guest reports free blocks. Small blocks and short
-//! delays give back more. They also cost more calls, and more frames that the guest soon accesses again.
+//! A monitor chooses from which order on, and how long after a free, a guest reports free blocks. Small blocks and
+//! short delays give back more. They also cost more calls, and more frames that the guest soon accesses again.
 //!
 //! What is measured, and how, is in `world`.
 //!
@@ -61,7 +61,7 @@ struct Load {
     other_ms: u64,
     /// Rounds.
     rounds: u32,
-    /// Of so many frames that the program allocates, the kernel replaces a resident one.
+    /// The number of frames that the program allocates while the kernel replaces a resident one.
     replaced: u32,
     /// What is reported, and when.
     grid: Grid,

@@ -7,8 +7,8 @@
 //! # Method
 //!
 //! The steps of a guest run on one CPU, on a virtual clock. A free makes a pass due after the delay, as in Linux
-//! (mm/page_reporting.c). A pass reports free blocks that were not reported, up to a number of frames; if it leaves some,
-//! the next one is due after another delay. The host is known exactly: which frames have memory, and which were
+//! (mm/page_reporting.c). A pass reports free blocks that were not reported, up to a number of frames; if it leaves
+//! some, the next one is due after another delay. The host is known exactly: which frames have memory, and which were
 //! withdrawn. A withdrawn frame that is allocated counts as a fault.
 //!
 //! Before the first step, everything was reported, and no frame has memory. What was never touched does not count as
