@@ -153,4 +153,17 @@ metrics! {
     Experiment, "time_ratio", "time ratio", "1", Neither, &["mean", "ci95"], "case 2 / case 1";
     /// How often a thread that looks 100 times a second finds the function running; expected: the paper's profile.
     Experiment, "time_share", "share of time", SHARE, Neither, &["rate"];
+    /// Memory that the monitor withdrew and that the guest has not accessed again, times the seconds. Never touched
+    /// memory does not count.
+    Experiment, "given_back", "given back", "GiB s", Higher, &["mean", "ci95"], "sum of withdrawn GiB * time";
+    /// `given_back` as a share of what a guest could give back at best: without any delay, frame by frame.
+    Experiment, "given_share", "given back", SHARE, Higher, &["mean", "ci95"],
+        "given back / (GiB that are free and were accessed * time)";
+    /// Withdrawn memory that the guest allocates again, so that the monitor must provide it again, by frames.
+    Experiment, "faulted_again", "faulted again", "GiB", Lower, &["mean", "ci95"];
+    /// Blocks that the guest reports to the monitor.
+    Experiment, "report_calls", "reports", "1", Lower, &["mean", "ci95"];
+    /// Memory that is faulted again with the short delay / with the long one; expected: faults of the source's
+    /// monitor per round.
+    Experiment, "fault_ratio", "faults ratio", "1", Neither, &["mean", "ci95"], "faults at 250 ms / faults at 2 s";
 }

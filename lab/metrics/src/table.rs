@@ -145,8 +145,8 @@ metrics! {
         "floor(frames in free blocks of at least the order / 2^order)";
     /// Unusable free space index for an order j, with k_i free blocks of order i: the share of free memory that
     /// cannot serve a request of that order. Frames in lists count as free and as unusable. 0 if nothing is free.
-    /// Sampled as `free_blocks`.
-    Memory, "unusable_index", "unusable", SHARE, Lower, &["mean", "max", "value"],
+    /// Sampled as `free_blocks`; `giving-back`: at 100 moments at equal distances in time.
+    Memory, "unusable_index", "unusable", SHARE, Lower, &["mean", "max", "value", "ci95"],
         "F(j) = 1 - sum over i >= j of k_i * 2^i / free frames";
     /// The unusable index at the system's largest order (Spring Buddy, figure 13), 4 MiB unless the options say
     /// otherwise. Two halves of a block in different domains or spaces are not a block.

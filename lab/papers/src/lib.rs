@@ -27,6 +27,7 @@ pub mod division;
 pub mod emulation;
 pub mod fill_levels;
 pub mod fragmentation;
+pub mod giving_back;
 pub mod latency_distribution;
 pub mod list;
 pub mod list_operations;

@@ -23,9 +23,10 @@ use crate::shared::method::{Measure, Method};
 use crate::shared::rows::BASE;
 use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
-    emulation, fill_levels, fragmentation, latency_distribution, list_operations, lock_hold,
-    odd_sizes, prediction, request_sizes, run_lengths, simulated, size_sequences, space_size,
-    stages, streams_blocking, streams_costs, streams_distribution, streams_memory, structures,
+    emulation, fill_levels, fragmentation, giving_back, latency_distribution, list_operations,
+    lock_hold, odd_sizes, prediction, request_sizes, run_lengths, simulated, size_sequences,
+    space_size, stages, streams_blocking, streams_costs, streams_distribution, streams_memory,
+    structures,
 };
 
 // The files of the experiments, by name: `EXPERIMENTS`. The build script finds the directories.
@@ -60,6 +61,7 @@ pub const METHODS: &[Method] = &[
     Method::of::<streams_memory::measure::Parameters>("streams-memory"),
     Method::of::<structures::measure::Parameters>("structures"),
     Method::of::<simulated::measure::Parameters>("simulated"),
+    Method::of::<giving_back::measure::Parameters>("giving-back"),
 ];
 
 /// All figures.
@@ -90,6 +92,7 @@ pub const FIGURES: &[Figure] = &[
     Figure::of("streams-memory", streams_memory::figure::draw),
     Figure::of("structures", structures::figure::draw),
     Figure::of("scaling", simulated::figure::draw),
+    Figure::of("giving-back", giving_back::figure::draw),
 ];
 
 /// Parses the file of an experiment.
