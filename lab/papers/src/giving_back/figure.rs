@@ -72,9 +72,10 @@ impl Range<'_> {
         let sources = own.sources();
         let names = distinct(sources.iter().filter_map(|source| self.name(source)));
         let series = side_by_side(&experiment.systems, &names, 0.12, |system, name| {
-            let source = match self.is_of_orders {
-                true => format!("{}:{name}/{DELAY}", self.guest),
-                false => format!("{}:{ORDER}/{name}", self.guest),
+            let source = if self.is_of_orders {
+                format!("{}:{name}/{DELAY}", self.guest)
+            } else {
+                format!("{}:{ORDER}/{name}", self.guest)
             };
             own.mean(system, &source, |value| value * unit)
         });
@@ -94,9 +95,10 @@ impl Range<'_> {
             .strip_prefix(self.guest)?
             .strip_prefix(':')?
             .split_once('/')?;
-        let (name, other, fixed) = match self.is_of_orders {
-            true => (order, delay, DELAY),
-            false => (delay, order, ORDER),
+        let (name, other, fixed) = if self.is_of_orders {
+            (order, delay, DELAY)
+        } else {
+            (delay, order, ORDER)
         };
         (other == fixed).then(|| name.to_string())
     }
