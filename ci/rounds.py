@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints how long systems take in several runs of `compare`, as ratios of one of them: a ratio is formed in each run.
+"""Prints how long systems take in several runs of `compare`, as ratios to one of them: a ratio is formed in each run.
 
     ci/rounds.py SYSTEM RUN.jsonl...
 

@@ -73,7 +73,7 @@ impl<S: System + 'static> PoolBuilder<S> {
 
     /// Chooses the order of the smallest block that [`release_free`](crate::Pool::release_free) returns to the
     /// operating system: 2^`order` pages. The default is 2 MiB. Smaller blocks return more of a fragmented pool, and
-    /// cost more system calls and faults. A pool with smaller ones has no transparent huge pages, and with
+    /// may cost more system calls and faults. A pool with smaller ones has no transparent huge pages, and with
     /// [`Advised`](HugePages::Advised) the order is that of 2 MiB at least: the kernel provides a huge page as a whole.
     pub fn release_order(self, order: Order) -> Self {
         let release_order = Some(order);

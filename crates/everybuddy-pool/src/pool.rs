@@ -183,7 +183,7 @@ impl<S: System + 'static> Pool<S> {
     /// take a huge page, so that the next access would end this process.
     ///
     /// # Errors
-    /// [`Busy`](PoolError::Busy) if other threads release memory of this pool for too long;
+    /// [`Busy`](PoolError::Busy) if other threads release memory of this pool for too long, and nothing went back;
     /// [`Release`](PoolError::Release) if the operating system refuses a block: the call ends there, and the error says
     /// what was returned before.
     ///
@@ -194,10 +194,12 @@ impl<S: System + 'static> Pool<S> {
         // The first end is not that of a whole round, if `release_next` was called before.
         let mut ends = 0;
         while ends < 2 {
-            match self.release(&mut released, u32::MAX)? {
-                Progress::Idle => ends += 1,
+            match self.release(&mut released, u32::MAX) {
+                Ok(Progress::Idle) => ends += 1,
                 // Another thread is short of memory.
-                Progress::More => thread::yield_now(),
+                Ok(Progress::More) => thread::yield_now(),
+                Err(PoolError::Busy) if released.blocks > 0 => break,
+                Err(error) => return Err(error),
             }
         }
         Ok(released)
@@ -206,6 +208,7 @@ impl<S: System + 'static> Pool<S> {
     /// Does what [`release_free`](Self::release_free) does, for the next `bytes` of the pool: for a timer. The call
     /// goes on where the last one ended, and looks at one block at least. [`Idle`](Progress::Idle) says that it came to
     /// the end of the pool, and [`More`](Progress::More) that more is left, also if another thread is short of memory.
+    /// Each call drains the lists of idle threads.
     ///
     /// ```
     /// use everybuddy_pool::Pool;
@@ -232,6 +235,9 @@ impl<S: System + 'static> Pool<S> {
     /// Returns free blocks among the next `budget` blocks of the order of release, and adds them to `released`.
     fn release(&self, released: &mut Released, mut budget: u32) -> Result<Progress, PoolError> {
         let shared = &*self.shared;
+        if shared.keeps_memory {
+            return Ok(Progress::Idle);
+        }
         let (system, reporting) = (shared.system, &shared.reporting);
         shared.slots.drain_idle(system);
         let mut call = shared.slots.enter_maintenance().ok_or(PoolError::Busy)?;

@@ -49,6 +49,8 @@ pub(crate) struct Shared<S: System + 'static> {
     pub(crate) page_shift: u32,
     /// The blocks that were returned to the operating system. Its words lie in `_metadata`.
     pub(crate) reporting: Reporting<'static, Machine>,
+    /// Whether no block goes back: then no block has marks.
+    pub(crate) keeps_memory: bool,
     pub(crate) released_bytes: AtomicU64,
     _metadata: Mapping,
 }
@@ -123,6 +125,7 @@ impl<S: System + 'static> Shared<S> {
             mapping,
             page_shift: page.trailing_zeros(),
             reporting: reporting.up_to(huge),
+            keeps_memory: keeps,
             released_bytes: AtomicU64::new(0),
             _metadata: metadata,
         })

@@ -117,7 +117,8 @@ fn an_order_beyond_the_largest_is_refused_and_missing_marks_are_not_used() {
     });
 }
 
-/// One CPU holds one of two blocks, and the other one needs both: it finds them after that block.
+/// One CPU holds one of two blocks, and the other one needs both: it finds them after that block. In `everybuddy`, such
+/// a request waits for the CPU that owns the trees, so it does not fail before.
 #[test]
 fn a_request_waits_for_one_block() {
     for name in ["bs+order=6", "lbs-31+order=6", "llfree+order=6"] {
