@@ -133,7 +133,10 @@ fn a_request_waits_for_one_block() {
                 let _stop = Stop(&done);
                 if id == 0 {
                     while !is_done() {
-                        let Ok(block) = reporting.take(system, cpu, &mut 8) else {
+                        let block = reporting.take(system, cpu, &mut 8);
+                        // A request of the other CPU may want what this one lists.
+                        system.park(cpu);
+                        let Ok(block) = block else {
                             continue;
                         };
                         held.store(true, Ordering::Relaxed);
@@ -145,6 +148,7 @@ fn a_request_waits_for_one_block() {
                         reporting.put(system, cpu, block, Report::Given).unwrap();
                         // A host that forgets what it gave: all is reported again.
                         reporting.allocated(Index(0), 64);
+                        system.park(cpu);
                     }
                     return;
                 }
