@@ -271,7 +271,10 @@ mod tests {
                 metric.name
             );
             assert!(
-                ["1", SHARE, "ns", "B", "CPUs", "cycles", "frames", "1/s"].contains(&metric.unit),
+                [
+                    "1", SHARE, "ns", "B", "GiB", "GiB s", "CPUs", "cycles", "frames", "1/s"
+                ]
+                .contains(&metric.unit),
                 "{}",
                 metric.name
             );
