@@ -58,10 +58,11 @@ impl Place {
         let Ok(entries) = fs::read_dir(self.0.file(folder)) else {
             return Vec::new();
         };
-        let entries = entries.map(|entry| {
+        let entries = entries.filter_map(|entry| {
             let entry = entry.unwrap();
-            let time = entry.metadata().unwrap().modified().unwrap();
-            (entry.file_name().into_string().unwrap(), time)
+            // A temporary file may get its name meanwhile.
+            let time = entry.metadata().ok()?.modified().unwrap();
+            Some((entry.file_name().into_string().unwrap(), time))
         });
         let mut cells: Vec<_> = entries
             .filter(|own| own.0.ends_with(".parquet") && !own.0.starts_with('.'))
