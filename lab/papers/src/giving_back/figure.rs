@@ -15,40 +15,30 @@ use crate::shared::prelude::*;
 const ORDER: &str = "9";
 const DELAY: &str = "2000ms";
 
+/// What a panel shows: the metric, its name in the title and on the axis, and the factor of its unit.
+type Shown = (&'static str, &'static str, &'static str, f64);
+
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
-    let all = ["burst", "churn", "dbench_tar"];
-    let over_order = [all[0], all[2]].into_iter().flat_map(|guest| {
-        let panel = |metric, what, label, unit| {
-            let title = format!("{guest} at 2 s: {what}");
-            let range = Range {
-                guest,
-                title,
-                is_of_orders: true,
-            };
-            range.panel(experiment, rows, (metric, label, unit))
+    let panel = |guest, is_of_orders, (metric, what, label, unit): Shown| {
+        let fixed = if is_of_orders { " at 2 s" } else { ", 2 MiB" };
+        let title = format!("{guest}{fixed}: {what}");
+        let range = Range {
+            guest,
+            title,
+            is_of_orders,
         };
-        [
-            panel("given_share", "given back", "% of the best", 100.0),
-            panel("report_calls", "reports", "thousands", 0.001),
-        ]
-    });
-    let over_delay = all.into_iter().flat_map(|guest| {
-        let panel = |metric, what, label, unit| {
-            let title = format!("{guest}, 2 MiB: {what}");
-            let range = Range {
-                guest,
-                title,
-                is_of_orders: false,
-            };
-            range.panel(experiment, rows, (metric, label, unit))
-        };
-        [
-            panel("given_share", "given back", "% of the best", 100.0),
-            panel("faulted_again", "faulted again", "GiB", 1.0),
-        ]
-    });
+        range.panel(experiment, rows, (metric, label, unit))
+    };
+    let given = ("given_share", "given back", "% of the best", 100.0);
+    let reports = ("report_calls", "reports", "thousands", 0.001);
+    let faults = ("faulted_again", "faulted again", "GiB", 1.0);
+    let over_order = ["burst", "dbench_tar"].into_iter();
+    let over_order = over_order.flat_map(|guest| [(guest, true, given), (guest, true, reports)]);
+    let over_delay = ["burst", "churn", "dbench_tar"].into_iter();
+    let over_delay = over_delay.flat_map(|guest| [(guest, false, given), (guest, false, faults)]);
     let panels = over_order.chain(over_delay);
+    let panels = panels.map(|(guest, is_of_orders, shown)| panel(guest, is_of_orders, shown));
     chart::drawing(experiment, panels, ". Bars: 95 % over the seeds.")
 }
 

@@ -215,6 +215,7 @@ impl Parameters {
         }
         Ok(rows)
     }
+
     fn perform(
         &self,
         run: &mut Run<'_, '_>,
