@@ -20,6 +20,7 @@ mod claimed;
 mod details;
 mod fitting;
 mod heads;
+mod judged;
 mod kept;
 mod kinds;
 mod listed;
