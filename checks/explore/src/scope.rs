@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! A scope is one line of text: `SYSTEM frames=N [hole=F] [cpus=N] [regions] [no-misuse] [states=N]`.
+//! A scope is one line of text: `SYSTEM frames=N [hole=F] [cpus=N] [regions] [no-misuse] [bytes] [states=N]`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -22,6 +22,8 @@ pub(crate) struct Scope {
     pub(crate) regions: bool,
     /// Whether misuse is tried.
     pub(crate) misuse: bool,
+    /// Whether states are the same only if their bytes are. Nothing is learned then, so steps cost less.
+    pub(crate) bytes: bool,
     /// The most states.
     pub(crate) states: usize,
     /// How many random walks follow.
@@ -47,6 +49,7 @@ impl FromStr for Scope {
             cpus: 1,
             regions: false,
             misuse: true,
+            bytes: false,
             states: 10_000_000,
             walks: 20,
             length: 200,
@@ -64,6 +67,7 @@ impl FromStr for Scope {
                 "cpus" => scope.cpus = number as u16,
                 "regions" => scope.regions = true,
                 "no-misuse" => scope.misuse = false,
+                "bytes" => scope.bytes = true,
                 "states" => scope.states = number as usize,
                 "pairs" => scope.pairs = number as usize,
                 "walks" => scope.walks = number as usize,
@@ -134,7 +138,7 @@ pub(crate) const SYSTEMS: &[&str] = &[
     "nbbs+order=2",
     "mobility+order=2",
     "magazines+order=2+batch=1",
-    "everybuddy+order=2 states=100000",
+    "everybuddy+order=2 bytes",
 ];
 
 /// Every value of every option, once.
@@ -191,7 +195,7 @@ const OPTIONS: &[&str] = &[
     "mobility+order=2+steal=mixed",
     "linux-6+order=2+fraction=8",
     "llfree+order=2+tree=4MiB",
-    "everybuddy+order=2+tree=256KiB states=20000",
+    "everybuddy+order=2+tree=256KiB bytes states=1000000",
 ];
 
 /// More frames, holes, memory that comes and goes, and two CPUs that one thread runs in turn.
@@ -208,7 +212,7 @@ const LARGER: &[&str] = &[
     "nbbs+order=3 frames=8 hole=5",
     "llfree+order=3 frames=12",
     "llfree+order=3 frames=12 hole=5",
-    "everybuddy+order=3 frames=8 hole=5 states=100000",
+    "everybuddy+order=3 frames=8 hole=5 bytes states=1000000",
     "bs+order=2 frames=4 regions",
     "bs+order=3 frames=6 regions states=200000",
     "is+order=1+space=8KiB frames=4 regions states=100000",
@@ -219,7 +223,7 @@ const LARGER: &[&str] = &[
     "spring-core+order=2 frames=4 regions",
     "serewa+order=2+queue=1 frames=4 regions states=50000",
     "lbs-31+order=2+batch=1+high=2 frames=4 regions states=50000",
-    "everybuddy+order=2 frames=4 regions states=20000",
+    "everybuddy+order=2 frames=4 regions bytes states=1000000",
     "bs+order=2 cpus=2",
     "is+order=1+space=8KiB cpus=2 states=50000",
     "spring-core+order=2+idle=1 cpus=2 states=50000",
@@ -229,7 +233,7 @@ const LARGER: &[&str] = &[
     "lbs-31+order=2+batch=1+high=2 cpus=2 states=50000",
     "magazines+order=2+batch=1 cpus=2 states=20000",
     "serewa+order=2+queue=1 cpus=2 states=20000",
-    "everybuddy+order=2 cpus=2 states=20000",
+    "everybuddy+order=2 cpus=2 bytes states=1000000",
 ];
 
 /// Pairs of operations of two CPUs, from up to 200 states.

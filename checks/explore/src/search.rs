@@ -154,6 +154,11 @@ impl<'s> Explorer<'s> {
             self.search(self.scope.states);
             return;
         }
+        if self.scope.bytes {
+            self.search(self.scope.states);
+            self.walk();
+            return;
+        }
         // Half of the time is for learning, so that time is left for the last search.
         let (end, now) = (self.deadline, Instant::now());
         self.deadline = end.map(|end| now + end.saturating_duration_since(now) / 2);
@@ -368,6 +373,9 @@ impl<'s> Explorer<'s> {
 
     /// Returns the key of the loaded state, whose bytes have this hash.
     fn key(&mut self, hash: u128) -> u128 {
+        if self.scope.bytes {
+            return hash;
+        }
         let (done, mut key) = self.known.get(&hash).copied().unwrap_or_default();
         for (index, experiment) in (0..).zip(&self.experiments).skip(done as usize) {
             alone();
