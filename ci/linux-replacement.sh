@@ -173,7 +173,7 @@ if [ "$mode" = replacement ]; then
         # On a busy host the time stamp counter was measured wrongly, and the clock jumped 20 s: an RCU stall.
         append="$common tsc=unstable page_poison=1 everybuddy=${system/#compacted/off compacted}"
         # A machine that hangs or panics is a row of the table, too.
-        (boot "replacement-$system" 400 storm -smp 2 <linux/guest/storms) || true
+        (cat linux/guest/{free-pages,storms} | boot "replacement-$system" 400 storm -smp 2) || true
         logs+=("$work/replacement-$system.log")
     done
     mkdir -p "$output"
@@ -204,6 +204,22 @@ if [ "$mode" = soak ]; then
     mkdir -p "$output"
     python3 ci/linux-soak.py "${logs[@]}" | tee "$output/soak.txt"
     echo "linux: soak passed in $SECONDS s"
+    exit
+fi
+
+# Requests that fail. Linux's own allocator must pass the same steps. A simulated CPU may wait long for another one.
+if [ "$mode" = faults ]; then
+    shift
+    gcc -O2 -Wall -Werror -static -o "$work/endure" linux/guest/endure.c
+    logs=()
+    for system in ${*:-off bs lbs-31 linux-6 llfree spring everybuddy}; do
+        append="$common tsc=unstable rcupdate.rcu_cpu_stall_timeout=300 everybuddy=$system"
+        (cat linux/guest/{free-pages,faults} | boot "faults-$system" 1800 'storm endure' -smp 4) || true
+        logs+=("$work/faults-$system.log")
+    done
+    mkdir -p "$output"
+    python3 ci/linux-injected.py "${logs[@]}" | tee "$output/faults.txt"
+    echo "linux: faults passed in $SECONDS s"
     exit
 fi
 

@@ -6,7 +6,7 @@ Fails if a kernel reported anything, if a load or a check failed, or if pages we
 import re
 import sys
 
-from linux_faults import found_in, show
+from linux_faults import found_in, show, unmixed
 
 # Slabs and page tables of running processes vary by so many pages, and caches of the kernel grow at first.
 SLACK = 400
@@ -24,8 +24,7 @@ for path in sys.argv[1:]:
     pages = [int(free) for free in re.findall(r"^(\d+)\r?$", text, re.MULTILINE)]
     # The first round fills caches.
     lost = pages[1] - pages[-1] if len(pages) > 2 else None
-    # The kernel may have written its line into one of a program.
-    whole = re.sub(r"(?<=[^\n])\[ *\d+\.\d{6}\] .*\n", "", text)
+    whole = unmixed(text)
     passed = {load: len(re.findall(f"storm: {load} passed", whole)) for load in ("exec", "files", "map", "hog")}
     stress = text.count("guest: stress-ng passed")
     offline = text.count("is now offline")

@@ -28,6 +28,10 @@
 #   ci/linux.sh soak [MINUTES [SYSTEM...]]
 #                                 the same kernel under load for 5 minutes, or as many as given, by default `spring` and
 #                                 `everybuddy` at the same time; with stress-ng if that is installed
+#   ci/linux.sh faults [SYSTEM...]
+#                                 lets requests for pages and for objects fail in a machine with four CPUs, also while memory
+#                                 is exhausted and while CPUs go offline, and checks that no page is lost; the kernel checks
+#                                 every access (KASAN) and all locks; TODO minutes, TODO of them to build that kernel
 #   ci/linux.sh times [FOLDER]    times of whole paths of kernels that run as programs of this machine: 6.12 with one CPU,
 #                                 and 7.2 with two (ci/install.sh linux-7.2); FOLDER gets the tables and their rows; 6
 #                                 minutes, most of them to build the kernels
@@ -45,12 +49,14 @@ mode=${1:-module}
 # The hooks of this kernel would lengthen the paths of the other one.
 [ "$mode" != latencies ] || EVERYBUDDY_CONFIG=timing
 [ "$mode" != reporting ] || EVERYBUDDY_CONFIG=reporting
+[ "$mode" != faults ] || EVERYBUDDY_CONFIG=faults
 version=${EVERYBUDDY_KERNEL:-6.12}
 work=${EVERYBUDDY_LINUX:-$PWD/target/linux}
 [ "$version" = 6.12 ] || work=$work/$version
 # Its configurations.
 configs=config
 [ -z "${EVERYBUDDY_CONFIG:-}" ] || { work=$work/$EVERYBUDDY_CONFIG && configs+=" config-$EVERYBUDDY_CONFIG"; }
+[ "$mode" != faults ] || configs="config config-debug config-faults"
 mkdir -p "$work"
 work=$(realpath "$work")
 output=$work/results
@@ -76,7 +82,7 @@ lacks() {
     command -v cpio >/dev/null || echo cpio
     command -v make >/dev/null || echo make
     [ -n "$(kernel)" ] || echo "the headers of a 6.12 cloud kernel"
-    case $mode in replacement | demo | paths | loads | reporting | latencies | hints | times | programs | soak)
+    case $mode in replacement | demo | paths | loads | reporting | latencies | hints | times | programs | soak | faults)
         [ -e "$sources/linux-source-$version.tar.xz" ] || echo "linux-source-$version"
         for tool in flex bison bc xz patch; do command -v $tool >/dev/null || echo $tool; done
         [ -e /usr/include/gelf.h ] || echo libelf-dev
@@ -88,7 +94,7 @@ lacks() {
 }
 
 case $mode in
-module | replacement | demo | paths | loads | reporting | latencies | hints | advise | times | programs | soak) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
+module | replacement | demo | paths | loads | reporting | latencies | hints | advise | times | programs | soak | faults) [ -z "$(lacks)" ] || ci/install.sh linux kernel ;;
 smoke) ;;
 *)
     sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
@@ -252,7 +258,7 @@ systems() {
 }
 
 echo "linux: $release, $(qemu-system-x86_64 --version | head -1)"
-case $mode in replacement | demo | paths | loads | reporting | latencies | hints | times | programs | soak)
+case $mode in replacement | demo | paths | loads | reporting | latencies | hints | times | programs | soak | faults)
     source ci/linux-replacement.sh
     exit
     ;;

@@ -17,6 +17,11 @@ def found_in(text):
     return [line.strip() for line in text.splitlines() if FAULTS.search(line)]
 
 
+def unmixed(text):
+    """Returns a log without the lines of the kernel that begin within a line of a program."""
+    return re.sub(r"(?<=[^\n])(\[ *\d+\.\d{6}\] .*\n)+", "", text)
+
+
 def aligned(table):
     """Prints an aligned table, whose rows may lack their last cells."""
     table = [[*line, *[""] * (len(table[0]) - len(line))] for line in table]
