@@ -4,7 +4,7 @@
  *
  *   endure tasks SECONDS     processes that execute programs, map memory, write and read files, and read a disk
  *   endure everyone SECONDS  the same, while requests of all tasks and of interrupts fail, too
- *   endure offline SECONDS   CPUs go offline and come back, until all are back
+ *   endure offline SECONDS   CPUs go offline and come back; in the end, the metadata are checked while one works
  *   endure refused           reads the ticks of pairs, while all requests but the first few fail
  *
  * Linux makes requests fail (Documentation/fault-injection) as the folders in `knobs` say, of processes that ask for it.
@@ -62,6 +62,22 @@ static int set(int file, const char *word)
 	for (left = PATIENCE; left && write(file, word, strlen(word)) < 0; left--)
 		usleep(1000);
 	return left ? 0 : fail(word, errno);
+}
+
+/* Prints what the kernel writes into a file, again and again if a request fails. */
+static int show(const char *name)
+{
+	static char text[4000];
+	ssize_t bytes = -1;
+	int left, file;
+
+	for (left = PATIENCE; left && bytes <= 0; left--) {
+		file = open(name, O_RDONLY);
+		bytes = read(file, text, sizeof(text) - 1);
+		close(file);
+	}
+	printf("%.*s", bytes > 0 ? (int)bytes : 0, text);
+	return bytes > 0 ? 0 : fail(name, errno);
 }
 
 /* From now on, requests of this process and of those that it creates fail, or no longer. */
@@ -305,9 +321,17 @@ static int offline(unsigned long seconds)
 	if (let_fail(false))
 		return 1;
 	for (cpu = 1; cpu < cpus; cpu++) {
-		if (is_offline[cpu] && set(files[cpu], "1"))
+		if (!is_offline[cpu] && set(files[cpu], "0"))
 			return 1;
-		back += is_offline[cpu];
+		gone += !is_offline[cpu];
+	}
+	/* What CPUs kept must have returned, not only when they are back. */
+	if (show("/sys/kernel/debug/everybuddy/check"))
+		return 1;
+	for (cpu = 1; cpu < cpus; cpu++) {
+		if (set(files[cpu], "1"))
+			return 1;
+		back++;
 	}
 	printf("endure: CPUs went offline %lu times, came back %lu times, failed %lu times\n", gone, back, failed);
 	return !gone || gone != back || sysconf(_SC_NPROCESSORS_ONLN) != cpus;
