@@ -28,6 +28,7 @@ latencies      15 min   ci/linux.sh latencies
 advise         15 min   ci/linux.sh advise
 whole-programs 20 min   ci/linux.sh programs
 soak           15 min   ci/linux.sh soak 10
+faults         65 min   ci/linux.sh faults
 architectures  15 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh

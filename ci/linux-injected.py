@@ -10,8 +10,8 @@ from linux_faults import found_in, show, unmixed
 
 # Slabs and page tables of running processes vary by so many pages.
 SLACK = 200
-# So many pages of 512 MiB, of which KASAN takes an eighth, are the least that a full page cache has.
-CACHED = 60000
+# The least pages of a full page cache, of 256 MiB. KASAN takes an eighth, and the kernel much.
+CACHED = 20000
 # Each part, with whether requests for pages and for objects fail in it, and its loads.
 PARTS = {
     "refused": (True, False, ["refused"]),
