@@ -32,7 +32,7 @@ for path in sys.argv[1:]:
     log = open(path, encoding="utf-8", errors="replace").read()
     text = unmixed(log)
     name = re.search(r"faults-(.*)\.log", path).group(1)
-    own = []
+    own = found_in(log)
 
     def need(what, holds):
         if not holds:
@@ -83,7 +83,6 @@ for path in sys.argv[1:]:
     need(f"the kernel killed {', '.join(sorted(killed))}", not killed)
     need("the steps did not end", text.count("guest: done") == 1)
     own += re.findall(r".*everybuddy: free of page .*| misuses=[1-9].*", log)
-    own += found_in(log)
     seconds = re.findall(r"^\[ *(\d+)\.\d{6}\]", log, re.MULTILINE)
     most = max((pages for pages in lost if pages is not None), default="")
     row = [name, *cells, sum(missing), sum(gone), most, seconds[-1] if seconds else ""]
