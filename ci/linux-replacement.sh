@@ -216,7 +216,7 @@ if [ "$mode" = faults ]; then
     logs=()
     for system in ${*:-off bs lbs-31 linux-6 llfree spring everybuddy}; do
         append="$common tsc=unstable rcupdate.rcu_cpu_stall_timeout=300 everybuddy=$system"
-        (cat linux/guest/{free-pages,faults} | boot "faults-$system" 1800 'storm endure' -smp 4) || true
+        (cat linux/guest/{free-pages,faults} | boot "faults-$system" 3000 'storm endure' -smp 4) || true
         logs+=("$work/faults-$system.log")
     done
     mkdir -p "$output"
