@@ -207,8 +207,8 @@ if [ "$mode" = soak ]; then
     exit
 fi
 
-# Requests that fail. Linux's own allocator must pass the same steps. A simulated CPU may wait long for another one. Before
-# pages are counted, KASAN searches what it keeps of freed objects, which is a share of memory.
+# Requests that fail. Linux's own allocator must pass the same steps. A simulated CPU may wait long for another one.
+# Before pages are counted, KASAN searches what it keeps of freed objects, which is a share of memory.
 if [ "$mode" = faults ]; then
     shift
     memory=256

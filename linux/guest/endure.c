@@ -4,10 +4,10 @@
  *
  *   endure tasks SECONDS     processes that execute programs, map memory, write and read files, and read a disk
  *   endure everyone SECONDS  the same, while requests of all tasks and of interrupts fail, too
- *   endure offline SECONDS   CPUs go offline and come back; in the end, the metadata are checked while one works
+ *   endure offline SECONDS   CPUs go offline and come back; the metadata are checked while one CPU works
  *   endure refused           reads the ticks of pairs, while all requests but the first few fail
  *
- * Linux makes requests fail (Documentation/fault-injection) as the folders in `knobs` say, of processes that ask for it.
+ * Linux makes requests fail (Documentation/fault-injection), as `knobs` say, of processes that ask for it.
  * Each load ends with a line that starts with "endure:".
  */
 #include <errno.h>
