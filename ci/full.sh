@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 12 hours.
+# The checks that take longer than the gate may: ci/full.sh [PART...] runs the parts named, or all of them. 13 hours.
 #
 # A part that has passed leaves target/full/PART.done with the commit. It is not repeated as long as that commit is
 # checked out without changes; so an interrupted run is resumed by the same command. Changes of checks/fuzz/corpus, which fuzzing
@@ -28,7 +28,7 @@ latencies      15 min   ci/linux.sh latencies
 advise         15 min   ci/linux.sh advise
 whole-programs 20 min   ci/linux.sh programs
 soak           15 min   ci/linux.sh soak 10
-faults         90 min   ci/linux.sh faults
+faults        125 min   ci/linux.sh faults
 architectures  15 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh

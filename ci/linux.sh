@@ -31,7 +31,7 @@
 #   ci/linux.sh faults [SYSTEM...]
 #                                 lets requests for pages and for objects fail in a machine with four CPUs, also while
 #                                 memory is exhausted and CPUs go offline, and checks that no page is lost; the kernel
-#                                 checks its accesses (KASAN) and its locks; 10 minutes for each system, and 20 to build
+#                                 checks its accesses (KASAN) and its locks; 15 minutes for each system, and 20 to build
 #   ci/linux.sh times [FOLDER]    times of whole paths of kernels that run as programs of this machine: 6.12 with one CPU,
 #                                 and 7.2 with two (ci/install.sh linux-7.2); FOLDER gets the tables and their rows; 6
 #                                 minutes, most of them to build the kernels
