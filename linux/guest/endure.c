@@ -64,6 +64,16 @@ static int set(int file, const char *word)
 	return left ? 0 : fail(word, errno);
 }
 
+/* Opens a file, again and again if a request fails. */
+static int open_file(const char *name, int flags)
+{
+	int left, file = -1;
+
+	for (left = PATIENCE; left && file < 0; left--)
+		file = open(name, flags);
+	return file;
+}
+
 /* Prints what the kernel writes into a file, again and again if a request fails. */
 static int show(const char *name)
 {
@@ -91,7 +101,7 @@ static int let_fail(bool may_fail)
 	for (at = 0; at < sizeof(stack); at += PAGE)
 		stack[at] = 0;
 	if (file < 0)
-		file = open("/proc/self/make-it-fail", O_WRONLY);
+		file = open_file("/proc/self/make-it-fail", O_WRONLY);
 	if (file < 0)
 		return fail("make-it-fail", errno);
 	return set(file, may_fail ? "1" : "0");
@@ -196,7 +206,7 @@ static bool read_disk(uint64_t *random, int disk)
 static int work(int worker, time_t end)
 {
 	uint64_t random = 0x9e3779b97f4a7c15u * (worker + 1);
-	int disk = open("/dev/nullb0", O_RDONLY), failed = 0;
+	int disk = open_file("/dev/nullb0", O_RDONLY), failed = 0;
 	unsigned long turn;
 	char name[30];
 
@@ -245,7 +255,7 @@ static pid_t start(int (*function)(int worker, time_t end), int worker, time_t e
 /* Asks for pages in interrupts until the time is over. */
 static int interrupt(int worker, time_t end)
 {
-	int file = open("/sys/kernel/debug/everybuddy/interrupts", O_WRONLY), failed = file < 0;
+	int file = open_file("/sys/kernel/debug/everybuddy/interrupts", O_WRONLY), failed = file < 0;
 
 	while (!failed && time(NULL) < end)
 		failed = set(file, "100");
@@ -271,7 +281,7 @@ static int tasks(unsigned long seconds, bool everyone)
 			return fail("fork", errno);
 		/* The first writing needs memory that stays. */
 		for (at = 0; at < 2; at++) {
-			files[at] = open(knobs[at], O_WRONLY);
+			files[at] = open_file(knobs[at], O_WRONLY);
 			failed |= files[at] < 0 || set(files[at], "Y");
 		}
 		for (at = 0; at < 2; at++)
