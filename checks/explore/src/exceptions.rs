@@ -30,6 +30,11 @@ fn refuses_early(spec: &SystemSpec) -> bool {
     delays(spec) && spec.options().or(&spec.row().preset).reclaim != Some(Switch::On)
 }
 
+/// CPUs of such a system keep free frames in lists before a zone.
+fn has_list(spec: &SystemSpec) -> bool {
+    spec.row().list() != ListKind::None
+}
+
 /// All exceptions.
 pub(crate) const EXCEPTIONS: &[Exception] = &[
     Exception {
@@ -52,15 +57,27 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         operations: &["both"],
-        applies: |spec| spec.row().zone() == ZoneKind::Shared,
+        applies: |spec| spec.row().zone() == ZoneKind::Shared || has_list(spec),
         kind: "refused while another call holds frames that it gives back",
-        text: "SYSTEMS.md: a range that is refused may hold some of its frames meanwhile.",
+        text: "allocate_at: a range that is refused may hold some of its frames meanwhile.",
     },
     Exception {
         operations: &["both"],
-        applies: |spec| spec.row().list() == ListKind::PcpBuddy,
+        applies: has_list,
         kind: "a range is refused that was free throughout",
-        text: "SYSTEMS.md: a frame that another CPU moves between its lists and the zone counts as used.",
+        text: "allocate_at: a frame that another CPU moves between its list and the zone counts as used.",
+    },
+    Exception {
+        operations: &["interrupt"],
+        applies: has_list,
+        kind: "exhausted although a block is free",
+        text: "allocate_nested: frames that the interrupted operation moves are not free meanwhile.",
+    },
+    Exception {
+        operations: &["interrupt"],
+        applies: has_list,
+        kind: "exhausted although a frame is free",
+        text: "allocate_nested, in an interrupted bulk: the same.",
     },
 ];
 

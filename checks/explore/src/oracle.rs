@@ -4,7 +4,7 @@
 //!
 //! The oracle knows nothing of a system but what [`Promises`] says. It judges by the frames that were given and freed.
 
-use everybuddy::systems::{ListKind, ZoneKind};
+use everybuddy::systems::{ListKind, Switch, ZoneKind};
 use everybuddy::{
     AllocateError, Block, FrameAllocator, FrameState, FreeError, Index, Node, Order, Pfn,
     RegionError, Release, Request, Size, Span, SystemSpec, Visit,
@@ -30,6 +30,8 @@ pub(crate) struct Promises {
     pub(crate) knows_orders: bool,
     /// Whether free frames can lie in lists, queues, or trees that a CPU owns.
     pub(crate) keeps_frames: bool,
+    /// Whether frames in lists look like those of an allocation: hits that check nothing tag nothing.
+    looks_allocated: bool,
 }
 
 impl Promises {
@@ -46,6 +48,7 @@ impl Promises {
             cpus: system.cpus(),
             knows_orders: row.knows_orders(),
             keeps_frames,
+            looks_allocated: spec.options().check == Some(Switch::Off),
         }
     }
 }
@@ -138,6 +141,20 @@ impl Oracle {
         matches!(release.size, Size::Frames(_))
             && bits(start, frames) & !self.allocated == 0
             && (frames == 1 || is_first && (2..4).contains(&frames))
+    }
+
+    /// Returns `true` if a step frees something that is not allocated, or that is no block and no part of one.
+    pub(crate) fn is_misuse(&self, step: &Step) -> bool {
+        let single = |frame| Release::frames(Index(frame), 1);
+        match step.operation {
+            Operation::Free(release) | Operation::FreeNested(release) => {
+                !self.is_block(release) && !self.is_part(release)
+            }
+            Operation::FreeBulk(first, second) => [first, second]
+                .iter()
+                .any(|frame| !self.is_part(single(*frame))),
+            _ => false,
+        }
     }
 
     /// Notes that allocated frames were freed. What is left of their blocks is pieces.
@@ -496,7 +513,8 @@ impl Oracle {
             let is = |set: u64| set >> frame & 1 == 1;
             let is_right = match state {
                 Some(FrameState::Allocated { head, order }) => {
-                    self.block_of(frame) == Some((head.0, order.get().into()))
+                    let is_kept = promises.looks_allocated && is(self.free());
+                    is_kept || self.block_of(frame) == Some((head.0, order.get().into()))
                 }
                 Some(FrameState::Hole) => !is(self.present),
                 Some(FrameState::Reserved) => is(self.reserved),

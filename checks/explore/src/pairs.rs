@@ -149,16 +149,12 @@ fn settle(
         if let Err(fault) = refused(promises, least, step, outcome) {
             exception = match refused(promises, held, step, outcome) {
                 Ok(()) => Some("refused while another call holds frames that it gives back".into()),
-                Err(_) if fault == MOVES => Some(fault),
-                Err(_) => return Err(fault),
+                Err(_) => Some(fault),
             };
         }
     }
     Ok((after, exception))
 }
-
-/// A range is refused, and none of its frames was in use.
-const MOVES: &str = "a range is refused that was free throughout";
 
 /// Judges a call that may have been refused, where these frames were free throughout.
 fn refused(
@@ -174,7 +170,7 @@ fn refused(
         // It names a frame that was not free at some time.
         (Operation::AllocateAt(start, frames), Some(Refusal::Region(RegionError::NotFree(_)))) => {
             match bits(start, frames) & !free.free() {
-                0 => Err(MOVES.into()),
+                0 => Err("a range is refused that was free throughout".into()),
                 _ => Ok(()),
             }
         }
@@ -455,9 +451,11 @@ impl Pairs<'_, '_> {
         };
         self.counts.busy += both.iter().filter(is_busy).count() as u64;
         let settled = settle(&self.explorer.promises, before, both);
+        let is_nested = matches!(both[1].0.operation, Operation::AllocateNested(_));
+        let operation = if is_nested { "interrupt" } else { "both" };
         let fault = match settled {
             Err(fault) => Some(fault),
-            Ok((_, Some(kind))) if !self.explorer.is_exception(&kind) => Some(kind),
+            Ok((_, Some(kind))) if !self.explorer.is_exception(operation, &kind) => Some(kind),
             Ok((after, _)) => {
                 let now = self.explorer.world.state();
                 let base = self.explorer.nodes[node].state.clone();

@@ -263,6 +263,9 @@ impl<'s> Explorer<'s> {
             }
             let step = self.steps[index];
             let (hash, mut oracle) = (self.nodes[from].hash, self.nodes[from].oracle);
+            if !self.scope.misuse && oracle.is_misuse(&step) {
+                continue;
+            }
             let outcome = self.call(&step);
             self.counts.transitions += 1;
             if self.counts.transitions.is_multiple_of(4096) && self.world.unlogged().is_some() {
@@ -400,9 +403,10 @@ impl<'s> Explorer<'s> {
         }
     }
 
-    /// Returns `true` if an exception allows what was found of two operations at the same time, and counts it.
-    pub(crate) fn is_exception(&mut self, kind: &str) -> bool {
-        let exception = allowed(&self.scope.spec, "both", kind);
+    /// Returns `true` if an exception allows what was found of an operation, such as two calls at the same time, and
+    /// counts it.
+    pub(crate) fn is_exception(&mut self, operation: &str, kind: &str) -> bool {
+        let exception = allowed(&self.scope.spec, operation, kind);
         if let Some(exception) = exception {
             self.exceptions[exception] += 1;
         }

@@ -176,7 +176,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
 
     /// Allocates from code that interrupted an operation on the same CPU, and therefore has no token.
     ///
-    /// The request bypasses the list, only tries locks, and never waits.
+    /// The request bypasses the list, only tries locks, and never waits. Frames that the interrupted operation moves
+    /// between its list and the zone are not free meanwhile.
     ///
     /// # Errors
     /// Those of [`allocate`](Self::allocate); [`Busy`](AllocateError::Busy) if a lock is held, or if the zone has no
@@ -241,6 +242,9 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// drained first. O(range); a system that delays coalescing coalesces all of it, and elastic domains are merged.
     ///
     /// Returns the first frame. The frames are freed as any others; [`Release::frames`] frees them together.
+    ///
+    /// A frame that another CPU moves between its list and the zone at this moment counts as used, and so does one that
+    /// another call of this kind holds before it is refused.
     ///
     /// # Errors
     /// [`RegionError`]; nothing is allocated. [`NotFree`](RegionError::NotFree) names the first frame that is not free.

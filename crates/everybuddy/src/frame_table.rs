@@ -138,6 +138,11 @@ impl Tag {
         Self::buffered(order, CpuId(u16::MAX))
     }
 
+    /// The head of a block that a list merges with its buddy, which is in that list, too. No CPU has this number.
+    pub(crate) const fn unlinked(order: Order) -> Tag {
+        Self::buffered(order, CpuId(u16::MAX - 1))
+    }
+
     /// Returns the order of a block that this CPU's list caches. Returns `None` for any other word.
     #[inline]
     pub(crate) fn buffered_by(self, cpu: CpuId) -> Option<Order> {

@@ -8,7 +8,7 @@
 //!
 //! The numbers at each model bound the preemptions, see [`bound`].
 
-use everybuddy::{Block, CpuId, Release, Request};
+use everybuddy::{Block, CpuId, Order, Release, Request};
 use everybuddy_model::weak::exhaust;
 use everybuddy_model::{Loom, Machine, Plain, Worker, bound};
 
@@ -177,4 +177,34 @@ fn one_of_two_raced_frees_is_refused() {
         machine.at_once(&[&race, &race]);
         assert_eq!(*accepted.lock().unwrap(), 1);
     });
+}
+
+/// Two CPUs free the halves of a block. The half that is freed first goes to the zone, which divides the block. The
+/// other one may enter a list before the zone has freed the first, and that list merges buddies.
+#[test]
+fn halves_of_a_block_are_freed_simultaneously() {
+    exhaust::<Plain>(
+        "pcp-buddy+order=2+batch=1+high=3",
+        4,
+        2,
+        Some(bound(&[2, 3])),
+        |machine| {
+            let half = machine.on(0, |w| {
+                let half = Block::new(w.allocate(1).start, Order::ZERO);
+                w.hand(half.buddy(), 1);
+                half
+            });
+            machine.at_once(&[
+                &|w| {
+                    w.free_frames(half.start, 1);
+                    w.drain();
+                    w.park();
+                },
+                &|w| {
+                    w.free_frames(half.buddy().start, 1);
+                    w.park();
+                },
+            ]);
+        },
+    );
 }

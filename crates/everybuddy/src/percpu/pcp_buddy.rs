@@ -219,10 +219,10 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
                 let buddy = table.frame(head.buddy(order).index());
                 let buddy = buddy.filter(|_| self.pages.owner(head) == Some(self.owner));
                 let is_last = match buddy.map(|buddy| table.tag(buddy)) {
-                    // The first of two buddies is unlinked and tagged as interior, until the scan reaches the second.
-                    // A head is tagged so only here while its buddy is still a block.
+                    // The first of two buddies is unlinked, until the scan reaches the second. Its tag is one that no other
+                    // CPU sets. The head of a block that the zone divides or coalesces may be tagged as interior meanwhile.
                     Some(tag) if tag == self.tag(order) => false,
-                    Some(Tag::INTERIOR) => true,
+                    Some(tag) if tag == Tag::unlinked(order) => true,
                     _ => {
                         previous = Some(head);
                         continue;
@@ -232,10 +232,13 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
                     Some(previous) => table.set_link(previous, next),
                     None => self.set_youngest(order, next),
                 }
-                table.set_tag(head, Tag::INTERIOR);
                 if is_last {
                     probe.record(Event::Coalesce(order));
-                    self.insert(table, head.merged(order).0, order.up());
+                    let (lower, upper) = head.merged(order);
+                    table.set_tag(upper, Tag::INTERIOR);
+                    self.insert(table, lower, order.up());
+                } else {
+                    table.set_tag(head, Tag::unlinked(order));
                 }
             }
         }

@@ -39,8 +39,7 @@ impl System for PcpBuddy {
             freed, the largest blocks first; a CPU remembers at most 32 page blocks with parts in the zone; a page \
             block that becomes whole in the zone keeps its owner until it is claimed or recovered. A free claims its \
             block by an atomic exchange, so that of two CPUs that free a block by its order one \
-            is refused. Nested frees do not claim. An `allocate_at` may be refused because of a frame that another CPU \
-            moves between its lists and the zone.",
+            is refused. Nested frees do not claim.",
         preset: Options {
             list: Some(ListKind::PcpBuddy),
             percpu: Some(ListAccess::Locked),
