@@ -5,7 +5,6 @@ use super::*;
 use crate::Block;
 use crate::platform::{AtomicWord, Ordering, SharedCell};
 use crate::shortage::Kept;
-use crate::snapshot::FrameState;
 
 type Trees<'m> = OwnedTrees<'m, Native>;
 
