@@ -27,8 +27,8 @@ export CARGO_TARGET_DIR=$PWD/target/mutants/build CARGO_INCREMENTAL=1 CARGO_TERM
 
 cargo mutants --list --colors never --package everybuddy --file "$path" >"$output/listed"
 status=0
-cargo mutants --iterate --colors never --package everybuddy --file "$path" "$@" --output "$output" --profile gate \
-    --cargo-arg=--locked -- --lib --test all || status=$?
+cargo mutants --iterate --colors never --package everybuddy --test-package everybuddy,everybuddy-suite --file "$path" \
+    "$@" --output "$output" --profile gate --cargo-arg=--locked -- --lib --test all || status=$?
 # 2: a mutant survived; 3: with one, the tests took several times as long as without.
 case $status in 0 | 2 | 3) ;; *) exit "$status" ;; esac
 
