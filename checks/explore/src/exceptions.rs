@@ -9,7 +9,7 @@ use everybuddy::{SystemSpec, systems};
 
 /// A deviation.
 pub(crate) struct Exception {
-    /// The operations, by name; none means all.
+    /// The operations, by name, `both` for two simultaneous calls, `interrupt` for a nested one; none means all.
     operations: &'static [&'static str],
     /// The systems.
     applies: fn(&SystemSpec) -> bool,
@@ -56,7 +56,7 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
         text: "Calls that try several blocks return them, so later requests may be given others.",
     },
     Exception {
-        operations: &["both"],
+        operations: &["both", "interrupt"],
         applies: |spec| spec.row().zone() == ZoneKind::Shared || has_list(spec),
         kind: "refused while another call holds frames that it gives back",
         text: "allocate_at: a range that is refused may hold some of its frames meanwhile.",

@@ -143,7 +143,7 @@ impl Oracle {
             && (frames == 1 || is_first && (2..4).contains(&frames))
     }
 
-    /// Returns `true` if a step frees something that is not allocated, or that is no block and no part of one.
+    /// Returns `true` if a step frees something that is not allocated, or that is neither a block nor a part of one.
     pub(crate) fn is_misuse(&self, step: &Step) -> bool {
         let single = |frame| Release::frames(Index(frame), 1);
         match step.operation {

@@ -112,11 +112,7 @@ impl Words {
 
 /// Judges the outcomes of two steps that ran at the same time, and returns the state that follows, with what may be an
 /// exception.
-fn settle(
-    promises: &Promises,
-    before: Oracle,
-    both: &Both,
-) -> Result<(Oracle, Option<Fault>), Fault> {
+fn settle(promises: &Promises, before: Oracle, both: &Both) -> Result<(Oracle, Vec<Fault>), Fault> {
     let [Some(first), Some(second)] = [both[0].1, both[1].1] else {
         return Err("panic".into());
     };
@@ -139,7 +135,7 @@ fn settle(
     least.allocated |= after.allocated;
     least.present &= after.present;
     least.reserved |= after.reserved;
-    let mut exception = None;
+    let mut exceptions = Vec::new();
     for (index, (step, outcome)) in calls.iter().enumerate() {
         let (other, result) = &calls[1 - index];
         let mut held = least;
@@ -147,13 +143,14 @@ fn settle(
             held.allocated |= bits(start, frames);
         }
         if let Err(fault) = refused(promises, least, step, outcome) {
-            exception = match refused(promises, held, step, outcome) {
-                Ok(()) => Some("refused while another call holds frames that it gives back".into()),
-                Err(_) => Some(fault),
-            };
+            exceptions = vec![fault];
+            if refused(promises, held, step, outcome).is_ok() {
+                let meanwhile = "refused while another call holds frames that it gives back";
+                exceptions.push(meanwhile.into());
+            }
         }
     }
-    Ok((after, exception))
+    Ok((after, exceptions))
 }
 
 /// Judges a call that may have been refused, where these frames were free throughout.
@@ -455,7 +452,14 @@ impl Pairs<'_, '_> {
         let operation = if is_nested { "interrupt" } else { "both" };
         let fault = match settled {
             Err(fault) => Some(fault),
-            Ok((_, Some(kind))) if !self.explorer.is_exception(operation, &kind) => Some(kind),
+            Ok((_, mut kinds))
+                if !kinds.is_empty()
+                    && !kinds
+                        .iter()
+                        .any(|kind| self.explorer.is_exception(operation, kind)) =>
+            {
+                kinds.pop()
+            }
             Ok((after, _)) => {
                 let now = self.explorer.world.state();
                 let base = self.explorer.nodes[node].state.clone();
