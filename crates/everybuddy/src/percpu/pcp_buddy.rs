@@ -219,8 +219,8 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
                 let buddy = table.frame(head.buddy(order).index());
                 let buddy = buddy.filter(|_| self.pages.owner(head) == Some(self.owner));
                 let is_last = match buddy.map(|buddy| table.tag(buddy)) {
-                    // The first of two buddies is unlinked, until the scan reaches the second. No other CPU sets its tag:
-                    // a head that the zone divides or coalesces may be tagged as interior meanwhile.
+                    // The first of two buddies is unlinked, until the scan reaches the second. No other CPU sets its
+                    // tag: a head that the zone divides or coalesces may be tagged as interior meanwhile.
                     Some(tag) if tag == self.tag(order) => false,
                     Some(tag) if tag == Tag::unlinked(order) => true,
                     _ => {
