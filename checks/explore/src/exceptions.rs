@@ -69,13 +69,13 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         operations: &["interrupt"],
-        applies: has_list,
+        applies: |spec| spec.row().list() == ListKind::Linux6,
         kind: "exhausted although a block is free",
         text: "allocate_nested: frames that the interrupted operation moves are not free meanwhile.",
     },
     Exception {
         operations: &["interrupt"],
-        applies: has_list,
+        applies: |spec| spec.row().list() == ListKind::Linux6,
         kind: "exhausted although a frame is free",
         text: "allocate_nested, in an interrupted bulk: the same.",
     },

@@ -110,9 +110,12 @@ impl Words {
     }
 }
 
-/// Judges the outcomes of two steps that ran at the same time, and returns the state that follows, with what may be an
-/// exception.
-fn settle(promises: &Promises, before: Oracle, both: &Both) -> Result<(Oracle, Vec<Fault>), Fault> {
+/// What may be exceptions: of each call that is refused although nothing says why, one of these kinds must be one.
+type Doubts = Vec<Vec<Fault>>;
+
+/// Judges the outcomes of two steps that ran at the same time, and returns the state that follows, with what may be
+/// exceptions.
+fn settle(promises: &Promises, before: Oracle, both: &Both) -> Result<(Oracle, Doubts), Fault> {
     let [Some(first), Some(second)] = [both[0].1, both[1].1] else {
         return Err("panic".into());
     };
@@ -135,7 +138,7 @@ fn settle(promises: &Promises, before: Oracle, both: &Both) -> Result<(Oracle, V
     least.allocated |= after.allocated;
     least.present &= after.present;
     least.reserved |= after.reserved;
-    let mut exceptions = Vec::new();
+    let mut doubts = Doubts::new();
     for (index, (step, outcome)) in calls.iter().enumerate() {
         let (other, result) = &calls[1 - index];
         let mut held = least;
@@ -143,14 +146,14 @@ fn settle(promises: &Promises, before: Oracle, both: &Both) -> Result<(Oracle, V
             held.allocated |= bits(start, frames);
         }
         if let Err(fault) = refused(promises, least, step, outcome) {
-            exceptions = vec![fault];
+            let mut kinds = vec![fault];
             if refused(promises, held, step, outcome).is_ok() {
-                let meanwhile = "refused while another call holds frames that it gives back";
-                exceptions.push(meanwhile.into());
+                kinds.push("refused while another call holds frames that it gives back".into());
             }
+            doubts.push(kinds);
         }
     }
-    Ok((after, exceptions))
+    Ok((after, doubts))
 }
 
 /// Judges a call that may have been refused, where these frames were free throughout.
@@ -450,17 +453,17 @@ impl Pairs<'_, '_> {
         let settled = settle(&self.explorer.promises, before, both);
         let is_nested = matches!(both[1].0.operation, Operation::AllocateNested(_));
         let operation = if is_nested { "interrupt" } else { "both" };
+        let mut is_exception = |kind: &Fault| self.explorer.is_exception(operation, kind);
+        let settled = settled.and_then(|(after, doubts)| {
+            let mut faults = doubts.into_iter();
+            let fault = faults.find(|kinds| !kinds.iter().any(&mut is_exception));
+            fault
+                .and_then(|mut kinds| kinds.pop())
+                .map_or(Ok(after), Err)
+        });
         let fault = match settled {
             Err(fault) => Some(fault),
-            Ok((_, mut kinds))
-                if !kinds.is_empty()
-                    && !kinds
-                        .iter()
-                        .any(|kind| self.explorer.is_exception(operation, kind)) =>
-            {
-                kinds.pop()
-            }
-            Ok((after, _)) => {
+            Ok(after) => {
                 let now = self.explorer.world.state();
                 let base = self.explorer.nodes[node].state.clone();
                 self.explorer.world.load(&now);

@@ -154,6 +154,7 @@ impl<'s> Explorer<'s> {
             self.search(self.scope.states);
             return;
         }
+        // Bytes tell all states apart.
         if self.scope.bytes {
             self.search(self.scope.states);
             self.walk();

@@ -94,13 +94,13 @@ fn tables(text: &str) -> Result<String, String> {
          argument that differs, misuse included, from every state that it reaches, and judges each result and each \
          state. *Closed*: there are no other states. *But for mismatches*: the experiments that were learned do not \
          tell all states apart. *To depth D*: every sequence of D operations was executed. States are the same if \
-         no experiment tells them apart, or, with `bytes`, if their metadata are equal. `everybuddy` does not \
-         close: the order of its lists, the places where its searches begin, and counters of what they missed \
-         multiply its states. Unless a scope says more, memory has 4 frames and one CPU. In all there were {} \
-         states and {} transitions. The second table has pairs of operations of two CPUs, under all schedules with \
-         at most two preemptions, and operations that a nested call interrupts at each access. Pairs begin in \
-         states that were chosen so that their operations take as many different paths as possible. The two tables \
-         have {findings} findings that are not exceptions.\n\n",
+         no experiment tells them apart, or, with `bytes`, if their metadata are equal. `everybuddy` did not close \
+         within ten million states. The order of the frames in its lists and its counters are the likely cause. \
+         Unless a scope says more, memory has 4 frames and one CPU. In all there were {} states and {} transitions. \
+         The second table has pairs of operations of two CPUs, under all schedules with at most two preemptions, \
+         and operations that a nested call interrupts at each access. Pairs begin in states that were chosen so \
+         that their operations take as many different paths as possible. The two tables have {findings} findings \
+         that are not exceptions.\n\n",
         sum(&alone, "states")?,
         sum(&alone, "transitions")?,
     );
