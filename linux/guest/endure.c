@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
+#include "loads.h"
+
 #define WORKERS 4
 #define MOST_CPUS 64
 /* More repetitions of a call that only a failing request can make fail are a fault. */
@@ -44,14 +44,6 @@ static int fail(const char *what, long where)
 	printf("endure: FAILED: %s, %ld\n", what, where);
 	fflush(stdout);
 	return 1;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
 }
 
 /* Writes a word into a file of the kernel, again and again if a request fails. */

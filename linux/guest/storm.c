@@ -16,7 +16,6 @@
  */
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,21 +24,14 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#define PAGE 4096ul
+#include "loads.h"
+
 #define WORKERS 2
 
 static int fail(const char *what, unsigned long where)
 {
 	printf("storm: FAILED: %s, %lu\n", what, where);
 	return 1;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
 }
 
 /* Runs `work` in processes, waits for them, and returns how many failed. */
