@@ -24,19 +24,35 @@ impl Whole {
     /// Adds the next word, whose number is `word`.
     #[inline]
     fn add(&mut self, word: u32, free: u64, largest: usize) {
-        let mut halves = free;
-        for (order, count) in self.blocks.iter_mut().enumerate().take(largest + 1) {
-            if order < WORD_ORDER as usize {
+        let (small, large) = self.blocks.split_at_mut(WORD_ORDER as usize);
+        let small = small.iter_mut().take(largest + 1);
+        if free != u64::MAX {
+            self.run = 0;
+            let mut halves = free;
+            for count in small {
+                if halves == 0 {
+                    break;
+                }
                 *count += halves.count_ones();
                 // The lower half of each block that is whole, packed: every second bit.
                 halves = every_second(halves & halves >> 1);
-                continue;
             }
-            if order == WORD_ORDER as usize {
-                self.run = if free == u64::MAX { self.run + 1 } else { 0 };
+            return;
+        }
+        self.run += 1;
+        for (order, count) in small.enumerate() {
+            *count += WORD >> order;
+        }
+        // The larger blocks whose last word this is: each contains the one before.
+        let large = large
+            .iter_mut()
+            .take((largest + 1).saturating_sub(WORD_ORDER as usize));
+        for (doublings, count) in large.enumerate() {
+            let words = 1 << doublings;
+            if self.run < words || !(word + 1).is_multiple_of(words) {
+                break;
             }
-            let words = 1 << (order - WORD_ORDER as usize);
-            *count += u32::from((word + 1).is_multiple_of(words) && self.run >= words);
+            *count += 1;
         }
     }
 }
@@ -112,6 +128,43 @@ mod tests {
         for bits in [0, 1, 0x5555_5555_5555_5555, u64::MAX, 0x1234_5678_9abc_def1] {
             let expected = (0..32).fold(0, |all, bit| all | (bits >> (2 * bit) & 1) << bit);
             assert_eq!(every_second(bits), expected, "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn whole_blocks_are_those_without_a_used_frame() {
+        // Words that are wholly free, wholly used, and both, so that blocks of several words begin and end anywhere.
+        let mut state = 1_u64;
+        let words: std::vec::Vec<u64> = core::iter::repeat_with(|| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            match state >> 60 {
+                0 => 0,
+                1 | 2 => state | state << 23,
+                _ => u64::MAX,
+            }
+        })
+        .take(1 << 12)
+        .collect();
+        for largest in [0, 3, 5, 6, 7, 10, Order::LIMIT.index()] {
+            let mut whole = Whole {
+                blocks: [0; Order::LIMIT.index() + 1],
+                run: 0,
+            };
+            for (word, free) in (0..).zip(&words) {
+                whole.add(word, *free, largest);
+            }
+            for (order, count) in whole.blocks.iter().enumerate() {
+                let is_free = |start: usize| {
+                    let mut frames = start..start + (1 << order);
+                    frames.all(|frame| words[frame / 64] >> (frame % 64) & 1 == 1)
+                };
+                let starts = (0..words.len() * 64).step_by(1 << order);
+                let expected = starts.filter(|start| is_free(*start)).count();
+                let expected = if order > largest { 0 } else { expected };
+                assert_eq!(*count as usize, expected, "order {order} of {largest}");
+            }
         }
     }
 }

@@ -267,8 +267,9 @@ impl Pass<'_> {
         done: &mut Done<O>,
     ) -> Result<(), Error> {
         let mut first = first(cpus)?;
-        done.end = Some(system.snapshot(&mut first));
-        done.listed = host::listed(system);
+        let end = system.snapshot(&mut first);
+        done.listed = host::listed(system, end.buffered_frames);
+        done.end = Some(end);
         system
             .quiesce(&mut first)
             .map_err(|error| Error::Broken(error.to_string()))?;

@@ -174,7 +174,7 @@ impl Parameters {
         let (seeds, frames, cut_off) = match conditions.shrink {
             0 | 1 => (self.seeds.max(1), frames, cut_off),
             shrink => {
-                let least = 4 * LEAST_FRAMES * u32::from(cpus);
+                let least = 2 * LEAST_FRAMES * u32::from(cpus);
                 let soonest = cut_off.map_or(SMOKE_CUT_OFF, |own| own.min(SMOKE_CUT_OFF));
                 (1, (frames / shrink).max(least), Some(soonest))
             }
@@ -258,12 +258,18 @@ impl Measure for Parameters {
         let plan = self.plan(run.experiment, run.conditions)?;
         let mut all = Vec::new();
         for (end, reading) in self.readings() {
+            let think = reading.think.unwrap_or(plan.think);
             let plan = Plan {
                 phases: reading.phases,
                 frees: reading.frees,
                 zones: reading.zones,
                 services: reading.services,
-                think: reading.think.unwrap_or(plan.think),
+                // Services search for work meanwhile, which takes most of the time of a smoke test.
+                think: if run.shrink() > 1 {
+                    think.min(plan.think)
+                } else {
+                    think
+                },
                 around: reading.around,
                 ..plan.clone()
             };
