@@ -9,7 +9,7 @@
 use std::mem::MaybeUninit;
 
 use everybuddy::{
-    BuildError, FrameAllocator, LINE, Memory, Setup, SystemSpec, build_any, metadata_layout,
+    BuildError, FrameAllocator, LINE, Memory, Setup, SystemSpec, build_erased, metadata_layout,
 };
 
 use crate::platform::{self, Explored};
@@ -48,7 +48,7 @@ impl World {
         let given = unsafe {
             core::slice::from_raw_parts_mut(memory.cast::<MaybeUninit<u8>>(), layout.size())
         };
-        let system = build_any::<Explored>(spec, setup, Memory::new(given))?;
+        let system = build_erased::<Explored>(spec, setup, Memory::new(given))?;
         platform::forget_writes();
         let first: Box<[u64]> = (0..words).map(|word| read(memory, word)).collect();
         Ok(World {

@@ -21,7 +21,7 @@ use std::{assert, panic, thread_local, vec};
 use everybuddy::platform::{Hosted, NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::{
     BuildError, Counts, CpuId, Event, FrameAllocator, Memory, Platform, Probe, Setup, SystemSpec,
-    metadata_layout, systems::build_any,
+    metadata_layout, systems::build_erased,
 };
 
 use crate::Host;
@@ -135,7 +135,7 @@ pub fn try_any(
     memory: Memory<'_>,
     visitor: &mut dyn FnMut(&dyn FrameAllocator<Machine>),
 ) -> Result<(), BuildError> {
-    visitor(build_any::<Machine>(spec, setup, memory)?);
+    visitor(build_erased::<Machine>(spec, setup, memory)?);
     Ok(())
 }
 

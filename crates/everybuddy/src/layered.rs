@@ -10,6 +10,7 @@
 //! Nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
 //! most the largest, runs end within the span.
 
+pub(crate) mod erased;
 mod range;
 
 use core::fmt;
@@ -42,13 +43,13 @@ pub struct Layered<P: Platform, F, Z> {
     platform: PhantomData<fn() -> P>,
 }
 
-impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> fmt::Debug for Layered<P, F, Z> {
+impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> fmt::Debug for Layered<P, F, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(self, "Layered", f)
     }
 }
 
-impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
+impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Joins the layers.
     pub(crate) fn new(front: F, zone: Z, span: Span, metadata_bytes: usize) -> Self {
         let max_order = zone.max_order();
@@ -71,7 +72,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Returns `true` if a CPU's list was looked at, so that the system was set up for that CPU.
     #[inline(always)]
     fn missed_own(&self, missed: Missed) -> bool {
-        F::CACHES && missed.bypasses
+        self.front.caches() && missed.bypasses
     }
 
     /// Returns the class of a request, if the zone distinguishes classes. Otherwise it is a constant, which costs
@@ -206,7 +207,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
         last_try: impl FnOnce() -> Result<Frame, AllocateError>,
     ) -> Result<Index, AllocateError> {
         let caches = || self.front.buffered_frames() > 0;
-        if !F::CACHES {
+        if !self.front.caches() {
             return Err(AllocateError::Exhausted);
         }
         if caches() {
@@ -289,7 +290,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     }
 }
 
-impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P, F, Z> {
+impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> FrameAllocator<P>
+    for Layered<P, F, Z>
+{
     // Always: as `free`.
     #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
@@ -315,9 +318,9 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
         match release.size {
             Size::Order(order) => {
                 let (table, hint) = (self.zone.table(), release.hint);
-                let bypasses = !F::CACHES;
+                let bypasses = !self.front.caches();
                 let missed = &mut Missed { bypasses };
-                if F::CACHES
+                if self.front.caches()
                     && let Some(head) = table.frame(release.start)
                     && self.front.push(cpu, table, head, order, hint, missed)
                 {
@@ -385,7 +388,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
                 Size::Order(order) => self.zone.table().frame(release.start).map(|at| (at, order)),
                 Size::Frames(_) => None,
             };
-            if F::CACHES || block(release).is_none() {
+            if self.front.caches() || block(release).is_none() {
                 self.free(cpu, *release).map_err(fail)?;
                 index += 1;
                 continue;
@@ -511,7 +514,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
-        self.allocate_range(cpu, range, F::CACHES)
+        self.allocate_range(cpu, range, self.front.caches())
     }
 
     fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
@@ -555,7 +558,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 
     fn uses_hints(&self) -> bool {
-        F::USES_HINTS
+        self.front.uses_hints()
     }
 
     fn frame_state(&self, index: Index) -> Option<FrameState> {
@@ -588,7 +591,7 @@ impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> FrameAllocator<P> for Layered<P
     }
 }
 
-impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
+impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Goes on with a bulk request after `given`, until memory is exhausted.
     fn allocate_one_by_one(
         &self,

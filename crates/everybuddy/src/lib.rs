@@ -113,8 +113,8 @@ pub use runs::Run;
 pub use shortage::{Kept, Reason, Shortage};
 pub use snapshot::{Census, FrameState, PageBlocks, Snapshot, Violation};
 pub use systems::{
-    Everybuddy, Setup, System, SystemSpec, WithSystem, build, build_any, metadata_layout,
-    with_any_system, with_system,
+    Everybuddy, Setup, System, SystemSpec, WithSystem, build, build_any, build_erased,
+    metadata_layout, with_any_system, with_system,
 };
 
 /// The names that most programs need.

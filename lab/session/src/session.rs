@@ -9,7 +9,7 @@ use std::rc::Rc;
 use everybuddy::systems::{ListKind, ZoneKind};
 use everybuddy::{
     CpuId, Detail, FrameAllocator, FrameRange, FrameState, Index, Memory, Order, Pfn, Queue,
-    Release, Request, Setup, Size, build_any, metadata_layout,
+    Release, Request, Setup, Size, build_erased, metadata_layout,
 };
 
 use crate::memory::Metadata;
@@ -55,7 +55,7 @@ impl Session {
         let layout = metadata_layout::<Turns>(&spec, &setup).map_err(refused)?;
         let memory = Metadata::new(Memory::room(layout));
         let lent = memory.lend().ok_or("the memory is in use")?;
-        let system = build_any::<Turns>(&spec, &setup, Memory::new(lent)).map_err(refused)?;
+        let system = build_erased::<Turns>(&spec, &setup, Memory::new(lent)).map_err(refused)?;
         platform::take_events();
         Ok(Session {
             system,

@@ -48,26 +48,7 @@
 //!
 //! ```
 //! use everybuddy::prelude::*;
-//! use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
-//!
-//! struct Demo(Region);
-//! impl WithSystem<Sim> for Demo {
-//!     type Output = u64;
-//!     fn call<A: FrameAllocator<Sim>>(self, _name: &'static str, system: &A) -> u64 {
-//!         let mut machine = Machine::new(4).cost(Flat::new(10));
-//!         let report = machine
-//!             .run(self.0, |cpu: &mut SimCpu| {
-//!                 for _ in 0..100 {
-//!                     let frame = system.allocate(cpu, Request::FRAME).unwrap();
-//!                     system.free(cpu, Release::frame(frame)).unwrap();
-//!                 }
-//!                 // A CPU that leaves says so: others don't wait for it then.
-//!                 system.park(cpu);
-//!             })
-//!             .unwrap();
-//!         report.cycles()
-//!     }
-//! }
+//! use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};
 //!
 //! let ranges = [FrameRange::new(Pfn(0), 4096)];
 //! let setup = Setup::new(&ranges, 4);
@@ -75,8 +56,19 @@
 //! let bytes = metadata_layout::<Sim>(&spec, &setup).unwrap().size() + 64;
 //! let mut memory = vec![core::mem::MaybeUninit::uninit(); bytes];
 //! let region = Region::of(&memory);
-//! let cycles = with_system(&spec, &setup, &mut memory, Demo(region)).unwrap();
-//! assert!(cycles > 0);
+//! let system = build_any(&spec, &setup, Memory::new(&mut memory)).unwrap();
+//! let mut machine = Machine::new(4).cost(Flat::new(10));
+//! let report = machine
+//!     .run(region, |cpu: &mut SimCpu| {
+//!         for _ in 0..100 {
+//!             let frame = system.allocate(cpu, Request::FRAME).unwrap();
+//!             system.free(cpu, Release::frame(frame)).unwrap();
+//!         }
+//!         // A CPU that leaves says so: others don't wait for it then.
+//!         system.park(cpu);
+//!     })
+//!     .unwrap();
+//! assert!(report.cycles() > 0);
 //! ```
 
 mod cores;

@@ -303,7 +303,7 @@ pub fn build_any<'m>(
     setup: &Setup<'_>,
     memory: Memory<'m>,
 ) -> Result<&'m dyn FrameAllocator<Sim>, BuildError> {
-    systems::build_any(spec, setup, memory)
+    systems::build_erased(spec, setup, memory)
 }
 
 #[cfg(test)]

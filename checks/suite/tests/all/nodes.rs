@@ -4,7 +4,7 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, BuildError, Class, Colours, FrameAllocator, FrameRange, FrameState, FreeError,
     Index, Memory, Node, Nodes, Order, Pfn, Place, Reason, RegionError, Release, Request, Setup,
-    SystemSpec, Zone, build_any,
+    SystemSpec, Zone, build_erased,
 };
 use everybuddy_suite::platform::memory_for;
 use everybuddy_suite::{Cpu, Host, Machine, Threads, claim, properties};
@@ -29,7 +29,7 @@ pub(crate) fn with_systems(
     let systems: Vec<_> = setups
         .iter()
         .zip(&mut memories)
-        .map(|(setup, memory)| build_any::<Machine>(spec, setup, Memory::new(memory)).unwrap())
+        .map(|(setup, memory)| build_erased::<Machine>(spec, setup, Memory::new(memory)).unwrap())
         .collect();
     body(&systems);
 }
@@ -354,7 +354,7 @@ fn cpus_that_one_zone_does_not_know_are_refused_by_all() {
     let mut memories = memories.iter_mut();
     let zones = setups.map(|setup| {
         let memory = Memory::new(memories.next().unwrap());
-        Zone::new(0, build_any::<Machine>(&spec, &setup, memory).unwrap())
+        Zone::new(0, build_erased::<Machine>(&spec, &setup, memory).unwrap())
     });
     let nodes = Nodes::new(&zones, &[], &[]).unwrap();
     assert_eq!(nodes.cpus(), 1);

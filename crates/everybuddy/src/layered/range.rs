@@ -23,7 +23,7 @@ use crate::zone::{Caller, Uninterrupted, ZoneLayer};
 type RangeWork<'t, P, Z> =
     &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<(), RangeError>;
 
-impl<P: Platform, F: PerCpu<P>, Z: ZoneLayer<P>> Layered<P, F, Z> {
+impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Returns `true` if a CPU's list may hold this frame.
     fn may_be_cached(&self, index: Index) -> bool {
         let state = self.frame_state(index);

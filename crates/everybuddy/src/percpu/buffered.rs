@@ -428,9 +428,21 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     }
 }
 
-impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, A> {
-    const CACHES: bool = true;
-    const USES_HINTS: bool = L::USES_HINTS;
+impl<P, Z, L, A> PerCpu<P, Z> for Buffered<'_, P, L, A>
+where
+    P: Platform,
+    Z: ZoneLayer<P>,
+    L: CpuList<P>,
+    A: Access<P>,
+{
+    #[inline(always)]
+    fn caches(&self) -> bool {
+        true
+    }
+
+    fn uses_hints(&self) -> bool {
+        L::USES_HINTS
+    }
 
     fn cpus(&self) -> u16 {
         self.slots.len() as u16
@@ -476,13 +488,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
     }
 
     #[inline(never)]
-    fn serve<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        order: Order,
-        hint: Hint,
-    ) -> Option<Frame> {
+    fn serve(&self, cpu: &mut P::Cpu, zone: &Z, order: Order, hint: Hint) -> Option<Frame> {
         let caller = &mut Caller::of(cpu);
         let slot = self.slot(caller.cpu)?;
         let _held = A::enter(&slot.remote.lock)?;
@@ -497,14 +503,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
     }
 
     #[inline(never)]
-    fn keep<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        head: Frame,
-        order: Order,
-        hint: Hint,
-    ) -> bool {
+    fn keep(&self, cpu: &mut P::Cpu, zone: &Z, head: Frame, order: Order, hint: Hint) -> bool {
         let caller = &mut Caller::of(cpu);
         let Some(slot) = self.slot(caller.cpu) else {
             return false;
@@ -538,7 +537,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         }
     }
 
-    fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z) {
+    fn drain(&self, cpu: &mut P::Cpu, zone: &Z) {
         let caller = &mut Caller::of(cpu);
         if L::ROUTES {
             // A CPU that frees into this list may hold its lock at this moment.
@@ -556,7 +555,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
         }
     }
 
-    fn drain_parked<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool {
+    fn drain_parked(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool {
         let Some(slot) = self.slot(other) else {
             return true;
         };
@@ -576,7 +575,7 @@ impl<P: Platform, L: CpuList<P>, A: Access<P>> PerCpu<P> for Buffered<'_, P, L, 
 
     #[cold]
     #[inline(never)]
-    fn with_all_drained<Z: ZoneLayer<P>>(
+    fn with_all_drained(
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,

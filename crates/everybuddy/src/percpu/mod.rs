@@ -48,7 +48,6 @@ use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{CpuId, Platform};
 use crate::request::Hint;
-use crate::zone::ZoneLayer;
 
 /// What a list says of a request or a free that misses it. An argument, since a hit would pay for a larger result.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,13 +57,13 @@ pub(crate) struct Missed {
     pub(crate) bypasses: bool,
 }
 
-/// A per-CPU layer: the blocks that each CPU caches for itself.
-pub(crate) trait PerCpu<P: Platform>: Send + Sync {
-    /// Whether the layer ever caches a block.
-    const CACHES: bool;
+/// A per-CPU layer over zone layers of one type: the blocks that each CPU caches for itself.
+pub(crate) trait PerCpu<P: Platform, Z>: Send + Sync {
+    /// Returns `true` if the layer ever caches a block.
+    fn caches(&self) -> bool;
 
-    /// Whether the layer reads hints.
-    const USES_HINTS: bool = false;
+    /// Returns `true` if the layer reads hints.
+    fn uses_hints(&self) -> bool;
 
     /// Returns the number of CPUs that have lists.
     fn cpus(&self) -> u16;
@@ -97,24 +96,11 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
 
     /// Serves a request that [`pop`](Self::pop) could not serve, by a refill. Returns `None` if it goes to the zone
     /// layer.
-    fn serve<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        order: Order,
-        hint: Hint,
-    ) -> Option<Frame>;
+    fn serve(&self, cpu: &mut P::Cpu, zone: &Z, order: Order, hint: Hint) -> Option<Frame>;
 
     /// Caches a block that [`push`](Self::push) did not cache, and may drain others. Returns `false` if the block goes
     /// to the zone layer, or the free is a misuse.
-    fn keep<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        head: Frame,
-        order: Order,
-        hint: Hint,
-    ) -> bool;
+    fn keep(&self, cpu: &mut P::Cpu, zone: &Z, head: Frame, order: Order, hint: Hint) -> bool;
 
     /// Returns the tag of a block that is about to be freed into the zone layer, which checks it. Fails if another CPU
     /// may free the block, too, and was first.
@@ -125,23 +111,18 @@ pub(crate) trait PerCpu<P: Platform>: Send + Sync {
     }
 
     /// Frees all blocks of this CPU's list into the zone layer.
-    fn drain<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z);
+    fn drain(&self, cpu: &mut P::Cpu, zone: &Z);
 
     /// Frees all blocks of another CPU's list into the zone layer, if that CPU is parked, or is this one. Returns
     /// `false` if it is not parked.
-    fn drain_parked<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool;
+    fn drain_parked(&self, cpu: &mut P::Cpu, zone: &Z, other: CpuId) -> bool;
 
     /// Calls `then` once while all lists are empty and closed. The call is dynamic: draining all CPUs is rare and
     /// takes long compared with a call, and so this method is compiled only once for all uses.
     ///
     /// The argument of `then` is `true` if all lists are empty. A CPU that is not parked and does not call in time
     /// may still cache blocks.
-    fn with_all_drained<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        zone: &Z,
-        then: &mut dyn FnMut(&mut P::Cpu, bool),
-    );
+    fn with_all_drained(&self, cpu: &mut P::Cpu, zone: &Z, then: &mut dyn FnMut(&mut P::Cpu, bool));
 
     /// Announces that this CPU will not call for a while.
     fn park(&self, cpu: &mut P::Cpu);

@@ -17,7 +17,6 @@ use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{CpuId, Platform};
 use crate::request::Hint;
-use crate::zone::ZoneLayer;
 
 /// A layer that caches nothing.
 pub struct NoList {
@@ -25,8 +24,15 @@ pub struct NoList {
     pub(crate) cpus: u16,
 }
 
-impl<P: Platform> PerCpu<P> for NoList {
-    const CACHES: bool = false;
+impl<P: Platform, Z> PerCpu<P, Z> for NoList {
+    #[inline(always)]
+    fn caches(&self) -> bool {
+        false
+    }
+
+    fn uses_hints(&self) -> bool {
+        false
+    }
 
     fn cpus(&self) -> u16 {
         self.cpus
@@ -64,26 +70,21 @@ impl<P: Platform> PerCpu<P> for NoList {
         false
     }
 
-    fn serve<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z, _: Order, _: Hint) -> Option<Frame> {
+    fn serve(&self, _: &mut P::Cpu, _: &Z, _: Order, _: Hint) -> Option<Frame> {
         None
     }
 
-    fn keep<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z, _: Frame, _: Order, _: Hint) -> bool {
+    fn keep(&self, _: &mut P::Cpu, _: &Z, _: Frame, _: Order, _: Hint) -> bool {
         false
     }
 
-    fn drain<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z) {}
+    fn drain(&self, _: &mut P::Cpu, _: &Z) {}
 
-    fn drain_parked<Z: ZoneLayer<P>>(&self, _: &mut P::Cpu, _: &Z, _: CpuId) -> bool {
+    fn drain_parked(&self, _: &mut P::Cpu, _: &Z, _: CpuId) -> bool {
         true
     }
 
-    fn with_all_drained<Z: ZoneLayer<P>>(
-        &self,
-        cpu: &mut P::Cpu,
-        _: &Z,
-        then: &mut dyn FnMut(&mut P::Cpu, bool),
-    ) {
+    fn with_all_drained(&self, cpu: &mut P::Cpu, _: &Z, then: &mut dyn FnMut(&mut P::Cpu, bool)) {
         then(cpu, true);
     }
 

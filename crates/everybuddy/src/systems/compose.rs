@@ -19,6 +19,7 @@ use crate::error::BuildError;
 use crate::frame::Index;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
+use crate::layered::erased::{BelowAny, Erased};
 use crate::lock::Locks;
 use crate::percpu::access::{Access, Locked, Token};
 use crate::percpu::buffered::Buffered;
@@ -35,7 +36,7 @@ use crate::serewa::Serewa;
 use crate::structure::{Bits, Placed, StructureKind};
 use crate::zone::memory::ZoneGeometry;
 use crate::zone::pool::{Pool, PoolOptions};
-use crate::zone::{DomainGeometry, Domains, OneZone, Spaces, ZoneLayer};
+use crate::zone::{DomainGeometry, Domains, OneZone, Spaces, Uninterrupted, ZoneLayer};
 
 /// What building a system works with.
 pub struct Builder<'m, 's> {
@@ -53,6 +54,10 @@ pub trait Compose<'m, P: Platform>: FrameAllocator<P> + Sized + 'm {
     /// What it is made of.
     const COMPOSITION: Composition;
 
+    /// The same system, whose layers call each other indirectly.
+    #[doc(hidden)]
+    type Erased: FrameAllocator<P> + 'm;
+
     /// Plans the memory that [`make`](Self::make) takes.
     #[doc(hidden)]
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan;
@@ -60,13 +65,20 @@ pub trait Compose<'m, P: Platform>: FrameAllocator<P> + Sized + 'm {
     /// Builds the system, with all ranges of the setup free. O(frames).
     #[doc(hidden)]
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError>;
+
+    /// Forgets the types of the layers.
+    #[doc(hidden)]
+    fn erase(self) -> Self::Erased;
 }
 
 impl<'m, P: Platform, F, Z> Compose<'m, P> for Layered<P, F, Z>
 where
-    F: MakeFront<'m, P> + 'm,
+    F: MakeFront<'m, P> + PerCpu<P, Uninterrupted<Z>> + 'm,
+    F: for<'z> PerCpu<P, BelowAny<'z, P>>,
     Z: MakeZone<'m, P> + 'm,
 {
+    type Erased = Erased<P, F, Z>;
+
     const COMPOSITION: Composition = Composition {
         list: F::LIST,
         access: F::ACCESS,
@@ -85,6 +97,10 @@ where
         let zone = Z::make(builder)?;
         let front = F::make(builder)?;
         Ok(Layered::new(front, zone, builder.span, builder.bytes))
+    }
+
+    fn erase(self) -> Erased<P, F, Z> {
+        Erased(self)
     }
 }
 
@@ -123,6 +139,14 @@ impl<'m, 's> Builder<'m, 's> {
     /// Builds a composition, and places it in the memory.
     pub(super) fn place<P: Platform, C: Compose<'m, P>>(mut self) -> Result<&'m C, BuildError> {
         let system = C::make(&mut self)?;
+        self.arena.one("system", system)
+    }
+
+    /// Builds a composition like [`place`](Self::place), without the types of its layers.
+    pub(super) fn place_erased<P: Platform, C: Compose<'m, P>>(
+        mut self,
+    ) -> Result<&'m C::Erased, BuildError> {
+        let system = C::make(&mut self)?.erase();
         self.arena.one("system", system)
     }
 
@@ -406,7 +430,7 @@ impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
 }
 
 /// A per-CPU layer that can be made in the caller's memory.
-pub(crate) trait MakeFront<'m, P: Platform>: PerCpu<P> + Sized {
+pub(crate) trait MakeFront<'m, P: Platform>: Sized {
     const LIST: ListKind;
     const ACCESS: ListAccess;
     const CHECK: bool;

@@ -18,11 +18,39 @@
 //! | many spaces, one lock per space | [`spaces`] | \[iBuddy\] §3.2, §5 and figure 8b |
 //! | elastic domains, held without a lock | [`domains`] | \[Spring\] §III-B |
 
+/// Passes all operations of [`ZoneLayer`] that take a caller to a macro: arguments; closures.
+macro_rules! operations {
+    ($with:ident) => {
+        $with! {
+            fn allocate(order: Order;) -> Result<Frame, AllocateError>;
+            fn allocate_run(frames: u32;) -> Result<Frame, AllocateError>;
+            fn allocate_bulk(order: Order, wanted: u32, tag: Tag; sink: [FnMut(Frame)]) -> u32;
+            fn free(head: Frame, order: Order, tag: Tag;) -> Result<(), FreeError>;
+            fn free_bulk(; source: [FnMut() -> Option<(Frame, Order, Tag)>]);
+            fn free_each(; source: [FnMut() -> Option<(Frame, Order)>]) -> Result<(), FreeError>;
+            fn free_run(start: Frame, frames: u32;) -> Result<(), FreeError>;
+            fn supply(
+                demand: Demand;
+                owned: [FnMut() -> Option<Frame>],
+                sink: [FnMut(Frame, Order, Supplied)]
+            ) -> u32;
+            fn add(start: Index, frames: u32, from: Tag;) -> Result<(), RangeError>;
+            fn withdraw(start: Index, frames: u32, to: Tag;) -> Result<(), RangeError>;
+            fn allocate_at(start: Index, frames: u32;) -> Result<Frame, RangeError>;
+            fn settle(;) -> bool;
+            fn serve(service: usize, budget: u32;) -> Progress;
+            fn snapshot(;) -> Snapshot;
+            fn check(;) -> Result<Census, Violation>;
+        }
+    };
+}
+
 pub(crate) mod bulk;
 mod collect;
 mod compress;
 pub(crate) mod domain;
 pub mod domains;
+pub(crate) mod erased;
 mod ghosts;
 mod homes;
 mod locked;

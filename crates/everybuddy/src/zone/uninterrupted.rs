@@ -27,12 +27,17 @@ pub(crate) struct Uninterrupted<Z>(pub(crate) Z);
 
 /// Implements operations of a zone layer: those of the layer within, each in a section.
 macro_rules! in_sections {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+    ($(fn $name:ident($($argument:ident: $type:ty),*; $($closure:ident: [$($bound:tt)*]),*) $(-> $result:ty)?;)*) => {
         $(
             #[inline(always)]
-            fn $name(&self, caller: &mut Caller<'_, P>, $($argument: $type),*) $(-> $result)? {
+            fn $name(
+                &self,
+                caller: &mut Caller<'_, P>,
+                $($argument: $type,)*
+                $($closure: impl $($bound)*,)*
+            ) $(-> $result)? {
                 let _section = Section::<P>::begin();
-                self.0.$name(caller, $($argument),*)
+                self.0.$name(caller, $($argument,)* $($closure,)*)
             }
         )*
     };
@@ -60,25 +65,5 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         self.0.inspect(see);
     }
 
-    in_sections! {
-        fn allocate(order: Order) -> Result<Frame, AllocateError>;
-        fn allocate_run(frames: u32) -> Result<Frame, AllocateError>;
-        fn allocate_bulk(order: Order, wanted: u32, tag: Tag, sink: impl FnMut(Frame)) -> u32;
-        fn free(head: Frame, order: Order, tag: Tag) -> Result<(), FreeError>;
-        fn free_bulk(source: impl FnMut() -> Option<(Frame, Order, Tag)>);
-        fn free_each(source: impl FnMut() -> Option<(Frame, Order)>) -> Result<(), FreeError>;
-        fn free_run(start: Frame, frames: u32) -> Result<(), FreeError>;
-        fn supply(
-            demand: Demand,
-            owned: impl FnMut() -> Option<Frame>,
-            sink: impl FnMut(Frame, Order, Supplied)
-        ) -> u32;
-        fn add(start: Index, frames: u32, from: Tag) -> Result<(), RangeError>;
-        fn withdraw(start: Index, frames: u32, to: Tag) -> Result<(), RangeError>;
-        fn allocate_at(start: Index, frames: u32) -> Result<Frame, RangeError>;
-        fn settle() -> bool;
-        fn serve(service: usize, budget: u32) -> Progress;
-        fn snapshot() -> Snapshot;
-        fn check() -> Result<Census, Violation>;
-    }
+    operations!(in_sections);
 }

@@ -27,6 +27,12 @@ impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
         structure: StructureKind::Fields,
     };
 
+    type Erased = Self;
+
+    fn erase(self) -> Self {
+        self
+    }
+
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let geometry = parameters.trees(span, cpus);
         Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
@@ -49,6 +55,12 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
         structure: StructureKind::Words,
     };
 
+    type Erased = Self;
+
+    fn erase(self) -> Self {
+        self
+    }
+
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let geometry = parameters.words(span, cpus);
         Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
@@ -70,6 +82,12 @@ impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
         zone: ZoneKind::Owned,
         structure: StructureKind::Planes,
     };
+
+    type Erased = Self;
+
+    fn erase(self) -> Self {
+        self
+    }
 
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         Self::plan(&parameters.own_trees(span, cpus))
