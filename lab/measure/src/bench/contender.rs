@@ -9,15 +9,15 @@
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
     AllocateError, Block, CpuId, FrameAllocator, Index, NoProbe, Order, Release, Request,
-    WithSystem,
 };
 
 pub use super::caller::Caller;
-use super::perform::{Tools, Work, Worker};
+use super::perform::{Tools, Work};
 use crate::replay::adapter::REFUSED;
 use crate::replay::host::ReplayPlatform;
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::services;
+use crate::replay::timed::TimedSystem;
 
 /// An allocator that threads can call.
 pub trait Contender: Sync {
@@ -45,8 +45,8 @@ pub trait Contender: Sync {
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Contender);
 
 /// One of our systems.
-pub struct System<'s, A> {
-    system: &'s A,
+pub struct System<'s> {
+    system: &'s dyn TimedSystem,
     cpus: NativeCpus,
 }
 
@@ -58,20 +58,21 @@ pub struct SystemCaller<'c, A> {
     failed: u64,
 }
 
-impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> System<'_, A> {
-    fn local(&self, thread: u16) -> Option<SystemCaller<'_, A>> {
-        Some(SystemCaller {
-            system: self.system,
-            cpus: &self.cpus,
-            cpu: self.cpus.claim(CpuId(thread)).ok()?,
+impl<'c, A: FrameAllocator<ReplayPlatform<NoProbe>>> SystemCaller<'c, A> {
+    /// Claims the token of a thread. Returns `None` if it is taken.
+    pub fn claim(system: &'c A, cpus: &'c NativeCpus, thread: u16) -> Option<Self> {
+        Some(Self {
+            system,
+            cpus,
+            cpu: cpus.claim(CpuId(thread)).ok()?,
             failed: 0,
         })
     }
 }
 
-impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Contender for System<'_, A> {
+impl Contender for System<'_> {
     fn caller(&self, thread: u16) -> Option<Box<dyn Caller + '_>> {
-        Some(Box::new(self.local(thread)?))
+        self.system.caller(&self.cpus, thread)
     }
 
     fn worker<'c>(
@@ -80,7 +81,7 @@ impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Contender for System<'_, A> {
         slots: u32,
         tools: Tools<'c>,
     ) -> Option<Box<dyn Work + 'c>> {
-        Some(Worker::boxed(self.local(thread)?, slots, tools))
+        self.system.worker(&self.cpus, thread, slots, tools)
     }
 
     fn max_order(&self) -> Order {
@@ -145,19 +146,10 @@ impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Caller for SystemCaller<'_, A> 
     }
 }
 
-/// Converts a system to a contender.
-pub(crate) struct OfSystem<'v> {
-    pub(crate) threads: u16,
-    pub(crate) visitor: Visitor<'v>,
-}
-
-impl WithSystem<ReplayPlatform<NoProbe>> for OfSystem<'_> {
-    type Output = ();
-
-    fn call<A: FrameAllocator<ReplayPlatform<NoProbe>>>(self, _: &'static str, system: &A) {
-        let cpus = NativeCpus::new(self.threads);
-        services::alongside(system, self.threads, &NoProbe::default, || {
-            (self.visitor)(&System { system, cpus });
-        });
-    }
+/// Passes a system on as a contender.
+pub(crate) fn pass_on(system: &dyn TimedSystem, threads: u16, visitor: Visitor<'_>) {
+    let cpus = NativeCpus::new(threads);
+    services::alongside(system, threads, &NoProbe::default, || {
+        visitor(&System { system, cpus });
+    });
 }

@@ -10,14 +10,15 @@
 
 use std::path::PathBuf;
 
-use everybuddy::{NoProbe, SystemSpec};
+use everybuddy::SystemSpec;
 use everybuddy_peers::{FLOOR, FLOOR_TABLE, PEERS, PeerRow};
 
-use super::contender::{Contender, OfSystem, Visitor};
+use super::contender::{Contender, Visitor, pass_on};
 use crate::Error;
 use crate::choice;
 use crate::replay::host::Arena;
 use crate::replay::memory::Memory;
+use crate::replay::timed;
 
 /// Frames of the memory of a start that is timed: one million, 4 GiB.
 pub const START_FRAMES: u32 = 1 << 20;
@@ -114,11 +115,6 @@ impl ContenderSpec {
         }
     }
 
-    /// Returns `true` if it is a third-party allocator.
-    pub fn is_peer(&self) -> bool {
-        !matches!(self, ContenderSpec::System(_))
-    }
-
     /// Returns the columns of its description: name, package and version, summary, missing features.
     pub fn description(&self) -> [String; 4] {
         match self {
@@ -176,8 +172,9 @@ impl ContenderSpec {
     ) -> Result<(), Error> {
         match self {
             ContenderSpec::System(spec) => {
-                let visitor = OfSystem { threads, visitor };
-                arena.build::<NoProbe, _>(spec, memory, threads, visitor)
+                timed::with(arena, spec, memory, threads, &mut |system| {
+                    pass_on(system, threads, &mut *visitor);
+                })
             }
             ContenderSpec::Peer(row) => {
                 if memory.taken > 0 {

@@ -34,7 +34,7 @@ pub mod instructions;
 mod meeting;
 pub mod outcome;
 mod peer;
-mod perform;
+pub mod perform;
 pub mod ratio;
 pub mod rows;
 pub mod start;

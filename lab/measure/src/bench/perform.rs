@@ -35,7 +35,7 @@ const NOTHING: u32 = u32::MAX - 1;
 const BELT: usize = 1024;
 
 /// The belt that passes blocks from one thread to the next.
-pub(crate) struct Belt(Vec<AtomicU32>);
+pub struct Belt(Vec<AtomicU32>);
 
 impl Belt {
     /// Creates an empty belt.
@@ -45,7 +45,7 @@ impl Belt {
 }
 
 /// The pot from which blocks are dealt out to all threads.
-pub(crate) type Pot = Mutex<Vec<u64>>;
+pub type Pot = Mutex<Vec<u64>>;
 
 /// The timestamps of a section, each with the number of items since the previous one.
 #[derive(Clone, Debug, Default)]

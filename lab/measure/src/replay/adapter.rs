@@ -2,8 +2,8 @@
 //!
 //! # Purpose
 //!
-//! The loop is compiled for each system, and once for the floor: the same loop without an allocator shows the cost of
-//! the loop itself.
+//! A loop over the moves of a segment is compiled for each system, and once for the floor: the same loop without an
+//! allocator shows the cost of the loop itself. What surrounds it is compiled once, and enters it by one indirect call.
 //!
 //! # Invariants
 //!
@@ -12,6 +12,7 @@
 use everybuddy::{Counts, Snapshot};
 
 use crate::refusals::ByOrder;
+use crate::replay::clock::Timer;
 use crate::replay::script::Move;
 
 /// The placement of a block whose request failed.
@@ -26,6 +27,48 @@ pub trait Adapter {
 
     /// Frees the block at `place`, which is not [`REFUSED`].
     fn free(&mut self, release: &Move, place: u32);
+
+    /// Performs allocations and records the placement of the blocks.
+    fn allocate_all(&mut self, moves: &[Move], places: &mut [u32]) {
+        for (request, place) in moves.iter().zip(places) {
+            *place = self.allocate(request);
+        }
+    }
+
+    /// Performs frees, except for blocks whose allocation failed.
+    fn free_all(&mut self, moves: &[Move], places: &[u32]) {
+        for (release, place) in moves.iter().zip(places) {
+            if *place != REFUSED {
+                self.free(release, *place);
+            }
+        }
+    }
+
+    /// Like [`allocate_all`](Self::allocate_all), with the time of each.
+    fn time_allocations(
+        &mut self,
+        moves: &[Move],
+        places: &mut [u32],
+        timer: &Timer,
+        ticks: &mut Vec<u32>,
+    ) {
+        for (request, place) in moves.iter().zip(places) {
+            let start = timer.start();
+            *place = self.allocate(request);
+            ticks.push(timer.stop(start));
+        }
+    }
+
+    /// Like [`free_all`](Self::free_all), with the time of each.
+    fn time_frees(&mut self, moves: &[Move], places: &[u32], timer: &Timer, ticks: &mut Vec<u32>) {
+        for (release, place) in moves.iter().zip(places) {
+            if *place != REFUSED {
+                let start = timer.start();
+                self.free(release, *place);
+                ticks.push(timer.stop(start));
+            }
+        }
+    }
 
     /// Parks the thread's CPUs: the thread waits or ends.
     fn park(&mut self);

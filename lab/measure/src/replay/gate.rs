@@ -74,7 +74,7 @@ impl Gate {
 impl Turn<'_> {
     /// Waits until a segment is within the window, and publishes this thread's position.
     #[inline]
-    pub fn enter(&mut self, segment: &Segment, adapter: &mut impl Adapter) {
+    pub fn enter(&mut self, segment: &Segment, adapter: &mut dyn Adapter) {
         if self.gate.progress.len() == 1 {
             return;
         }
@@ -104,7 +104,7 @@ impl Turn<'_> {
 
     /// Waits for the allocation of a block, and returns its placement.
     #[inline(always)]
-    pub fn take(&self, block: u32, adapter: &mut impl Adapter) -> u32 {
+    pub fn take(&self, block: u32, adapter: &mut dyn Adapter) -> u32 {
         // Acquire: pairs with the release in `put`.
         match self.gate.places[block as usize].load(Ordering::Acquire) {
             PENDING => self.wait_for(block, adapter),
@@ -114,7 +114,7 @@ impl Turn<'_> {
 
     #[cold]
     #[inline(never)]
-    fn wait_for(&self, block: u32, adapter: &mut impl Adapter) -> u32 {
+    fn wait_for(&self, block: u32, adapter: &mut dyn Adapter) -> u32 {
         let mut wait = Wait::default();
         while !self.gate.abandoned.load(Ordering::Relaxed) {
             // Acquire: like in `take`.
@@ -153,7 +153,7 @@ impl Wait {
     /// Pauses before the CPUs are parked: closing a list does not pay off for shorter waits.
     const SPINS: u32 = 200;
 
-    fn pause<P: Adapter>(&mut self, adapter: &mut P) {
+    fn pause(&mut self, adapter: &mut dyn Adapter) {
         self.pauses = self.pauses.saturating_add(1);
         match self.pauses {
             pauses if pauses < Self::SPINS => std::hint::spin_loop(),

@@ -181,14 +181,10 @@ impl<'s, A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> System
         })
     }
 
-    /// Returns the tokens, and the probes' results. Every CPU must be parked.
-    pub fn release(self) -> Vec<B> {
-        let give_back = |mut token: NativeCpu<B>| {
-            let probe = std::mem::take(token.probe());
-            self.cpus.release(token);
-            probe
-        };
-        self.tokens.into_iter().map(give_back).collect()
+    /// Takes the results of the probes.
+    pub fn take_probes(&mut self) -> Vec<B> {
+        let probes = self.tokens.iter_mut();
+        probes.map(|token| std::mem::take(token.probe())).collect()
     }
 
     /// Retries a request that failed because another CPU was busy.
@@ -209,6 +205,15 @@ impl<'s, A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe> System
         }
         self.trouble.refused.add(wanted.order(), 1);
         REFUSED
+    }
+}
+
+/// Returns the tokens. The replay has parked their CPUs.
+impl<A: ?Sized, B: Probe> Drop for SystemAdapter<'_, A, B> {
+    fn drop(&mut self) {
+        for token in self.tokens.drain(..) {
+            self.cpus.release(token);
+        }
     }
 }
 

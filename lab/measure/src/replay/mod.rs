@@ -60,6 +60,7 @@ pub mod random;
 pub mod retry;
 pub mod script;
 pub mod services;
+pub mod timed;
 pub mod watch;
 
 pub use compare::{ComparePlan, compare};

@@ -38,38 +38,22 @@ pub trait Observer: Send {
     fn end(&mut self) {}
 
     /// Performs allocations and records the placement of the blocks.
-    fn allocations<P: Adapter>(
+    fn allocations(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     );
 
     /// Performs frees, except for blocks whose allocation failed.
-    fn frees<P: Adapter>(
+    fn frees(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
     );
-}
-
-#[inline(always)]
-fn allocate_all(adapter: &mut impl Adapter, moves: &[Move], places: &mut [u32]) {
-    for (request, place) in moves.iter().zip(places) {
-        *place = adapter.allocate(request);
-    }
-}
-
-#[inline(always)]
-fn free_all(adapter: &mut impl Adapter, moves: &[Move], places: &[u32]) {
-    for (release, place) in moves.iter().zip(places) {
-        if *place != REFUSED {
-            adapter.free(release, *place);
-        }
-    }
 }
 
 /// An observer of untimed passes. It receives the probe's counts before and after each operation.
@@ -84,9 +68,9 @@ pub trait Notes: Send {
 }
 
 impl<N: Notes> Observer for N {
-    fn allocations<P: Adapter>(
+    fn allocations(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
@@ -98,9 +82,9 @@ impl<N: Notes> Observer for N {
         }
     }
 
-    fn frees<P: Adapter>(
+    fn frees(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
@@ -189,25 +173,25 @@ impl Observer for Whole<'_> {
     }
 
     #[inline(always)]
-    fn allocations<P: Adapter>(
+    fn allocations(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        allocate_all(adapter, moves, places);
+        adapter.allocate_all(moves, places);
     }
 
     #[inline(always)]
-    fn frees<P: Adapter>(
+    fn frees(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        free_all(adapter, moves, places);
+        adapter.free_all(moves, places);
     }
 }
 
@@ -248,29 +232,29 @@ impl From<Segments<'_>> for Ticks {
 
 impl Observer for Segments<'_> {
     #[inline(always)]
-    fn allocations<P: Adapter>(
+    fn allocations(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         let start = self.timer.now();
-        allocate_all(adapter, moves, places);
+        adapter.allocate_all(moves, places);
         self.ticks[0].push(self.timer.since(start));
         self.operations[0] += moves.len() as u64;
     }
 
     #[inline(always)]
-    fn frees<P: Adapter>(
+    fn frees(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
         let start = self.timer.now();
-        free_all(adapter, moves, places);
+        adapter.free_all(moves, places);
         self.ticks[1].push(self.timer.since(start));
         self.operations[1] += places.iter().filter(|place| **place != REFUSED).count() as u64;
     }
@@ -305,35 +289,25 @@ impl From<Singles<'_>> for Ticks {
 
 impl Observer for Singles<'_> {
     #[inline(always)]
-    fn allocations<P: Adapter>(
+    fn allocations(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        for (request, place) in moves.iter().zip(places) {
-            let start = self.timer.start();
-            *place = adapter.allocate(request);
-            self.ticks[0].push(self.timer.stop(start));
-        }
+        adapter.time_allocations(moves, places, self.timer, &mut self.ticks[0]);
     }
 
     #[inline(always)]
-    fn frees<P: Adapter>(
+    fn frees(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         _: &Segment,
         moves: &[Move],
         places: &mut [u32],
     ) {
-        for (release, place) in moves.iter().zip(places) {
-            if *place != REFUSED {
-                let start = self.timer.start();
-                adapter.free(release, *place);
-                self.ticks[1].push(self.timer.stop(start));
-            }
-        }
+        adapter.time_frees(moves, places, self.timer, &mut self.ticks[1]);
     }
 }
 
@@ -461,7 +435,7 @@ impl Counting {
     }
 
     /// Reads the contents of the list if a run ended with this move.
-    fn end_run(&mut self, adapter: &mut impl Adapter, at: u32, performed: &Move) {
+    fn end_run(&mut self, adapter: &mut dyn Adapter, at: u32, performed: &Move) {
         let ended = self.ends.next_if(|end| end.at == at);
         // A single request is not a batch with a possible residual.
         if ended.is_some_and(|end| end.length > 1) {
@@ -471,7 +445,7 @@ impl Counting {
         }
     }
 
-    fn sample(&mut self, adapter: &mut impl Adapter, segment: &Segment) {
+    fn sample(&mut self, adapter: &mut dyn Adapter, segment: &Segment) {
         if segment.sampled
             && let Some(snapshot) = adapter.snapshot()
         {
@@ -491,9 +465,9 @@ impl Counting {
 }
 
 impl Observer for Counting {
-    fn allocations<P: Adapter>(
+    fn allocations(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],
@@ -512,9 +486,9 @@ impl Observer for Counting {
         }
     }
 
-    fn frees<P: Adapter>(
+    fn frees(
         &mut self,
-        adapter: &mut P,
+        adapter: &mut dyn Adapter,
         segment: &Segment,
         moves: &[Move],
         places: &mut [u32],

@@ -4,10 +4,8 @@
 //!
 //! Comparisons and experiments run a script in the same way, whatever they observe and whichever probe they use.
 //!
-//! A timed pass is compiled for each composition, so that nothing is dispatched dynamically while time is measured.
-//! All kinds of times share one visitor, and the code around the timed part is outside of it, because every line of
-//! the visitor is compiled about twenty times. A watched pass is compiled once, and calls the system through dynamic
-//! dispatch.
+//! A timed pass calls the loops that [`timed`] compiles for each composition, one indirect call for each segment. A
+//! watched pass calls each operation indirectly.
 //!
 //! # Invariants
 //!
@@ -17,17 +15,18 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{CpuId, FrameAllocator, NoProbe, Order, Snapshot, SystemSpec, WithSystem};
+use everybuddy::{CpuId, NoProbe, Order, Snapshot, SystemSpec};
 
 use crate::Error;
 use crate::replay::adapter::{Adapter, Floor};
 use crate::replay::clock::Timer;
-use crate::replay::host::{self, AnySystem, Arena, ReplayPlatform, SystemAdapter};
+use crate::replay::host::{self, AnySystem, Arena, SystemAdapter};
 use crate::replay::memory::{Initial, Memory};
 use crate::replay::observe::{Observer, Segments, Singles, Ticks, Timing, Whole};
 use crate::replay::play::{Part, Played, Stretch, play};
 use crate::replay::script::{Lane, Script};
 use crate::replay::services::{self, Served};
+use crate::replay::timed::{self, Calls, TimedSystem};
 use crate::replay::watch::{ReadableProbe, Watch};
 
 /// The results of a watched pass.
@@ -106,11 +105,11 @@ pub fn watch<O: Observer>(
             services::alongside(system, script.cpus, &how.probe, || {
                 play(script, window(script, memory), &|part| {
                     let observer = observer(part.lane);
-                    let adapter = SystemAdapter::claim(system, &cpus, part.lane, &how.probe);
-                    let (stretch, adapter) = part.perform(adapter, observer)?;
-                    let own = adapter.release();
-                    if let Ok(mut probes) = probes.lock() {
-                        probes.extend(own);
+                    let mut adapter = SystemAdapter::claim(system, &cpus, part.lane, &how.probe);
+                    let own = adapter.as_mut().map(|own| own as &mut dyn Adapter);
+                    let stretch = part.perform(own, observer)?;
+                    if let (Ok(mut probes), Some(mut adapter)) = (probes.lock(), adapter) {
+                        probes.extend(adapter.take_probes());
                     }
                     Some(stretch)
                 })
@@ -152,10 +151,12 @@ pub fn time(
     times: Times,
 ) -> Result<Played<Ticks>, Error> {
     let pass = Pass { script, memory };
-    let timed = Timed { pass, timer, times };
-    let built = arena.build::<NoProbe, _>(spec, memory, script.cpus, timed);
+    let mut played = Err(Error::Broken("the visitor was not called".to_string()));
+    let built = timed::with(arena, spec, memory, script.cpus, &mut |system| {
+        played = pass.time(system, timer, times);
+    });
     built
-        .and_then(|played| played)
+        .and(played)
         .map_err(|error| explained(error, script, spec))
 }
 
@@ -170,63 +171,29 @@ pub fn time_floor(
     times: Times,
 ) -> Result<Played<Ticks>, Error> {
     play(script, window(script, memory), &|part| {
-        let (stretch, _) = timed(part, Some(Floor::default()), timer, times)?;
-        Some(stretch)
+        timed(part, Some(&mut Floor::default()), timer, times)
     })
 }
 
 /// Runs a thread's part on an adapter with the observer for these times.
-fn timed<P: Adapter>(
+fn timed(
     part: Part<'_>,
-    adapter: Option<P>,
+    adapter: Option<&mut dyn Adapter>,
     timer: &Timer,
     times: Times,
-) -> Option<(Stretch<Ticks>, P)> {
-    fn by<'t, P: Adapter, O: Timing<'t>>(
+) -> Option<Stretch<Ticks>> {
+    fn by<'t, O: Timing<'t>>(
         part: Part<'_>,
-        adapter: Option<P>,
+        adapter: Option<&mut dyn Adapter>,
         timer: &'t Timer,
-    ) -> Option<(Stretch<Ticks>, P)> {
+    ) -> Option<Stretch<Ticks>> {
         let observer = O::new(timer, part.lane);
-        let (stretch, adapter) = part.perform(adapter, observer)?;
-        Some((stretch.map(O::into), adapter))
+        Some(part.perform(adapter, observer)?.map(O::into))
     }
     match times {
-        Times::Stretches => by::<P, Whole<'_>>(part, adapter, timer),
-        Times::Segments => by::<P, Segments<'_>>(part, adapter, timer),
-        Times::Singles => by::<P, Singles<'_>>(part, adapter, timer),
-    }
-}
-
-/// A timed pass, as a visitor for a system of any composition.
-struct Timed<'s> {
-    pass: Pass<'s>,
-    timer: &'s Timer,
-    times: Times,
-}
-
-impl WithSystem<ReplayPlatform<NoProbe>> for Timed<'_> {
-    type Output = Result<Played<Ticks>, Error>;
-
-    fn call<A: FrameAllocator<ReplayPlatform<NoProbe>>>(
-        self,
-        _: &'static str,
-        system: &A,
-    ) -> Self::Output {
-        let Timed { pass, timer, times } = self;
-        let cpus = pass.begin(system)?;
-        let (played, _, _) =
-            services::alongside(system, pass.script.cpus, &NoProbe::default, || {
-                play(pass.script, window(pass.script, pass.memory), &|part| {
-                    let adapter = SystemAdapter::claim(system, &cpus, part.lane, &NoProbe::default);
-                    let (stretch, adapter) = timed(part, adapter, timer, times)?;
-                    adapter.release();
-                    Some(stretch)
-                })
-            });
-        let played = played?;
-        sound(&played)?;
-        Ok(played)
+        Times::Stretches => by::<Whole<'_>>(part, adapter, timer),
+        Times::Segments => by::<Segments<'_>>(part, adapter, timer),
+        Times::Singles => by::<Singles<'_>>(part, adapter, timer),
     }
 }
 
@@ -238,8 +205,29 @@ struct Pass<'s> {
 }
 
 impl Pass<'_> {
+    /// Times the script on a new system.
+    fn time(
+        &self,
+        system: &dyn TimedSystem,
+        timer: &Timer,
+        times: Times,
+    ) -> Result<Played<Ticks>, Error> {
+        let cpus = self.begin(system)?;
+        let (played, _, _) =
+            services::alongside(system, self.script.cpus, &NoProbe::default, || {
+                play(self.script, window(self.script, self.memory), &|part| {
+                    let mut adapter = system.adapter(&cpus, part.lane);
+                    let own = adapter.as_mut().map(|own| &mut **own as &mut dyn Adapter);
+                    timed(part, own, timer, times)
+                })
+            });
+        let played = played?;
+        sound(&played)?;
+        Ok(played)
+    }
+
     /// Ages the memory of a new system if requested, and returns the CPUs.
-    fn begin<A: FrameAllocator<ReplayPlatform<B>> + ?Sized, B: ReadableProbe>(
+    fn begin<A: Calls<B> + ?Sized, B: ReadableProbe>(
         &self,
         system: &A,
     ) -> Result<NativeCpus, Error> {

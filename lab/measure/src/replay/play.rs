@@ -52,30 +52,28 @@ pub struct Stretch<O> {
 }
 
 impl Part<'_> {
-    /// Runs a lane on an adapter once all threads are ready; returns the adapter with its CPUs parked. Returns `None`
-    /// if there is no adapter.
-    pub fn perform<P: Adapter, O: Observer>(
+    /// Runs a lane on an adapter once all threads are ready, and parks its CPUs. Returns `None` if there is no adapter.
+    pub fn perform<O: Observer>(
         mut self,
-        adapter: Option<P>,
+        adapter: Option<&mut dyn Adapter>,
         mut observer: O,
-    ) -> Option<(Stretch<O>, P)> {
+    ) -> Option<Stretch<O>> {
         let switches = background_load::switches();
         self.start.wait();
         let start = Instant::now();
-        let mut adapter = adapter?;
-        run(self.lane, &mut self.turn, &mut adapter, &mut observer);
+        let adapter = adapter?;
+        run(self.lane, &mut self.turn, adapter, &mut observer);
         let end = Instant::now();
         let switches = background_load::switches().saturating_sub(switches);
         adapter.park();
         let trouble = adapter.trouble();
-        let stretch = Stretch {
+        Some(Stretch {
             observer,
             start,
             end,
             trouble,
             switches,
-        };
-        Some((stretch, adapter))
+        })
     }
 }
 
@@ -150,12 +148,7 @@ pub fn play<O: Send>(
     Ok(played)
 }
 
-fn run<P: Adapter, O: Observer>(
-    lane: &Lane,
-    turn: &mut Turn<'_>,
-    adapter: &mut P,
-    observer: &mut O,
-) {
+fn run(lane: &Lane, turn: &mut Turn<'_>, adapter: &mut dyn Adapter, observer: &mut impl Observer) {
     let mut places = [REFUSED; Segment::LONGEST];
     for segment in &lane.segments {
         observer.next(segment.moves as usize);

@@ -21,7 +21,8 @@ use everybuddy::platform::{NativeCpus, Waiting};
 use everybuddy::{CpuId, Progress};
 use quanta::Instant;
 
-use crate::replay::host::{AnySystem, Yielding};
+use crate::replay::host::Yielding;
+use crate::replay::timed::Calls;
 use crate::replay::watch::ReadableProbe;
 
 /// The work of a service.
@@ -47,21 +48,39 @@ const SLEEP: Duration = Duration::from_micros(20);
 const DOUBLES: u32 = 5;
 
 /// Runs `body` concurrently with the services of a system, which act as the CPUs from `first` on and use `probe`.
-pub fn alongside<B: ReadableProbe, T>(
-    system: &AnySystem<'_, B>,
+///
+/// Only this wrapper is compiled for each body, because a scope of threads is 5,000 lines for the compiler.
+pub fn alongside<S: Calls<B> + ?Sized, B: ReadableProbe, T>(
+    system: &S,
     first: u16,
     probe: &(dyn Fn() -> B + Sync),
     body: impl FnOnce() -> T,
 ) -> (T, Vec<Served>, Vec<B>) {
+    let (mut body, mut came) = (Some(body), None);
+    let (served, heard) = run_beside(system, first, probe, &mut || {
+        came = body.take().map(|body| body());
+    });
+    let came = came.expect("the body is called once");
+    (came, served, heard)
+}
+
+/// Runs `body` once, concurrently with the services.
+fn run_beside<S: Calls<B> + ?Sized, B: ReadableProbe>(
+    system: &S,
+    first: u16,
+    probe: &(dyn Fn() -> B + Sync),
+    body: &mut dyn FnMut(),
+) -> (Vec<Served>, Vec<B>) {
     let services = system.services();
     let threaded = services.iter().filter(|service| service.own_thread).count();
     if threaded == 0 {
-        return (body(), Vec::new(), Vec::new());
+        body();
+        return (Vec::new(), Vec::new());
     }
     let cpus = NativeCpus::new(first.saturating_add(services.len() as u16));
     let ended = AtomicBool::new(false);
     let homes = Mutex::new((Vec::new(), Vec::new()));
-    let came = thread::scope(|scope| {
+    thread::scope(|scope| {
         for (number, service) in services.iter().enumerate() {
             if !service.own_thread {
                 continue;
@@ -112,9 +131,9 @@ pub fn alongside<B: ReadableProbe, T>(
             }
         }
         let _end = End(&ended);
-        body()
+        body();
     });
     let (mut served, heard) = homes.into_inner().unwrap_or_default();
     served.sort_by_key(|one: &Served| services.iter().position(|s| s.name == one.name));
-    (came, served, heard)
+    (served, heard)
 }
