@@ -32,5 +32,6 @@ pub mod replay;
 pub mod rows;
 pub mod size;
 pub mod sizes;
+pub mod streams;
 
 pub use error::Error;

@@ -149,7 +149,7 @@ mod tests {
                 }
                 cpu.probe().read().splits
             };
-            let counted = arena.build_any::<Watch, _>(&spec, &memory, 1, count);
+            let counted = arena.build_any(&spec, &memory, 1, count);
             counted.unwrap()
         };
         assert!(splits(0) > 0);

@@ -27,7 +27,7 @@ use crate::replay::memory::Memory;
 pub use crate::replay::platform::{AnySystem, ReplayPlatform, Yielding};
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::script::{Lane, Move, MoveKind};
-use crate::replay::watch::ReadableProbe;
+use crate::replay::watch::{ReadableProbe, Watch, with_watched};
 
 /// Memory for metadata, reused for each system.
 #[derive(Default)]
@@ -75,28 +75,28 @@ impl Arena {
         built.map_err(|error| refused(spec, error))
     }
 
-    /// Builds a system on `memory` and calls `visitor` with it through dynamic dispatch; compiled once, for untimed
-    /// use.
+    /// Builds a system on `memory` and calls `visitor` with it through dynamic dispatch, for untimed use.
+    /// Its events are counted.
     ///
     /// # Errors
     /// Like [`build`](Self::build).
-    pub fn build_any<B: ReadableProbe, T>(
+    pub fn build_any<T>(
         &mut self,
         spec: &SystemSpec,
         memory: &Memory,
         cpus: u16,
-        visitor: impl FnOnce(&AnySystem<'_, B>) -> T,
+        visitor: impl FnOnce(&AnySystem<'_, Watch>) -> T,
     ) -> Result<T, Error> {
         let ranges = memory.ranges();
         let division = self.division;
         let setup = memory.setup(self.machine, &ranges, cpus);
         let setup = setup.with_presplit(&division);
-        self.reserve::<B>(spec, &setup)?;
+        self.reserve::<Watch>(spec, &setup)?;
         let (mut visitor, mut came) = (Some(visitor), None);
-        let visit = &mut |system: &AnySystem<'_, B>| {
+        let visit = &mut |system: &AnySystem<'_, Watch>| {
             came = visitor.take().map(|visitor| visitor(system));
         };
-        B::build_any(spec, &setup, &mut self.bytes, visit).map_err(|error| refused(spec, error))?;
+        with_watched(spec, &setup, &mut self.bytes, visit).map_err(|error| refused(spec, error))?;
         came.ok_or_else(|| {
             Error::Broken(format!(
                 "system {spec} was built, but the visitor was not called"
@@ -322,10 +322,10 @@ mod tests {
         let mut found = 0;
         for row in everybuddy::systems::ROWS {
             let spec = SystemSpec::of(row);
-            let compare = |system: &AnySystem<'_, everybuddy::NoProbe>| {
+            let compare = |system: &AnySystem<'_, Watch>| {
                 let cpus = NativeCpus::new(2);
                 for id in [0, 1] {
-                    let mut cpu = cpus.claim(CpuId(id)).unwrap();
+                    let mut cpu = cpus.claim_probed(CpuId(id)).unwrap();
                     let orders = [Order::ZERO, Order::new(2).unwrap()].into_iter();
                     let blocks = orders.cycle().take(400).map(|order| Block {
                         start: system.allocate(&mut cpu, Request::order(order)).unwrap(),

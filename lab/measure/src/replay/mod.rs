@@ -53,6 +53,7 @@ pub mod moments;
 pub mod observe;
 pub mod outcome;
 pub mod pace;
+pub mod pairs;
 pub mod pass;
 mod platform;
 pub mod play;

@@ -10,9 +10,11 @@
 //! Only [`AllocateError::Busy`] is repeated, and only a bounded number of times.
 
 use everybuddy::platform::{NativeCpu, Waiting};
-use everybuddy::{AllocateError, FrameAllocator, Index, Probe, Request};
+use everybuddy::{AllocateError, Index, Request};
 
-use crate::replay::platform::{ReplayPlatform, Yielding};
+use crate::replay::platform::Yielding;
+use crate::replay::timed::Calls;
+use crate::replay::watch::ReadableProbe;
 
 /// The maximum number of retries.
 pub const MAX_RETRIES: u32 = 64;
@@ -37,8 +39,8 @@ pub fn retry<A, B>(
     mut between: impl FnMut(),
 ) -> Result<Index, AllocateError>
 where
-    A: FrameAllocator<ReplayPlatform<B>> + ?Sized,
-    B: Probe,
+    A: Calls<B> + ?Sized,
+    B: ReadableProbe,
 {
     for attempt in 0..limit {
         if error != AllocateError::Busy {

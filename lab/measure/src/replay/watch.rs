@@ -25,38 +25,12 @@ use crate::replay::platform::AnySystem;
 pub trait ReadableProbe: Probe + Send {
     /// Returns the counts.
     fn read(&self) -> Counts;
-
-    /// Builds a system and calls `visit` with it.
-    ///
-    /// No implementation is generic, so all systems are compiled into this crate, once for each probe. Every crate that
-    /// calls [`with_any_system`] itself compiles them again.
-    ///
-    /// # Errors
-    /// Any [`BuildError`].
-    fn build_any(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visit: &mut dyn FnMut(&AnySystem<'_, Self>),
-    ) -> Result<(), BuildError>
-    where
-        Self: Sized;
 }
 
 impl ReadableProbe for NoProbe {
     #[inline(always)]
     fn read(&self) -> Counts {
         Counts::default()
-    }
-
-    #[inline(never)]
-    fn build_any(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visit: &mut dyn FnMut(&AnySystem<'_, Self>),
-    ) -> Result<(), BuildError> {
-        with_any_system(spec, setup, memory, visit)
     }
 }
 
@@ -109,16 +83,22 @@ impl ReadableProbe for Watch {
     fn read(&self) -> Counts {
         self.counts
     }
+}
 
-    #[inline(never)]
-    fn build_any(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visit: &mut dyn FnMut(&AnySystem<'_, Self>),
-    ) -> Result<(), BuildError> {
-        with_any_system(spec, setup, memory, visit)
-    }
+/// Builds a system whose events are counted, and calls `visit` with it.
+///
+/// The function is not generic, so the systems are compiled into this crate, and not into each crate that uses it.
+///
+/// # Errors
+/// Any [`BuildError`].
+#[inline(never)]
+pub fn with_watched(
+    spec: &SystemSpec,
+    setup: &Setup<'_>,
+    memory: &mut [MaybeUninit<u8>],
+    visit: &mut dyn FnMut(&AnySystem<'_, Watch>),
+) -> Result<(), BuildError> {
+    with_any_system(spec, setup, memory, visit)
 }
 
 /// The maximum number of locks held at the same time: a list's and the zone's.

@@ -5,19 +5,15 @@
 //! The source argues with what a caller no longer does, and not with what it does instead. So what is
 //! saved is varied, from ten splits to none, and so is how much time the services have.
 //!
-//! One caller runs on new memory that consists of blocks of order 10. Between its calls it may wait by reading the
-//! clock, which is not timed. All systems are called through dynamic dispatch, so that the loops are compiled once.
+//! One caller runs on new memory that consists of blocks of order 10, by the loop of
+//! [`pairs`](everybuddy_measure::replay::pairs). Without pauses between calls, the times of segments are reported.
 //! Queues and splits are counted in a separate pass.
-//!
-//! A call of a few nanoseconds ends before the clock can be read twice. Without pauses between calls, pairs are
-//! therefore also timed in segments, and these times are reported.
 //!
 //! # Invariants
 //!
 //! Systems take turns, and ratios are formed within a round, of visits that follow each other.
 
-use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, Counts, CpuId, Index, NoProbe, Order, Release, Request};
+use everybuddy::{Counts, NoProbe, Order};
 
 use crate::shared::prelude::*;
 use crate::streams::rows::over;
@@ -26,9 +22,10 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::outcome::share;
-use everybuddy_measure::replay::retry::{MAX_RETRIES_ALONE, retry};
-use everybuddy_measure::replay::services::{self, LONGEST, Served};
-use everybuddy_measure::replay::watch::{ReadableProbe, Watch};
+use everybuddy_measure::replay::pairs::{Paired, Pairs};
+use everybuddy_measure::replay::services::{LONGEST, Served};
+use everybuddy_measure::replay::timed;
+use everybuddy_measure::replay::watch::Watch;
 
 /// What rows about the host itself have as their system.
 const HOST: &str = "host";
@@ -167,20 +164,23 @@ impl Plan<'_> {
     /// Times a system once.
     fn time(&self, spec: &SystemSpec, bench: &mut Bench<'_>) -> Result<Visit, Error> {
         let timer = bench.timer;
-        let visit = |system: &AnySystem<'_, NoProbe>| {
-            let (ticks, services, _) = self.visit(system, timer, &NoProbe::default)?;
-            let calls = ticks.singles.map(|ticks| Calls::of(ticks, timer));
-            Ok(Visit {
-                calls,
-                pair: if ticks.segments.is_empty() {
-                    calls.iter().map(|calls| calls.mean).sum()
-                } else {
-                    by_segment(&ticks.segments, self.own.segment, timer)
-                },
-                services,
-            })
-        };
-        bench.arena.build_any(spec, self.memory, 1, visit)?
+        let mut done = Err(Error::Broken("the system was not called".to_string()));
+        timed::with(bench.arena, spec, self.memory, 1, &mut |system| {
+            done = self.pairs().time(system, timer, &NoProbe::default);
+        })?;
+        let Paired {
+            ticks, services, ..
+        } = done?;
+        let calls = ticks.singles.map(|ticks| Calls::of(ticks, timer));
+        Ok(Visit {
+            calls,
+            pair: if ticks.segments.is_empty() {
+                calls.iter().map(|calls| calls.mean).sum()
+            } else {
+                by_segment(&ticks.segments, self.own.segment, timer)
+            },
+            services,
+        })
     }
 
     /// Counts the events of a system.
@@ -191,11 +191,14 @@ impl Plan<'_> {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Row>, Error> {
         let timer = bench.timer;
-        let visit = |system: &AnySystem<'_, Watch>| self.visit(system, timer, &Watch::default);
-        let (_, services, heard) = bench.arena.build_any(spec, self.memory, 1, visit)??;
+        let visit =
+            |system: &AnySystem<'_, Watch>| self.pairs().time(system, timer, &Watch::default);
+        let Paired {
+            services, heard, ..
+        } = bench.arena.build_any(spec, self.memory, 1, visit)??;
         let mut all = Counts::default();
         heard.iter().for_each(|own| all.add(&own.counts));
-        let each = |count: u64| count as f64 / self.performed() as f64;
+        let each = |count: u64| count as f64 / self.pairs().performed() as f64;
         let mut rows = Vec::new();
         // The caller's own counts come first.
         if let Some(own) = heard.first() {
@@ -211,124 +214,21 @@ impl Plan<'_> {
         Ok(rows)
     }
 
-    /// Returns the number of pairs before the timed part, by which services have started to work.
-    fn before(&self) -> usize {
-        self.calls / 8
-    }
-
-    /// Returns the number of pairs that are timed in segments: a whole number of segments.
-    fn in_segments(&self) -> usize {
-        if self.load.pause_ns > 0.0 {
-            0
-        } else {
-            self.calls.next_multiple_of(self.own.segment)
+    /// Returns the calls: those before the timed part let services start to work.
+    fn pairs(&self) -> Pairs {
+        Pairs {
+            order: self.order,
+            burst: self.load.burst,
+            pause_ns: self.load.pause_ns,
+            before: self.calls / 8,
+            singles: self.calls,
+            segments: if self.load.pause_ns > 0.0 {
+                0
+            } else {
+                self.calls.div_ceil(self.own.segment)
+            },
+            segment: self.own.segment,
         }
-    }
-
-    /// Returns the total number of pairs of a visit.
-    fn performed(&self) -> usize {
-        let bursts = |calls: usize| calls.next_multiple_of(self.load.burst);
-        bursts(self.before()) + bursts(self.calls) + self.in_segments()
-    }
-
-    /// Calls a fresh system while its services run, and returns the ticks of each allocation and release, the work of
-    /// the services, and the counts, those of the caller first.
-    fn visit<B: ReadableProbe>(
-        &self,
-        system: &AnySystem<'_, B>,
-        timer: &Timer,
-        probe: &(dyn Fn() -> B + Sync),
-    ) -> Result<(Ticks, Vec<Served>, Vec<B>), Error> {
-        let cpus = NativeCpus::new(1);
-        let busy = |_| Error::Broken("the caller's CPU is taken".to_string());
-        let mut cpu = cpus.claim_probed(CpuId(0)).map_err(busy)?;
-        *cpu.probe() = probe();
-        let mut ticks = Ticks {
-            singles: [0, 1].map(|_| Vec::with_capacity(self.performed())),
-            segments: Vec::with_capacity(self.in_segments() / self.own.segment),
-        };
-        let (done, services, mut heard) = services::alongside(system, 1, probe, || {
-            self.perform(self.before(), system, &mut cpu, timer, &mut ticks.singles)?;
-            ticks.singles.iter_mut().for_each(Vec::clear);
-            self.perform(self.calls, system, &mut cpu, timer, &mut ticks.singles)?;
-            self.perform_segments(system, &mut cpu, timer, &mut ticks.segments)
-        });
-        done?;
-        heard.insert(0, std::mem::take(cpu.probe()));
-        system.park(&mut cpu);
-        cpus.release(cpu);
-        Ok((ticks, services, heard))
-    }
-
-    fn perform<B: ReadableProbe>(
-        &self,
-        calls: usize,
-        system: &AnySystem<'_, B>,
-        cpu: &mut NativeCpu<B>,
-        timer: &Timer,
-        ticks: &mut [Vec<u32>; 2],
-    ) -> Result<(), Error> {
-        let order = self.order;
-        let pause = timer.ticks(self.load.pause_ns);
-        let mut held = vec![Index(0); self.load.burst];
-        // Services without a thread run here while the caller has nothing to do, as in the idle loop of a CPU.
-        let services = system.services().iter().enumerate();
-        let idle = services.filter(|(_, service)| !service.own_thread);
-        let idle: Vec<usize> = idle.map(|(number, _)| number).collect();
-        let wait = |cpu: &mut NativeCpu<B>, end: u64| {
-            let mut now = timer.now();
-            while now.saturating_sub(end) < pause {
-                for service in &idle {
-                    system.serve(cpu, *service, 1);
-                }
-                std::hint::spin_loop();
-                now = timer.now();
-            }
-            now
-        };
-        let mut end = timer.now();
-        for _ in 0..calls.div_ceil(self.load.burst) {
-            for place in &mut held {
-                let start = wait(cpu, end);
-                *place = allocate(system, cpu, order)?;
-                end = timer.now();
-                ticks[0].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
-            }
-            for head in &held {
-                let start = wait(cpu, end);
-                let freed = system.free(cpu, Release::block(Block::new(*head, order)));
-                end = timer.now();
-                ticks[1].push(u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX));
-                freed.map_err(|error| Error::Broken(error.to_string()))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The same without pauses, timed in segments.
-    fn perform_segments<B: ReadableProbe>(
-        &self,
-        system: &AnySystem<'_, B>,
-        cpu: &mut NativeCpu<B>,
-        timer: &Timer,
-        ticks: &mut Vec<u32>,
-    ) -> Result<(), Error> {
-        let order = self.order;
-        let mut held = vec![Index(0); self.load.burst];
-        for _ in 0..self.in_segments() / self.own.segment {
-            let begun = timer.now();
-            for _ in 0..self.own.segment / self.load.burst {
-                for place in &mut held {
-                    *place = allocate(system, cpu, order)?;
-                }
-                for start in &held {
-                    let freed = system.free(cpu, Release::block(Block::new(*start, order)));
-                    freed.map_err(|error| Error::Broken(error.to_string()))?;
-                }
-            }
-            ticks.push(timer.since(begun));
-        }
-        Ok(())
     }
 
     /// Returns rows about times: next to those of the base system, and to the time of a load from a line that the other
@@ -381,7 +281,7 @@ impl Plan<'_> {
             ));
         }
         // The services also process work from before the timed part.
-        let pairs = self.performed() as f64;
+        let pairs = self.pairs().performed() as f64;
         let services = |visit: &Visit| {
             let steady = visit.services.iter().map(|s| s.steady.as_nanos() as f64);
             steady.fold(0.0, |sum, steady| sum + steady) / pairs
@@ -403,14 +303,6 @@ impl Plan<'_> {
     }
 }
 
-/// Measured times, in ticks.
-struct Ticks {
-    /// Each allocation and each free.
-    singles: [Vec<u32>; 2],
-    /// Segments; empty if there are pauses.
-    segments: Vec<u32>,
-}
-
 /// Returns the mean of a pair over the uninterrupted segments.
 fn by_segment(segments: &[u32], pairs: usize, timer: &Timer) -> f64 {
     let longest = timer.ticks(2.0 * LONGEST.as_nanos() as f64);
@@ -421,21 +313,6 @@ fn by_segment(segments: &[u32], pairs: usize, timer: &Timer) -> f64 {
         (count + 1, sum + f64::from(*ticks))
     });
     timer.sum(sum, count) / (count * pairs).max(1) as f64
-}
-
-/// Allocates a block; retries while other CPUs are busy.
-#[inline]
-fn allocate<B: ReadableProbe>(
-    system: &AnySystem<'_, B>,
-    cpu: &mut NativeCpu<B>,
-    order: Order,
-) -> Result<Index, Error> {
-    let request = Request::order(order);
-    match system.allocate(cpu, request) {
-        Ok(frame) => Ok(frame),
-        Err(error) => retry(system, cpu, request, error, MAX_RETRIES_ALONE, || ())
-            .map_err(|error| Error::Broken(error.to_string())),
-    }
 }
 
 impl Calls {

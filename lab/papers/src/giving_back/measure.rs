@@ -11,9 +11,10 @@
 //!
 //! All systems run the same steps. The same numbers come out each time.
 
-use everybuddy::{NoProbe, Order};
+use everybuddy::Order;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::watch::Watch;
 
 use super::guest::{Guest, Model};
 use super::world::{LARGE, SAMPLES, Seen, Setting, perform};
@@ -226,7 +227,7 @@ impl Parameters {
     ) -> Result<Seen, Error> {
         let memory = Memory::fresh(frames);
         let perform =
-            |system: &AnySystem<'_, NoProbe>| perform(system, guest, setting, self.pass_frames);
+            |system: &AnySystem<'_, Watch>| perform(system, guest, setting, self.pass_frames);
         let seen = run.bench.arena.build_any(spec, &memory, 1, perform)?;
         seen.map_err(|what| Error::Broken(format!("system {spec}: {what}")))
     }

@@ -21,9 +21,10 @@
 
 use everybuddy::platform::{AtomicWord, NativeCpu, NativeCpus};
 use everybuddy::{
-    Class, CpuId, Index, NoProbe, Order, Platform, Progress, Release, Report, Reporting, Request,
+    Class, CpuId, Index, Order, Platform, Progress, Release, Report, Reporting, Request,
 };
 use everybuddy_measure::replay::host::{AnySystem, ReplayPlatform};
+use everybuddy_measure::replay::watch::Watch;
 
 use super::guest::Guest;
 
@@ -35,7 +36,7 @@ pub(crate) const LARGE: Order = match Order::new(9) {
 /// The moments at which free memory is looked at, equally far apart in the time of a guest.
 pub(crate) const SAMPLES: u32 = 100;
 
-type OnPlatform = ReplayPlatform<NoProbe>;
+type OnPlatform = ReplayPlatform<Watch>;
 type Word = <OnPlatform as Platform>::AtomicU64;
 
 /// The smallest order that is reported, and the time from a free to a pass; without a time, nothing is reported.
@@ -73,8 +74,8 @@ enum Backing {
 
 /// A guest on a system, and its host.
 struct World<'w, 's> {
-    system: &'w AnySystem<'s, NoProbe>,
-    cpu: NativeCpu<NoProbe>,
+    system: &'w AnySystem<'s, Watch>,
+    cpu: NativeCpu<Watch>,
     reporting: Reporting<'w, OnPlatform>,
     backing: Vec<Backing>,
     /// Frames that are withdrawn, and frames that are free and were accessed.
@@ -90,7 +91,7 @@ struct World<'w, 's> {
 
 /// Runs a guest.
 pub(crate) fn perform(
-    system: &AnySystem<'_, NoProbe>,
+    system: &AnySystem<'_, Watch>,
     guest: &Guest,
     setting: Setting,
     pass_frames: u64,
@@ -102,7 +103,9 @@ pub(crate) fn perform(
     let reporting = Reporting::new(system, setting.order, &words);
     let mut world = World {
         system,
-        cpu: cpus.claim(CpuId(0)).map_err(|error| error.to_string())?,
+        cpu: cpus
+            .claim_probed(CpuId(0))
+            .map_err(|error| error.to_string())?,
         reporting: reporting.map_err(|error| error.to_string())?,
         backing: vec![Backing::Never; frames as usize],
         withdrawn: 0,

@@ -17,12 +17,13 @@
 //! frames fails more requests. At each sample every invariant of the system is checked.
 
 use everybuddy::platform::{NativeCpu, NativeCpus};
-use everybuddy::{Block, CpuId, Index, NoProbe, Order, Release, Request, Snapshot};
+use everybuddy::{Block, CpuId, Index, Order, Release, Request, Snapshot};
 use everybuddy_workload::odd::{Mix, Sizes};
 
 use crate::shared::prelude::*;
 use everybuddy_measure::replay::host::AnySystem;
 use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::watch::Watch;
 
 /// The suffix of a system's name if its requests are rounded up.
 const ROUNDED: &str = " rounded";
@@ -172,7 +173,7 @@ impl Parameters {
         let memory = Memory::fresh(self.frames);
         let mut perform = |traffic| {
             // Compiled once for all systems, because nothing is timed.
-            let visitor = |system: &AnySystem<'_, NoProbe>| perform(system, self, traffic);
+            let visitor = |system: &AnySystem<'_, Watch>| perform(system, self, traffic);
             let seen = run.bench.arena.build_any(spec, &memory, 1, visitor)?;
             seen.map_err(|what| Error::Broken(format!("system {spec}: {what}")))
         };
@@ -232,9 +233,9 @@ impl Seen {
 
 /// A system, its live runs, and the random choices.
 struct Serving<'s> {
-    system: &'s AnySystem<'s, NoProbe>,
+    system: &'s AnySystem<'s, Watch>,
     own: &'s Parameters,
-    cpu: NativeCpu<NoProbe>,
+    cpu: NativeCpu<Watch>,
     is_rounded: bool,
     sizes: Sizes,
     live: Vec<Piece>,
@@ -243,7 +244,7 @@ struct Serving<'s> {
 }
 
 fn perform(
-    system: &AnySystem<'_, NoProbe>,
+    system: &AnySystem<'_, Watch>,
     own: &Parameters,
     traffic: Traffic,
 ) -> Result<Seen, String> {
@@ -251,7 +252,9 @@ fn perform(
     let mut run = Serving {
         system,
         own,
-        cpu: cpus.claim(CpuId(0)).map_err(|error| error.to_string())?,
+        cpu: cpus
+            .claim_probed(CpuId(0))
+            .map_err(|error| error.to_string())?,
         is_rounded: traffic.is_rounded,
         sizes: Sizes::new(traffic.mix, traffic.seed),
         live: Vec::new(),

@@ -27,10 +27,7 @@
 pub mod adversary;
 pub mod fast_fits;
 pub mod fit;
-pub mod interval;
-pub mod manager;
-pub mod perform;
-pub mod recording;
 pub(crate) mod rows;
 pub mod runs;
-pub mod tally;
+
+pub use everybuddy_measure::streams::{interval, manager, perform, recording, tally};

@@ -1,52 +1,16 @@
 //! Recordings performed on systems by name.
 //!
-//! # Purpose
-//!
-//! All code for the systems is compiled here, once, and not by each method.
-//!
 //! # Invariants
 //!
 //! Every run starts with its own manager, all of whose memory is free.
 
-use std::fmt;
-
-use everybuddy::{BuildError, NoProbe, SystemSpec};
+use everybuddy::SystemSpec;
+pub use everybuddy_measure::streams::runs::{Clock, Failure, on, time, time_each};
 
 use crate::streams::fast_fits::{Choice, FastFits};
-use crate::streams::manager::{Extent, Indirectly, Manager, Nothing, WithManager, with_buddy};
+use crate::streams::manager::{Extent, Manager};
 use crate::streams::perform::{self, Counted};
 use crate::streams::recording::Recording;
-use crate::streams::tally::{Listener, Work};
-
-/// The reason why a run failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The system cannot be built with these parameters.
-    Build(BuildError),
-    /// The manager made an error.
-    Broken(String),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Build(error) => write!(f, "{error}"),
-            Self::Broken(what) => write!(f, "the allocator is broken: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-/// Calls `visit` with a system, indirectly: for whatever is not timed.
-pub(crate) fn on<B: Listener, T>(
-    spec: &SystemSpec,
-    extent: Extent,
-    visit: impl FnOnce(&mut dyn Manager) -> Result<T, String>,
-) -> Result<T, Failure> {
-    let done = with_buddy::<B, _>(spec, extent, Indirectly(visit)).map_err(Failure::Build)?;
-    done.map_err(Failure::Broken)
-}
 
 /// Counts the work of a system in an arena of the given number of units; see [`perform::count`].
 ///
@@ -54,7 +18,7 @@ pub(crate) fn on<B: Listener, T>(
 /// [`Failure`].
 pub fn count(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<Counted, Failure> {
     let count = |manager: &mut dyn Manager| perform::count(manager, recording, units);
-    on::<Work, _>(spec, Extent::fixed(units), count)
+    on(spec, Extent::fixed(units), count)
 }
 
 /// Returns the share of requests that fail in an arena of the given number of units.
@@ -63,7 +27,7 @@ pub fn count(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<Cou
 /// [`Failure`].
 pub fn blocking(spec: &SystemSpec, units: u32, recording: &Recording) -> Result<f64, Failure> {
     let refuse = |manager: &mut dyn Manager| perform::refuse(manager, recording);
-    let (requests, refused) = on::<NoProbe, _>(spec, Extent::fixed(units), refuse)?;
+    let (requests, refused) = on(spec, Extent::fixed(units), refuse)?;
     Ok(refused as f64 / requests.max(1) as f64)
 }
 
@@ -78,69 +42,7 @@ pub fn free_blocks(
     parts: usize,
 ) -> Result<Vec<Vec<f64>>, Failure> {
     let look = |manager: &mut dyn Manager| perform::free_blocks(manager, recording, parts);
-    on::<NoProbe, _>(spec, Extent::fixed(units), look)
-}
-
-/// A clock, in ticks of any length.
-pub type Clock<'c> = &'c dyn Fn() -> u64;
-
-struct Time<'r>(&'r Recording, Clock<'r>);
-
-impl WithManager for Time<'_> {
-    type Output = Result<Vec<u32>, String>;
-
-    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
-        perform::time(manager, self.0, self.1)
-    }
-}
-
-struct TimeEach<'r>(&'r Recording, Clock<'r>);
-
-impl WithManager for TimeEach<'_> {
-    type Output = Result<[Vec<u32>; 2], String>;
-
-    fn call<M: Manager>(self, manager: &mut M) -> Self::Output {
-        perform::time_each(manager, self.0, self.1)
-    }
-}
-
-/// Runs a visitor on a system, or on none.
-fn timed<T>(
-    spec: Option<&SystemSpec>,
-    units: u32,
-    visitor: impl WithManager<Output = Result<T, String>>,
-) -> Result<T, Failure> {
-    let done = match spec {
-        Some(spec) => with_buddy::<NoProbe, _>(spec, Extent::fixed(units), visitor),
-        None => Ok(visitor.call(&mut Nothing)),
-    };
-    done.map_err(Failure::Build)?.map_err(Failure::Broken)
-}
-
-/// Returns the ticks of all counted calls, in segments; without a system, those of performing the calls alone.
-///
-/// # Errors
-/// [`Failure`].
-pub fn time(
-    spec: Option<&SystemSpec>,
-    units: u32,
-    recording: &Recording,
-    now: Clock<'_>,
-) -> Result<Vec<u32>, Failure> {
-    timed(spec, units, Time(recording, now))
-}
-
-/// Returns the ticks of each allocation and of each successful free; without a system, those of reading the clock.
-///
-/// # Errors
-/// [`Failure`].
-pub fn time_each(
-    spec: Option<&SystemSpec>,
-    units: u32,
-    recording: &Recording,
-    now: Clock<'_>,
-) -> Result<[Vec<u32>; 2], Failure> {
-    timed(spec, units, TimeEach(recording, now))
+    on(spec, Extent::fixed(units), look)
 }
 
 /// A manager whose memory grows on demand.
@@ -168,7 +70,7 @@ pub fn grow(who: Grower<'_>, step: u32, recording: &Recording) -> Result<(u32, u
                 units: step,
                 reach: REACH / step * step,
             };
-            on::<NoProbe, _>(spec, extent, grow)
+            on(spec, extent, grow)
         }
         Grower::FastFits(choice) => grow(&mut FastFits::new(choice, step)).map_err(Failure::Broken),
     }

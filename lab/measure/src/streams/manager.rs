@@ -17,7 +17,7 @@ use everybuddy::{
     Release, Request, Setup, SystemSpec, metadata_layout,
 };
 
-use crate::streams::tally::{Listener, Work};
+use super::tally::{Listener, Work};
 
 /// Serves requests for blocks.
 pub trait Manager {
@@ -54,17 +54,6 @@ pub trait WithManager {
 
     /// Runs the visitor.
     fn call<M: Manager>(self, manager: &mut M) -> Self::Output;
-}
-
-/// A visitor that calls indirectly, so that it is compiled once for all systems.
-pub(crate) struct Indirectly<F>(pub(crate) F);
-
-impl<T, F: FnOnce(&mut dyn Manager) -> T> WithManager for Indirectly<F> {
-    type Output = T;
-
-    fn call<M: Manager>(self, manager: &mut M) -> T {
-        (self.0)(manager)
-    }
 }
 
 /// The size of memory.

@@ -1,7 +1,7 @@
 //! Counts the instructions and mispredicted branches of an allocation and of a free, by policy and traffic: \[BL89\]
 //! table 2, in a reproducible form. Branches are predicted by callgrind's model of a processor.
 //!
-//! `cargo run --release -p everybuddy-papers --example instructions` runs itself under callgrind (valgrind must be
+//! `cargo run --release -p everybuddy-measure --example instructions` runs itself under callgrind (valgrind must be
 //! installed) for each policy, traffic and operation, and prints means and ratios. It takes several minutes.
 //!
 //! `instructions measure SYSTEM TRAFFIC SEED CALLS` performs the calls once. It counts the functions
@@ -11,9 +11,9 @@ use std::hint::black_box;
 use std::process::{Command, ExitCode};
 
 use everybuddy::{NoProbe, Order, SystemSpec};
-use everybuddy_papers::streams::interval::Interval;
-use everybuddy_papers::streams::manager::{Extent, Manager, Nothing, WithManager, with_buddy};
-use everybuddy_papers::streams::recording::Recording;
+use everybuddy_measure::streams::interval::Interval;
+use everybuddy_measure::streams::manager::{Extent, Manager, Nothing, WithManager, with_buddy};
+use everybuddy_measure::streams::recording::Recording;
 use everybuddy_workload::streams::{Timing, Traffic};
 
 const SYSTEMS: [&str; 3] = ["bs+order=7", "watermark+order=7", "delay-2+order=7"];

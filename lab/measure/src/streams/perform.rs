@@ -10,9 +10,9 @@
 
 use everybuddy::Order;
 
-use crate::streams::manager::Manager;
-use crate::streams::recording::{Call, Recording};
-use crate::streams::tally::Tally;
+use super::manager::Manager;
+use super::recording::{Call, Recording};
+use super::tally::Tally;
 
 /// The value of an empty slot.
 const NOTHING: u32 = u32::MAX;
