@@ -67,8 +67,7 @@ pub fn worst(
     seed: u64,
 ) -> Result<Vec<u32>, Failure> {
     let extent = Extent::fixed(order.frames());
-    let look =
-        |releases: &[u32]| runs::on(spec, extent, |manager| release(manager, releases));
+    let look = |releases: &[u32]| runs::on(spec, extent, |manager| release(manager, releases));
     let mut choices = Choices(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let bits = u32::from(order.get()).max(1);
     let mut releases: Vec<u32> = (0..order.frames()).collect();
