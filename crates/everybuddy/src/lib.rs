@@ -41,7 +41,7 @@
 //! | learn why a request failed, and which CPU keeps what is missing | [`FrameAllocator::shortage`] |
 //! | describe a machine | [`Setup`], [`FrameRange`] |
 //! | divide memory by node and by address | [`Nodes`] |
-//! | choose a system at run time | [`SystemSpec`], [`systems::build_any`] |
+//! | choose a system at run time | [`SystemSpec`], [`systems::build_any`]; [`systems::build_erased`] where nothing is timed |
 //! | exchange a layer, a lock or a policy | [`systems::Options`]: `bs+zone=spaces`, `lbs-31+lock=ticket` |
 //! | run in a kernel | [`platform::Bare`], [`Boot`] |
 //! | run on simulated CPUs or under a model checker | [`Platform`], and the crates `everybuddy-sim` and `everybuddy-model` |

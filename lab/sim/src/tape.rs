@@ -36,6 +36,8 @@ pub struct Tape {
     /// When the lock was wanted that is not held yet.
     wanted: Option<u64>,
     events: Option<Vec<Taped>>,
+    /// What is told of each event after it was counted, if anything is.
+    pub listener: Option<fn(Event)>,
 }
 
 impl Tape {
@@ -87,6 +89,9 @@ impl Probe for Tape {
                 _ => now,
             };
             events.push(Taped { at, event, access });
+        }
+        if let Some(listener) = self.listener {
+            listener(event);
         }
     }
 }

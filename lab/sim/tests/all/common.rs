@@ -2,27 +2,24 @@
 
 use core::mem::MaybeUninit;
 
-use everybuddy::{FrameAllocator, FrameRange, Pfn, Setup, SystemSpec, with_any_system};
-use everybuddy_sim::{Region, Sim, SimCpu};
-use everybuddy_suite::platform::{Watch, memory_for};
+use everybuddy::{FrameAllocator, FrameRange, Memory, Pfn, Setup, SystemSpec};
+use everybuddy_sim::{Region, Sim, build_any};
+use everybuddy_suite::platform::memory_for;
 
-/// The virtual machine; each CPU counts, and tells what it does if it is asked.
-pub(crate) type Counted = Sim<Watch>;
+/// A system on the virtual machine.
+pub(crate) type System<'s> = dyn FrameAllocator<Sim> + 's;
 
-/// A CPU of it.
-pub(crate) type Cpu = SimCpu<Watch>;
-
-/// A system on it.
-pub(crate) type System<'s> = dyn FrameAllocator<Counted> + 's;
-
-/// Builds a system in the memory given: the only place where systems are compiled for these tests.
+/// Builds a system in the memory given.
 pub(crate) fn build(
     spec: &SystemSpec,
     setup: &Setup<'_>,
     memory: &mut [MaybeUninit<u8>],
-    visitor: &mut dyn FnMut(&dyn FrameAllocator<Counted>),
+    visitor: &mut dyn FnMut(&dyn FrameAllocator<Sim>),
 ) {
-    with_any_system(spec, setup, memory, visitor).unwrap_or_else(|error| panic!("{spec}: {error}"));
+    match build_any(spec, setup, Memory::new(memory)) {
+        Ok(system) => visitor(system),
+        Err(error) => panic!("{spec}: {error}"),
+    }
 }
 
 /// Builds `system` for `cpus` CPUs and `frames` frames in memory that begins `shift` bytes after a line,
@@ -37,7 +34,7 @@ pub(crate) fn with_memory<T>(
     let ranges = [FrameRange::new(Pfn(0), frames)];
     let setup = Setup::new(&ranges, cpus);
     let spec: SystemSpec = system.parse().unwrap();
-    let bytes = memory_for::<Counted>(&spec, &setup).len();
+    let bytes = memory_for::<Sim>(&spec, &setup).len();
     let mut memory = vec![MaybeUninit::uninit(); bytes + 64 + shift];
     let memory = &mut memory[shift..];
     let region = Region::of(memory);

@@ -2,11 +2,11 @@
 //! in interleavings that repeat exactly.
 
 use everybuddy::{FrameAllocator, Setup, SystemSpec};
-use everybuddy_sim::{Flat, Machine, Region};
+use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu};
 use everybuddy_suite::platform::memory_for;
 use everybuddy_suite::{Host, conformance};
 
-use crate::common::{Counted, Cpu, build};
+use crate::common::build;
 
 /// Virtual CPUs; each seed selects an interleaving, the same every time.
 ///
@@ -16,33 +16,28 @@ struct Virtual {
     seed: u64,
 }
 
-impl Host<Counted> for Virtual {
+impl Host<Sim> for Virtual {
     fn build(
         &self,
         spec: &SystemSpec,
         setup: &Setup<'_>,
-        visitor: &mut dyn FnMut(&dyn FrameAllocator<Counted>),
+        visitor: &mut dyn FnMut(&dyn FrameAllocator<Sim>),
     ) {
-        build(
-            spec,
-            setup,
-            &mut memory_for::<Counted>(spec, setup),
-            visitor,
-        );
+        build(spec, setup, &mut memory_for::<Sim>(spec, setup), visitor);
     }
 
-    fn run<F: Fn(&mut Cpu) + Sync>(&self, cpus: u16, body: F) {
+    fn run<F: Fn(&mut SimCpu) + Sync>(&self, cpus: u16, body: F) {
         let mut machine = Machine::new(cpus)
             .cost(Flat::new(10))
             .jitter(150)
             .seed(self.seed);
         machine
-            .run(Region::NONE, |cpu: &mut Cpu| body(cpu))
+            .run(Region::NONE, |cpu: &mut SimCpu| body(cpu))
             .unwrap();
     }
 }
 
-conformance!(Counted, Virtual { seed: 1 });
+conformance!(Sim, Virtual { seed: 1 });
 
 /// Other interleavings of the tests with several CPUs. These are the longest tests, so they are not in the gate.
 mod another_seed {
@@ -56,7 +51,7 @@ mod another_seed {
                 #[ignore = "`ci/stress.sh schedules` runs it"]
                 fn $property() {
                     for_each_spec(|spec| {
-                        properties::$property::<Counted, _>(&Virtual { seed: 2 }, spec);
+                        properties::$property::<Sim, _>(&Virtual { seed: 2 }, spec);
                     });
                 }
             )*

@@ -347,7 +347,7 @@ fn systems_run_on_shared_cores_and_repeat() {
                         cores
                     };
                     let mut machine = Machine::new(6).jitter(5).cores(cores).limit(1 << 30);
-                    let body = |cpu: &mut crate::common::Cpu| {
+                    let body = |cpu: &mut SimCpu| {
                         for _ in 0..20 {
                             let frames: Vec<_> = (0..10)
                                 .map(|_| built.allocate(cpu, Request::FRAME).unwrap())
@@ -359,7 +359,7 @@ fn systems_run_on_shared_cores_and_repeat() {
                         built.park(cpu);
                     };
                     let report = machine.run(region, body).unwrap();
-                    machine.outside(|cpus: &mut [crate::common::Cpu]| {
+                    machine.outside(|cpus: &mut [SimCpu]| {
                         built.quiesce(&mut cpus[0]).unwrap();
                         assert_eq!(built.check(&mut cpus[0]).unwrap().free, 4096);
                     });

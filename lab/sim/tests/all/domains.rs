@@ -15,9 +15,9 @@ use std::rc::Rc;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::{Counts, Index, LINE, Release, Request};
-use everybuddy_sim::{Access, AccessKind, Charge, CostModel, Line, Machine, Wake};
+use everybuddy_sim::{Access, AccessKind, Charge, CostModel, Line, Machine, SimCpu, Wake};
 
-use crate::common::{Cpu, Random, with_memory};
+use crate::common::{Random, with_memory};
 
 /// Rounds of each CPU before counting starts, and while it counts.
 const WARM: u64 = 50;
@@ -88,7 +88,7 @@ fn steady(system: &str, cpus: u16, burst: u64, think: u64) -> Steady {
     // Four blocks of the largest order for each CPU.
     let frames = u64::from(cpus) << 12;
     let counts = with_memory(system, cpus, frames, 0, |region, built| {
-        let body = |cpu: &mut Cpu| {
+        let body = |cpu: &mut SimCpu| {
             let mut random = Random::new(u64::from(cpu.id().0) + 1);
             let mut before = None;
             let mut after = None;

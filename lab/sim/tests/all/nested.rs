@@ -14,9 +14,9 @@ use std::cell::{Cell, RefCell};
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ZoneKind;
 use everybuddy::{AllocateError, Block, CpuId, Flags, FreeError, Index, Order, Release, Request};
-use everybuddy_sim::{Flat, Machine, Region};
+use everybuddy_sim::{Flat, Machine, Region, SimCpu};
 
-use crate::common::{Cpu, System, with_memory};
+use crate::common::{System, with_memory};
 use crate::steps::{FRAMES, Held, PROGRAMS, Program, prepare, small_systems};
 
 /// What a handler does.
@@ -189,7 +189,7 @@ fn interrupt_on(
         count.set(count.get() + 1);
         handler.call(cpu, call);
     };
-    let report = machine.run_interrupted(region, handle, |cpu: &mut Cpu| {
+    let report = machine.run_interrupted(region, handle, |cpu: &mut SimCpu| {
         let own = &mut own[cpu.id().index()].take().unwrap();
         if cpu.id() == CpuId(0) {
             for step in program.steps {
@@ -205,7 +205,7 @@ fn interrupt_on(
         (0, core::mem::take(&mut own.blocks))
     });
     let report = report.unwrap_or_else(|error| panic!("{:?}: {error}", program.before));
-    machine.outside(|cpus: &mut [Cpu]| {
+    machine.outside(|cpus: &mut [SimCpu]| {
         let blocks = report.results.iter().flat_map(|(_, blocks)| blocks);
         let own = handler.own.borrow();
         for block in blocks.chain(own.iter()) {
@@ -276,7 +276,7 @@ fn what_a_request_coalesces_in_vain_in_a_space_that_a_handler_gave_up_is_known()
     for access in 1..=40 {
         with_memory(name, 1, 16, 0, |region, system| {
             let mut machine = Machine::new(1).limit(1 << 36).interrupt(CpuId(0), access);
-            let singles: Vec<_> = machine.outside(|cpus: &mut [Cpu]| {
+            let singles: Vec<_> = machine.outside(|cpus: &mut [SimCpu]| {
                 let frame = |_| system.allocate(&mut cpus[0], Request::FRAME).unwrap();
                 (0..4).map(frame).collect()
             });
@@ -289,11 +289,11 @@ fn what_a_request_coalesces_in_vain_in_a_space_that_a_handler_gave_up_is_known()
                     }
                 }
             };
-            let report = machine.run_interrupted(region, handle, |cpu: &mut Cpu| {
+            let report = machine.run_interrupted(region, handle, |cpu: &mut SimCpu| {
                 system.allocate(cpu, Request::order(order)).unwrap();
             });
             report.unwrap();
-            machine.outside(|cpus: &mut [Cpu]| {
+            machine.outside(|cpus: &mut [SimCpu]| {
                 let checked = system.check(&mut cpus[0]);
                 checked.unwrap_or_else(|error| panic!("access {access}: {error:?}"));
             });
@@ -310,7 +310,7 @@ fn a_handler_and_a_free_change_the_lists_of_the_same_shard() {
     for access in 1..=40 {
         with_memory(name, 1, 32, 0, |region, system| {
             let mut machine = Machine::new(1).limit(1 << 36).interrupt(CpuId(0), access);
-            machine.outside(|cpus: &mut [Cpu]| {
+            machine.outside(|cpus: &mut [SimCpu]| {
                 (0..32).for_each(|_| _ = system.allocate(&mut cpus[0], Request::FRAME).unwrap());
             });
             // The CPU keeps space 4, from which the last frames came.
@@ -321,11 +321,11 @@ fn a_handler_and_a_free_change_the_lists_of_the_same_shard() {
                     busy.set(busy.get() + 1);
                 }
             };
-            let report = machine.run_interrupted(region, handle, |cpu: &mut Cpu| {
+            let report = machine.run_interrupted(region, handle, |cpu: &mut SimCpu| {
                 system.free(cpu, Release::frame(Index(20))).unwrap();
             });
             report.unwrap();
-            machine.outside(|cpus: &mut [Cpu]| {
+            machine.outside(|cpus: &mut [SimCpu]| {
                 let checked = system.check(&mut cpus[0]);
                 checked.unwrap_or_else(|error| panic!("access {access}: {error:?}"));
             });
@@ -351,7 +351,7 @@ fn while_nearly_all_is_free(name: &str, call: &dyn Fn(&System<'_>, CpuId, Index)
                     call(system, cpu, victim);
                 }
             };
-            let report = machine.run_interrupted(region, handle, |cpu: &mut Cpu| {
+            let report = machine.run_interrupted(region, handle, |cpu: &mut SimCpu| {
                 let frame = system.allocate(cpu, Request::FRAME).unwrap();
                 used.set(frame);
                 system.free(cpu, Release::frame(frame)).unwrap();
@@ -361,7 +361,7 @@ fn while_nearly_all_is_free(name: &str, call: &dyn Fn(&System<'_>, CpuId, Index)
             let accesses = report
                 .unwrap_or_else(|error| panic!("{name}: {error}"))
                 .results[0];
-            machine.outside(|cpus: &mut [Cpu]| {
+            machine.outside(|cpus: &mut [SimCpu]| {
                 system.quiesce(&mut cpus[0]).unwrap();
                 let free = system.check(&mut cpus[0]).unwrap().free;
                 assert_eq!(free, FRAMES, "{name}: access {access}");

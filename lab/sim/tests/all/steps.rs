@@ -14,7 +14,9 @@ use std::cell::RefCell;
 use everybuddy::systems::{ListKind, ROWS, Row, ZoneKind};
 use everybuddy::{AllocateError, Block, Flags, Index, Order, Release, Request};
 
-use crate::common::{Cpu, System};
+use everybuddy_sim::SimCpu;
+
+use crate::common::System;
 
 /// Frames of memory: eight blocks of the largest order, and four buddy spaces.
 pub(crate) const FRAMES: u64 = 256;
@@ -177,7 +179,7 @@ pub(crate) struct Own {
 impl Own {
     pub(crate) fn allocate(
         &mut self,
-        cpu: &mut Cpu,
+        cpu: &mut SimCpu,
         system: &System<'_>,
         held: &Held,
         request: (u8, Flags),
@@ -197,7 +199,7 @@ impl Own {
         }
     }
 
-    fn free(&mut self, cpu: &mut Cpu, system: &System<'_>, held: &Held, at: usize) {
+    fn free(&mut self, cpu: &mut SimCpu, system: &System<'_>, held: &Held, at: usize) {
         if at < self.blocks.len() {
             let block = self.blocks.remove(at);
             held.remove(block);
@@ -205,7 +207,7 @@ impl Own {
         }
     }
 
-    pub(crate) fn step(&mut self, cpu: &mut Cpu, system: &System<'_>, held: &Held, step: Step) {
+    pub(crate) fn step(&mut self, cpu: &mut SimCpu, system: &System<'_>, held: &Held, step: Step) {
         match step {
             Allocate(order) => _ = self.allocate(cpu, system, held, (order, Flags::NONE)),
             Free => self.free(cpu, system, held, self.blocks.len().wrapping_sub(1)),
@@ -219,7 +221,7 @@ impl Own {
         }
     }
 
-    pub(crate) fn free_all(&mut self, cpu: &mut Cpu, system: &System<'_>, held: &Held) {
+    pub(crate) fn free_all(&mut self, cpu: &mut SimCpu, system: &System<'_>, held: &Held) {
         while !self.blocks.is_empty() {
             self.free(cpu, system, held, self.blocks.len() - 1);
         }
@@ -229,7 +231,7 @@ impl Own {
 /// Brings a system into the state in which a program begins.
 pub(crate) fn prepare(
     before: Before,
-    cpus: &mut [Cpu],
+    cpus: &mut [SimCpu],
     system: &System<'_>,
     held: &Held,
 ) -> [Own; 2] {

@@ -10,16 +10,16 @@
 //! CPU 1 begins when CPU 0 has stopped. It allocates and frees until it has had every frame that it can get, and it
 //! must never get a frame that CPU 0 holds, or one twice.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::rc::Rc;
 
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::{Obstacle, Row, ZoneKind};
 use everybuddy::{CpuId, Event, Flags};
-use everybuddy_sim::{Flat, Line, Machine, Region, SimError, Waiting};
+use everybuddy_sim::{Flat, Line, Machine, Region, SimCpu, SimError, Waiting};
 
-use crate::common::{Cpu, System, with_memory};
+use crate::common::{System, with_memory};
 use crate::steps::{Before, FRAMES, Held, Own, PROGRAMS, Program, Step, prepare, small_systems};
 
 /// Polls after which a wait is taken for endless, and those after which it certainly is.
@@ -47,6 +47,11 @@ struct Seen {
     wanted: Rc<Cell<bool>>,
     /// Whether one of both was so when it stopped. Its destructors release locks later.
     locked: Rc<Cell<bool>>,
+}
+
+thread_local! {
+    /// What listens to CPU 0: all CPUs of a machine are on one thread.
+    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
 }
 
 impl Seen {
@@ -89,11 +94,13 @@ impl Stop<'_> {
         let held = Held::default();
         let own = machine.outside(|cpus| prepare(self.program.before, cpus, system, &held));
         let own = own.map(|own| Cell::new(Some(own)));
-        let report = machine.run(region, |cpu: &mut Cpu| {
+        let report = machine.run(region, |cpu: &mut SimCpu| {
             let own = &mut own[cpu.id().index()].take().unwrap();
             if cpu.id() == CpuId(0) {
-                let listening = seen.clone();
-                cpu.probe().listener = Some(Box::new(move |event| listening.record(event)));
+                SEEN.set(Some(seen.clone()));
+                cpu.probe().listener = Some(|event| {
+                    SEEN.with_borrow(|seen| seen.iter().for_each(|own| own.record(event)))
+                });
                 for (position, step) in self.program.steps.iter().enumerate() {
                     seen.step.set(position);
                     own.step(cpu, system, &held, *step);
@@ -114,7 +121,7 @@ impl Stop<'_> {
     }
 
     /// What CPU 1 does.
-    fn go_on(&self, cpu: &mut Cpu, system: &System<'_>, own: &mut Own, held: &Held) {
+    fn go_on(&self, cpu: &mut SimCpu, system: &System<'_>, own: &mut Own, held: &Held) {
         for order in [0, 0, 3, 0] {
             own.allocate(cpu, system, held, (order, Flags::NO_WAIT));
         }

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use everybuddy::platform::CpuToken;
 use everybuddy::systems::ROWS;
 use everybuddy::{AllocateError, Block, Index, Order, Release, Request, SystemSpec};
-use everybuddy_sim::{Flat, Machine, Region, Report};
+use everybuddy_sim::{Flat, Machine, Region, Report, SimCpu};
 
-use crate::common::{Cpu, Random, System, with_memory};
+use crate::common::{Random, System, with_memory};
 
 /// All systems, with and without locks on their lists.
 fn systems() -> impl Iterator<Item = String> {
@@ -80,7 +80,7 @@ impl Churn {
             .cost(Flat::new(4).with_wake(50))
             .jitter(self.jitter)
             .seed(self.seed);
-        let report = machine.run(region, |cpu: &mut Cpu| {
+        let report = machine.run(region, |cpu: &mut SimCpu| {
             let id = cpu.id().0;
             let mut random = Random::new(self.seed << 16 | u64::from(id));
             let mut mine: Vec<Block> = Vec::new();
@@ -120,7 +120,7 @@ impl Churn {
             system.park(cpu);
         });
         let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
-        machine.outside(|cpus: &mut [Cpu]| {
+        machine.outside(|cpus: &mut [SimCpu]| {
             let cpu = &mut cpus[0];
             for block in shared.take() {
                 owners.take(block.start, block.order.frames());
@@ -251,13 +251,13 @@ impl TakeAll {
         let done = RefCell::new(false);
         let mut machine = Machine::new(4).jitter(16).seed(self.seed);
         // A running CPU serves drain requests.
-        let idle = |cpu: &mut Cpu, instructions| {
+        let idle = |cpu: &mut SimCpu, instructions| {
             cpu.work(instructions);
             if cpu.take_poke() {
                 system.drain(cpu);
             }
         };
-        let report = machine.run(region, |cpu: &mut Cpu| {
+        let report = machine.run(region, |cpu: &mut SimCpu| {
             let id = cpu.id().0;
             let frames: Vec<Index> = (0..40)
                 .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
@@ -298,7 +298,7 @@ impl TakeAll {
             buffered > 0
         });
         let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
-        machine.outside(|cpus: &mut [Cpu]| {
+        machine.outside(|cpus: &mut [SimCpu]| {
             for frame in 0..FRAMES as u32 {
                 system
                     .free(&mut cpus[0], Release::frame(Index(frame)))
@@ -347,7 +347,7 @@ fn many_cpus() {
 #[test]
 fn probes_count() {
     with_memory("bs", 2, 1024, 0, |region, system| {
-        let body = |cpu: &mut Cpu| {
+        let body = |cpu: &mut SimCpu| {
             let frame = system.allocate(cpu, Request::FRAME).unwrap();
             system.free(cpu, Release::frame(frame)).unwrap();
             cpu.probe().counts
