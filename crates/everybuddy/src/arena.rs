@@ -226,10 +226,23 @@ impl<'a> Arena<'a> {
     }
 
     /// Reserves the place of `length` elements, uninitialised.
+    #[inline]
     fn place<T>(&mut self, what: &'static str, length: usize) -> Result<*mut T, BuildError> {
-        let start = self.used.next_multiple_of(alignment_of::<T>());
-        let end = start.saturating_add(length.saturating_mul(size_of::<T>()));
-        if end > self.length || align_of::<T>() > LINE {
+        let start = self.reserve(what, Layout::new::<T>(), length)?;
+        Ok(start.cast::<T>())
+    }
+
+    /// Reserves the place of `length` elements of a size and an alignment. Compiled once for all types.
+    #[inline(never)]
+    fn reserve(
+        &mut self,
+        what: &'static str,
+        element: Layout,
+        length: usize,
+    ) -> Result<*mut u8, BuildError> {
+        let start = self.used.next_multiple_of(element.align().max(LINE));
+        let end = start.saturating_add(length.saturating_mul(element.size()));
+        if end > self.length || element.align() > LINE {
             return Err(BuildError::MetadataTooSmall {
                 needed: end,
                 given: self.length,
@@ -242,12 +255,12 @@ impl<'a> Arena<'a> {
             listener(MetadataPart {
                 what,
                 start,
-                size: size_of::<T>(),
+                size: element.size(),
                 length,
             });
         }
         // SAFETY: `start <= end <= length` by the test above.
-        Ok(unsafe { self.start.add(start) }.cast::<T>())
+        Ok(unsafe { self.start.add(start) })
     }
 
     /// Constructs `count` times `length` cells that hold zero, and returns an error if that product wraps around.
@@ -318,12 +331,11 @@ impl<'a> Arena<'a> {
 
     /// Constructs one element in place, on cache lines of its own if its type is aligned so. O(1).
     pub(crate) fn one<T>(&mut self, what: &'static str, element: T) -> Result<&'a T, BuildError> {
-        let mut element = Some(element);
-        let slice = self.slice(what, 1, |_| match element.take() {
-            Some(element) => element,
-            None => unreachable!("a slice of one element constructs one"),
-        })?;
-        slice.first().ok_or(BuildError::NoMemory)
+        let place = self.place::<T>(what, 1)?;
+        // SAFETY: the place is that of one element, aligned, and by invariant 1 nothing else refers to it.
+        unsafe { place.write(element) };
+        // SAFETY: the element was written above, and the memory is borrowed for 'a, as in `slice`.
+        Ok(unsafe { &*place })
     }
 }
 

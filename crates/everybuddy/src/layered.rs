@@ -13,6 +13,7 @@
 pub(crate) mod erased;
 mod range;
 
+use core::borrow::Borrow;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -33,12 +34,12 @@ use crate::zone::{Caller, Uninterrupted, ZoneLayer};
 type LastTry<'t, P, Z> =
     &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<Frame, AllocateError>;
 
-/// A per-CPU layer over a zone layer.
-pub struct Layered<P: Platform, F, Z> {
+/// A per-CPU layer over a zone layer, with its span or what lends it.
+pub struct Layered<P: Platform, F, Z, S = Span> {
     front: F,
     zone: Uninterrupted<Z>,
     max_order: Order,
-    span: Span,
+    span: S,
     metadata_bytes: usize,
     platform: PhantomData<fn() -> P>,
 }
@@ -49,7 +50,7 @@ impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> fmt::Debug fo
     }
 }
 
-impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F, Z> {
+impl<P: Platform, F, Z: ZoneLayer<P>> Layered<P, F, Z> {
     /// Joins the layers.
     pub(crate) fn new(front: F, zone: Z, span: Span, metadata_bytes: usize) -> Self {
         let max_order = zone.max_order();
@@ -62,7 +63,15 @@ impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F,
             platform: PhantomData,
         }
     }
+}
 
+impl<P, F, Z, S> Layered<P, F, Z, S>
+where
+    P: Platform,
+    F: PerCpu<P, Uninterrupted<Z>>,
+    Z: ZoneLayer<P>,
+    S: Borrow<Span> + Sync,
+{
     /// Returns `true` if the system was set up for this CPU. The layers below index by its number.
     #[inline(always)]
     fn has_cpu(&self, cpu: CpuId) -> bool {
@@ -276,6 +285,17 @@ impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F,
         self.zone.free_run(&mut Caller::of(cpu), head, frames)
     }
 
+    /// Goes on with a bulk request after `given`, until memory is exhausted.
+    fn allocate_one_by_one(
+        &self,
+        cpu: &mut P::Cpu,
+        request: Request,
+        out: &mut [Index],
+        given: usize,
+    ) -> Result<usize, AllocateError> {
+        one_by_one(out, given, || self.allocate(cpu, request))
+    }
+
     /// Validates a run of frames.
     fn run(&self, start: Index, frames: u32) -> Result<Frame, FreeError> {
         if frames == 0 {
@@ -290,8 +310,12 @@ impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F,
     }
 }
 
-impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> FrameAllocator<P>
-    for Layered<P, F, Z>
+impl<P, F, Z, S> FrameAllocator<P> for Layered<P, F, Z, S>
+where
+    P: Platform,
+    F: PerCpu<P, Uninterrupted<Z>>,
+    Z: ZoneLayer<P>,
+    S: Borrow<Span> + Sync,
 {
     // Always: as `free`.
     #[inline(always)]
@@ -530,7 +554,7 @@ impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> FrameAllocato
     }
 
     fn span(&self) -> &Span {
-        &self.span
+        self.span.borrow()
     }
 
     fn max_order(&self) -> Order {
@@ -588,18 +612,5 @@ impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> FrameAllocato
             return Err(violation(what));
         }
         Ok(census)
-    }
-}
-
-impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F, Z> {
-    /// Goes on with a bulk request after `given`, until memory is exhausted.
-    fn allocate_one_by_one(
-        &self,
-        cpu: &mut P::Cpu,
-        request: Request,
-        out: &mut [Index],
-        given: usize,
-    ) -> Result<usize, AllocateError> {
-        one_by_one(out, given, || self.allocate(cpu, request))
     }
 }

@@ -31,6 +31,9 @@ pub(crate) type BelowAny<'z, P> = Uninterrupted<ErasedZone<'z, P>>;
 /// A per-CPU layer of any type.
 struct ErasedFront<'f, P: Platform>(&'f dyn for<'z> PerCpu<P, BelowAny<'z, P>>);
 
+/// Layers of any types, which lend themselves.
+type Untyped<'s, P> = Layered<P, ErasedFront<'s, P>, ErasedZone<'s, P>, &'s Span>;
+
 /// Layers that call each other indirectly. It has the size and the parts of [`Layered`].
 #[repr(transparent)]
 pub struct Erased<P: Platform, F, Z>(pub(crate) Layered<P, F, Z>);
@@ -42,7 +45,7 @@ where
     Z: ZoneLayer<P>,
 {
     /// Returns the system without the types of its layers.
-    fn untyped(&self) -> Layered<P, ErasedFront<'_, P>, ErasedZone<'_, P>> {
+    fn untyped(&self) -> Untyped<'_, P> {
         let Layered {
             front,
             zone: Uninterrupted(zone),
@@ -55,7 +58,7 @@ where
             front: ErasedFront(front),
             zone: Uninterrupted(ErasedZone(zone)),
             max_order: *max_order,
-            span: *span,
+            span,
             metadata_bytes: *metadata_bytes,
             platform: *platform,
         }

@@ -8,6 +8,8 @@
 //!
 //! The zone layer knows indexes only. Each error leaves this module with a physical frame.
 
+use core::borrow::Borrow;
+
 use super::Layered;
 use crate::api::FrameAllocator;
 use crate::error::{RangeError, RegionError};
@@ -15,7 +17,7 @@ use crate::frame::Index;
 use crate::frame_table::Tag;
 use crate::percpu::PerCpu;
 use crate::platform::{CpuToken, Platform};
-use crate::region::FrameRange;
+use crate::region::{FrameRange, Span};
 use crate::snapshot::FrameState;
 use crate::zone::{Caller, Uninterrupted, ZoneLayer};
 
@@ -23,7 +25,13 @@ use crate::zone::{Caller, Uninterrupted, ZoneLayer};
 type RangeWork<'t, P, Z> =
     &'t dyn Fn(&Uninterrupted<Z>, &mut Caller<'_, P>) -> Result<(), RangeError>;
 
-impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F, Z> {
+impl<P, F, Z, S> Layered<P, F, Z, S>
+where
+    P: Platform,
+    F: PerCpu<P, Uninterrupted<Z>>,
+    Z: ZoneLayer<P>,
+    S: Borrow<Span> + Sync,
+{
     /// Returns `true` if a CPU's list may hold this frame.
     fn may_be_cached(&self, index: Index) -> bool {
         let state = self.frame_state(index);
@@ -67,6 +75,7 @@ impl<P: Platform, F: PerCpu<P, Uninterrupted<Z>>, Z: ZoneLayer<P>> Layered<P, F,
             return Err(RegionError::NoSuchCpu);
         }
         self.span
+            .borrow()
             .on(range, |start, frames| work(cpu, start, frames))
     }
 

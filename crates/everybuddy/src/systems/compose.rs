@@ -111,16 +111,25 @@ impl<'m, 's> Builder<'m, 's> {
         setup: &'s Setup<'s>,
         memory: Memory<'m>,
     ) -> Result<Self, BuildError> {
+        Self::planned(spec, setup, memory, &C::COMPOSITION, C::plan)
+    }
+
+    /// The same by the plan of a composition: compiled once.
+    fn planned(
+        spec: &SystemSpec,
+        setup: &'s Setup<'s>,
+        memory: Memory<'m>,
+        composition: &Composition,
+        plan: fn(&Parameters, Span, u16) -> ArenaPlan,
+    ) -> Result<Self, BuildError> {
         let parameters = spec.parameters(setup)?;
-        if parameters.composition != C::COMPOSITION {
-            let key = parameters
-                .composition
-                .differs_by(&C::COMPOSITION, spec.row());
+        if parameters.composition != *composition {
+            let key = parameters.composition.differs_by(composition, spec.row());
             return Err(BuildError::BadOption(key));
         }
         let span = parameters.span(setup)?;
         let arena = Arena::new(memory);
-        let bytes = C::plan(&parameters, span, setup.cpus).bytes()?;
+        let bytes = plan(&parameters, span, setup.cpus).bytes()?;
         if bytes > arena.length() {
             return Err(BuildError::MetadataTooSmall {
                 needed: bytes,
