@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use everybuddy_text::named;
+
 use crate::frames::{Facts, ZoneWindows};
 
 /// The largest number of orders that a table may have. Linux has at most 17.
@@ -31,67 +33,41 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The kinds of text that describe a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// `/proc/buddyinfo`.
-    Buddyinfo,
-    /// `/proc/pagetypeinfo`.
-    Pagetypeinfo,
-    /// `/proc/zoneinfo`.
-    Zoneinfo,
-    /// `/proc/vmstat`.
-    Vmstat,
-    /// `/proc/meminfo`.
-    Meminfo,
-    /// `/proc/kpageflags`.
-    Kpageflags,
-    /// A report in the kernel's log.
-    Log,
-}
-
-impl Kind {
-    /// Returns the name of the file, or "log".
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Buddyinfo => "buddyinfo",
-            Kind::Pagetypeinfo => "pagetypeinfo",
-            Kind::Zoneinfo => "zoneinfo",
-            Kind::Vmstat => "vmstat",
-            Kind::Meminfo => "meminfo",
-            Kind::Kpageflags => "kpageflags",
-            Kind::Log => "log",
-        }
+named! {
+    /// The kinds of text that describe a state.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Kind {
+        /// `/proc/buddyinfo`.
+        Buddyinfo => "buddyinfo",
+        /// `/proc/pagetypeinfo`.
+        Pagetypeinfo => "pagetypeinfo",
+        /// `/proc/zoneinfo`.
+        Zoneinfo => "zoneinfo",
+        /// `/proc/vmstat`.
+        Vmstat => "vmstat",
+        /// `/proc/meminfo`.
+        Meminfo => "meminfo",
+        /// `/proc/kpageflags`.
+        Kpageflags => "kpageflags",
+        /// A report in the kernel's log.
+        Log => "log",
     }
 }
 
-/// The cause of a report in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The kernel had to kill a process.
-    OutOfMemory,
-    /// A control group reached its limit: the machine's memory did not matter.
-    GroupLimit,
-    /// A request for pages failed.
-    AllocationFailure,
-    /// A request for kernel address space failed.
-    VmallocFailure,
-    /// A user asked for the report.
-    SysRq,
-}
-
-impl Cause {
-    /// Returns the cause in words.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::OutOfMemory => "out of memory",
-            Cause::GroupLimit => "limit of a control group",
-            Cause::AllocationFailure => "page allocation failure",
-            Cause::VmallocFailure => "vmalloc failure",
-            Cause::SysRq => "memory shown by sysrq",
-        }
+named! {
+    /// The cause of a report in a log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Cause {
+        /// The kernel had to kill a process.
+        OutOfMemory => "out of memory",
+        /// A control group reached its limit: the machine's memory did not matter.
+        GroupLimit => "limit of a control group",
+        /// A request for pages failed.
+        AllocationFailure => "page allocation failure",
+        /// A request for kernel address space failed.
+        VmallocFailure => "vmalloc failure",
+        /// A user asked for the report.
+        SysRq => "memory shown by sysrq",
     }
 }
 
@@ -309,6 +285,12 @@ impl Zone {
         }
     }
 
+    /// Returns `true` if the zone has this node and name.
+    #[must_use]
+    pub fn is(&self, node: Option<u32>, name: &str) -> bool {
+        self.node == node && self.name == name
+    }
+
     /// Returns the number of free frames in the table.
     #[must_use]
     pub fn table_frames(&self) -> Option<Count> {
@@ -377,6 +359,17 @@ pub struct FrameSize {
     pub is_known: bool,
 }
 
+impl FrameSize {
+    /// A size that the text reveals.
+    #[must_use]
+    pub fn known(bytes: u64) -> FrameSize {
+        FrameSize {
+            bytes,
+            is_known: true,
+        }
+    }
+}
+
 impl Default for FrameSize {
     fn default() -> FrameSize {
         FrameSize {
@@ -418,10 +411,7 @@ pub struct State {
 impl State {
     /// Returns the zone, which is added if it is missing.
     pub fn zone(&mut self, node: Option<u32>, name: &str, place: &Place) -> &mut Zone {
-        let found = self
-            .zones
-            .iter()
-            .position(|zone| zone.node == node && zone.name == name);
+        let found = self.zones.iter().position(|zone| zone.is(node, name));
         let index = found.unwrap_or_else(|| {
             self.zones.push(Zone::new(node, name, place.clone()));
             self.zones.len() - 1

@@ -167,7 +167,7 @@ impl<R: Read> Words for Stream<R> {
 }
 
 /// Reads until `bytes` is full or the source ends.
-fn read_all(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_all(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match reader.read(&mut bytes[filled..]) {

@@ -152,10 +152,7 @@ fn frame_size(state: &mut State) {
     // Both numbers are of different moments.
     for kib in [4u64, 8, 16, 32, 64] {
         if (kib * 1000).abs_diff(ratio) < kib * 250 {
-            state.frame = FrameSize {
-                bytes: kib * 1024,
-                is_known: true,
-            };
+            state.frame = FrameSize::known(kib * 1024);
         }
     }
 }
