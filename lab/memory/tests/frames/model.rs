@@ -1,9 +1,11 @@
 //! Windows and blocks of arbitrary memories, compared with counts that look at every frame of every window.
 
 use everybuddy_memory::frames::snapshot::ZoneFrames;
-use everybuddy_memory::frames::{Blocks, Kind, Snapshot, Verdict, Zone, ZoneWindows};
+use everybuddy_memory::frames::{Blocks, Kind, Snapshot, Verdict, ZoneWindows};
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use crate::common::of_kinds;
 
 /// A zone of runs of equal classes, mostly free and movable ones, so that large windows occur.
 fn zone() -> impl Strategy<Value = ZoneFrames> {
@@ -22,17 +24,9 @@ fn zone() -> impl Strategy<Value = ZoneFrames> {
             .into_iter()
             .flat_map(|(kind, length)| vec![kind; length])
             .collect();
-        let count = kinds.len() as u64;
-        let zone = Zone {
-            node: 0,
-            name: "Normal".into(),
-            start,
-            spanned: count,
-            present: count,
-            managed: count,
-            on_lists,
-        };
-        ZoneFrames::new(zone, kinds)
+        let mut zone = of_kinds(start, kinds);
+        zone.zone.on_lists = on_lists;
+        zone
     })
 }
 
@@ -156,19 +150,20 @@ proptest! {
         let windows = ZoneWindows::of(&zone, order).orders.remove(order as usize);
         let snapshot = Snapshot::of(vec![zone], 4096);
         let blocks = Blocks::of(&snapshot, order);
-        let count = |verdict: Verdict| {
-            let blocks = blocks.zones[0].blocks.iter();
-            blocks.filter(|block| block.verdict == verdict).count() as u64
+        let blocks_of = |is: &dyn Fn(&Verdict) -> bool| {
+            blocks.zones[0].blocks.iter().filter(|verdict| is(verdict)).count() as u64
         };
+        let count = |verdict: Verdict| blocks_of(&|own| *own == verdict);
         prop_assert_eq!(count(Verdict::Free), windows.free);
         let open = count(Verdict::Free) + count(Verdict::Dropping) + count(Verdict::Moving);
         prop_assert_eq!(open, windows.open);
         prop_assert_eq!(count(Verdict::Draining), windows.drainable);
         prop_assert_eq!(count(Verdict::Perhaps), windows.unsure_windows());
-        prop_assert_eq!(count(Verdict::Never), windows.blocked);
+        prop_assert_eq!(blocks_of(&|own| matches!(own, Verdict::Held(_))), windows.blocked);
         for (at, block) in blocks.zones[0].blocks.iter().enumerate() {
-            let is_held = block.holder.is_pinned() && block.verdict != Verdict::Absent;
-            prop_assert_eq!(is_held, block.verdict == Verdict::Never);
+            if let Verdict::Held(kind) = block {
+                prop_assert!(kind.is_pinned());
+            }
             let first = (blocks.zones[0].first + ((at as u64) << order)).max(snapshot.zones[0].zone.start);
             prop_assert_eq!(blocks.position(0, first), Some(at));
         }
