@@ -7,9 +7,9 @@
 //! # Invariants
 //!
 //! Until [`Pending::finish`], the named file is unchanged and its directory has no new entry: what is written goes to a
-//! file that loses its name at once. `finish` copies it to a temporary name and renames that. An existing file keeps its
-//! permissions and, where the user may set it, its owner; a symbolic link stays, and the file that it leads to is
-//! replaced.
+//! file that loses its name before anything is in it. `finish` copies it to a temporary name and renames that. An
+//! existing file keeps its permissions and, where the user may set it, its owner; a symbolic link stays, and the file
+//! that it leads to is replaced.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -46,8 +46,8 @@ pub fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(text.iter().take_while(is_digit).count())
 }
 
-/// Reads a row of a zone in `/proc/zoneinfo`, such as `managed  758582`, `high: 378` or `pages free 17272`, whose name is
-/// `free`.
+/// Reads a row of a zone in `/proc/zoneinfo`, such as `managed  758582`, `high: 378` or `pages free 17272`, which is
+/// named `free`.
 #[must_use]
 pub fn zone_field(text: &str) -> Option<(&str, u64)> {
     let mut words = text.split_whitespace();

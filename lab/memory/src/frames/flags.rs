@@ -17,8 +17,8 @@ named! {
     pub enum Kind {
         /// A free frame of the buddy allocator (`BUDDY`).
         Free = 1 => "free",
-        /// A program's own memory, shared memory and tmpfs: `ANON` or `SWAPBACKED`, on the kernel's list of pages in use
-        /// or on the way to it. Compaction moves it.
+        /// A program's own memory, shared memory and tmpfs: `ANON` or `SWAPBACKED`, on the kernel's list of pages in
+        /// use or on the way to it. Compaction moves it.
         Anonymous => "programs and shared memory",
         /// A page of a file that is dirty, under writeback, or mapped by a program. Compaction moves it, but
         /// `drop_caches` keeps it.

@@ -29,9 +29,9 @@ pub enum RecordError {
     },
     /// tracefs is not mounted in a usual place.
     #[error(
-        "no tracefs in /sys/kernel/tracing or /sys/kernel/debug/tracing\nhelp: mount it with `sudo mount -t tracefs none \
-         /sys/kernel/tracing`; if that fails (\"unknown filesystem type\"), the kernel was built without CONFIG_FTRACE \
-         and CONFIG_EVENT_TRACING, and in a container the host must allow it"
+        "no tracefs in /sys/kernel/tracing or /sys/kernel/debug/tracing\nhelp: mount it with `sudo mount -t tracefs \
+         none /sys/kernel/tracing`; if that fails (\"unknown filesystem type\"), the kernel was built without \
+         CONFIG_FTRACE and CONFIG_EVENT_TRACING, and in a container the host must allow it"
     )]
     NoTracefs,
     /// The kernel lacks a required tracepoint.
