@@ -171,7 +171,7 @@ impl ZoneAnswer {
 /// Returns `true` if a zone serves only some requests.
 #[must_use]
 pub fn is_restricted(zone: &Zone) -> bool {
-    matches!(zone.name.as_str(), "HighMem" | "Movable" | "Device")
+    matches!(zone.extent.name.as_str(), "HighMem" | "Movable" | "Device")
 }
 
 /// Computes the answers for a zone. A zone without a table has none.
@@ -252,7 +252,7 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         let withheld = limit.map(|limit| general.low.saturating_sub(limit));
         let total = counted
             .map(|windows| windows.windows)
-            .or(zone.managed.map(|frames| frames >> order));
+            .or(zone.extent.managed.map(|frames| frames >> order));
         let after = |between: fn(&OrderWindows, u64) -> Between| {
             let between = between(counted?, kept.unwrap_or(0));
             let range = Range::between(between.least, Some(between.most)).without(special);

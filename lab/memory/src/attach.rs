@@ -15,8 +15,8 @@ use everybuddy_text::size;
 
 use crate::error::{MemoryError, Problem};
 use crate::frames::facts::{Beside, Source};
-use crate::frames::snapshot::system_ram;
-use crate::frames::{self, Facts, Kind, Layout, Snapshot, ZoneWindows};
+use crate::frames::snapshot::{ZoneFrames, system_ram};
+use crate::frames::{Extent, Facts, Kind, Layout, Snapshot, ZoneWindows};
 use crate::state::{self, FrameSize, Place, State};
 
 /// Flags and zones of one machine differ by less than one part in this number.
@@ -31,8 +31,8 @@ const NOTABLE_HOLES: u64 = 512;
 ///
 /// [`Problem::NoPlaces`] if the state does not contain the places of its zones.
 pub fn layout(state: &State, ram: Vec<Range<u64>>) -> Result<Layout, Problem> {
-    let zones: Vec<frames::Zone> = state.zones.iter().map(zone).collect();
-    if zones.iter().all(|zone| zone.spanned == 0) {
+    let zones: Vec<Extent> = state.zones.iter().map(|zone| zone.extent.clone()).collect();
+    if zones.iter().all(|zone| zone.span().is_empty()) {
         return Err(Problem::NoPlaces);
     }
     Ok(Layout {
@@ -40,18 +40,6 @@ pub fn layout(state: &State, ram: Vec<Range<u64>>) -> Result<Layout, Problem> {
         zones,
         ram,
     })
-}
-
-fn zone(zone: &state::Zone) -> frames::Zone {
-    frames::Zone {
-        node: zone.node.unwrap_or(0),
-        name: zone.name.clone(),
-        start: zone.start.unwrap_or(0),
-        spanned: zone.spanned.filter(|_| zone.start.is_some()).unwrap_or(0),
-        present: zone.present.unwrap_or(0),
-        managed: zone.managed.unwrap_or(0),
-        on_lists: zone.listed_frames().unwrap_or(0),
-    }
 }
 
 /// Takes the size of a frame from the memory map, if the state does not reveal it.
@@ -63,7 +51,7 @@ pub fn settle_frame_size(state: &mut State, iomem: &str) {
     let present = state
         .zones
         .iter()
-        .filter_map(|zone| zone.present)
+        .filter_map(|zone| zone.extent.present)
         .fold(0, u64::saturating_add);
     if state.frame.is_known || present == 0 {
         return;
@@ -75,20 +63,19 @@ pub fn settle_frame_size(state: &mut State, iomem: &str) {
     state.frame = found.map_or(state.frame, FrameSize::known);
 }
 
-/// Reads the numbers of a state again into a snapshot that was prepared with an earlier one.
+/// Takes the numbers of a state into a snapshot that was prepared with it or with an earlier one.
 pub fn refresh(snapshot: &mut Snapshot, state: &State) {
     for frames in &mut snapshot.zones {
-        if let Some(newer) = state.zones.iter().find(|zone| is_same(zone, &frames.zone)) {
-            let newer = zone(newer);
-            frames.zone.present = newer.present;
-            frames.zone.managed = newer.managed;
-            frames.zone.on_lists = newer.on_lists;
+        if let Some(zone) = state.zones.iter().find(|zone| is_same(zone, frames)) {
+            frames.extent.present = zone.extent.present;
+            frames.extent.managed = zone.extent.managed;
+            frames.on_lists = zone.listed_frames().unwrap_or(0);
         }
     }
 }
 
-fn is_same(zone: &state::Zone, other: &frames::Zone) -> bool {
-    zone.node.unwrap_or(0) == other.node && zone.name == other.name
+fn is_same(zone: &state::Zone, frames: &ZoneFrames) -> bool {
+    zone.extent.is(frames.extent.node, &frames.extent.name)
 }
 
 /// Checks that a snapshot is one of the state's machine.
@@ -99,15 +86,15 @@ fn is_same(zone: &state::Zone, other: &frames::Zone) -> bool {
 pub fn check(state: &State, snapshot: &Snapshot) -> Result<(), Problem> {
     let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
     for frames in &snapshot.zones {
-        let zone = state.zones.iter().find(|zone| is_same(zone, &frames.zone));
-        let numbers = zone.and_then(|zone| Some((zone, zone.free?, zone.managed?)));
+        let zone = state.zones.iter().find(|zone| is_same(zone, frames));
+        let numbers = zone.and_then(|zone| Some((zone, zone.free?, zone.extent.managed?)));
         let Some((zone, free, managed)) = numbers else {
             continue;
         };
         let flagged = frames.count(Kind::Free);
         if flagged.abs_diff(free) > managed / LARGEST_DRIFT {
             return Err(Problem::Foreign {
-                zone: zone.title(),
+                zone: zone.extent.title(),
                 flagged: bytes(flagged),
                 free: bytes(free),
             });
@@ -123,16 +110,13 @@ pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Facts, place: Place
         .iter()
         .filter(|frames| !frames.kinds.is_empty())
     {
-        let zone = state
-            .zones
-            .iter_mut()
-            .find(|zone| is_same(zone, &frames.zone));
+        let zone = state.zones.iter_mut().find(|zone| is_same(zone, frames));
         let Some(zone) = zone else {
             continue;
         };
         zone.windows = Some(ZoneWindows::of(frames, snapshot.largest_order()));
         if frames.holes_elsewhere >= NOTABLE_HOLES {
-            let (title, holes) = (zone.title(), size::grouped(frames.holes_elsewhere));
+            let (title, holes) = (zone.extent.title(), size::grouped(frames.holes_elsewhere));
             state.remarks.push(format!(
                 "{title}: the places of {holes} frames that do not exist are unknown, and count as perhaps free; \
                  /proc/iomem (as root) would tell"
@@ -146,6 +130,7 @@ pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Facts, place: Place
 /// Reads the flags of a state's machine.
 fn read(state: &State, ram: Vec<Range<u64>>, flags: &mut Source) -> Result<Snapshot, Problem> {
     let mut snapshot = Snapshot::prepare(&layout(state, ram)?)?;
+    refresh(&mut snapshot, state);
     snapshot.read(flags)?;
     check(state, &snapshot)?;
     Ok(snapshot)

@@ -114,8 +114,14 @@ impl std::fmt::Display for Need {
 impl Need {
     fn selects(&self, zone: &Zone) -> bool {
         // A kernel without nodes has node 0.
-        let is_node = self.node.is_none_or(|node| zone.node.unwrap_or(0) == node);
-        is_node && self.zone.as_ref().is_none_or(|name| *name == zone.name)
+        let is_node = self
+            .node
+            .is_none_or(|node| zone.extent.node.unwrap_or(0) == node);
+        is_node
+            && self
+                .zone
+                .as_ref()
+                .is_none_or(|name| *name == zone.extent.name)
     }
 
     fn request(&self) -> Request {
@@ -294,11 +300,11 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
     for zone in &zones {
         let serves = need.is_movable || need.zone.is_some() || !answer::is_restricted(zone);
         // A zone without memory has nothing to tell.
-        if !serves || zone.managed == Some(0) {
+        if !serves || zone.extent.managed == Some(0) {
             continue;
         }
         let Some(zone_answer) = answers(zone) else {
-            sums.missing.push(zone.title());
+            sums.missing.push(zone.extent.title());
             continue;
         };
         let Some(row) = zone_answer.rows.iter().find(|row| row.bytes >= need.bytes) else {
@@ -350,7 +356,7 @@ impl Sums {
             .map(|(sum, total)| sum.saturating_add(total));
         if row.usable.high != Some(0) {
             self.by_zone
-                .push(format!("{} {}", zone.title(), shown(row.usable)));
+                .push(format!("{} {}", zone.extent.title(), shown(row.usable)));
         }
         self.knows_types &= zone_answer.knows_types;
         self.knows_watermarks &= zone_answer.above_watermark.is_some();

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use everybuddy_text::named;
 
-use crate::frames::{Facts, ZoneWindows};
+use crate::frames::{Extent, Facts, ZoneWindows};
 
 /// The largest number of orders that a table may have. Linux has at most 17.
 pub const MAX_ORDERS: usize = 24;
@@ -230,10 +230,8 @@ pub struct CpuList {
 /// One zone of a node. All sizes are in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// The node's number. Kernels without nodes print none.
-    pub node: Option<u32>,
-    /// The zone's name.
-    pub name: String,
+    /// Its name, and the place of its frames.
+    pub extent: Extent,
     /// The line of the zone's table, or its first line.
     pub place: Place,
     /// The free blocks of each order from 0. `None` if the text contains no table of this zone.
@@ -251,14 +249,6 @@ pub struct Zone {
     pub boost: Option<u64>,
     /// Frames withheld from requests that could use a higher zone, by the index of that zone.
     pub lowmem_reserve: Vec<u64>,
-    /// The frames between the first and the last one, holes included.
-    pub spanned: Option<u64>,
-    /// The frames that exist.
-    pub present: Option<u64>,
-    /// The frames that the page allocator manages.
-    pub managed: Option<u64>,
-    /// The number of the first frame.
-    pub start: Option<u64>,
     /// Free frames of the class CMA.
     pub free_cma: Option<u64>,
     /// Free frames of the class HighAtomic.
@@ -277,18 +267,16 @@ impl Zone {
     /// Creates a zone of which nothing is known.
     #[must_use]
     pub fn new(node: Option<u32>, name: &str, place: Place) -> Zone {
-        Zone {
+        let extent = Extent {
             node,
             name: name.to_owned(),
+            ..Extent::default()
+        };
+        Zone {
+            extent,
             place,
             ..Zone::default()
         }
-    }
-
-    /// Returns `true` if the zone has this node and name.
-    #[must_use]
-    pub fn is(&self, node: Option<u32>, name: &str) -> bool {
-        self.node == node && self.name == name
     }
 
     /// Returns the number of free frames in the table.
@@ -321,8 +309,8 @@ impl Zone {
             &mut self.low,
             &mut self.high,
             &mut self.boost,
-            &mut self.present,
-            &mut self.managed,
+            &mut self.extent.present,
+            &mut self.extent.managed,
             &mut self.free_cma,
             &mut self.free_high_atomic,
             &mut self.reserved_high_atomic,
@@ -338,15 +326,6 @@ impl Zone {
         }
         let counts = self.lists.iter().filter_map(|list| list.count);
         Some(counts.fold(0, u64::saturating_add))
-    }
-
-    /// Returns the zone's name with its node.
-    #[must_use]
-    pub fn title(&self) -> String {
-        match self.node {
-            Some(node) => format!("Node {node} {}", self.name),
-            None => self.name.clone(),
-        }
     }
 }
 
@@ -411,7 +390,10 @@ pub struct State {
 impl State {
     /// Returns the zone, which is added if it is missing.
     pub fn zone(&mut self, node: Option<u32>, name: &str, place: &Place) -> &mut Zone {
-        let found = self.zones.iter().position(|zone| zone.is(node, name));
+        let found = self
+            .zones
+            .iter()
+            .position(|zone| zone.extent.is(node, name));
         let index = found.unwrap_or_else(|| {
             self.zones.push(Zone::new(node, name, place.clone()));
             self.zones.len() - 1

@@ -88,9 +88,9 @@ impl Blocks {
 
 fn of_zone(zone: &ZoneFrames, order: u32) -> ZoneBlocks {
     let size = 1u64 << order;
-    let first = zone.zone.start & !(size - 1);
+    let first = zone.start() & !(size - 1);
     let mut rest = zone.kinds.as_slice();
-    let mut skipped = (zone.zone.start - first) as usize;
+    let mut skipped = (zone.start() - first) as usize;
     let mut blocks = Vec::with_capacity((skipped + rest.len()).div_ceil(size as usize));
     while !rest.is_empty() {
         let (now, later) = rest.split_at((size as usize - skipped).min(rest.len()));

@@ -139,7 +139,7 @@ impl Tally {
             if !kind.is_pinned() {
                 return;
             }
-            if let Some(block) = blocks.position(zone, frames.zone.start + at as u64) {
+            if let Some(block) = blocks.position(zone, frames.start() + at as u64) {
                 if blocks.zones[zone].blocks[block].is_blocked() {
                     places.insert((inode, zone, block));
                 }

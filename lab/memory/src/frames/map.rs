@@ -86,8 +86,8 @@ impl Map {
                 cells.drain(..lead.min(cells.len()));
                 let cell = (blocks.first >> order) / per_cell as u64 + lead as u64;
                 (!cells.is_empty()).then(|| ZoneMap {
-                    node: frames.zone.node,
-                    name: frames.zone.name.clone(),
+                    node: frames.extent.node.unwrap_or(0),
+                    name: frames.extent.name.clone(),
                     address: cell
                         .saturating_mul(per_cell as u64)
                         .saturating_mul(block_bytes),

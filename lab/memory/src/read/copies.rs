@@ -137,7 +137,7 @@ impl Copies {
             }
             self.row_line = line;
         } else if row.counts.is_empty() && !row.is_doubtful {
-            let is_known = |zone: &crate::Zone| zone.is(Some(row.node), &row.zone);
+            let is_known = |zone: &crate::Zone| zone.extent.is(Some(row.node), &row.zone);
             self.begin_part(Kind::Zoneinfo, line, self.state.zones.iter().any(is_known));
             let place = self.place(line);
             if self.state.zones.len() < MANY {
@@ -267,7 +267,7 @@ impl Copies {
                     };
                     *field = Some(value);
                 }
-                "start_pfn:" => zone.start = Some(value),
+                "start_pfn:" => zone.extent.start = Some(value),
                 _ => {}
             }
             return true;
@@ -278,12 +278,12 @@ impl Copies {
             "min" => &mut zone.min,
             "low" => &mut zone.low,
             "high" => &mut zone.high,
-            "spanned" => &mut zone.spanned,
-            "present" => &mut zone.present,
-            "managed" => &mut zone.managed,
+            "spanned" => &mut zone.extent.spanned,
+            "present" => &mut zone.extent.present,
+            "managed" => &mut zone.extent.managed,
             "nr_free_cma" => &mut zone.free_cma,
             "nr_free_highatomic" => &mut zone.free_high_atomic,
-            "start_pfn:" => &mut zone.start,
+            "start_pfn:" => &mut zone.extent.start,
             _ => return true,
         };
         *field = Some(value);

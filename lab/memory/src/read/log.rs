@@ -76,7 +76,7 @@ impl Report {
     /// Returns `true` if the thread printed the report, and the report lacks a part of a zone.
     fn lacks(&self, line: &Stripped<'_>, named: &Named<'_>, lacks: impl Fn(&Zone) -> bool) -> bool {
         let mut zones = self.state.zones.iter();
-        let zone = zones.find(|zone| zone.is(named.node, named.zone));
+        let zone = zones.find(|zone| zone.extent.is(named.node, named.zone));
         self.caller.as_deref() == line.caller && zone.is_none_or(lacks)
     }
 }
@@ -277,7 +277,7 @@ impl Log {
         let zone = report.state.zone(named.node, named.zone, place);
         let (_, partial) = fields::sizes(named.rest, |key, kib| field(zone, key, kib));
         let mut zones = report.state.zones.iter();
-        let zone = zones.position(|zone| zone.is(named.node, named.zone));
+        let zone = zones.position(|zone| zone.extent.is(named.node, named.zone));
         let caller = line.caller.map(<[u8]>::to_vec);
         let (serial, last_line) = (report.serial, place.line);
         self.fields = Some(Fields {
@@ -533,7 +533,7 @@ fn reject_short(state: &mut State, doubtful: &[(Option<u32>, String)]) {
     let is_doubtful = |zone: &Zone| {
         doubtful
             .iter()
-            .any(|(node, name)| *node == zone.node && *name == zone.name)
+            .any(|(node, name)| *node == zone.extent.node && *name == zone.extent.name)
     };
     let orders = |zone: &Zone| zone.blocks.as_ref().map(Vec::len);
     let most = state.zones.iter().filter_map(orders).max();
@@ -546,7 +546,7 @@ fn reject_short(state: &mut State, doubtful: &[(Option<u32>, String)]) {
     for zone in &mut state.zones {
         let own = orders(zone);
         if own < most || (own.is_some() && is_doubtful(zone) && own != trusted) {
-            let (place, name) = (&zone.place, &zone.name);
+            let (place, name) = (&zone.place, &zone.extent.name);
             if own.is_some() {
                 state.remarks.push(format!(
                     "{place}: the table of zone {name} lacks orders: it is ignored"
@@ -571,8 +571,8 @@ fn field(zone: &mut Zone, key: &[u8], kib: u64) {
         b"min" => &mut zone.min,
         b"low" => &mut zone.low,
         b"high" => &mut zone.high,
-        b"present" => &mut zone.present,
-        b"managed" => &mut zone.managed,
+        b"present" => &mut zone.extent.present,
+        b"managed" => &mut zone.extent.managed,
         b"free_cma" => &mut zone.free_cma,
         b"free_highatomic" => &mut zone.free_high_atomic,
         b"reserved_highatomic" => &mut zone.reserved_high_atomic,

@@ -95,7 +95,11 @@ fn zone_table(html: &mut String, state: &State, zone: &Zone) {
     let free = zone.free_frames().map_or("unknown".to_owned(), |frames| {
         size::shown(frames.saturating_mul(state.frame.bytes))
     });
-    let _ = writeln!(html, "<h2>{}: {free} free</h2>", escaped(&zone.title()));
+    let _ = writeln!(
+        html,
+        "<h2>{}: {free} free</h2>",
+        escaped(&zone.extent.title())
+    );
     if zone.windows.is_some() && !answer.is_obtainable() {
         html.push_str("<p>Watermark and reserve keep all of it from ordinary requests.</p>\n");
         return;

@@ -20,7 +20,7 @@ const ZONES: [ZoneMetric; 4] = [
     (
         "zone_managed_bytes",
         "Memory that the page allocator manages.",
-        |zone| zone.managed,
+        |zone| zone.extent.managed,
     ),
     (
         "zone_watermark_min_bytes",
@@ -78,8 +78,8 @@ fn head(text: &mut String, name: &str, help: &str) {
 }
 
 fn labels(zone: &Zone) -> String {
-    let name = zone.name.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("node=\"{}\",zone=\"{name}\"", zone.node.unwrap_or(0))
+    let name = zone.extent.name.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("node=\"{}\",zone=\"{name}\"", zone.extent.node.unwrap_or(0))
 }
 
 fn blocks(

@@ -37,7 +37,8 @@ pub fn state(state: &State) -> String {
     }
     // Kernels list zones that have no memory, without a table or with an empty one.
     let has_memory = |zone: &&Zone| {
-        let is_empty = zone.managed == Some(0) || (zone.managed.is_none() && zone.blocks.is_none());
+        let is_empty = zone.extent.managed == Some(0)
+            || (zone.extent.managed.is_none() && zone.blocks.is_none());
         !is_empty || zone.free_frames() != Some(0)
     };
     for zone in state.zones.iter().filter(has_memory) {
@@ -97,7 +98,7 @@ fn holders_text(state: &State) -> String {
 
 fn zone_text(state: &State, zone: &Zone) -> String {
     let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
-    let mut text = zone.title();
+    let mut text = zone.extent.title();
     let free = zone.free_frames().map_or("unknown".to_owned(), bytes);
     let bound = if zone.table_frames().is_some_and(|count| count.at_least) {
         "at least "
@@ -105,7 +106,7 @@ fn zone_text(state: &State, zone: &Zone) -> String {
         ""
     };
     text.push_str(&format!(": {bound}{free} free"));
-    if let Some(managed) = zone.managed {
+    if let Some(managed) = zone.extent.managed {
         text.push_str(&format!(" of {}", bytes(managed)));
     }
     if let Some(share) = small_share(zone, state.frame.bytes).filter(|share| *share > 0) {

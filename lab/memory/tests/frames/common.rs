@@ -1,21 +1,21 @@
-//! Zones, words and snapshots for the tests.
+//! Extents, words and snapshots for the tests.
 
 use everybuddy_memory::frames::snapshot::{SnapshotError, Stream, Words, ZoneFrames};
-use everybuddy_memory::frames::{Kind, Layout, Snapshot, Zone};
+use everybuddy_memory::frames::{Extent, Kind, Layout, Snapshot};
 
-pub(crate) fn zone(start: u64, spanned: u64, present: u64, managed: u64) -> Zone {
-    Zone {
+pub(crate) fn zone(start: u64, spanned: u64, present: u64, managed: u64) -> Extent {
+    Extent {
+        node: Some(0),
         name: "Normal".into(),
-        start,
-        spanned,
-        present,
-        managed,
-        ..Zone::default()
+        start: Some(start),
+        spanned: Some(spanned),
+        present: Some(present),
+        managed: Some(managed),
     }
 }
 
 /// A zone without holes.
-pub(crate) fn plain(start: u64, frames: u64) -> Zone {
+pub(crate) fn plain(start: u64, frames: u64) -> Extent {
     zone(start, frames, frames, frames)
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_ne_bytes).collect()
 }
 
-pub(crate) fn layout(zones: Vec<Zone>, ram: Vec<std::ops::Range<u64>>) -> Layout {
+pub(crate) fn layout(zones: Vec<Extent>, ram: Vec<std::ops::Range<u64>>) -> Layout {
     Layout {
         frame_bytes: 4096,
         zones,
@@ -43,6 +43,6 @@ pub(crate) fn read(layout: &Layout, words: &mut impl Words) -> Result<Snapshot, 
 }
 
 /// Reads a zone from a stream.
-pub(crate) fn snapshot(zone: Zone, words: &[u8]) -> Snapshot {
+pub(crate) fn snapshot(zone: Extent, words: &[u8]) -> Snapshot {
     read(&layout(vec![zone], Vec::new()), &mut Stream::new(words)).expect("complete")
 }

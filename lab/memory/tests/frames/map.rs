@@ -8,7 +8,7 @@ use crate::common::of_kinds;
 /// Frames of 64 KiB: blocks of 2 MiB have 32.
 fn snapshot(name: &str, start: u64, kinds: Vec<Kind>) -> Snapshot {
     let mut zone = of_kinds(start, kinds);
-    zone.zone.name = name.into();
+    zone.extent.name = name.into();
     Snapshot::of(vec![zone], 65536)
 }
 

@@ -25,7 +25,7 @@ fn zone() -> impl Strategy<Value = ZoneFrames> {
             .flat_map(|(kind, length)| vec![kind; length])
             .collect();
         let mut zone = of_kinds(start, kinds);
-        zone.zone.on_lists = on_lists;
+        zone.on_lists = on_lists;
         zone
     })
 }
@@ -33,7 +33,10 @@ fn zone() -> impl Strategy<Value = ZoneFrames> {
 /// Returns the frames of each window of an order.
 fn windows(zone: &ZoneFrames, order: u32) -> Vec<&[Kind]> {
     let size = 1u64 << order;
-    let (start, end) = (zone.zone.start, zone.zone.start + zone.kinds.len() as u64);
+    let (start, end) = (
+        zone.extent.span().start,
+        zone.extent.span().start + zone.kinds.len() as u64,
+    );
     let mut at = start.next_multiple_of(size);
     let mut windows = Vec::new();
     while at + size <= end {
@@ -49,7 +52,7 @@ fn windows(zone: &ZoneFrames, order: u32) -> Vec<&[Kind]> {
 /// Returns the free blocks of each order: at each free frame, the largest aligned free run.
 fn runs(zone: &ZoneFrames, largest: u32) -> Vec<u64> {
     let mut blocks = vec![0; largest as usize + 1];
-    let start = zone.zone.start;
+    let start = zone.extent.span().start;
     let is_free = |at: u64, size: u64| {
         let range = (at - start) as usize..(at - start + size) as usize;
         zone.kinds
@@ -98,7 +101,7 @@ proptest! {
             let unknown = |window: &&&[Kind]| window.iter().filter(|kind| **kind == Kind::Unknown).count() as u64;
             let mut needed: Vec<u64> = unsure.map(|window| unknown(&window)).collect();
             needed.sort_unstable();
-            let mut left = zone.zone.on_lists.saturating_sub(zone.count(Kind::OnList));
+            let mut left = zone.on_lists.saturating_sub(zone.count(Kind::OnList));
             let opened = needed.iter().take_while(|frames| {
                 let enough = **frames <= left;
                 left = left.saturating_sub(**frames);
@@ -164,7 +167,7 @@ proptest! {
             if let Verdict::Held(kind) = block {
                 prop_assert!(kind.is_pinned());
             }
-            let first = (blocks.zones[0].first + ((at as u64) << order)).max(snapshot.zones[0].zone.start);
+            let first = (blocks.zones[0].first + ((at as u64) << order)).max(snapshot.zones[0].extent.span().start);
             prop_assert_eq!(blocks.position(0, first), Some(at));
         }
     }

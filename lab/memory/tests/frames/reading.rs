@@ -134,7 +134,7 @@ fn memory_that_is_not_initialised_lies_at_the_end() {
 fn frames_of_two_nodes_belong_to_the_zone_in_which_they_exist() {
     let data = bytes(vec![BUDDY; 40]);
     let mut zones = vec![plain(0, 40), plain(20, 10)];
-    zones[1].node = 1;
+    zones[1].node = Some(1);
     let snapshot = read(&layout(zones, Vec::new()), &mut Stream::new(&data[..])).expect("complete");
     assert_eq!(snapshot.zones[1].count(Kind::Free), 10);
     assert_eq!(snapshot.find(25), Some((0, Kind::Free)));
