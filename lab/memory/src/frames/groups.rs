@@ -139,10 +139,10 @@ impl Tally {
             if !kind.is_pinned() {
                 return;
             }
-            if let Some(block) = blocks.position(zone, frames.start() + at as u64) {
-                if blocks.zones[zone].blocks[block].is_blocked() {
-                    places.insert((inode, zone, block));
-                }
+            if let Some(block) = blocks.position(zone, frames.start() + at as u64)
+                && blocks.zones[zone].blocks[block].is_blocked()
+            {
+                places.insert((inode, zone, block));
             }
         })?;
         for (inode, _, _) in &places {
