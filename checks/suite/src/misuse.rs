@@ -22,7 +22,13 @@ use crate::{SystemSpec, block, order};
 pub struct Misuse {
     /// What is freed, for a table.
     pub freed: &'static str,
-    done: fn(&System<'_>, &mut Cpu, &mut Cpu) -> Result<(), FreeError>,
+    done: Done,
+}
+
+type Done = fn(&System<'_>, &mut Cpu, &mut Cpu) -> Result<(), FreeError>;
+
+const fn misuse(freed: &'static str, done: Done) -> Misuse {
+    Misuse { freed, done }
 }
 
 /// 16 MiB with a hole between its halves.
@@ -48,108 +54,79 @@ fn free(system: &System<'_>, cpu: &mut Cpu, start: Index, size: u8) -> Result<()
 
 /// All kinds of misuse that a system can notice.
 pub const MISUSES: &[Misuse] = &[
-    Misuse {
-        freed: "a frame, twice in a row",
-        done: |system, cpu, _| {
-            let frame = take(system, cpu, 0);
-            free(system, cpu, frame, 0)?;
-            free(system, cpu, frame, 0)
-        },
-    },
-    Misuse {
-        freed: "a frame, the second time by another CPU",
-        done: |system, cpu, other| {
+    misuse("a frame, twice in a row", |system, cpu, _| {
+        let frame = take(system, cpu, 0);
+        free(system, cpu, frame, 0)?;
+        free(system, cpu, frame, 0)
+    }),
+    misuse(
+        "a frame, the second time by another CPU",
+        |system, cpu, other| {
             let frame = take(system, cpu, 0);
             free(system, cpu, frame, 0)?;
             free(system, other, frame, 0)
         },
-    },
-    Misuse {
-        freed: "a block of order 3, twice in a row",
-        done: |system, cpu, _| {
-            let start = take(system, cpu, 3);
-            free(system, cpu, start, 3)?;
-            free(system, cpu, start, 3)
-        },
-    },
-    Misuse {
-        freed: "a part of a run, twice in a row",
-        done: |system, cpu, _| {
-            let start = system
-                .allocate(cpu, Request::frames(13))
-                .expect("free memory");
-            let part = Release::frames(Index(start.0 + 4), 3);
-            system.free(cpu, part)?;
-            system.free(cpu, part)
-        },
-    },
-    Misuse {
-        freed: "a frame that was never allocated",
-        done: |system, cpu, _| {
-            let _ = take(system, cpu, 0);
-            free(system, cpu, Index(3000), 0)
-        },
-    },
-    Misuse {
-        freed: "a frame inside a block of order 3",
-        done: |system, cpu, _| {
-            let start = take(system, cpu, 3);
-            free(system, cpu, Index(start.0 + 1), 0)
-        },
-    },
-    Misuse {
-        freed: "the first frame of a block of order 3",
-        done: |system, cpu, _| {
-            let start = take(system, cpu, 3);
-            free(system, cpu, start, 0)
-        },
-    },
-    Misuse {
-        freed: "a half of a block of order 3",
-        done: |system, cpu, _| {
-            let start = take(system, cpu, 3);
-            free(system, cpu, start, 2)
-        },
-    },
-    Misuse {
-        freed: "a block and its free buddy, as one block",
-        done: |system, cpu, _| {
+    ),
+    misuse("a block of order 3, twice in a row", |system, cpu, _| {
+        let start = take(system, cpu, 3);
+        free(system, cpu, start, 3)?;
+        free(system, cpu, start, 3)
+    }),
+    misuse("a part of a run, twice in a row", |system, cpu, _| {
+        let start = system
+            .allocate(cpu, Request::frames(13))
+            .expect("free memory");
+        let part = Release::frames(Index(start.0 + 4), 3);
+        system.free(cpu, part)?;
+        system.free(cpu, part)
+    }),
+    misuse("a frame that was never allocated", |system, cpu, _| {
+        let _ = take(system, cpu, 0);
+        free(system, cpu, Index(3000), 0)
+    }),
+    misuse("a frame inside a block of order 3", |system, cpu, _| {
+        let start = take(system, cpu, 3);
+        free(system, cpu, Index(start.0 + 1), 0)
+    }),
+    misuse("the first frame of a block of order 3", |system, cpu, _| {
+        let start = take(system, cpu, 3);
+        free(system, cpu, start, 0)
+    }),
+    misuse("a half of a block of order 3", |system, cpu, _| {
+        let start = take(system, cpu, 3);
+        free(system, cpu, start, 2)
+    }),
+    misuse(
+        "a block and its free buddy, as one block",
+        |system, cpu, _| {
             let start = take(system, cpu, 2);
             free(system, cpu, Index(start.0 & !7), 3)
         },
-    },
-    Misuse {
-        freed: "two allocated buddies, as one block",
-        done: |system, cpu, _| {
-            let runs = [(); 2].map(|()| take(system, cpu, 2).0);
-            // Two requests need not get buddies: these are.
-            let start = Index(runs[0] & !7);
-            for part in [start.0, start.0 + 4]
-                .into_iter()
-                .filter(|part| !runs.contains(part))
-            {
-                let range = FrameRange::new(system.span().physical(Index(part)), 4);
-                system.allocate_at(cpu, range).expect("the buddy is free");
-            }
-            free(system, cpu, start, 3)
-        },
-    },
-    Misuse {
-        freed: "a frame of a hole",
-        done: |system, cpu, _| free(system, cpu, Index(HOLE), 0),
-    },
-    Misuse {
-        freed: "a reserved frame",
-        done: |system, cpu, _| {
-            let range = FrameRange::new(system.span().physical(Index(1000)), 1);
-            system.reserve(cpu, range).expect("the frame is free");
-            free(system, cpu, Index(1000), 0)
-        },
-    },
-    Misuse {
-        freed: "a frame outside of the memory",
-        done: |system, cpu, _| free(system, cpu, Index(OUTSIDE), 0),
-    },
+    ),
+    misuse("two allocated buddies, as one block", |system, cpu, _| {
+        let runs = [(); 2].map(|()| take(system, cpu, 2).0);
+        // Two requests need not get buddies: these are.
+        let start = Index(runs[0] & !7);
+        for part in [start.0, start.0 + 4]
+            .into_iter()
+            .filter(|part| !runs.contains(part))
+        {
+            let range = FrameRange::new(system.span().physical(Index(part)), 4);
+            system.allocate_at(cpu, range).expect("the buddy is free");
+        }
+        free(system, cpu, start, 3)
+    }),
+    misuse("a frame of a hole", |system, cpu, _| {
+        free(system, cpu, Index(HOLE), 0)
+    }),
+    misuse("a reserved frame", |system, cpu, _| {
+        let range = FrameRange::new(system.span().physical(Index(1000)), 1);
+        system.reserve(cpu, range).expect("the frame is free");
+        free(system, cpu, Index(1000), 0)
+    }),
+    misuse("a frame outside of the memory", |system, cpu, _| {
+        free(system, cpu, Index(OUTSIDE), 0)
+    }),
 ];
 
 /// Returns the rows, and their variants that check less.

@@ -76,7 +76,7 @@ impl Source {
 }
 
 /// Returns the crate and the modules of a source file: `crates/everybuddy/src/zone/one.rs` is `everybuddy::zone::one`,
-/// and `lab/trace/src/file.rs` is `everybuddy_trace::file`.
+/// and `lab/text/src/file.rs` is `everybuddy_text::file`.
 fn modules(path: &str) -> Vec<String> {
     let mut parts = path.trim_end_matches(".rs").split('/');
     let package = match (parts.next(), parts.next()) {

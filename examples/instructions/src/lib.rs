@@ -33,6 +33,22 @@ use everybuddy::prelude::*;
 use everybuddy::systems::ROWS;
 use everybuddy::{CpuToken, Progress, Size};
 
+/// A small generator (splitmix64).
+#[derive(Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// Returns a number below `limit`.
+    #[inline]
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit as u64) as usize
+    }
+}
+
 /// Systems other than the rows.
 const VARIANTS: &[&str] = &[
     "bs+lock=ticket",

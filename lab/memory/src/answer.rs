@@ -26,13 +26,14 @@ pub struct Range {
 }
 
 impl Range {
+    fn between(low: u64, high: Option<u64>) -> Range {
+        Range { low, high }
+    }
+
     /// An exact number.
     #[must_use]
     pub fn exact(value: u64) -> Range {
-        Range {
-            low: value,
-            high: Some(value),
-        }
+        Range::between(value, Some(value))
     }
 
     /// Returns the number if it is exact.
@@ -56,43 +57,40 @@ impl Range {
     /// Returns the range, but at most a limit.
     #[must_use]
     pub fn at_most(self, limit: u64) -> Range {
-        Range {
-            low: self.low.min(limit),
-            high: Some(self.high.map_or(limit, |high| high.min(limit))),
-        }
+        Range::between(
+            self.low.min(limit),
+            Some(self.high.map_or(limit, |high| high.min(limit))),
+        )
     }
 
     /// Returns the range without a part of it that is known within bounds.
     #[must_use]
     pub fn without(self, part: Range) -> Range {
-        Range {
-            low: part.high.map_or(0, |high| self.low.saturating_sub(high)),
-            high: self.high.map(|high| high.saturating_sub(part.low)),
-        }
+        Range::between(
+            part.high.map_or(0, |high| self.low.saturating_sub(high)),
+            self.high.map(|high| high.saturating_sub(part.low)),
+        )
     }
 
     /// Returns the range, whose ends are at least those of another one.
     fn at_least(self, other: Range) -> Range {
-        Range {
-            low: self.low.max(other.low),
-            high: self.high.zip(other.high).map(|(one, other)| one.max(other)),
-        }
+        Range::between(
+            self.low.max(other.low),
+            self.high.zip(other.high).map(|(one, other)| one.max(other)),
+        )
     }
 
     fn times(self, factor: u64) -> Range {
-        Range {
-            low: self.low.saturating_mul(factor),
-            high: self.high.map(|high| high.saturating_mul(factor)),
-        }
+        Range::between(
+            self.low.saturating_mul(factor),
+            self.high.map(|high| high.saturating_mul(factor)),
+        )
     }
 }
 
 impl From<Count> for Range {
     fn from(count: Count) -> Range {
-        Range {
-            low: count.value,
-            high: (!count.at_least).then_some(count.value),
-        }
+        Range::between(count.value, (!count.at_least).then_some(count.value))
     }
 }
 
@@ -173,7 +171,7 @@ impl ZoneAnswer {
 /// Returns `true` if a zone serves only some requests.
 #[must_use]
 pub fn is_restricted(zone: &Zone) -> bool {
-    matches!(zone.name.as_str(), "HighMem" | "Movable" | "Device")
+    matches!(zone.extent.name.as_str(), "HighMem" | "Movable" | "Device")
 }
 
 /// Computes the answers for a zone. A zone without a table has none.
@@ -254,14 +252,10 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         let withheld = limit.map(|limit| general.low.saturating_sub(limit));
         let total = counted
             .map(|windows| windows.windows)
-            .or(zone.managed.map(|frames| frames >> order));
+            .or(zone.extent.managed.map(|frames| frames >> order));
         let after = |between: fn(&OrderWindows, u64) -> Between| {
             let between = between(counted?, kept.unwrap_or(0));
-            let range = Range {
-                low: between.least,
-                high: Some(between.most),
-            }
-            .without(special);
+            let range = Range::between(between.least, Some(between.most)).without(special);
             Some(match () {
                 () if restricted => Range::exact(0),
                 // The input does not show which blocks are those of CMA, and kernel memory cannot use them.
@@ -382,10 +376,7 @@ pub fn general(blocks: &Blocks, request: Request) -> Range {
             match (own, other) {
                 (_, 0) => count,
                 (0, _) => Range::exact(0),
-                _ => Range {
-                    low: own,
-                    high: count.high.map(|high| high.saturating_sub(other)),
-                },
+                _ => Range::between(own, count.high.map(|high| high.saturating_sub(other))),
             }
         }
     }

@@ -11,10 +11,12 @@
 
 use std::ops::Range;
 
+use everybuddy_text::size;
+
+use crate::error::{MemoryError, Problem};
 use crate::frames::facts::{Beside, Source};
-use crate::frames::snapshot::system_ram;
-use crate::frames::{self, Facts, Kind, Layout, Snapshot, ZoneWindows};
-use crate::size;
+use crate::frames::snapshot::{ZoneFrames, system_ram};
+use crate::frames::{Extent, Facts, Kind, Layout, Snapshot, ZoneWindows};
 use crate::state::{self, FrameSize, Place, State};
 
 /// Flags and zones of one machine differ by less than one part in this number.
@@ -27,33 +29,17 @@ const NOTABLE_HOLES: u64 = 512;
 ///
 /// # Errors
 ///
-/// A message if the state does not contain the places of its zones.
-pub fn layout(state: &State, ram: Vec<Range<u64>>) -> Result<Layout, String> {
-    let zones: Vec<frames::Zone> = state.zones.iter().map(zone).collect();
-    if zones.iter().all(|zone| zone.spanned == 0) {
-        return Err(
-            "the flags of frames need the zones of the same machine and moment: pass a copy of \
-                    /proc/zoneinfo as well"
-                .to_owned(),
-        );
+/// [`Problem::NoPlaces`] if the state does not contain the places of its zones.
+pub fn layout(state: &State, ram: Vec<Range<u64>>) -> Result<Layout, Problem> {
+    let zones: Vec<Extent> = state.zones.iter().map(|zone| zone.extent.clone()).collect();
+    if zones.iter().all(|zone| zone.span().is_empty()) {
+        return Err(Problem::NoPlaces);
     }
     Ok(Layout {
         frame_bytes: state.frame.bytes,
         zones,
         ram,
     })
-}
-
-fn zone(zone: &state::Zone) -> frames::Zone {
-    frames::Zone {
-        node: zone.node.unwrap_or(0),
-        name: zone.name.clone(),
-        start: zone.start.unwrap_or(0),
-        spanned: zone.spanned.filter(|_| zone.start.is_some()).unwrap_or(0),
-        present: zone.present.unwrap_or(0),
-        managed: zone.managed.unwrap_or(0),
-        on_lists: zone.listed_frames().unwrap_or(0),
-    }
 }
 
 /// Takes the size of a frame from the memory map, if the state does not reveal it.
@@ -65,7 +51,7 @@ pub fn settle_frame_size(state: &mut State, iomem: &str) {
     let present = state
         .zones
         .iter()
-        .filter_map(|zone| zone.present)
+        .filter_map(|zone| zone.extent.present)
         .fold(0, u64::saturating_add);
     if state.frame.is_known || present == 0 {
         return;
@@ -73,86 +59,85 @@ pub fn settle_frame_size(state: &mut State, iomem: &str) {
     // Some of the map is not managed in frames.
     let ratio = bytes / present;
     let near = |size: &u64| ratio.abs_diff(*size) < size / 8;
-    if let Some(bytes) = [4096, 16384, 65536].into_iter().find(near) {
-        state.frame = FrameSize {
-            bytes,
-            is_known: true,
-        };
-    }
+    let found = [4096, 16384, 65536].into_iter().find(near);
+    state.frame = found.map_or(state.frame, FrameSize::known);
 }
 
-/// Reads the numbers of a state again into a snapshot that was prepared with an earlier one.
+/// Takes the numbers of a state into a snapshot that was prepared with it or with an earlier one.
 pub fn refresh(snapshot: &mut Snapshot, state: &State) {
     for frames in &mut snapshot.zones {
-        if let Some(newer) = state.zones.iter().find(|zone| is_same(zone, &frames.zone)) {
-            let newer = zone(newer);
-            frames.zone.present = newer.present;
-            frames.zone.managed = newer.managed;
-            frames.zone.on_lists = newer.on_lists;
+        if let Some(zone) = state.zones.iter().find(|zone| is_same(zone, frames)) {
+            frames.extent.present = zone.extent.present;
+            frames.extent.managed = zone.extent.managed;
+            frames.on_lists = zone.listed_frames().unwrap_or(0);
         }
     }
 }
 
-fn is_same(zone: &state::Zone, other: &frames::Zone) -> bool {
-    zone.node.unwrap_or(0) == other.node && zone.name == other.name
+fn is_same(zone: &state::Zone, frames: &ZoneFrames) -> bool {
+    zone.extent.is(frames.extent.node, &frames.extent.name)
 }
 
 /// Checks that a snapshot is one of the state's machine.
 ///
 /// # Errors
 ///
-/// A message that names the zone and both amounts of free memory.
-pub fn check(state: &State, snapshot: &Snapshot) -> Result<(), String> {
+/// [`Problem::Foreign`].
+pub fn check(state: &State, snapshot: &Snapshot) -> Result<(), Problem> {
     let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
     for frames in &snapshot.zones {
-        let zone = state.zones.iter().find(|zone| is_same(zone, &frames.zone));
-        let numbers = zone.and_then(|zone| Some((zone, zone.free?, zone.managed?)));
+        let zone = state.zones.iter().find(|zone| is_same(zone, frames));
+        let numbers = zone.and_then(|zone| Some((zone, zone.free?, zone.extent.managed?)));
         let Some((zone, free, managed)) = numbers else {
             continue;
         };
         let flagged = frames.count(Kind::Free);
         if flagged.abs_diff(free) > managed / LARGEST_DRIFT {
-            return Err(format!(
-                "{}: the flags show {} free, and the zone's own counter {}: the files are of different machines or \
-                 moments",
-                zone.title(),
-                bytes(flagged),
-                bytes(free)
-            ));
+            return Err(Problem::Foreign {
+                zone: zone.extent.title(),
+                flagged: bytes(flagged),
+                free: bytes(free),
+            });
         }
     }
     Ok(())
 }
 
 /// Adds the windows of all zones, and `facts`.
-pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Option<Facts>, place: Place) {
+pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Facts, place: Place) {
     for frames in snapshot
         .zones
         .iter()
         .filter(|frames| !frames.kinds.is_empty())
     {
-        let zone = state
-            .zones
-            .iter_mut()
-            .find(|zone| is_same(zone, &frames.zone));
+        let zone = state.zones.iter_mut().find(|zone| is_same(zone, frames));
         let Some(zone) = zone else {
             continue;
         };
         zone.windows = Some(ZoneWindows::of(frames, snapshot.largest_order()));
         if frames.holes_elsewhere >= NOTABLE_HOLES {
-            let (title, holes) = (zone.title(), size::grouped(frames.holes_elsewhere));
+            let (title, holes) = (zone.extent.title(), size::grouped(frames.holes_elsewhere));
             state.remarks.push(format!(
                 "{title}: the places of {holes} frames that do not exist are unknown, and count as perhaps free; \
                  /proc/iomem (as root) would tell"
             ));
         }
     }
-    state.frames = facts;
+    state.frames = Some(facts);
     state.parts.push((state::Kind::Kpageflags, place));
 }
 
+/// Reads the flags of a state's machine.
+fn read(state: &State, ram: Vec<Range<u64>>, flags: &mut Source) -> Result<Snapshot, Problem> {
+    let mut snapshot = Snapshot::prepare(&layout(state, ram)?)?;
+    refresh(&mut snapshot, state);
+    snapshot.read(flags)?;
+    check(state, &snapshot)?;
+    Ok(snapshot)
+}
+
 /// The files of a copy, besides its tables.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Copies {
     /// A name for messages, and the words of `kpageflags`.
     pub flags: Option<(String, Source)>,
@@ -169,34 +154,19 @@ impl Copies {
     ///
     /// # Errors
     ///
-    /// A message that names the file, if the flags cannot be read or do not belong to the state.
-    pub fn add_to(self, state: &mut State) -> Result<Option<Snapshot>, String> {
-        let Some((name, mut flags)) = self.flags else {
+    /// Names the file, if the flags cannot be read or do not belong to the state.
+    pub fn add_to(self, state: &mut State) -> Result<Option<Snapshot>, MemoryError> {
+        let Some((file, mut flags)) = self.flags else {
             return match self.other {
-                Some(other) => Err(format!(
-                    "{other}: it says nothing without the flags of frames: pass a copy of /proc/kpageflags as well"
-                )),
+                Some(other) => Err(Problem::NoFlags.of(other)),
                 None => Ok(None),
             };
         };
-        let named = |cause: String| format!("{name}: {cause}");
         settle_frame_size(state, &self.iomem);
-        let layout = layout(state, system_ram(&self.iomem, state.frame.bytes)).map_err(named)?;
-        let mut snapshot = Snapshot::prepare(&layout).map_err(|cause| named(cause.to_string()))?;
-        snapshot
-            .read(&mut flags)
-            .map_err(|cause| named(cause.to_string()))?;
-        check(state, &snapshot).map_err(named)?;
+        let ram = system_ram(&self.iomem, state.frame.bytes);
+        let snapshot = read(state, ram, &mut flags).map_err(|problem| problem.of(&file))?;
         let facts = Facts::of(&snapshot, None, self.beside);
-        attach(
-            state,
-            &snapshot,
-            Some(facts),
-            Place {
-                file: name.clone(),
-                line: 1,
-            },
-        );
+        attach(state, &snapshot, facts, Place { file, line: 1 });
         Ok(Some(snapshot))
     }
 }

@@ -8,21 +8,22 @@
 //!
 //! Results go to standard output, messages to standard error. Exit codes other than 0 and 2 come from `--need` alone.
 
-use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use everybuddy_text::{Pending, size};
 use serde_json::Value;
 
+use crate::error::{MemoryError, Problem};
+use crate::explain;
 use crate::files::{self, Inputs};
 use crate::live::Depth;
 use crate::need::{self, Need};
-use crate::show::atomic::AtomicFile;
 use crate::show::{html, json, prometheus, terminal};
 use crate::state::State;
-use crate::{explain, size};
 
 /// The maximum number of reports that are listed before the last one.
 const LISTED: usize = 1000;
@@ -111,15 +112,15 @@ struct Seen {
     empty: Option<State>,
 }
 
-/// What takes all states of a run, as `--json` writes them. Its error ends the command.
-pub type Export<'e> = dyn FnMut(&[Value]) -> Result<(), String> + 'e;
+/// What takes all states of a run, as `--json` writes them. It may end the command.
+pub type Export<'e> = dyn FnMut(&[Value]) -> ControlFlow<()> + 'e;
 
 /// Runs the command and returns its exit code.
 ///
 /// # Errors
 ///
-/// Fails with a message if a file cannot be read or written, or contains nothing.
-pub fn run(arguments: &Arguments) -> Result<u8, String> {
+/// Fails if a file cannot be read or written, or contains nothing.
+pub fn run(arguments: &Arguments) -> Result<u8, MemoryError> {
     run_with(arguments, None)
 }
 
@@ -127,11 +128,14 @@ pub fn run(arguments: &Arguments) -> Result<u8, String> {
 ///
 /// # Errors
 ///
-/// Like [`run`], and that of `export`.
-pub fn run_with(arguments: &Arguments, mut export: Option<&mut Export<'_>>) -> Result<u8, String> {
+/// Like [`run`], and [`Problem::Stopped`] if `export` ends the command.
+pub fn run_with(
+    arguments: &Arguments,
+    mut export: Option<&mut Export<'_>>,
+) -> Result<u8, MemoryError> {
     loop {
         let code = match once(arguments, export.as_deref_mut()) {
-            Err(message) if message == CLOSED => return Ok(0),
+            Err(error) if error.is_closed() => return Ok(0),
             result => result?,
         };
         let Some(seconds) = arguments.watch else {
@@ -141,15 +145,11 @@ pub fn run_with(arguments: &Arguments, mut export: Option<&mut Export<'_>>) -> R
     }
 }
 
-fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, String> {
-    let is_on_output = |path: &PathBuf| path.as_os_str() == OsStr::new("-");
-    let to_output = arguments.json.as_ref().is_some_and(is_on_output);
-    let mut json_file = match &arguments.json {
-        Some(path) if !to_output => {
-            Some(AtomicFile::create(path).map_err(|cause| cause.to_string())?)
-        }
-        _ => None,
-    };
+fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, MemoryError> {
+    let json_path = arguments.json.as_deref();
+    let to_output = json_path.is_some_and(|path| path.as_os_str() == "-");
+    let json_path = json_path.filter(|_| !to_output);
+    let mut json_file = json_path.map(create).transpose()?;
     let has_table = !to_output && arguments.need.is_empty();
     if arguments.watch.is_some() && has_table && io::stdout().is_terminal() {
         output("\x1b[H\x1b[2J")?;
@@ -162,11 +162,12 @@ fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, St
             }
             if arguments.json.is_some() {
                 let line = format!("{}\n", json::state(&state));
-                match &mut json_file {
-                    Some(file) => file
-                        .write_all(line.as_bytes())
-                        .map_err(|cause| cause.to_string())?,
-                    None => output(&line)?,
+                match (&mut json_file, json_path) {
+                    (Some(file), Some(path)) => {
+                        file.write_all(line.as_bytes())
+                            .map_err(|cause| failed(path, cause))?;
+                    }
+                    _ => output(&line)?,
                 }
             }
             if arguments.all && has_table {
@@ -186,35 +187,28 @@ fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, St
     if let Some(failure) = failure {
         return Err(failure);
     }
-    if let Some(export) = export {
-        export(&values)?;
+    if export.is_some_and(|export| export(&values).is_break()) {
+        return Err(Problem::Stopped.into());
     }
-    if let Some(file) = json_file {
-        file.finish().map_err(|cause| cause.to_string())?;
+    if let Some((file, path)) = json_file.zip(json_path) {
+        file.finish(&[]).map_err(|cause| failed(path, cause))?;
     }
     if has_table && !arguments.all {
         output(&seen.text())?;
     }
     if let Some(path) = &arguments.prometheus {
-        let state = seen
-            .last
-            .as_ref()
-            .ok_or("--prometheus: the input contains no state")?;
-        let now = if is_live {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |time| time.as_secs())
-        } else {
-            0
-        };
-        write(path, &prometheus::metrics(state, now))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now
+            .ok()
+            .filter(|_| is_live)
+            .map_or(0, |time| time.as_secs());
+        write(
+            path,
+            &prometheus::metrics(seen.last_for("--prometheus")?, now),
+        )?;
     }
     if let Some(path) = &arguments.html {
-        let state = seen
-            .last
-            .as_ref()
-            .ok_or("--html: the input contains no state")?;
-        write(path, &html::page(state))?;
+        write(path, &html::page(seen.last_for("--html")?))?;
     }
     let nothing = State::default();
     let state = seen
@@ -228,7 +222,7 @@ fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, St
         if !to_output {
             match output(&format!("{}\n", verdict.line)) {
                 // The exit code is the answer.
-                Err(message) if message == CLOSED => {}
+                Err(error) if error.is_closed() => {}
                 result => result?,
             }
         }
@@ -252,6 +246,11 @@ impl Seen {
         } else {
             self.last = Some(state);
         }
+    }
+
+    /// Returns the state that an output shows.
+    fn last_for(&self, option: &str) -> Result<&State, MemoryError> {
+        self.last.as_ref().ok_or_else(|| Problem::Empty.of(option))
     }
 
     /// Writes a list of all states, and the last one in full.
@@ -279,26 +278,33 @@ impl Seen {
     }
 }
 
-/// Writes a complete file, or leaves the former one.
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let mut file = AtomicFile::create(path).map_err(|cause| cause.to_string())?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.finish())
-        .map_err(|cause| cause.to_string())
+fn failed(path: &Path, cause: io::Error) -> MemoryError {
+    Problem::from(cause).of(path.display().to_string())
 }
 
-/// The reader of standard output has closed the pipe. This error is not a failure.
-const CLOSED: &str = "";
+fn create(path: &Path) -> Result<Pending, MemoryError> {
+    Pending::create(path).map_err(|cause| failed(path, cause))
+}
+
+/// Writes a complete file, or leaves the former one.
+fn write(path: &Path, text: &str) -> Result<(), MemoryError> {
+    let finished = create(path)?.finish(text.as_bytes());
+    finished.map_err(|cause| failed(path, cause))
+}
 
 /// Writes to standard output.
-fn output(text: &str) -> Result<(), String> {
+fn output(text: &str) -> Result<(), MemoryError> {
     let mut stream = io::stdout().lock();
-    match stream
+    let written = stream
         .write_all(text.as_bytes())
-        .and_then(|()| stream.flush())
-    {
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Err(CLOSED.to_owned()),
-        Err(cause) => Err(format!("standard output: {cause}")),
-        Ok(()) => Ok(()),
-    }
+        .and_then(|()| stream.flush());
+    written.map_err(|cause| {
+        let is_closed = cause.kind() == io::ErrorKind::BrokenPipe;
+        let problem = if is_closed {
+            Problem::Closed
+        } else {
+            cause.into()
+        };
+        problem.of("standard output")
+    })
 }

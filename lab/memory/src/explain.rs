@@ -8,9 +8,10 @@
 //!
 //! A sentence follows from the numbers of the state alone.
 
+use everybuddy_text::size;
+
 use crate::answer::{self, Range, Request};
 use crate::need::shown;
-use crate::size;
 use crate::state::{Cause, Kind, State, Types};
 
 /// Explains the event of a log's report.

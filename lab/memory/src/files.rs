@@ -13,6 +13,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::attach::Copies;
+use crate::error::{MemoryError, Problem};
 use crate::frames::Snapshot;
 use crate::inputs::{Content, Input};
 use crate::live::{self, Depth};
@@ -38,11 +39,11 @@ pub struct Inputs<'i> {
 ///
 /// # Errors
 ///
-/// A message that names the file that cannot be read, or that contains nothing.
+/// Names the file that cannot be read, or that contains nothing.
 pub fn read(
     inputs: &Inputs<'_>,
     emit: &mut dyn FnMut(State, Option<Snapshot>),
-) -> Result<bool, String> {
+) -> Result<bool, MemoryError> {
     let &Inputs {
         files,
         depth,
@@ -52,9 +53,9 @@ pub fn read(
         settle(&mut state, frame_size);
         emit(state, snapshot);
     };
-    let folder = |path: &Path| live::read_frames(path, depth).map_err(|cause| cause.to_string());
     if files.is_empty() {
-        let (state, snapshot) = folder(Path::new("/proc"))?;
+        let (state, snapshot) =
+            live::read_frames(Path::new("/proc"), depth).map_err(Problem::from)?;
         emit(state, snapshot);
         return Ok(true);
     }
@@ -76,37 +77,34 @@ pub fn read(
     for path in files {
         let name = path.display().to_string();
         if path.is_dir() {
-            folders.push(folder(path)?);
+            folders.push(live::read_frames(path, depth).map_err(Problem::from)?);
             continue;
         }
-        let input = Input::open(path).map_err(|cause| format!("{name}: {cause}"))?;
+        let failed = |cause: io::Error| Problem::from(cause).of(&name);
+        let input = Input::open(path).map_err(failed)?;
         if input.content != Content::Text {
-            add_copy(&mut copies, name, input)?;
+            add_copy(&mut copies, &name, input).map_err(failed)?;
             continue;
         }
-        let summary = reader
-            .read(&name, input.reader)
-            .map_err(|cause| format!("{name}: {cause}"))?;
-        if let Some(reason) = summary.encoding {
-            refused.push(format!("{name}: {reason}"));
-        }
-        if summary.cut_lines > 0 {
-            refused.push(format!(
-                "{name}: {} lines were longer than 1 MiB: their rest was skipped",
-                summary.cut_lines
-            ));
-        }
+        let summary = reader.read(&name, input.reader).map_err(failed)?;
+        let lines = Some(summary.cut_lines).filter(|lines| *lines > 0);
+        refused.extend(
+            summary
+                .encoding
+                .map(Problem::Encoding)
+                .map(|problem| problem.of(&name)),
+        );
+        refused.extend(
+            lines
+                .map(Problem::CutLines)
+                .map(|problem| problem.of(&name)),
+        );
     }
     reader.finish();
     let has_copies = copies.flags.is_some() || copies.other.is_some();
     if count == 0 && folders.is_empty() && !has_copies {
-        let first = files[0].display();
-        return Err(refused.into_iter().next().unwrap_or_else(|| {
-            format!(
-                "{first}: no state of memory found. Pass a copy of /proc/buddyinfo or zoneinfo, or a log with a \
-                 report of the kernel (\"Mem-Info:\")"
-            )
-        }));
+        let nothing = || Problem::NoState.of(files[0].display().to_string());
+        return Err(refused.into_iter().next().unwrap_or_else(nothing));
     }
     let mut snapshot = None;
     if has_copies {
@@ -127,27 +125,22 @@ pub fn read(
 }
 
 /// Keeps a file that describes frames until the zones are known.
-fn add_copy(copies: &mut Copies, name: String, input: Input) -> Result<(), String> {
-    let failed = |cause: io::Error| format!("{name}: {cause}");
+fn add_copy(copies: &mut Copies, name: &str, input: Input) -> io::Result<()> {
     match input.content {
         Content::Text => return Ok(()),
         Content::Flags => {
-            copies.flags = Some((name, input.words()));
+            copies.flags = Some((name.to_owned(), input.words()));
             return Ok(());
         }
         Content::Groups => copies.beside.groups = Some(input.words()),
         Content::Owner => copies.beside.owner = Some(Box::new(BufReader::new(input.reader))),
         Content::Map => {
             let mut bytes = Vec::new();
-            input
-                .reader
-                .take(LARGEST_MAP)
-                .read_to_end(&mut bytes)
-                .map_err(failed)?;
+            input.reader.take(LARGEST_MAP).read_to_end(&mut bytes)?;
             copies.iomem = String::from_utf8_lossy(&bytes).into_owned();
         }
     }
-    copies.other = Some(name);
+    copies.other = Some(name.to_owned());
     Ok(())
 }
 
@@ -165,8 +158,5 @@ fn settle(state: &mut State, given: Option<u64>) {
             }
         }
     }
-    state.frame = FrameSize {
-        bytes,
-        is_known: true,
-    };
+    state.frame = FrameSize::known(bytes);
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use crate::frames::facts::Source;
-use crate::frames::snapshot::{Seekable, Stream};
+use crate::frames::snapshot::{Seekable, Stream, read_all};
 
 /// The number of bytes that recognise a file.
 const HEAD: usize = 4096;
@@ -45,15 +45,6 @@ pub struct Input {
     pub reader: Box<dyn Read>,
     /// The file itself, if it is neither packed nor a pipe.
     file: Option<File>,
-}
-
-impl std::fmt::Debug for Input {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Input")
-            .field("content", &self.content)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Input {
@@ -109,17 +100,10 @@ impl Input {
 }
 
 /// Reads at most the first bytes.
-fn read_head(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
+fn read_head(mut reader: &mut dyn Read) -> io::Result<Vec<u8>> {
     // The kernel refuses to read a part of a word.
-    let (mut head, mut filled) = (vec![0; HEAD], 0);
-    while filled < HEAD {
-        match reader.read(&mut head[filled..]) {
-            Ok(0) => break,
-            Ok(bytes) => filled += bytes,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(cause),
-        }
-    }
+    let mut head = vec![0; HEAD];
+    let filled = read_all(&mut reader, &mut head)?;
     head.truncate(filled);
     Ok(head)
 }

@@ -25,6 +25,7 @@
 pub mod answer;
 pub mod attach;
 pub mod command;
+pub mod error;
 pub mod explain;
 pub mod files;
 pub mod frames;
@@ -34,7 +35,7 @@ pub mod live;
 pub mod need;
 pub mod read;
 pub mod show;
-pub mod size;
 pub mod state;
 
+pub use error::{MemoryError, Problem};
 pub use state::{State, Zone};

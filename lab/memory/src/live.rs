@@ -15,6 +15,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::attach;
+use crate::error::{MemoryError, Problem};
 use crate::frames::facts::{self, Beside, Source};
 use crate::frames::snapshot::system_ram;
 use crate::frames::{Facts, Snapshot, groups};
@@ -75,7 +76,7 @@ pub fn read_frames(root: &Path, depth: Depth) -> io::Result<(State, Option<Snaps
         return Ok((state, None));
     };
     attach::refresh(&mut snapshot, &state);
-    match snapshot.read(&mut flags).map_err(|cause| cause.to_string()) {
+    match snapshot.read(&mut flags) {
         Ok(()) => {
             add_frames(root, &mut state, &mut snapshot, flags, depth, &path);
             Ok((state, Some(snapshot)))
@@ -100,29 +101,23 @@ fn open_flags(root: &Path) -> io::Result<(PathBuf, Source)> {
 }
 
 /// Allocates the memory for a snapshot.
-fn prepare(root: &Path) -> Result<Snapshot, String> {
+fn prepare(root: &Path) -> Result<Snapshot, MemoryError> {
     let mut states = Vec::new();
     let mut emit = |state| states.push(state);
     let mut reader = Reader::new(&mut emit);
-    let text = fs::read(root.join("zoneinfo")).map_err(|cause| format!("zoneinfo: {cause}"))?;
-    reader
-        .read("zoneinfo", &text[..])
-        .map_err(|cause| format!("zoneinfo: {cause}"))?;
+    fs::read(root.join("zoneinfo"))
+        .and_then(|text| reader.read("zoneinfo", &text[..]))
+        .map_err(|cause| Problem::from(cause).of("zoneinfo"))?;
     reader.finish();
     let mut state = states.pop().unwrap_or_default();
     let iomem = fs::read(root.join("iomem")).unwrap_or_default();
     let iomem = String::from_utf8_lossy(&iomem);
     match page_size(root) {
-        Some(bytes) => {
-            state.frame = FrameSize {
-                bytes,
-                is_known: true,
-            }
-        }
+        Some(bytes) => state.frame = FrameSize::known(bytes),
         None => attach::settle_frame_size(&mut state, &iomem),
     }
     let layout = attach::layout(&state, system_ram(&iomem, state.frame.bytes))?;
-    Snapshot::prepare(&layout).map_err(|cause| cause.to_string())
+    Ok(Snapshot::prepare(&layout).map_err(Problem::from)?)
 }
 
 /// Decides by counts of references where the kernel shows them, names the holders, and adds all of it.
@@ -147,7 +142,7 @@ fn add_frames(
     };
     state.frame.bytes = snapshot.frame_bytes;
     if let Err(cause) = attach::check(state, snapshot) {
-        state.remarks.push(cause);
+        state.remarks.push(cause.to_string());
     }
     let beside = if depth == Depth::Holders {
         beside(root)
@@ -160,7 +155,7 @@ fn add_frames(
         file: path.display().to_string(),
         line: 1,
     };
-    attach::attach(state, snapshot, Some(facts), place);
+    attach::attach(state, snapshot, facts, place);
 }
 
 /// Opens what names the holders of frames, where it exists.
@@ -217,12 +212,7 @@ fn tables(root: &Path) -> io::Result<State> {
     state.remarks.extend(remarks);
     state.lacks_root = lacks_root;
     state.kernel = kernel(root);
-    if let Some(bytes) = page_size(root) {
-        state.frame = FrameSize {
-            bytes,
-            is_known: true,
-        };
-    }
+    state.frame = page_size(root).map_or(state.frame, FrameSize::known);
     Ok(state)
 }
 

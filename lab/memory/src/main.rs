@@ -20,7 +20,8 @@ fn main() -> ExitCode {
     );
     let matches = program.get_matches();
     let result = Arguments::from_arg_matches(&matches).map_err(|mistake| mistake.to_string());
-    match result.and_then(|arguments| command::run(&arguments)) {
+    let run = |arguments| command::run(&arguments).map_err(|error| error.to_string());
+    match result.and_then(run) {
         Ok(code) => ExitCode::from(code),
         Err(message) => {
             let _ = writeln!(std::io::stderr(), "error: {message}");

@@ -8,9 +8,10 @@
 //!
 //! The line states the assumptions. If the input does not suffice, the answer is [`Outcome::Unknown`] and says so.
 
+use everybuddy_text::size::{self, grouped};
+
 use crate::answer::{self, Range, Request, Row};
 use crate::frames::Kind;
-use crate::size::{self, grouped};
 use crate::state::{State, Zone};
 
 /// A number of blocks.
@@ -28,15 +29,36 @@ pub struct Need {
     pub is_movable: bool,
 }
 
-impl std::str::FromStr for Need {
-    type Err = String;
+/// A part of a text that is not a [`Need`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NeedError {
+    /// It has another form.
+    Form(String),
+    /// Its blocks are too large.
+    Size(String),
+}
 
-    fn from_str(text: &str) -> Result<Need, String> {
-        let wrong = |part: &str| {
-            format!(
+impl std::fmt::Display for NeedError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NeedError::Form(part) => write!(
+                out,
                 "`{part}` is not of the form COUNTxSIZE[,zone=NAME][,node=N][,movable], such as 200x32MiB,zone=Normal"
-            )
-        };
+            ),
+            NeedError::Size(part) => {
+                write!(out, "`{part}`: blocks of more than 1 GiB are not supported")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NeedError {}
+
+impl std::str::FromStr for Need {
+    type Err = NeedError;
+
+    fn from_str(text: &str) -> Result<Need, NeedError> {
+        let wrong = |part: &str| NeedError::Form(part.to_owned());
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
         let (count, bytes) = first.split_once(['x', '*']).ok_or_else(|| wrong(first))?;
@@ -50,9 +72,7 @@ impl std::str::FromStr for Need {
             .filter(|bytes| *bytes > 0)
             .ok_or_else(|| wrong(first))?;
         if bytes > answer::LARGEST {
-            return Err(format!(
-                "`{first}`: blocks of more than 1 GiB are not supported"
-            ));
+            return Err(NeedError::Size(first.to_owned()));
         }
         let mut need = Need {
             count,
@@ -94,8 +114,14 @@ impl std::fmt::Display for Need {
 impl Need {
     fn selects(&self, zone: &Zone) -> bool {
         // A kernel without nodes has node 0.
-        let is_node = self.node.is_none_or(|node| zone.node.unwrap_or(0) == node);
-        is_node && self.zone.as_ref().is_none_or(|name| *name == zone.name)
+        let is_node = self
+            .node
+            .is_none_or(|node| zone.extent.node.unwrap_or(0) == node);
+        is_node
+            && self
+                .zone
+                .as_ref()
+                .is_none_or(|name| *name == zone.extent.name)
     }
 
     fn request(&self) -> Request {
@@ -274,11 +300,11 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
     for zone in &zones {
         let serves = need.is_movable || need.zone.is_some() || !answer::is_restricted(zone);
         // A zone without memory has nothing to tell.
-        if !serves || zone.managed == Some(0) {
+        if !serves || zone.extent.managed == Some(0) {
             continue;
         }
         let Some(zone_answer) = answers(zone) else {
-            sums.missing.push(zone.title());
+            sums.missing.push(zone.extent.title());
             continue;
         };
         let Some(row) = zone_answer.rows.iter().find(|row| row.bytes >= need.bytes) else {
@@ -330,7 +356,7 @@ impl Sums {
             .map(|(sum, total)| sum.saturating_add(total));
         if row.usable.high != Some(0) {
             self.by_zone
-                .push(format!("{} {}", zone.title(), shown(row.usable)));
+                .push(format!("{} {}", zone.extent.title(), shown(row.usable)));
         }
         self.knows_types &= zone_answer.knows_types;
         self.knows_watermarks &= zone_answer.above_watermark.is_some();

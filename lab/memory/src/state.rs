@@ -11,7 +11,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::frames::{Facts, ZoneWindows};
+use everybuddy_text::named;
+
+use crate::frames::{Extent, Facts, ZoneWindows};
 
 /// The largest number of orders that a table may have. Linux has at most 17.
 pub const MAX_ORDERS: usize = 24;
@@ -31,67 +33,41 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The kinds of text that describe a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// `/proc/buddyinfo`.
-    Buddyinfo,
-    /// `/proc/pagetypeinfo`.
-    Pagetypeinfo,
-    /// `/proc/zoneinfo`.
-    Zoneinfo,
-    /// `/proc/vmstat`.
-    Vmstat,
-    /// `/proc/meminfo`.
-    Meminfo,
-    /// `/proc/kpageflags`.
-    Kpageflags,
-    /// A report in the kernel's log.
-    Log,
-}
-
-impl Kind {
-    /// Returns the name of the file, or "log".
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Buddyinfo => "buddyinfo",
-            Kind::Pagetypeinfo => "pagetypeinfo",
-            Kind::Zoneinfo => "zoneinfo",
-            Kind::Vmstat => "vmstat",
-            Kind::Meminfo => "meminfo",
-            Kind::Kpageflags => "kpageflags",
-            Kind::Log => "log",
-        }
+named! {
+    /// The kinds of text that describe a state.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Kind {
+        /// `/proc/buddyinfo`.
+        Buddyinfo => "buddyinfo",
+        /// `/proc/pagetypeinfo`.
+        Pagetypeinfo => "pagetypeinfo",
+        /// `/proc/zoneinfo`.
+        Zoneinfo => "zoneinfo",
+        /// `/proc/vmstat`.
+        Vmstat => "vmstat",
+        /// `/proc/meminfo`.
+        Meminfo => "meminfo",
+        /// `/proc/kpageflags`.
+        Kpageflags => "kpageflags",
+        /// A report in the kernel's log.
+        Log => "log",
     }
 }
 
-/// The cause of a report in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The kernel had to kill a process.
-    OutOfMemory,
-    /// A control group reached its limit: the machine's memory did not matter.
-    GroupLimit,
-    /// A request for pages failed.
-    AllocationFailure,
-    /// A request for kernel address space failed.
-    VmallocFailure,
-    /// A user asked for the report.
-    SysRq,
-}
-
-impl Cause {
-    /// Returns the cause in words.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::OutOfMemory => "out of memory",
-            Cause::GroupLimit => "limit of a control group",
-            Cause::AllocationFailure => "page allocation failure",
-            Cause::VmallocFailure => "vmalloc failure",
-            Cause::SysRq => "memory shown by sysrq",
-        }
+named! {
+    /// The cause of a report in a log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Cause {
+        /// The kernel had to kill a process.
+        OutOfMemory => "out of memory",
+        /// A control group reached its limit: the machine's memory did not matter.
+        GroupLimit => "limit of a control group",
+        /// A request for pages failed.
+        AllocationFailure => "page allocation failure",
+        /// A request for kernel address space failed.
+        VmallocFailure => "vmalloc failure",
+        /// A user asked for the report.
+        SysRq => "memory shown by sysrq",
     }
 }
 
@@ -254,10 +230,8 @@ pub struct CpuList {
 /// One zone of a node. All sizes are in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// The node's number. Kernels without nodes print none.
-    pub node: Option<u32>,
-    /// The zone's name.
-    pub name: String,
+    /// Its name, and the place of its frames.
+    pub extent: Extent,
     /// The line of the zone's table, or its first line.
     pub place: Place,
     /// The free blocks of each order from 0. `None` if the text contains no table of this zone.
@@ -275,14 +249,6 @@ pub struct Zone {
     pub boost: Option<u64>,
     /// Frames withheld from requests that could use a higher zone, by the index of that zone.
     pub lowmem_reserve: Vec<u64>,
-    /// The frames between the first and the last one, holes included.
-    pub spanned: Option<u64>,
-    /// The frames that exist.
-    pub present: Option<u64>,
-    /// The frames that the page allocator manages.
-    pub managed: Option<u64>,
-    /// The number of the first frame.
-    pub start: Option<u64>,
     /// Free frames of the class CMA.
     pub free_cma: Option<u64>,
     /// Free frames of the class HighAtomic.
@@ -301,9 +267,13 @@ impl Zone {
     /// Creates a zone of which nothing is known.
     #[must_use]
     pub fn new(node: Option<u32>, name: &str, place: Place) -> Zone {
-        Zone {
+        let extent = Extent {
             node,
             name: name.to_owned(),
+            ..Extent::default()
+        };
+        Zone {
+            extent,
             place,
             ..Zone::default()
         }
@@ -339,8 +309,8 @@ impl Zone {
             &mut self.low,
             &mut self.high,
             &mut self.boost,
-            &mut self.present,
-            &mut self.managed,
+            &mut self.extent.present,
+            &mut self.extent.managed,
             &mut self.free_cma,
             &mut self.free_high_atomic,
             &mut self.reserved_high_atomic,
@@ -357,15 +327,6 @@ impl Zone {
         let counts = self.lists.iter().filter_map(|list| list.count);
         Some(counts.fold(0, u64::saturating_add))
     }
-
-    /// Returns the zone's name with its node.
-    #[must_use]
-    pub fn title(&self) -> String {
-        match self.node {
-            Some(node) => format!("Node {node} {}", self.name),
-            None => self.name.clone(),
-        }
-    }
 }
 
 /// The size of a frame.
@@ -375,6 +336,17 @@ pub struct FrameSize {
     pub bytes: u64,
     /// Whether the text reveals it. Otherwise it is assumed.
     pub is_known: bool,
+}
+
+impl FrameSize {
+    /// A size that the text reveals.
+    #[must_use]
+    pub fn known(bytes: u64) -> FrameSize {
+        FrameSize {
+            bytes,
+            is_known: true,
+        }
+    }
 }
 
 impl Default for FrameSize {
@@ -421,7 +393,7 @@ impl State {
         let found = self
             .zones
             .iter()
-            .position(|zone| zone.node == node && zone.name == name);
+            .position(|zone| zone.extent.is(node, name));
         let index = found.unwrap_or_else(|| {
             self.zones.push(Zone::new(node, name, place.clone()));
             self.zones.len() - 1

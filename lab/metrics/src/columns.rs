@@ -12,6 +12,7 @@
 use self::Places::{AboveFloor, Fixed, Three};
 use self::When::{AnyOther, Changes, Threads};
 use crate::{Metric, find};
+use everybuddy_text::size::grouped;
 
 /// The order that the numbers of a column are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,21 +159,8 @@ pub fn short(value: f64) -> String {
     match value {
         v if v < 9.95 => format!("{:.2}", v + 0.0),
         v if v < 99.5 => format!("{v:.1}"),
-        v => count(v.round() as u64),
+        v => grouped(v.round() as u64),
     }
-}
-
-/// Formats a count with a comma between groups of three digits: `431,168`.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// The order of the blocks that columns count: 4 MiB, the largest of Linux and of the papers.

@@ -30,8 +30,10 @@ mod simulated;
 mod table;
 
 use everybuddy::{Counted, Counts};
+use everybuddy_text::named;
 
-pub use columns::{At, COLUMNS, Column, Places, When, count, short};
+pub use columns::{At, COLUMNS, Column, Places, When, short};
+pub use everybuddy_text::size::grouped as count;
 pub use markdown::markdown;
 
 /// Which values of a metric are good.
@@ -57,48 +59,24 @@ impl Better {
     }
 }
 
-/// What a metric is about: the sections of docs/metrics.md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// How long calls take.
-    Time,
-    /// What happens inside an allocator.
-    Inside,
-    /// What free memory looks like.
-    Memory,
-    /// What a trace is like.
-    Trace,
-    /// What only `bench` measures.
-    Bench,
-    /// What only simulated machines show.
-    Machine,
-    /// What only experiments measure.
-    Experiment,
-}
-
-impl Group {
-    /// All groups, in the order in which they are listed.
-    pub const ALL: [Group; 7] = [
-        Group::Time,
-        Group::Inside,
-        Group::Memory,
-        Group::Trace,
-        Group::Bench,
-        Group::Machine,
-        Group::Experiment,
-    ];
-
-    /// Returns the heading of the group.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Group::Time => "Time",
-            Group::Inside => "Internal counters",
-            Group::Memory => "Free memory",
-            Group::Trace => "Traces",
-            Group::Bench => "Benchmarks only",
-            Group::Machine => "Simulated machines only",
-            Group::Experiment => "Experiments only",
-        }
+named! {
+    /// What a metric is about: the sections of docs/metrics.md.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Group {
+        /// How long calls take.
+        Time => "Time",
+        /// What happens inside an allocator.
+        Inside => "Internal counters",
+        /// What free memory looks like.
+        Memory => "Free memory",
+        /// What a trace is like.
+        Trace => "Traces",
+        /// What only `bench` measures.
+        Bench => "Benchmarks only",
+        /// What only simulated machines show.
+        Machine => "Simulated machines only",
+        /// What only experiments measure.
+        Experiment => "Experiments only",
     }
 }
 

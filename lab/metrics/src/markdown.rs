@@ -28,7 +28,7 @@ pub fn markdown() -> String {
         let _ = write!(
             text,
             "\n### {}\n\n| metric | statistics | unit | better | definition |\n|---|---|---|---|---|\n",
-            group.title()
+            group.name()
         );
         for metric in METRICS.iter().filter(|metric| metric.group == group) {
             text += &line(metric);

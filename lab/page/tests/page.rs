@@ -9,12 +9,14 @@
 //!
 //! These tests ignore the effects of scripts; `browser.rs` tests those.
 
+mod markup;
 mod specimen;
 
 use std::collections::HashSet;
 
 use everybuddy_page::report::{Bin, Column, FREE, Latency, Map, Samples, System, Table, Trace};
 use everybuddy_page::{BUDGET, Report, render, render_within};
+use markup::{markup, values};
 
 const FIGURES: [&str; 11] = [
     "latency",
@@ -32,23 +34,6 @@ const FIGURES: [&str; 11] = [
 
 fn html(report: &Report) -> String {
     render(report).html
-}
-
-/// Returns the page without data and scripts.
-fn markup(html: &str) -> String {
-    let mut rest = html;
-    let mut out = String::new();
-    while let Some((before, after)) = rest.split_once("<script") {
-        out += before;
-        rest = after.split_once("</script>").expect("each script ends").1;
-    }
-    out + rest
-}
-
-fn values<'h>(html: &'h str, attribute: &str) -> Vec<&'h str> {
-    let start = format!(" {attribute}=\"");
-    let parts = html.split(start.as_str()).skip(1);
-    parts.filter_map(|part| part.split('"').next()).collect()
 }
 
 fn small() -> Report {

@@ -6,31 +6,16 @@
 
 #[path = "specimen/study.rs"]
 mod made_up;
+mod markup;
 
 use std::collections::HashSet;
 
 use everybuddy_page::study::{Study, Verdict};
 use everybuddy_page::{BUDGET, render_study};
+use markup::{markup, values};
 
 fn html(study: &Study) -> String {
     render_study(study)
-}
-
-/// Returns the page without data and scripts.
-fn markup(html: &str) -> String {
-    let mut rest = html;
-    let mut out = String::new();
-    while let Some((before, after)) = rest.split_once("<script") {
-        out += before;
-        rest = after.split_once("</script>").expect("each script ends").1;
-    }
-    out + rest
-}
-
-fn values<'h>(html: &'h str, attribute: &str) -> Vec<&'h str> {
-    let start = format!(" {attribute}=\"");
-    let parts = html.split(start.as_str()).skip(1);
-    parts.filter_map(|part| part.split('"').next()).collect()
 }
 
 #[test]

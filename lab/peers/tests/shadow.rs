@@ -15,28 +15,16 @@ use std::thread;
 
 use everybuddy::{Block, Order};
 use everybuddy_peers::{FLOOR_TABLE, PEERS, Peer, PeerRow, WithPeer, with_peer, with_row};
+use everybuddy_suite::shadow::Random;
 use support::{Shadow, frames};
 
 /// Not a power of two: 32 blocks of order 10 and a tail of 1,234 frames.
 const FRAMES: u32 = 32 * 1024 + 1234;
 
-/// Pseudo-random numbers, the same in each run.
-struct Random(u64);
-
-impl Random {
-    /// Returns a number below `limit`.
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-
-    /// Returns an order; small orders are more likely.
-    fn order(&mut self, max: Order) -> Order {
-        let order = self.below(usize::from(max.get()) + 1).min(self.below(11));
-        Order::new(order as u8).expect("within the limit")
-    }
+/// Returns an order; small orders are more likely.
+fn random_order(random: &mut Random, max: Order) -> Order {
+    let order = random.below(u64::from(max.get()) + 1).min(random.below(11));
+    Order::new(order as u8).expect("within the limit")
 }
 
 /// Runs a visitor on each peer.
@@ -57,11 +45,12 @@ fn largest_blocks(row: &PeerRow) -> usize {
     (FRAMES / row.max_order.frames()) as usize
 }
 
-fn count_largest(row: &PeerRow, blocks: &[Block]) -> usize {
-    blocks
-        .iter()
-        .filter(|block| block.order == row.max_order)
-        .count()
+/// Checks that a peer that merges has as many blocks of its largest order as memory can hold.
+fn is_whole(row: &PeerRow, blocks: &[Block]) {
+    if merges(row) {
+        let largest = blocks.iter().filter(|block| block.order == row.max_order);
+        assert_eq!(largest.count(), largest_blocks(row), "{}", row.name);
+    }
 }
 
 struct OneThread;
@@ -77,10 +66,10 @@ impl WithPeer for OneThread {
         for _ in 0..60_000 {
             let full = frames(&held) > FRAMES / 10 * 7;
             if !held.is_empty() && (full || random.below(3) == 0) {
-                let block = held.swap_remove(random.below(held.len()));
+                let block = held.swap_remove(random.below(held.len() as u64) as usize);
                 shadow.give(row, peer, &mut local, block);
             } else {
-                let order = random.order(row.max_order);
+                let order = random_order(&mut random, row.max_order);
                 held.extend(shadow.take(row, peer, &mut local, order));
             }
         }
@@ -91,14 +80,7 @@ impl WithPeer for OneThread {
         }
         let all = shadow.drain(row, peer, &mut local);
         assert_eq!(frames(&all), FRAMES, "{}: lost frames", row.name);
-        if merges(row) {
-            assert_eq!(
-                count_largest(row, &all),
-                largest_blocks(row),
-                "{}",
-                row.name
-            );
-        }
+        is_whole(row, &all);
     }
 }
 
@@ -128,14 +110,7 @@ impl WithPeer for TwoThreads {
         let mut all = shadow.drain(row, peer, &mut peer.local(0));
         all.extend(shadow.drain(row, peer, &mut peer.local(1)));
         assert_eq!(frames(&all), FRAMES, "{}: lost frames", row.name);
-        if merges(row) {
-            assert_eq!(
-                count_largest(row, &all),
-                largest_blocks(row),
-                "{}",
-                row.name
-            );
-        }
+        is_whole(row, &all);
     }
 }
 
@@ -159,14 +134,14 @@ fn work<P: Peer>(
         }
         let full = frames(&held) > FRAMES / 10 * 4;
         if !held.is_empty() && (full || random.below(3) == 0) {
-            let block = held.swap_remove(random.below(held.len()));
+            let block = held.swap_remove(random.below(held.len() as u64) as usize);
             if random.below(2) == 0 {
                 shadow.give(row, peer, &mut local, block);
             } else {
                 outbox.send(block).expect("the other thread receives");
             }
         } else {
-            let order = random.order(row.max_order);
+            let order = random_order(&mut random, row.max_order);
             held.extend(shadow.take(row, peer, &mut local, order));
         }
     }

@@ -148,44 +148,36 @@ mod tests {
         \tfield:struct page * page;\toffset:64;\tsize:8;\tsigned:0;\n\
         \nprint fmt: \"filename=%s pid=%d\", __get_str(filename), REC->pid\n";
 
-    fn field(offset: usize, size: usize, is_signed: bool) -> Option<Field> {
-        Some(Field {
+    fn field(offset: usize, size: usize, is_signed: bool) -> Field {
+        Field {
             offset,
             size,
             is_signed,
             is_elsewhere: false,
-        })
+        }
     }
 
     #[test]
     fn a_description_is_read() {
         let format = Format::parse(EXEC);
         assert_eq!(format.id, 365);
-        assert_eq!(format.field("common_pid"), field(4, 4, true));
+        assert_eq!(format.field("common_pid"), Some(field(4, 4, true)));
         assert_eq!(format.name, "sched_process_exec");
         let program = format.field("filename");
         assert!(program.is_some_and(|field| field.is_elsewhere && field.offset == 8));
         assert_eq!(format.fields().count(), 5);
         assert_eq!(
             format.field("args").map(|args| args.entry(5, 6)),
-            field(56, 8, false)
+            Some(field(56, 8, false))
         );
-        assert_eq!(format.field("page"), field(64, 8, false));
+        assert_eq!(format.field("page"), Some(field(64, 8, false)));
         assert_eq!(format.field("pfn"), None);
     }
 
     #[test]
     fn values_are_widened_and_never_read_beyond_the_record() {
         let record = [0xff, 0xff, 0xff, 0xff, b'h', b'i', 0, b'!'];
-        let value = |offset, size, is_signed| {
-            Field {
-                offset,
-                size,
-                is_signed,
-                is_elsewhere: false,
-            }
-            .value(&record)
-        };
+        let value = |offset, size, is_signed| field(offset, size, is_signed).value(&record);
         assert_eq!(value(0, 4, false), Some(u64::from(u32::MAX)));
         assert_eq!(value(0, 4, true), Some(u64::MAX));
         assert_eq!(value(0, 1, true), Some(u64::MAX));
@@ -197,14 +189,7 @@ mod tests {
             ),
             (None, None, None)
         );
-        let text = Field {
-            offset: 4,
-            size: 4,
-            is_signed: false,
-            is_elsewhere: false,
-        }
-        .text(&record);
-        assert_eq!(text.as_deref(), Some("hi"));
+        assert_eq!(field(4, 4, false).text(&record).as_deref(), Some("hi"));
     }
 
     #[test]
@@ -213,10 +198,8 @@ mod tests {
         record[0..4].copy_from_slice(&(8u32 | 5 << 16).to_le_bytes());
         record[8..13].copy_from_slice(b"make\0");
         let place = Field {
-            offset: 0,
-            size: 4,
-            is_signed: false,
             is_elsewhere: true,
+            ..field(0, 4, false)
         };
         assert_eq!(place.text(&record).as_deref(), Some("make"));
         record[0..4].copy_from_slice(&(9u32 | 800 << 16).to_le_bytes());

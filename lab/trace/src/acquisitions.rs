@@ -65,10 +65,8 @@ mod tests {
             time_ns,
             wait_ns,
             hold_ns,
-            pid: 1,
-            batch: 0,
             cpu,
-            source: 0,
+            ..Acquisition::default()
         }
     }
 

@@ -12,9 +12,9 @@
 use std::io::{self, BufWriter, Write};
 use std::str::FromStr;
 
+use crate::by_name;
 use crate::model::{Event, Fault, Op, Trace};
 use crate::named;
-use crate::named::by_name;
 
 /// The columns of CSV, in the order in which they are written; the first six are required.
 #[rustfmt::skip]

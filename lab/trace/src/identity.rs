@@ -74,15 +74,7 @@ mod tests {
         is_new(&trace);
         trace.metadata.push(("stats".to_string(), "{}".to_string()));
         is_new(&trace);
-        trace.acquisitions.push(Acquisition {
-            time_ns: 2,
-            wait_ns: 1,
-            hold_ns: 0,
-            pid: 7,
-            batch: 0,
-            cpu: 0,
-            source: 0,
-        });
+        trace.acquisitions.push(Acquisition::default());
         is_new(&trace);
     }
 }

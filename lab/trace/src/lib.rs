@@ -44,13 +44,11 @@ mod companions;
 mod cut;
 mod error;
 mod export;
-mod file;
 mod guard;
 mod identity;
 mod live;
 mod machine;
 mod model;
-mod named;
 mod read;
 mod repair;
 mod repair_events;
@@ -67,15 +65,14 @@ pub use acquisitions::OnCpus;
 pub use check::{Broken, LARGEST_SPAN};
 pub use cut::{Cut, CutReport, cut};
 pub use error::{Problem, TraceError};
+pub use everybuddy_text::{Pending, by_name, named};
 pub use export::{CSV_COLUMNS, ExportFormat, export};
-pub use file::Pending;
 pub use guard::quietly;
 pub use machine::{Machine, MachineZone, add_blocks, zones};
 pub use model::{
     Acquisition, AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, LockSource, Op,
     PAGE_SHIFT, RegionId, RegionKind, Trace,
 };
-pub use named::by_name;
 pub use read::{Legal, legalize, read, read_embedded};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};

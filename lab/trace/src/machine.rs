@@ -10,6 +10,7 @@
 //! The metadata of a file contain this under the key `machine`, as JSON. What is missing or unreadable there is
 //! unknown, and never an error: older traces have none of it.
 
+use everybuddy_text::proc::{zone_field, zone_row};
 use serde_json::{Map, Value, json};
 
 use crate::model::Trace;
@@ -175,35 +176,27 @@ impl Machine {
 pub fn zones(text: &str, cpus_of: impl Fn(u64) -> Option<u16>) -> Vec<MachineZone> {
     let mut zones: Vec<MachineZone> = Vec::new();
     for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(first), second) = (words.next(), words.next()) else {
-            continue;
-        };
-        if first == "Node" {
-            let node = second.and_then(|word| word.trim_end_matches(',').parse().ok());
+        if let Some(row) = zone_row(line.as_bytes()) {
             zones.push(MachineZone {
-                node: node.unwrap_or(0),
-                name: words.nth(1).unwrap_or_default().to_string(),
+                node: row.node.into(),
+                name: String::from_utf8_lossy(row.zone).into_owned(),
                 ..MachineZone::default()
             });
             continue;
         }
-        let Some(zone) = zones.last_mut() else {
+        let (Some(zone), Some((name, number))) = (zones.last_mut(), zone_field(line)) else {
             continue;
         };
-        // "pages free  17272" has its number in the third place.
-        let number = words.next().or(second).and_then(|word| word.parse().ok());
-        let Some(number) = number else { continue };
-        match (first, second) {
-            ("pages", Some("free")) => zone.free = number,
-            ("managed", _) => zone.managed = number,
-            ("low", _) => zone.low = number,
-            ("cpu:", _) => zone.cpus = zone.cpus.saturating_add(1),
-            ("batch:", _) => zone.batch = number,
-            ("high_min:", _) => zone.high_min = number,
-            ("high_max:", _) => zone.high_max = number,
+        match name {
+            "free" => zone.free = number,
+            "managed" => zone.managed = number,
+            "low" => zone.low = number,
+            "cpu:" => zone.cpus = zone.cpus.saturating_add(1),
+            "batch:" => zone.batch = number,
+            "high_min:" => zone.high_min = number,
+            "high_max:" => zone.high_max = number,
             // Kernels before 6.7 have one high watermark.
-            ("high:", _) => (zone.high_min, zone.high_max) = (number, number),
+            "high:" => (zone.high_min, zone.high_max) = (number, number),
             _ => {}
         }
     }
@@ -219,16 +212,15 @@ pub fn zones(text: &str, cpus_of: impl Fn(u64) -> Option<u16>) -> Vec<MachineZon
 /// Adds the free blocks in a text such as `/proc/buddyinfo` to the zones that it names.
 pub fn add_blocks(zones: &mut [MachineZone], buddyinfo: &str) {
     for line in buddyinfo.lines() {
-        let mut words = line.split_whitespace();
-        let (Some("Node"), Some(node), Some("zone"), Some(name)) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
+        let Some(row) = zone_row(line.as_bytes()) else {
             continue;
         };
-        let node: Option<u64> = node.trim_end_matches(',').parse().ok();
+        let words = str::from_utf8(row.rest).unwrap_or("?").split_whitespace();
         let counts: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
         let counts = counts.filter(|counts| counts.len() <= ORDERS);
-        let is_own = |zone: &&mut MachineZone| Some(zone.node) == node && zone.name == name;
+        let is_own = |zone: &&mut MachineZone| {
+            zone.node == u64::from(row.node) && zone.name.as_bytes() == row.zone
+        };
         if let (Some(zone), Some(counts)) = (zones.iter_mut().find(is_own), counts) {
             zone.blocks = counts;
         }

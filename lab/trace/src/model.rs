@@ -313,7 +313,7 @@ pub struct Fault {
 /// An acquisition of the lock of one of the kernel's zones.
 ///
 /// Kernels report either every acquisition or only those that had to wait: see [`LockSource`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Acquisition {
     /// The time at which the lock was acquired, in nanoseconds since the recording started.
     pub time_ns: u64,

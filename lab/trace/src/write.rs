@@ -16,6 +16,7 @@ use std::io::{BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use everybuddy_text::Pending;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -26,7 +27,6 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use crate::error::{Problem, TraceError};
-use crate::file::Pending;
 use crate::identity;
 use crate::model::{Fault, Trace};
 use crate::schema::{DIFFERENCES, EVENTS, FAULTS, FileColumn, LOCKS, REGIONS, message};

@@ -19,6 +19,7 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 
 use everybuddy::prelude::*;
+use everybuddy_example_instructions::Random;
 
 type Cpu = <Native as Platform>::Cpu;
 
@@ -29,19 +30,6 @@ const MEMORY: [u32; 3] = [256 * MIB, 1024 * MIB, 4096 * MIB];
 const FULL: [u32; 3] = [50, 90, 99];
 const FULL_OF_SINGLE: [u32; 3] = [95, 98, 99];
 const ORDERS: usize = 5;
-
-/// A small generator (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit as u64) as usize
-    }
-}
 
 /// Which frames are free, as the caller knows it.
 struct Known {

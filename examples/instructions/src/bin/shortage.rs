@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 
 use everybuddy::System as _;
 use everybuddy::prelude::*;
+use everybuddy_example_instructions::Random;
 
 type Cpu = <Native as Platform>::Cpu;
 type System<'m> = <Everybuddy as everybuddy::systems::System>::Built<'m, Native>;
@@ -22,19 +23,6 @@ const ORDERS: usize = 5;
 /// The pairs after which a shortage must be over.
 const FIRST: usize = 2_000;
 const PAIRS: usize = 20_000;
-
-/// A small generator (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit as u64) as usize
-    }
-}
 
 /// The functions inside which instructions are counted.
 mod measured {

@@ -9,6 +9,7 @@
 //!
 //! The exit codes of `--need` pass through unchanged. A number in Parquet is one of those of `--json`.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -58,7 +59,7 @@ pub(super) struct Arguments {
 /// Runs the command and returns its exit code.
 pub(super) fn run(arguments: &Arguments) -> Result<u8, Error> {
     let Some(path) = &arguments.parquet else {
-        return command::run(&arguments.own).map_err(Error::Usage);
+        return command::run(&arguments.own).map_err(usage);
     };
     if path.as_os_str() == "-" {
         return Err(Error::usage(
@@ -67,18 +68,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Error> {
     }
     let mut failure = None;
     let mut export = |states: &[Value]| {
-        let written = write(path, states);
-        written.map_err(|error| {
-            let what = error.to_string();
-            failure = Some(error);
-            what
-        })
+        failure = write(path, states).err();
+        match failure {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
     };
     let code = command::run_with(&arguments.own, Some(&mut export));
     match failure {
         Some(error) => Err(error),
-        None => code.map_err(Error::Usage),
+        None => code.map_err(usage),
     }
+}
+
+fn usage(error: everybuddy_memory::MemoryError) -> Error {
+    Error::usage(error.to_string())
 }
 
 /// The number of blocks of an order that are of a class.

@@ -64,7 +64,7 @@ fn one(name: &str) -> Result<&'static Metric, Error> {
 fn list(style: &Style) -> String {
     let mut out = String::new();
     for group in Group::ALL {
-        out += &format!("{}\n", style.bold(group.title()));
+        out += &format!("{}\n", style.bold(group.name()));
         for metric in METRICS.iter().filter(|metric| metric.group == group) {
             let first = metric.definition.split(". ").next().unwrap_or_default();
             let head = format!("  {:<25} {:<7}", metric.name, metric.unit);
@@ -99,7 +99,7 @@ fn full(metric: &Metric, style: &Style) -> String {
 fn line(metric: &Metric) -> String {
     let object = json!({
         "name": metric.name,
-        "group": metric.group.title(),
+        "group": metric.group.name(),
         "unit": metric.unit("value"),
         "better": metric.better.name(),
         "statistics": metric.statistics,

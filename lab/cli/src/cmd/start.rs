@@ -20,7 +20,7 @@ use everybuddy_measure::replay::free_map::FreeMap;
 use everybuddy_memory::answer::{self, Request};
 use everybuddy_memory::files::{self, Inputs};
 use everybuddy_memory::frames::snapshot::ZoneFrames;
-use everybuddy_memory::frames::{Kind, Snapshot};
+use everybuddy_memory::frames::{Extent, Kind, Snapshot};
 use everybuddy_memory::live::Depth;
 use everybuddy_memory::state::{self, Blocks, State, Zone};
 use everybuddy_trace::{Machine, Trace};
@@ -142,14 +142,14 @@ fn exact(state: &State, frames: &ZoneFrames) -> Result<FreeMap, Error> {
     let mut parts = state.parts.iter().rev();
     let flags = parts.find(|(kind, _)| *kind == state::Kind::Kpageflags);
     let file = flags.map_or("kpageflags", |(_, place)| place.file.as_str());
-    let zone = Zone::new(Some(frames.zone.node), &frames.zone.name, state.place());
-    let start = frames.zone.start;
+    let span = frames.extent.span();
+    let start = span.start;
     if frames.count(Kind::Free) == 0 {
         return Err(Error::usage(format!("--start: {file}: no frame is free")));
     }
     Ok(FreeMap::exact(
-        &source(file, &zone),
-        frames.zone.span(),
+        &source(file, &frames.extent),
+        span,
         runs(&frames.kinds).map(|run| start + run.start..start + run.end),
     ))
 }
@@ -175,7 +175,7 @@ fn usable(zone: &Zone) -> Vec<u64> {
 /// Draws a map with the counts of a zone.
 fn drawn(zone: &Zone, seed: u64) -> Result<FreeMap, Error> {
     let blocks = zone.blocks.as_deref().unwrap_or_default();
-    let source = source(&zone.place.file, zone);
+    let source = source(&zone.place.file, &zone.extent);
     if let Some(order) = blocks.iter().position(|blocks| blocks.count.at_least) {
         return Err(Error::usage(format!(
             "--start: {source}: the number of free blocks of order {order} is only bounded\nhelp: pass a copy of \
@@ -191,11 +191,11 @@ fn drawn(zone: &Zone, seed: u64) -> Result<FreeMap, Error> {
              order {order}"
         ));
     }
-    let map = FreeMap::random(&source, &counts, zone.managed, seed)?;
+    let map = FreeMap::random(&source, &counts, zone.extent.managed, seed)?;
     if map.free() == 0 {
         return Err(Error::usage(format!("--start: {source}: nothing is free")));
     }
-    if zone.managed.is_none() {
+    if zone.extent.managed.is_none() {
         output::note(&format!(
             "--start: {source}: the zone is assumed to be twice as large as its free memory; a copy of /proc/zoneinfo \
              as well states its size"
@@ -205,7 +205,7 @@ fn drawn(zone: &Zone, seed: u64) -> Result<FreeMap, Error> {
 }
 
 /// Names a state and its zone.
-fn source(file: &str, zone: &Zone) -> String {
+fn source(file: &str, zone: &Extent) -> String {
     let name = Path::new(file).file_name().unwrap_or(OsStr::new(file));
     format!("{}:{}", name.to_string_lossy(), zone.title())
 }

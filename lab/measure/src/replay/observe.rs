@@ -26,6 +26,18 @@ use crate::replay::adapter::{Adapter, REFUSED};
 use crate::replay::clock::Timer;
 use crate::replay::script::{Lane, Move, MoveKind, RunEnd, Segment};
 
+/// A segment that is to be performed.
+pub struct Run<'r> {
+    /// The thread's access to the system.
+    pub adapter: &'r mut dyn Adapter,
+    /// The segment.
+    pub segment: &'r Segment,
+    /// Its moves.
+    pub moves: &'r [Move],
+    /// The placements of the blocks of these moves.
+    pub places: &'r mut [u32],
+}
+
 /// Observes the calls of a thread.
 pub trait Observer: Send {
     /// Called before the next segment starts, and before any wait.
@@ -38,22 +50,10 @@ pub trait Observer: Send {
     fn end(&mut self) {}
 
     /// Performs allocations and records the placement of the blocks.
-    fn allocations(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    );
+    fn allocations(&mut self, run: Run<'_>);
 
     /// Performs frees, except for blocks whose allocation failed.
-    fn frees(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    );
+    fn frees(&mut self, run: Run<'_>);
 }
 
 /// An observer of untimed passes. It receives the probe's counts before and after each operation.
@@ -68,28 +68,18 @@ pub trait Notes: Send {
 }
 
 impl<N: Notes> Observer for N {
-    fn allocations(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
+    fn allocations(&mut self, run: Run<'_>) {
+        let Run { adapter, .. } = run;
+        for ((at, request), place) in (run.segment.first..).zip(run.moves).zip(run.places) {
             let before = adapter.counts(request.token);
             *place = adapter.allocate(request);
             self.note(at, request, &before, &adapter.counts(request.token));
         }
     }
 
-    fn frees(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
+    fn frees(&mut self, run: Run<'_>) {
+        let Run { adapter, .. } = run;
+        for ((at, release), place) in (run.segment.first..).zip(run.moves).zip(run.places) {
             if *place == REFUSED {
                 self.skip(at, release);
                 continue;
@@ -173,25 +163,13 @@ impl Observer for Whole<'_> {
     }
 
     #[inline(always)]
-    fn allocations(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        adapter.allocate_all(moves, places);
+    fn allocations(&mut self, run: Run<'_>) {
+        run.adapter.allocate_all(run.moves, run.places);
     }
 
     #[inline(always)]
-    fn frees(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        adapter.free_all(moves, places);
+    fn frees(&mut self, run: Run<'_>) {
+        run.adapter.free_all(run.moves, run.places);
     }
 }
 
@@ -232,31 +210,20 @@ impl From<Segments<'_>> for Ticks {
 
 impl Observer for Segments<'_> {
     #[inline(always)]
-    fn allocations(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
+    fn allocations(&mut self, run: Run<'_>) {
         let start = self.timer.now();
-        adapter.allocate_all(moves, places);
+        run.adapter.allocate_all(run.moves, run.places);
         self.ticks[0].push(self.timer.since(start));
-        self.operations[0] += moves.len() as u64;
+        self.operations[0] += run.moves.len() as u64;
     }
 
     #[inline(always)]
-    fn frees(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
+    fn frees(&mut self, run: Run<'_>) {
         let start = self.timer.now();
-        adapter.free_all(moves, places);
+        run.adapter.free_all(run.moves, run.places);
         self.ticks[1].push(self.timer.since(start));
-        self.operations[1] += places.iter().filter(|place| **place != REFUSED).count() as u64;
+        let made = run.places.iter().filter(|place| **place != REFUSED);
+        self.operations[1] += made.count() as u64;
     }
 }
 
@@ -289,24 +256,24 @@ impl From<Singles<'_>> for Ticks {
 
 impl Observer for Singles<'_> {
     #[inline(always)]
-    fn allocations(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
+    fn allocations(&mut self, run: Run<'_>) {
+        let Run {
+            adapter,
+            moves,
+            places,
+            ..
+        } = run;
         adapter.time_allocations(moves, places, self.timer, &mut self.ticks[0]);
     }
 
     #[inline(always)]
-    fn frees(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        _: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
+    fn frees(&mut self, run: Run<'_>) {
+        let Run {
+            adapter,
+            moves,
+            places,
+            ..
+        } = run;
         adapter.time_frees(moves, places, self.timer, &mut self.ticks[1]);
     }
 }
@@ -465,15 +432,10 @@ impl Counting {
 }
 
 impl Observer for Counting {
-    fn allocations(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        self.sample(adapter, segment);
-        for ((at, request), place) in (segment.first..).zip(moves).zip(places) {
+    fn allocations(&mut self, run: Run<'_>) {
+        let Run { adapter, .. } = run;
+        self.sample(adapter, run.segment);
+        for ((at, request), place) in (run.segment.first..).zip(run.moves).zip(run.places) {
             let before = adapter.counts(request.token);
             *place = adapter.allocate(request);
             let after = adapter.counts(request.token);
@@ -486,15 +448,10 @@ impl Observer for Counting {
         }
     }
 
-    fn frees(
-        &mut self,
-        adapter: &mut dyn Adapter,
-        segment: &Segment,
-        moves: &[Move],
-        places: &mut [u32],
-    ) {
-        self.sample(adapter, segment);
-        for ((at, release), place) in (segment.first..).zip(moves).zip(places) {
+    fn frees(&mut self, run: Run<'_>) {
+        let Run { adapter, .. } = run;
+        self.sample(adapter, run.segment);
+        for ((at, release), place) in (run.segment.first..).zip(run.moves).zip(run.places) {
             if *place != REFUSED {
                 let before = adapter.counts(release.token);
                 adapter.free(release, *place);

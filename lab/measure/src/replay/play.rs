@@ -18,7 +18,7 @@ use crate::Error;
 use crate::replay::adapter::{Adapter, REFUSED, Trouble};
 use crate::replay::background_load;
 use crate::replay::gate::{Gate, Turn};
-use crate::replay::observe::Observer;
+use crate::replay::observe::{Observer, Run};
 use crate::replay::script::{Lane, Script, Segment};
 
 /// The results of a script.
@@ -157,7 +157,12 @@ fn run(lane: &Lane, turn: &mut Turn<'_>, adapter: &mut dyn Adapter, observer: &m
         let moves = &lane.moves[first..first + segment.moves as usize];
         let places = &mut places[..moves.len()];
         if segment.allocates {
-            observer.allocations(adapter, segment, moves, places);
+            observer.allocations(Run {
+                adapter,
+                segment,
+                moves,
+                places: &mut *places,
+            });
             for (performed, place) in moves.iter().zip(places) {
                 turn.put(performed.block, *place);
             }
@@ -168,7 +173,12 @@ fn run(lane: &Lane, turn: &mut Turn<'_>, adapter: &mut dyn Adapter, observer: &m
                     start => start + performed.offset(),
                 };
             }
-            observer.frees(adapter, segment, moves, places);
+            observer.frees(Run {
+                adapter,
+                segment,
+                moves,
+                places,
+            });
         }
     }
     observer.end();

@@ -8,9 +8,8 @@
 use super::flags::{KINDS, Kind};
 use super::snapshot::{Snapshot, ZoneFrames};
 
-/// What can become of a block.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[repr(u8)]
+/// What can become of a block; of two, the greater one is worse.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Verdict {
     /// All its frames are free.
     Free,
@@ -22,20 +21,31 @@ pub enum Verdict {
     Draining,
     /// Only frames without flags stand in the way.
     Perhaps,
-    /// It contains a pinned page.
-    Never,
+    /// It contains pinned pages; the class with the most frames.
+    Held(Kind),
     /// It is not wholly memory of its zone.
     Absent,
 }
 
-/// A block.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Block {
-    /// What can become of it.
-    pub verdict: Verdict,
-    /// Of a block that is never free, the pinned class with the most frames; of any other, the class with the most
-    /// frames.
-    pub holder: Kind,
+impl Verdict {
+    /// Returns the name for a legend.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free now",
+            Self::Dropping => "by dropping page cache",
+            Self::Moving => "by moving pages",
+            Self::Draining => "by draining the CPUs' lists",
+            Self::Perhaps => "perhaps, by draining the CPUs' lists",
+            Self::Held(kind) => kind.name(),
+            Self::Absent => "not memory, or not initialised yet",
+        }
+    }
+
+    /// Returns `true` if neither moving nor dropping pages frees the block for certain.
+    pub(super) fn is_blocked(self) -> bool {
+        matches!(self, Self::Held(_) | Self::Perhaps)
+    }
 }
 
 /// The blocks of a zone.
@@ -44,7 +54,7 @@ pub struct ZoneBlocks {
     /// The first frame of the first block: a multiple of the block's size, at or below the zone's first frame.
     pub first: u64,
     /// All blocks that the zone touches.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<Verdict>,
 }
 
 /// The blocks of all zones.
@@ -78,9 +88,9 @@ impl Blocks {
 
 fn of_zone(zone: &ZoneFrames, order: u32) -> ZoneBlocks {
     let size = 1u64 << order;
-    let first = zone.zone.start & !(size - 1);
+    let first = zone.start() & !(size - 1);
     let mut rest = zone.kinds.as_slice();
-    let mut skipped = (zone.zone.start - first) as usize;
+    let mut skipped = (zone.start() - first) as usize;
     let mut blocks = Vec::with_capacity((skipped + rest.len()).div_ceil(size as usize));
     while !rest.is_empty() {
         let (now, later) = rest.split_at((size as usize - skipped).min(rest.len()));
@@ -96,48 +106,28 @@ fn of_zone(zone: &ZoneFrames, order: u32) -> ZoneBlocks {
 }
 
 /// Judges a block by the number of its frames of each class.
-fn judge(counts: &[u32; KINDS], is_whole: bool) -> Block {
+fn judge(counts: &[u32; KINDS], is_whole: bool) -> Verdict {
     let count = |kind: Kind| counts[kind as usize];
-    let most = |kinds: &dyn Fn(Kind) -> bool| {
-        let kinds = Kind::ALL
-            .into_iter()
-            .rev()
-            .filter(|kind| kinds(*kind) && count(*kind) > 0);
-        kinds.max_by_key(|kind| count(*kind))
+    let has = |is: &dyn Fn(Kind) -> bool| {
+        let mut kinds = Kind::ALL.into_iter();
+        kinds.any(|kind| count(kind) > 0 && is(kind))
     };
-    let holder = most(&|_| true).unwrap_or(Kind::Hole);
-    let absent = !is_whole
-        || Kind::ALL
-            .into_iter()
-            .any(|kind| kind.is_absent() && count(kind) > 0);
-    if let Some(pinned) = most(&Kind::is_pinned) {
-        let verdict = if absent {
-            Verdict::Absent
-        } else {
-            Verdict::Never
-        };
-        return Block {
-            verdict,
-            holder: if absent { holder } else { pinned },
-        };
-    }
-    let others = |kinds: &[Kind]| {
-        !Kind::ALL
-            .into_iter()
-            .any(|kind| count(kind) > 0 && !kinds.contains(&kind))
-    };
-    let verdict = if absent {
+    let has_only = |kinds: &[Kind]| !has(&|kind| !kinds.contains(&kind));
+    let pinned = Kind::ALL.into_iter().rev().filter(|kind| kind.is_pinned());
+    if !is_whole || has(&Kind::is_absent) {
         Verdict::Absent
+    } else if has(&Kind::is_pinned) {
+        let most = pinned.max_by_key(|kind| count(*kind));
+        Verdict::Held(most.unwrap_or(Kind::Kernel))
     } else if count(Kind::Unknown) > 0 {
         Verdict::Perhaps
     } else if count(Kind::OnList) > 0 {
         Verdict::Draining
-    } else if others(&[Kind::Free]) {
+    } else if has_only(&[Kind::Free]) {
         Verdict::Free
-    } else if others(&[Kind::Free, Kind::Cache]) {
+    } else if has_only(&[Kind::Free, Kind::Cache]) {
         Verdict::Dropping
     } else {
         Verdict::Moving
-    };
-    Block { verdict, holder }
+    }
 }

@@ -77,13 +77,13 @@ pub fn settle<F: Read + Seek>(
     let mut settled = Settled::default();
     let mut counts = Vec::new();
     snapshot.reread(words, GROUP, |zone, first, words| {
+        let frame = zone.start() + first as u64;
         let kinds = &mut zone.kinds[first..first + words.len()];
         let is_open = |kind: &Kind| *kind == Kind::Unknown || kind.is_movable();
         if !kinds.iter().any(is_open) {
             return Ok(());
         }
-        let is_mapped =
-            descriptors.read(zone.zone.start + first as u64, words.len(), &mut counts)?;
+        let is_mapped = descriptors.read(frame, words.len(), &mut counts)?;
         for (at, (kind, word)) in kinds
             .iter_mut()
             .zip(words)

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use super::blocks::Blocks;
 use super::counts::{self, Settled};
 use super::groups;
-use super::kcore::{Descriptors, Kcore};
+use super::kcore::{Descriptors, Kcore, KcoreError};
 use super::map::Map;
 use super::owner::{self, Holders};
 use super::snapshot::{Seekable, Snapshot, Stream, Words};
@@ -36,15 +36,6 @@ impl Words for Source {
     }
 }
 
-impl std::fmt::Debug for Source {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::File(_) => "File",
-            Self::Stream(_) => "Stream",
-        })
-    }
-}
-
 /// What names the holders of blocks, where it exists.
 #[derive(Default)]
 pub struct Beside {
@@ -54,15 +45,6 @@ pub struct Beside {
     pub paths: BTreeMap<u64, String>,
     /// The text of `page_owner`.
     pub owner: Option<Box<dyn BufRead>>,
-}
-
-impl std::fmt::Debug for Beside {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Beside")
-            .field("groups", &self.groups)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The pages of control groups.
@@ -142,15 +124,13 @@ impl Facts {
 ///
 /// # Errors
 ///
-/// A message if the kernel does not state where they are, or if they cannot be read.
+/// [`KcoreError`] if the kernel does not state where they are, or if they cannot be read.
 pub fn settle(
     snapshot: &mut Snapshot,
     flags: &mut Source,
     kcore: File,
     kallsyms: File,
-) -> Result<Settled, String> {
-    let kcore = Kcore::open(kcore).map_err(|cause| cause.to_string())?;
-    let descriptors = Descriptors::find(kcore, BufReader::new(kallsyms));
-    let mut descriptors = descriptors.map_err(|cause| cause.to_string())?;
-    counts::settle(snapshot, flags, &mut descriptors).map_err(|cause| cause.to_string())
+) -> Result<Settled, KcoreError> {
+    let mut descriptors = Descriptors::find(Kcore::open(kcore)?, BufReader::new(kallsyms))?;
+    counts::settle(snapshot, flags, &mut descriptors).map_err(KcoreError::Flags)
 }

@@ -6,105 +6,62 @@
 //! free frames keep `UPTODATE`, and reserved ones show `MMAP` and `REFERENCED`. A frame without flags is not called
 //! free: free frames on the CPUs' lists look like that, and so do kernel stacks, pipe buffers and `vmalloc` memory.
 
-/// What a page frame holds.
-///
-/// No value is zero, so filling memory with a class makes the kernel provide it.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[repr(u8)]
-pub enum Kind {
-    /// A free frame of the buddy allocator (`BUDDY`).
-    Free = 1,
-    /// A program's own memory, shared memory and tmpfs: `ANON` or `SWAPBACKED`, on the kernel's list of pages in use
-    /// or on the way to it. Compaction moves it.
-    Anonymous,
-    /// A page of a file that is dirty, under writeback, or mapped by a program. Compaction moves it, but
-    /// `drop_caches` keeps it.
-    FileHeld,
-    /// A page of a file that can be dropped: `LRU` without `ANON`, `SWAPBACKED`, `UNEVICTABLE`, `MLOCKED`, `DIRTY`,
-    /// `WRITEBACK` or `MMAP`, in a folio of which no page has `MMAP`.
-    Cache,
-    /// A locked page (`UNEVICTABLE` or `MLOCKED`). Compaction moves it if `vm.compact_unevictable_allowed` is 1,
-    /// which is the default.
-    Unevictable,
-    /// A page of the pool of huge pages (`HUGE`), in use or not. Compaction does not move it.
-    HugePool,
-    /// A slab page: small objects of the kernel.
-    Slab,
-    /// A page table.
-    PageTable,
-    /// A frame that the kernel has reserved since boot, or the page of zeros.
-    Reserved,
-    /// A frame that the guest has returned to its host (balloon), or memory that is logically offline.
-    Offline,
-    /// A page of several frames that the kernel allocated for itself.
-    Compound,
-    /// Any other page of the kernel: it has flags, but none that compaction would accept.
-    Kernel,
-    /// A frame that the hardware reported as broken.
-    Poisoned,
-    /// A frame without flags: on a CPU's own free list, or a page of the kernel. Flags cannot tell.
-    Unknown,
-    /// A free frame on a CPU's own list, by its count of references. Draining the lists makes it free for blocks.
-    OnList,
-    /// A movable page that is pinned for now, by its count of references.
-    Pinned,
-    /// Memory that the kernel has not initialised yet.
-    NotStarted,
-    /// Not memory: a hole in the address space, or outside of the zone.
-    Hole,
+use everybuddy_text::named;
+
+named! {
+    /// What a page frame holds.
+    ///
+    /// No value is zero, so filling memory with a class makes the kernel provide it.
+    #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+    #[repr(u8)]
+    pub enum Kind {
+        /// A free frame of the buddy allocator (`BUDDY`).
+        Free = 1 => "free",
+        /// A program's own memory, shared memory and tmpfs: `ANON` or `SWAPBACKED`, on the kernel's list of pages in
+        /// use or on the way to it. Compaction moves it.
+        Anonymous => "programs and shared memory",
+        /// A page of a file that is dirty, under writeback, or mapped by a program. Compaction moves it, but
+        /// `drop_caches` keeps it.
+        FileHeld => "page cache, dirty or mapped",
+        /// A page of a file that can be dropped: `LRU` without `ANON`, `SWAPBACKED`, `UNEVICTABLE`, `MLOCKED`, `DIRTY`,
+        /// `WRITEBACK` or `MMAP`, in a folio of which no page has `MMAP`.
+        Cache => "page cache",
+        /// A locked page (`UNEVICTABLE` or `MLOCKED`). Compaction moves it if `vm.compact_unevictable_allowed` is 1,
+        /// which is the default.
+        Unevictable => "locked pages",
+        /// A page of the pool of huge pages (`HUGE`), in use or not. Compaction does not move it.
+        HugePool => "pool of huge pages",
+        /// A slab page: small objects of the kernel.
+        Slab => "slab",
+        /// A page table.
+        PageTable => "page tables",
+        /// A frame that the kernel has reserved since boot, or the page of zeros.
+        Reserved => "reserved since boot",
+        /// A frame that the guest has returned to its host (balloon), or memory that is logically offline.
+        Offline => "balloon or offline",
+        /// A page of several frames that the kernel allocated for itself.
+        Compound => "large kernel pages",
+        /// Any other page of the kernel: it has flags, but none that compaction would accept.
+        Kernel => "other kernel pages",
+        /// A frame that the hardware reported as broken.
+        Poisoned => "broken memory",
+        /// A frame without flags: on a CPU's own free list, or a page of the kernel. Flags cannot tell.
+        Unknown => "lists of CPUs, or kernel pages without flags",
+        /// A free frame on a CPU's own list, by its count of references. Draining the lists makes it free for blocks.
+        OnList => "free, on lists of CPUs",
+        /// A movable page that is pinned for now, by its count of references.
+        Pinned => "pinned for devices or pipes",
+        /// Memory that the kernel has not initialised yet.
+        NotStarted => "not initialised yet",
+        /// Not memory: a hole in the address space, or outside of the zone.
+        Hole => "hole",
+    }
 }
 
 /// The number of values of [`Kind`], plus one for the value 0.
 pub const KINDS: usize = Kind::Hole as usize + 1;
 
 impl Kind {
-    /// All classes.
-    pub const ALL: [Self; KINDS - 1] = [
-        Self::Free,
-        Self::Anonymous,
-        Self::FileHeld,
-        Self::Cache,
-        Self::Unevictable,
-        Self::HugePool,
-        Self::Slab,
-        Self::PageTable,
-        Self::Reserved,
-        Self::Offline,
-        Self::Compound,
-        Self::Kernel,
-        Self::Poisoned,
-        Self::Unknown,
-        Self::OnList,
-        Self::Pinned,
-        Self::NotStarted,
-        Self::Hole,
-    ];
-
-    /// Returns the name for tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Anonymous => "programs and shared memory",
-            Self::FileHeld => "page cache, dirty or mapped",
-            Self::Cache => "page cache",
-            Self::Unevictable => "locked pages",
-            Self::HugePool => "pool of huge pages",
-            Self::Slab => "slab",
-            Self::PageTable => "page tables",
-            Self::Reserved => "reserved since boot",
-            Self::Offline => "balloon or offline",
-            Self::Compound => "large kernel pages",
-            Self::Kernel => "other kernel pages",
-            Self::Poisoned => "broken memory",
-            Self::Unknown => "lists of CPUs, or kernel pages without flags",
-            Self::OnList => "free, on lists of CPUs",
-            Self::Pinned => "pinned for devices or pipes",
-            Self::NotStarted => "not initialised yet",
-            Self::Hole => "hole",
-        }
-    }
-
     /// Returns `true` if compaction can move the page, provided that no device and no program has pinned it.
     #[must_use]
     pub fn is_movable(self) -> bool {

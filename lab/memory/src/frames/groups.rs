@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::blocks::{Blocks, Verdict};
+use super::blocks::Blocks;
 use super::flags::{KINDS, Kind};
 use super::snapshot::{Snapshot, SnapshotError, Words};
 
@@ -139,11 +139,10 @@ impl Tally {
             if !kind.is_pinned() {
                 return;
             }
-            if let Some(block) = blocks.position(zone, frames.zone.start + at as u64) {
-                let verdict = blocks.zones[zone].blocks[block].verdict;
-                if matches!(verdict, Verdict::Never | Verdict::Perhaps) {
-                    places.insert((inode, zone, block));
-                }
+            if let Some(block) = blocks.position(zone, frames.start() + at as u64)
+                && blocks.zones[zone].blocks[block].is_blocked()
+            {
+                places.insert((inode, zone, block));
             }
         })?;
         for (inode, _, _) in &places {

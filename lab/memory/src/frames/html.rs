@@ -8,26 +8,29 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use everybuddy_text::size::shown;
+
+use super::blocks::Verdict;
 use super::flags::Kind;
-use super::map::{Map, Shown};
+use super::map::Map;
 
 /// Everything that a cell may show: its letter in the data is its position, and so is its colour.
-const SHOWN: [Shown; 15] = [
-    Shown::Free,
-    Shown::Dropping,
-    Shown::Moving,
-    Shown::Perhaps,
-    Shown::Held(Kind::Slab),
-    Shown::Held(Kind::PageTable),
-    Shown::Held(Kind::Compound),
-    Shown::Held(Kind::Kernel),
-    Shown::Held(Kind::HugePool),
-    Shown::Held(Kind::Reserved),
-    Shown::Held(Kind::Offline),
-    Shown::Held(Kind::Poisoned),
-    Shown::Held(Kind::Pinned),
-    Shown::Draining,
-    Shown::Absent,
+const SHOWN: [Verdict; 15] = [
+    Verdict::Free,
+    Verdict::Dropping,
+    Verdict::Moving,
+    Verdict::Perhaps,
+    Verdict::Held(Kind::Slab),
+    Verdict::Held(Kind::PageTable),
+    Verdict::Held(Kind::Compound),
+    Verdict::Held(Kind::Kernel),
+    Verdict::Held(Kind::HugePool),
+    Verdict::Held(Kind::Reserved),
+    Verdict::Held(Kind::Offline),
+    Verdict::Held(Kind::Poisoned),
+    Verdict::Held(Kind::Pinned),
+    Verdict::Draining,
+    Verdict::Absent,
 ];
 
 const STYLE: &str = "\
@@ -80,22 +83,22 @@ pub fn section(map: &Map) -> String {
     let _ = write!(
         html,
         "<table>\n<thead><tr><th>Blocks of {}</th>",
-        bytes(map.block_bytes)
+        shown(map.block_bytes)
     );
     for zone in &map.zones {
         let _ = write!(html, "<th>Node {} {}</th>", zone.node, escaped(&zone.name));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
-    let mut totals: BTreeMap<Shown, u64> = BTreeMap::new();
-    for (shown, count) in map.zones.iter().flat_map(|zone| &zone.blocks) {
-        *totals.entry(*shown).or_default() += count;
+    let mut totals: BTreeMap<Verdict, u64> = BTreeMap::new();
+    for (kind, count) in map.zones.iter().flat_map(|zone| &zone.blocks) {
+        *totals.entry(*kind).or_default() += count;
     }
-    for (code, shown) in SHOWN
+    for (code, kind) in SHOWN
         .into_iter()
         .enumerate()
-        .filter(|(_, shown)| totals.contains_key(shown))
+        .filter(|(_, kind)| totals.contains_key(kind))
     {
-        let held = if matches!(shown, Shown::Held(_)) {
+        let held = if matches!(kind, Verdict::Held(_)) {
             "held by: "
         } else {
             ""
@@ -103,13 +106,13 @@ pub fn section(map: &Map) -> String {
         let _ = write!(
             html,
             "<tr><td data-code=\"{code}\"><i style=\"background:var(--c{code})\"></i>{held}{}</td>",
-            escaped(shown.name())
+            escaped(kind.name())
         );
         for zone in &map.zones {
             let _ = write!(
                 html,
                 "<td>{}</td>",
-                zone.blocks.get(&shown).copied().unwrap_or_default()
+                zone.blocks.get(&kind).copied().unwrap_or_default()
             );
         }
         html.push_str("</tr>\n");
@@ -126,7 +129,7 @@ pub fn section(map: &Map) -> String {
             zone.node,
             escaped(&zone.name),
             zone.address,
-            bytes(map.cell_bytes),
+            shown(map.cell_bytes),
             zone.address,
         );
     }
@@ -137,22 +140,11 @@ pub fn section(map: &Map) -> String {
     html
 }
 
-fn letter(shown: Shown) -> char {
+fn letter(shown: Verdict) -> char {
     let code = SHOWN.iter().position(|one| *one == shown);
     // Every class that holds a block is in the list.
     let code = code.unwrap_or(SHOWN.len() - 1);
     char::from(b'a' + code as u8)
-}
-
-fn bytes(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let unit = units
-        .into_iter()
-        .find(|(shift, _)| bytes >= 1 << shift && bytes.is_multiple_of(1 << shift));
-    match unit {
-        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
-        None => format!("{bytes} B"),
-    }
 }
 
 /// Escapes a text for HTML.

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
+use super::snapshot::SnapshotError;
+
 const ELF_HEADER: usize = 64;
 const SEGMENT_HEADER: usize = 56;
 const LOAD: u32 = 1;
@@ -36,6 +38,8 @@ pub enum KcoreError {
     Format(&'static str),
     /// The kernel does not state something.
     Missing(String),
+    /// The flags cannot be read again.
+    Flags(SnapshotError),
 }
 
 impl fmt::Display for KcoreError {
@@ -49,6 +53,7 @@ impl fmt::Display for KcoreError {
                 f,
                 "the kernel does not state {what}: counts of references are unknown"
             ),
+            Self::Flags(error) => error.fmt(f),
         }
     }
 }
@@ -57,6 +62,7 @@ impl std::error::Error for KcoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Read(error) => Some(error),
+            Self::Flags(error) => Some(error),
             Self::Format(_) | Self::Missing(_) => None,
         }
     }

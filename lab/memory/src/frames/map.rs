@@ -8,61 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use super::blocks::{Block, Blocks, Verdict};
-use super::flags::Kind;
+use super::blocks::{Blocks, Verdict};
 use super::snapshot::Snapshot;
 
 /// The bytes of the blocks that are judged.
 const BLOCK_BYTES: u64 = 2 << 20;
 /// The most cells of a picture.
 const MOST_CELLS: u64 = 20_000;
-
-/// What a cell shows.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Shown {
-    /// The block is free.
-    Free,
-    /// Dropping page cache makes it free.
-    Dropping,
-    /// Moving pages makes it free.
-    Moving,
-    /// Draining the CPUs' lists, and moving pages, makes the block free.
-    Draining,
-    /// Frames without flags stand in the way: draining the CPUs' lists may make it free.
-    Perhaps,
-    /// Pages of this class hold it.
-    Held(Kind),
-    /// It is not memory of the allocator.
-    Absent,
-}
-
-impl Shown {
-    fn of(block: Block) -> Self {
-        match block.verdict {
-            Verdict::Free => Self::Free,
-            Verdict::Dropping => Self::Dropping,
-            Verdict::Moving => Self::Moving,
-            Verdict::Draining => Self::Draining,
-            Verdict::Perhaps => Self::Perhaps,
-            Verdict::Never => Self::Held(block.holder),
-            Verdict::Absent => Self::Absent,
-        }
-    }
-
-    /// Returns the name for a legend.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Free => "free now",
-            Self::Dropping => "by dropping page cache",
-            Self::Moving => "by moving pages",
-            Self::Draining => "by draining the CPUs' lists",
-            Self::Perhaps => "perhaps, by draining the CPUs' lists",
-            Self::Held(kind) => kind.name(),
-            Self::Absent => "not memory, or not initialised yet",
-        }
-    }
-}
 
 /// The cells of a zone.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -74,9 +26,9 @@ pub struct ZoneMap {
     /// The physical address of the first cell.
     pub address: u64,
     /// The cells, in ascending order of addresses.
-    pub cells: Vec<Shown>,
+    pub cells: Vec<Verdict>,
     /// The number of blocks of 2 MiB that show the same, for each that occurs.
-    pub blocks: BTreeMap<Shown, u64>,
+    pub blocks: BTreeMap<Verdict, u64>,
 }
 
 /// The cells of a machine's memory.
@@ -115,7 +67,7 @@ impl Map {
             .filter_map(|(frames, blocks)| {
                 let mut counts = BTreeMap::new();
                 for block in &blocks.blocks {
-                    *counts.entry(Shown::of(*block)).or_insert(0) += 1;
+                    *counts.entry(*block).or_insert(0) += 1;
                 }
                 // A zone's first cell may begin in the middle, so that all cells are aligned.
                 let skipped = (blocks.first >> order) as usize % per_cell;
@@ -123,19 +75,19 @@ impl Map {
                     .blocks
                     .split_at((per_cell - skipped).min(blocks.blocks.len()));
                 let cells = [first].into_iter().chain(rest.chunks(per_cell)).map(most);
-                let mut cells: Vec<Shown> = cells.collect();
+                let mut cells: Vec<Verdict> = cells.collect();
                 let lead = cells
                     .iter()
-                    .take_while(|cell| **cell == Shown::Absent)
+                    .take_while(|cell| **cell == Verdict::Absent)
                     .count();
-                while cells.last() == Some(&Shown::Absent) {
+                while cells.last() == Some(&Verdict::Absent) {
                     cells.pop();
                 }
                 cells.drain(..lead.min(cells.len()));
                 let cell = (blocks.first >> order) / per_cell as u64 + lead as u64;
                 (!cells.is_empty()).then(|| ZoneMap {
-                    node: frames.zone.node,
-                    name: frames.zone.name.clone(),
+                    node: frames.extent.node.unwrap_or(0),
+                    name: frames.extent.name.clone(),
                     address: cell
                         .saturating_mul(per_cell as u64)
                         .saturating_mul(block_bytes),
@@ -152,13 +104,15 @@ impl Map {
 }
 
 /// Returns what most blocks of a cell show. Blocks that are not memory count only if there is no other.
-fn most(blocks: &[Block]) -> Shown {
-    let mut counts: BTreeMap<Shown, u64> = BTreeMap::new();
+fn most(blocks: &[Verdict]) -> Verdict {
+    let mut counts: BTreeMap<Verdict, u64> = BTreeMap::new();
     for block in blocks {
-        *counts.entry(Shown::of(*block)).or_default() += 1;
+        *counts.entry(*block).or_default() += 1;
     }
-    let memory = counts.iter().filter(|(shown, _)| **shown != Shown::Absent);
+    let memory = counts
+        .iter()
+        .filter(|(shown, _)| **shown != Verdict::Absent);
     // Of equal counts, the worse one.
     let most = memory.max_by_key(|(shown, count)| (**count, **shown));
-    most.map_or(Shown::Absent, |(shown, _)| *shown)
+    most.map_or(Verdict::Absent, |(shown, _)| *shown)
 }

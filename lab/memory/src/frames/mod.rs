@@ -40,5 +40,5 @@ pub use blocks::{Blocks, Verdict};
 pub use facts::Facts;
 pub use flags::Kind;
 pub use map::Map;
-pub use snapshot::{Layout, Snapshot, Zone};
+pub use snapshot::{Extent, Layout, Snapshot};
 pub use windows::{Holder, OrderWindows, ZoneWindows};

@@ -14,7 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
 
-use super::blocks::{Blocks, Verdict};
+use everybuddy_text::Lines;
+
+use super::blocks::Blocks;
 use super::flags::Kind;
 use super::snapshot::Snapshot;
 
@@ -115,13 +117,12 @@ pub struct Totals {
 /// # Errors
 ///
 /// The reader's own errors. No content is an error.
-pub fn read(mut reader: impl BufRead, mut each: impl FnMut(&Record)) -> io::Result<Totals> {
+pub fn read(reader: impl BufRead, mut each: impl FnMut(&Record)) -> io::Result<Totals> {
     let mut totals = Totals::default();
     let mut open: Option<Open> = None;
-    let mut line = Vec::new();
-    while next_line(&mut reader, &mut line)? {
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim();
+    let mut lines = Lines::new(reader, LONGEST_LINE);
+    while let Some(line) = lines.read()? {
+        let text = line.text.trim();
         if let Some(rest) = text.strip_prefix("Page allocated via order ") {
             close(open.take(), &mut totals, &mut each);
             open = Some(Open {
@@ -139,39 +140,12 @@ pub fn read(mut reader: impl BufRead, mut each: impl FnMut(&Record)) -> io::Resu
     Ok(totals)
 }
 
-/// Reads a line without its end; `false` at the end of the file. Of a line that is too long, only the beginning is
-/// kept.
-fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    let mut any = false;
-    loop {
-        let available = match reader.fill_buf() {
-            Ok(available) => available,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if available.is_empty() {
-            return Ok(any);
-        }
-        any = true;
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(available.len());
-        let room = LONGEST_LINE.saturating_sub(line.len());
-        line.extend_from_slice(&available[..taken.min(room)]);
-        reader.consume(taken + usize::from(end.is_some()));
-        if end.is_some() {
-            return Ok(true);
-        }
-    }
-}
-
 /// A record that has not ended.
 #[derive(Default)]
 struct Open {
     order: Option<u64>,
     frame: Option<u64>,
-    mobility: String,
-    function: String,
+    record: Record,
     /// The function is outside of the allocators.
     is_settled: bool,
 }
@@ -184,7 +158,7 @@ impl Open {
             self.frame = words.next().and_then(number);
             let mut words = words.skip_while(|word| *word != "type");
             if let Some(mobility) = words.nth(1) {
-                self.mobility = mobility.to_owned();
+                self.record.mobility = mobility.to_owned();
             }
             return self.frame.is_some();
         }
@@ -196,7 +170,7 @@ impl Open {
         };
         if !self.is_settled {
             self.is_settled = !is_allocator(function);
-            self.function = function.to_owned();
+            self.record.function = function.to_owned();
         }
         true
     }
@@ -220,8 +194,7 @@ fn close(open: Option<Open>, totals: &mut Totals, each: &mut impl FnMut(&Record)
     let record = Record {
         frame,
         order,
-        mobility: open.mobility,
-        function: open.function,
+        ..open.record
     };
     totals.records += 1;
     totals.frames += 1 << order;
@@ -312,8 +285,7 @@ pub fn holders(reader: impl BufRead, snapshot: &Snapshot, blocks: &Blocks) -> io
             let Some(at) = blocks.position(zone, frame) else {
                 continue;
             };
-            let verdict = blocks.zones[zone].blocks[at].verdict;
-            if matches!(verdict, Verdict::Never | Verdict::Perhaps) {
+            if blocks.zones[zone].blocks[at].is_blocked() {
                 let next = names.len() as u32;
                 let name = match names.get(&record.function) {
                     Some(name) => *name,

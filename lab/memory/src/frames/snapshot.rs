@@ -26,30 +26,45 @@ const LARGEST_BLOCK: u64 = 1 << 30;
 /// Late initialisation leaves at least this number of frames; a smaller difference has other reasons.
 const LEAST_NOT_STARTED: u64 = 512;
 
-/// A zone of `/proc/zoneinfo`.
+/// The name of a zone, and the place of its frames. A number that the input does not contain is `None`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Zone {
-    /// The NUMA node.
-    pub node: u32,
-    /// The name, such as `Normal`.
+pub struct Extent {
+    /// The node's number. Kernels without nodes print none.
+    pub node: Option<u32>,
+    /// The zone's name, such as `Normal`.
     pub name: String,
-    /// The first frame.
-    pub start: u64,
-    /// The frames from the first to the last one, with holes.
-    pub spanned: u64,
+    /// The number of the first frame.
+    pub start: Option<u64>,
+    /// The frames between the first and the last one, holes included.
+    pub spanned: Option<u64>,
     /// The frames that exist.
-    pub present: u64,
-    /// The frames that the allocator manages.
-    pub managed: u64,
-    /// The free frames on the CPUs' lists: the sum of `count` of all pagesets.
-    pub on_lists: u64,
+    pub present: Option<u64>,
+    /// The frames that the page allocator manages.
+    pub managed: Option<u64>,
 }
 
-impl Zone {
-    /// Returns the frames of the zone, with holes. A zone that would exceed the address space ends there.
+impl Extent {
+    /// Returns `true` if the zone has this node and name.
+    #[must_use]
+    pub fn is(&self, node: Option<u32>, name: &str) -> bool {
+        self.node == node && self.name == name
+    }
+
+    /// Returns the zone's name with its node.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.node {
+            Some(node) => format!("Node {node} {}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Returns the frames of the zone, with holes; none if their place is unknown. A zone that would exceed the address
+    /// space ends there.
     #[must_use]
     pub fn span(&self) -> Range<u64> {
-        self.start..self.start.saturating_add(self.spanned)
+        let (start, frames) = self.start.zip(self.spanned).unwrap_or_default();
+        start..start.saturating_add(frames)
     }
 }
 
@@ -59,7 +74,7 @@ pub struct Layout {
     /// The bytes of a frame: 4096, 16384 or 65536.
     pub frame_bytes: u64,
     /// All zones. Zones without frames are permitted.
-    pub zones: Vec<Zone>,
+    pub zones: Vec<Extent>,
     /// The frames of "System RAM". If it is empty, holes are unknown, and all frames of all zones are read.
     pub ram: Vec<Range<u64>>,
 }
@@ -67,7 +82,7 @@ pub struct Layout {
 impl Layout {
     /// Returns the frames to read, sorted and without overlap.
     fn ranges(&self) -> Vec<Range<u64>> {
-        let spans = || self.zones.iter().map(Zone::span);
+        let spans = || self.zones.iter().map(Extent::span);
         let inside = |span: Range<u64>| {
             let ram = self.ram.iter();
             ram.map(move |ram| ram.start.max(span.start)..ram.end.min(span.end))
@@ -167,7 +182,7 @@ impl<R: Read> Words for Stream<R> {
 }
 
 /// Reads until `bytes` is full or the source ends.
-fn read_all(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_all(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match reader.read(&mut bytes[filled..]) {
@@ -240,7 +255,9 @@ impl std::error::Error for SnapshotError {
 #[derive(Clone, Debug)]
 pub struct ZoneFrames {
     /// The zone.
-    pub zone: Zone,
+    pub extent: Extent,
+    /// The free frames on the CPUs' lists.
+    pub on_lists: u64,
     /// The class of each frame, from the zone's first one on.
     pub kinds: Vec<Kind>,
     /// The number of frames of each class, by the class's value.
@@ -253,15 +270,25 @@ pub struct ZoneFrames {
 impl ZoneFrames {
     /// Returns a zone with known classes: a state that was not read from flags.
     #[must_use]
-    pub fn new(zone: Zone, kinds: Vec<Kind>) -> Self {
-        let mut frames = Self {
-            zone,
+    pub fn new(extent: Extent, kinds: Vec<Kind>) -> Self {
+        let mut frames = Self::unread(extent, kinds);
+        frames.finish();
+        frames
+    }
+
+    fn unread(extent: Extent, kinds: Vec<Kind>) -> Self {
+        Self {
+            extent,
+            on_lists: 0,
             kinds,
             counts: [0; KINDS],
             holes_elsewhere: 0,
-        };
-        frames.finish();
-        frames
+        }
+    }
+
+    /// Returns the first frame.
+    pub(super) fn start(&self) -> u64 {
+        self.extent.span().start
     }
 
     /// Returns the number of frames of a class.
@@ -273,13 +300,15 @@ impl ZoneFrames {
     /// Finds what the flags do not show, and counts.
     fn finish(&mut self) {
         self.recount();
-        let zone = &self.zone;
+        let span = self.extent.span();
+        let present = self.extent.present.unwrap_or(0);
         let holes = self.count(Kind::Hole);
-        self.holes_elsewhere = (zone.spanned.saturating_sub(zone.present)).saturating_sub(holes);
+        self.holes_elsewhere = (span.end - span.start)
+            .saturating_sub(present)
+            .saturating_sub(holes);
         let reserved = self.count(Kind::Reserved) + self.count(Kind::Offline);
-        let missing = zone
-            .present
-            .saturating_sub(zone.managed)
+        let missing = present
+            .saturating_sub(self.extent.managed.unwrap_or(0))
             .saturating_sub(reserved);
         if missing < LEAST_NOT_STARTED {
             return;
@@ -326,23 +355,20 @@ impl Snapshot {
     ///
     /// [`SnapshotError::TooLarge`] if it cannot be allocated.
     pub fn prepare(layout: &Layout) -> Result<Self, SnapshotError> {
-        let frames = layout.zones.iter().map(|zone| zone.span().end - zone.start);
-        let frames = frames.fold(0u64, u64::saturating_add);
+        let lengths = layout
+            .zones
+            .iter()
+            .map(|zone| zone.span().end - zone.span().start);
+        let frames = lengths.clone().fold(0u64, u64::saturating_add);
         let mut zones = Vec::with_capacity(layout.zones.len());
-        for zone in &layout.zones {
-            let count = usize::try_from(zone.span().end - zone.start);
-            let count = count.map_err(|_| SnapshotError::TooLarge { frames })?;
+        for (zone, count) in layout.zones.iter().zip(lengths) {
+            let count = usize::try_from(count).map_err(|_| SnapshotError::TooLarge { frames })?;
             let mut kinds = Vec::new();
             kinds
                 .try_reserve_exact(count)
                 .map_err(|_| SnapshotError::TooLarge { frames })?;
             kinds.resize(count, Kind::Hole);
-            zones.push(ZoneFrames {
-                zone: zone.clone(),
-                kinds,
-                counts: [0; KINDS],
-                holes_elsewhere: 0,
-            });
+            zones.push(ZoneFrames::unread(zone.clone(), kinds));
         }
         Ok(Self {
             zones,
@@ -394,7 +420,7 @@ impl Snapshot {
                 if piece.is_first {
                     *folios = Folios::default();
                 }
-                if let Some((at, words)) = piece.inside(&zone.zone) {
+                if let Some((at, words)) = piece.inside(&zone.extent) {
                     folios.extend(words, &mut zone.kinds, at);
                 }
             }
@@ -414,7 +440,7 @@ impl Snapshot {
         let mut piece = vec![0; PIECE];
         pieces(&self.ranges, &mut piece, words, |piece| {
             for (zone, frames) in self.zones.iter().enumerate() {
-                if let Some((at, words)) = piece.inside(&frames.zone) {
+                if let Some((at, words)) = piece.inside(&frames.extent) {
                     words.zip(at..).for_each(|(word, at)| each(zone, at, word));
                 }
             }
@@ -439,7 +465,7 @@ impl Snapshot {
         let mut buffer = Vec::with_capacity(group);
         let result = pieces(ranges, piece, words, |piece| {
             for zone in zones.iter_mut() {
-                let Some((mut at, mut words)) = piece.inside(&zone.zone) else {
+                let Some((mut at, mut words)) = piece.inside(&zone.extent) else {
                     continue;
                 };
                 loop {
@@ -449,7 +475,7 @@ impl Snapshot {
                         break;
                     }
                     let result = each(zone, at, &buffer);
-                    let frame = zone.zone.start + at as u64;
+                    let frame = zone.start() + at as u64;
                     result.map_err(|source| SnapshotError::Read { frame, source })?;
                     at += buffer.len();
                 }
@@ -466,7 +492,7 @@ impl Snapshot {
     pub fn find(&self, frame: u64) -> Option<(usize, Kind)> {
         let zones = self.zones.iter().enumerate();
         let mut found = zones.filter_map(|(at, zone)| {
-            let offset = usize::try_from(frame.checked_sub(zone.zone.start)?).ok()?;
+            let offset = usize::try_from(frame.checked_sub(zone.start())?).ok()?;
             let kind = *zone.kinds.get(offset)?;
             (kind != Kind::Hole).then_some((at, kind))
         });
@@ -485,7 +511,7 @@ struct Piece<'a> {
 
 impl<'a> Piece<'a> {
     /// Returns the position of the first frame in a zone, and the words inside of the zone; `None` if there are none.
-    fn inside(&self, zone: &Zone) -> Option<(usize, impl Iterator<Item = u64> + 'a)> {
+    fn inside(&self, zone: &Extent) -> Option<(usize, impl Iterator<Item = u64> + 'a)> {
         let span = zone.span();
         let end = self.frame + (self.bytes.len() / WORD) as u64;
         let (first, last) = (self.frame.max(span.start), end.min(span.end));

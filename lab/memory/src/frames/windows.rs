@@ -263,7 +263,7 @@ fn halve(level: &[Summary]) -> Vec<Summary> {
 fn chunks(zone: &ZoneFrames, tallies: &mut [Tally]) -> Vec<Summary> {
     let largest = tallies.len().saturating_sub(1) as u32;
     let align = 1u64 << largest.max(CHUNK_ORDER);
-    let lead = (zone.zone.start % align) as usize;
+    let lead = (zone.start() % align) as usize;
     let mut level = vec![Summary::absent(); lead / CHUNK];
     let mut rest = zone.kinds.as_slice();
     let mut skipped = lead % CHUNK;
@@ -377,7 +377,7 @@ impl Tally {
             free_frames: zone.count(Kind::Free),
             cache_frames: zone.count(Kind::Cache),
             listed: zone.count(Kind::OnList),
-            on_lists: zone.zone.on_lists.saturating_sub(zone.count(Kind::OnList)),
+            on_lists: zone.on_lists.saturating_sub(zone.count(Kind::OnList)),
         }
     }
 }

@@ -9,6 +9,8 @@
 //! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were
 //! read at different moments.
 
+use everybuddy_text::proc::zone_field;
+
 use super::rows::{self, Row};
 use super::{merge, prefix};
 use crate::state::{CpuList, Kind, Place, State};
@@ -17,8 +19,9 @@ use crate::state::{CpuList, Kind, Place, State};
 const MANY: usize = 4096;
 
 /// The file that a line belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Section {
+    #[default]
     None,
     Buddyinfo,
     FreeByType,
@@ -29,6 +32,7 @@ enum Section {
 }
 
 /// The copies in the files so far.
+#[derive(Default)]
 pub(crate) struct Copies {
     file: String,
     state: State,
@@ -45,21 +49,6 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    pub(crate) fn new() -> Copies {
-        Copies {
-            file: String::new(),
-            state: State::default(),
-            section: Section::None,
-            buddyinfo: Vec::new(),
-            types: Vec::new(),
-            heading: Vec::new(),
-            row_line: 0,
-            in_lists: false,
-            last_line: 0,
-            done: Vec::new(),
-        }
-    }
-
     /// Begins a file.
     pub(crate) fn begin(&mut self, file: &str) {
         self.file = file.to_owned();
@@ -148,8 +137,7 @@ impl Copies {
             }
             self.row_line = line;
         } else if row.counts.is_empty() && !row.is_doubtful {
-            let is_known =
-                |zone: &crate::Zone| zone.node == Some(row.node) && zone.name == row.zone;
+            let is_known = |zone: &crate::Zone| zone.extent.is(Some(row.node), &row.zone);
             self.begin_part(Kind::Zoneinfo, line, self.state.zones.iter().any(is_known));
             let place = self.place(line);
             if self.state.zones.len() < MANY {
@@ -243,36 +231,20 @@ impl Copies {
             return false;
         };
         if let Some(values) = text.strip_prefix("protection:") {
-            let values = values
-                .trim()
-                .strip_prefix('(')
-                .and_then(|values| values.strip_suffix(')'));
-            let values = values.map(|values| {
-                values
-                    .split(',')
-                    .map(|value| value.trim().parse::<u64>().ok())
-            });
-            zone.lowmem_reserve = values
-                .and_then(Iterator::collect::<Option<Vec<u64>>>)
-                .unwrap_or_default();
+            let values = values.trim().strip_prefix('(');
+            let values = values.and_then(|values| values.strip_suffix(')'));
+            let number = |value: &str| value.trim().parse().ok();
+            let values: Option<Vec<u64>> =
+                values.and_then(|values| values.split(',').map(number).collect());
+            zone.lowmem_reserve = values.unwrap_or_default();
             zone.lowmem_reserve.truncate(16);
             return true;
         }
-        let mut words = text.split_whitespace();
-        let (Some(mut key), Some(mut value)) = (words.next(), words.next()) else {
-            self.in_lists |= text == "pagesets";
-            return text == "pagesets" || text == "per-node stats";
-        };
-        if key == "pages" {
-            let Some(number) = words.next() else {
-                return false;
-            };
-            (key, value) = (value, number);
-            if key != "free" {
-                return false;
-            }
+        if text == "pagesets" {
+            self.in_lists = true;
+            return true;
         }
-        let Some(value) = value.parse::<u64>().ok().filter(|_| has_end) else {
+        let Some((key, value)) = zone_field(text).filter(|_| has_end) else {
             return false;
         };
         if self.in_lists {
@@ -285,15 +257,17 @@ impl Copies {
                     });
                 }
                 "count:" | "high:" | "batch:" => {
-                    if let Some(list) = zone.lists.last_mut() {
-                        match key {
-                            "count:" => list.count = Some(value),
-                            "high:" => list.high = Some(value),
-                            _ => list.batch = Some(value),
-                        }
-                    }
+                    let Some(list) = zone.lists.last_mut() else {
+                        return true;
+                    };
+                    let field = match key {
+                        "count:" => &mut list.count,
+                        "high:" => &mut list.high,
+                        _ => &mut list.batch,
+                    };
+                    *field = Some(value);
                 }
-                "start_pfn:" => zone.start = Some(value),
+                "start_pfn:" => zone.extent.start = Some(value),
                 _ => {}
             }
             return true;
@@ -304,12 +278,12 @@ impl Copies {
             "min" => &mut zone.min,
             "low" => &mut zone.low,
             "high" => &mut zone.high,
-            "spanned" => &mut zone.spanned,
-            "present" => &mut zone.present,
-            "managed" => &mut zone.managed,
+            "spanned" => &mut zone.extent.spanned,
+            "present" => &mut zone.extent.present,
+            "managed" => &mut zone.extent.managed,
             "nr_free_cma" => &mut zone.free_cma,
             "nr_free_highatomic" => &mut zone.free_high_atomic,
-            "start_pfn:" => &mut zone.start,
+            "start_pfn:" => &mut zone.extent.start,
             _ => return true,
         };
         *field = Some(value);

@@ -8,6 +8,7 @@
 //!
 //! A number without its unit may be cut, and is not used.
 
+use everybuddy_text::proc::digits;
 use memchr::memmem::find;
 
 use crate::state::{Cause, Event, Place};
@@ -28,10 +29,9 @@ pub(crate) struct Named<'a> {
 pub(crate) fn zone_line(text: &[u8]) -> Option<Named<'_>> {
     let at = find(text, b" free:")?;
     let named = name_before(text, at)?;
-    let digits = &text[at + 6..];
     // The sums of a whole machine have no unit.
-    let unit = digits.iter().position(|byte| !byte.is_ascii_digit())?;
-    digits[unit..].starts_with(b"kB").then_some(Named {
+    let (_, unit) = digits(&text[at + 6..]);
+    unit.starts_with(b"kB").then_some(Named {
         rest: &text[at..],
         ..named
     })
@@ -49,10 +49,7 @@ pub(crate) fn table_head(text: &[u8]) -> Option<Named<'_>> {
         if !has_start {
             continue;
         }
-        let is_item = trimmed
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let is_item = digits(trimmed).0.len();
         let is_table = trimmed.is_empty()
             || trimmed[0] == b'e'
             || trimmed.len() == is_item
@@ -91,7 +88,7 @@ pub(crate) fn node_before(text: &[u8]) -> Option<u32> {
     if start == text.len() || !before.ends_with(b"Node") || before.len() == start {
         return None;
     }
-    std::str::from_utf8(&text[start..]).ok()?.parse().ok()
+    number_of(&text[start..])
 }
 
 /// Reads the fields `key:NUMBERkB` of a text.
@@ -118,14 +115,8 @@ pub(crate) fn sizes(text: &[u8], mut field: impl FnMut(&[u8], u64)) -> (usize, V
             continue;
         };
         let (key, value) = (&word[..colon], &word[colon + 1..]);
-        let digits = value
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
-        let number = std::str::from_utf8(&value[..digits])
-            .ok()
-            .and_then(|digits| digits.parse().ok());
-        match (number, &value[digits..]) {
+        let (number, unit) = digits(value);
+        match (number_of(number), unit) {
             (Some(number), [b'k' | b'K', b'B', ..]) => {
                 field(key, number);
                 found += 1;
@@ -167,7 +158,7 @@ pub(crate) fn event(text: &[u8], place: &Place) -> Option<Event> {
             .iter()
             .take_while(|byte| byte.is_ascii_digit() || **byte == b'-')
             .count();
-        std::str::from_utf8(&text[..length]).ok()?.parse().ok()
+        number_of(&text[..length])
     });
     let flags = after(b"gfp_mask=").or_else(|| after(b"mode:"));
     let flags = flags.map(|text| {
@@ -203,6 +194,11 @@ pub(crate) fn kernel(text: &[u8]) -> Option<String> {
     let number = find(&text[at..], b" #")? + at;
     let start = text[..number].iter().rposition(|byte| *byte == b' ')? + 1;
     word(&text[start..])
+}
+
+/// Reads a decimal number.
+pub(crate) fn number_of<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Returns printable text of bounded length.

@@ -32,12 +32,15 @@ const APART: u64 = 20;
 /// The maximum numbers of reports and tables that are open at the same time.
 const OPEN: usize = 8;
 
+/// The thread or the CPU that printed a line, if lines name it.
+type Caller = Option<Vec<u8>>;
+
 /// A report, while its parts arrive. Sizes of zones are in KiB until it is closed.
 #[derive(Debug)]
 struct Report {
     serial: u64,
     state: State,
-    caller: Option<Vec<u8>>,
+    caller: Caller,
     last_line: u64,
     frame_kib: Option<u64>,
     /// The zones whose tables may lack their last orders.
@@ -49,17 +52,18 @@ struct Fields {
     serial: u64,
     zone: usize,
     partial: Vec<u8>,
-    caller: Option<Vec<u8>>,
+    caller: Caller,
     last_line: u64,
     in_reserve: bool,
 }
 
 /// The reports of one file.
+#[derive(Default)]
 pub(crate) struct Log {
     file: String,
     serial: u64,
     kernel: Option<String>,
-    events: VecDeque<(Event, Option<Vec<u8>>, Option<String>)>,
+    events: VecDeque<(Event, Caller, Option<String>)>,
     reports: Vec<Report>,
     tables: Vec<Table>,
     fields: Option<Fields>,
@@ -68,18 +72,20 @@ pub(crate) struct Log {
     done: VecDeque<State>,
 }
 
+impl Report {
+    /// Returns `true` if the thread printed the report, and the report lacks a part of a zone.
+    fn lacks(&self, line: &Stripped<'_>, named: &Named<'_>, lacks: impl Fn(&Zone) -> bool) -> bool {
+        let mut zones = self.state.zones.iter();
+        let zone = zones.find(|zone| zone.extent.is(named.node, named.zone));
+        self.caller.as_deref() == line.caller && zone.is_none_or(lacks)
+    }
+}
+
 impl Log {
     pub(crate) fn new(file: &str) -> Log {
         Log {
             file: file.to_owned(),
-            serial: 0,
-            kernel: None,
-            events: VecDeque::new(),
-            reports: Vec::new(),
-            tables: Vec::new(),
-            fields: None,
-            node: None,
-            done: VecDeque::new(),
+            ..Log::default()
         }
     }
 
@@ -217,7 +223,7 @@ impl Log {
         if self.reports.len() >= OPEN {
             self.close(0);
         }
-        let is_own = |(_, other, _): &(Event, Option<Vec<u8>>, Option<String>)| *other == caller;
+        let is_own = |(_, other, _): &(Event, Caller, Option<String>)| *other == caller;
         let event = self
             .events
             .iter()
@@ -248,60 +254,35 @@ impl Log {
         self.reports.len() - 1
     }
 
-    /// Returns the first open report that lacks a part of a zone. Opens one if there is none.
-    fn lacking(
-        &mut self,
-        place: &Place,
-        line: &Stripped<'_>,
-        named: &Named<'_>,
-        lacks: impl Fn(&Zone) -> bool,
-    ) -> usize {
-        let caller = line.caller.map(<[u8]>::to_vec);
-        let fits = |report: &Report| {
-            let zone = report
-                .state
-                .zones
-                .iter()
-                .find(|zone| zone.node == named.node && zone.name == named.zone);
-            report.caller == caller && zone.is_none_or(&lacks)
-        };
-        let found = self.reports.iter().position(fits);
-        found.unwrap_or_else(|| self.open(place, line))
-    }
-
     /// Adds the node of an earlier line, where the kernel printed it on its own.
     fn with_node<'a>(&mut self, place: &Place, named: &Named<'a>) -> Named<'a> {
         let earlier = self
             .node
             .take()
             .filter(|(_, line)| place.line - line <= APART);
-        let node = named.node.or(earlier.map(|(node, _)| node));
         Named {
-            node,
-            zone: named.zone,
-            rest: named.rest,
+            node: named.node.or(earlier.map(|(node, _)| node)),
+            ..*named
         }
     }
 
     fn zone_line<'a>(&mut self, place: &Place, line: &Stripped<'a>, named: &Named<'a>) {
         let named = &self.with_node(place, named);
-        let index = self.lacking(place, line, named, |zone| zone.free.is_none());
+        // The first open report that lacks the line.
+        let lacks = |report: &Report| report.lacks(line, named, |zone| zone.free.is_none());
+        let found = self.reports.iter().position(lacks);
+        let index = found.unwrap_or_else(|| self.open(place, line));
         let report = &mut self.reports[index];
         report.last_line = place.line;
         let zone = report.state.zone(named.node, named.zone, place);
         let (_, partial) = fields::sizes(named.rest, |key, kib| field(zone, key, kib));
-        let is_same = |zone: &Zone| zone.node == named.node && zone.name == named.zone;
-        let zone = report
-            .state
-            .zones
-            .iter()
-            .position(is_same)
-            .unwrap_or_default();
+        let mut zones = report.state.zones.iter();
+        let zone = zones.position(|zone| zone.extent.is(named.node, named.zone));
         let caller = line.caller.map(<[u8]>::to_vec);
         let (serial, last_line) = (report.serial, place.line);
         self.fields = Some(Fields {
             serial,
-            zone,
+            zone: zone.unwrap_or_default(),
             partial,
             caller,
             last_line,
@@ -334,9 +315,8 @@ impl Log {
         let reserve = memchr::memmem::find(text, b"lowmem_reserve[]:").map(|at| &text[at + 17..]);
         let values = reserve.or(fields.in_reserve.then_some(text));
         if let Some(values) = values {
-            let is_own = values
-                .iter()
-                .all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace());
+            let is_own_byte = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
+            let is_own = values.iter().all(is_own_byte);
             if is_own {
                 let words = values
                     .split(u8::is_ascii_whitespace)
@@ -389,25 +369,17 @@ impl Log {
             .filter(|table| table.node == named.node && table.zone == named.zone)
             .map(|table| table.report)
             .collect();
-        let index = {
-            let caller = line.caller.map(<[u8]>::to_vec);
-            let found = self.reports.iter().position(|report| {
-                let zone = report
-                    .state
-                    .zones
-                    .iter()
-                    .find(|zone| zone.node == named.node && zone.name == named.zone);
-                report.caller == caller
-                    && zone.is_none_or(|zone| zone.blocks.is_none())
-                    && !pending.contains(&report.serial)
-            });
-            found.unwrap_or_else(|| self.open(place, line))
+        let lacks = |report: &Report| {
+            report.lacks(line, named, |zone| zone.blocks.is_none())
+                && !pending.contains(&report.serial)
         };
+        let found = self.reports.iter().position(lacks);
+        let index = found.unwrap_or_else(|| self.open(place, line));
         let report = &mut self.reports[index];
         report.last_line = place.line;
         let mut table = Table::new(named.node, named.zone, place.clone(), report.serial);
         table.caller = line.caller.map(<[u8]>::to_vec);
-        table.begin(named.rest);
+        table.feed(named.rest);
         if table.has_sum() {
             self.finish_table(table);
         } else {
@@ -525,10 +497,7 @@ impl Log {
         } = self.reports.remove(index);
         reject_short(&mut state, &doubtful);
         if let Some(kib) = frame_kib {
-            state.frame = FrameSize {
-                bytes: kib * 1024,
-                is_known: true,
-            };
+            state.frame = FrameSize::known(kib * 1024);
         }
         let frame_kib = state.frame.bytes / 1024;
         let lengths = state.zones.iter().map(|zone| zone.lowmem_reserve.len());
@@ -564,7 +533,7 @@ fn reject_short(state: &mut State, doubtful: &[(Option<u32>, String)]) {
     let is_doubtful = |zone: &Zone| {
         doubtful
             .iter()
-            .any(|(node, name)| *node == zone.node && *name == zone.name)
+            .any(|(node, name)| *node == zone.extent.node && *name == zone.extent.name)
     };
     let orders = |zone: &Zone| zone.blocks.as_ref().map(Vec::len);
     let most = state.zones.iter().filter_map(orders).max();
@@ -577,7 +546,7 @@ fn reject_short(state: &mut State, doubtful: &[(Option<u32>, String)]) {
     for zone in &mut state.zones {
         let own = orders(zone);
         if own < most || (own.is_some() && is_doubtful(zone) && own != trusted) {
-            let (place, name) = (&zone.place, &zone.name);
+            let (place, name) = (&zone.place, &zone.extent.name);
             if own.is_some() {
                 state.remarks.push(format!(
                     "{place}: the table of zone {name} lacks orders: it is ignored"
@@ -602,8 +571,8 @@ fn field(zone: &mut Zone, key: &[u8], kib: u64) {
         b"min" => &mut zone.min,
         b"low" => &mut zone.low,
         b"high" => &mut zone.high,
-        b"present" => &mut zone.present,
-        b"managed" => &mut zone.managed,
+        b"present" => &mut zone.extent.present,
+        b"managed" => &mut zone.extent.managed,
         b"free_cma" => &mut zone.free_cma,
         b"free_highatomic" => &mut zone.free_high_atomic,
         b"reserved_highatomic" => &mut zone.reserved_high_atomic,

@@ -119,7 +119,7 @@ fn by_type(state: &mut State, group: &[Row]) {
                 .map(|(one, other)| one.value.abs_diff(other.value));
             zone.blocks = Some(table);
             if let Some(apart) = apart.filter(|apart| *apart > 0) {
-                let (title, apart) = (zone.title(), apart.saturating_mul(frame_kib));
+                let (title, apart) = (zone.extent.title(), apart.saturating_mul(frame_kib));
                 state.remarks.push(format!(
                     "{title}: buddyinfo and pagetypeinfo differ by {apart} kB, since they are of different moments; \
                      pagetypeinfo is shown"
@@ -137,7 +137,7 @@ fn frame_size(state: &mut State) {
     let managed: u64 = state
         .zones
         .iter()
-        .filter_map(|zone| zone.managed)
+        .filter_map(|zone| zone.extent.managed)
         .fold(0, u64::saturating_add);
     let total = state.meminfo.get("MemTotal").copied().unwrap_or(0);
     let free = state
@@ -152,10 +152,7 @@ fn frame_size(state: &mut State) {
     // Both numbers are of different moments.
     for kib in [4u64, 8, 16, 32, 64] {
         if (kib * 1000).abs_diff(ratio) < kib * 250 {
-            state.frame = FrameSize {
-                bytes: kib * 1024,
-                is_known: true,
-            };
+            state.frame = FrameSize::known(kib * 1024);
         }
     }
 }

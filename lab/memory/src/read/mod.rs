@@ -39,17 +39,11 @@ pub struct Reader<'a> {
     emit: &'a mut dyn FnMut(State),
 }
 
-impl std::fmt::Debug for Reader<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Reader").finish_non_exhaustive()
-    }
-}
-
 impl<'a> Reader<'a> {
     /// Creates a reader that passes each state on.
     pub fn new(emit: &'a mut dyn FnMut(State)) -> Reader<'a> {
         Reader {
-            copies: Copies::new(),
+            copies: Copies::default(),
             emit,
         }
     }

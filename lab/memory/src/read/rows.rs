@@ -8,6 +8,8 @@
 //!
 //! A row whose numbers are in doubt is rejected, and so is one with another number of columns than the others.
 
+use everybuddy_text::proc::{ZoneRow, word, zone_row};
+
 use crate::state::Count;
 
 /// The least number of orders of a kernel.
@@ -33,25 +35,11 @@ pub(crate) struct Row {
 
 /// Reads `Node N, zone NAME[, type TYPE] NUMBERS`. A row without numbers begins a zone of `/proc/zoneinfo`.
 pub(crate) fn row(text: &[u8], line: u64, has_end: bool) -> Option<Row> {
-    let words = text
-        .trim_ascii_start()
-        .strip_prefix(b"Node")?
-        .trim_ascii_start();
-    let digits = words
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let node = std::str::from_utf8(&words[..digits]).ok()?.parse().ok()?;
-    let words = words[digits..].strip_prefix(b",")?.trim_ascii_start();
-    let words = words.strip_prefix(b"zone")?.trim_ascii_start();
-    let (zone, rest) = word(words)?;
+    let ZoneRow { node, zone, rest } = zone_row(text)?;
     let (zone, class, rest) = match zone.strip_suffix(b",") {
         Some(zone) => {
-            let rest = rest
-                .trim_ascii_start()
-                .strip_prefix(b"type")?
-                .trim_ascii_start();
-            let (class, rest) = word(rest)?;
+            let rest = rest.trim_ascii_start().strip_prefix(b"type")?;
+            let (class, rest) = word(rest.trim_ascii_start())?;
             (zone, Some(class), rest)
         }
         None => (zone, None, rest),
@@ -80,14 +68,6 @@ pub(crate) fn row(text: &[u8], line: u64, has_end: bool) -> Option<Row> {
         has_end,
         has_blank: rest.last().is_some_and(u8::is_ascii_whitespace),
     })
-}
-
-fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = text
-        .iter()
-        .position(u8::is_ascii_whitespace)
-        .unwrap_or(text.len());
-    (end > 0 && end <= 32).then(|| text.split_at(end))
 }
 
 /// Reads numbers, each of which may be a lower bound (`>100000`).

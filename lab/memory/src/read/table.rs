@@ -10,10 +10,13 @@
 //! The sizes double from part to part, and the sum that the kernel prints must equal the sum of the parts. Only then
 //! is a table accepted, so a wrong repair is rejected.
 
+use everybuddy_text::proc::digits;
+
+use super::fields::number_of;
 use crate::state::{Blocks, Count, MAX_ORDERS, MigrateType, Place, Types};
 
 /// A table, while its parts arrive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub node: Option<u32>,
     pub zone: String,
@@ -62,14 +65,8 @@ impl Table {
             zone: zone.to_owned(),
             last_line: place.line,
             place,
-            caller: None,
             report,
-            blocks: Vec::new(),
-            first_kib: None,
-            partial: Vec::new(),
-            has_equal: false,
-            has_damage: false,
-            printed_kib: None,
+            ..Table::default()
         }
     }
 
@@ -97,11 +94,6 @@ impl Table {
         sizes.map(size).fold(0, u64::saturating_add)
     }
 
-    /// Reads the parts that follow the zone's name.
-    pub(crate) fn begin(&mut self, text: &[u8]) {
-        self.feed(text);
-    }
-
     /// Returns the table with the parts of a further line, or `None` if the line does not continue it.
     pub(crate) fn continued(&self, text: &[u8]) -> Option<Table> {
         if self.has_sum() {
@@ -119,7 +111,7 @@ impl Table {
 
     /// Reads the parts in a text. Returns the number of parts that belong to this table, and whether the text contains
     /// nothing else.
-    fn feed(&mut self, text: &[u8]) -> (usize, bool) {
+    pub(crate) fn feed(&mut self, text: &[u8]) -> (usize, bool) {
         let joined;
         let is_start = self.is_empty();
         let mut rest = if self.partial.is_empty() {
@@ -243,10 +235,8 @@ fn next_part(text: &[u8]) -> (Part, usize) {
     match text[0] {
         b'0'..=b'9' => number(text),
         b'(' => {
-            let letters = text[1..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_uppercase())
-                .count();
+            let is_letter = |byte: &&u8| byte.is_ascii_uppercase();
+            let letters = text[1..].iter().take_while(is_letter).count();
             match text.get(1 + letters) {
                 Some(b')') if letters > 0 => {
                     let types = text[1..=letters]
@@ -261,57 +251,36 @@ fn next_part(text: &[u8]) -> (Part, usize) {
         }
         b'=' if text.starts_with(b"=3D") => (Part::Equal, 3),
         b'=' => (Part::Equal, 1),
-        _ => {
-            let word = text
-                .iter()
-                .position(|byte| matches!(byte, b' ' | b'\t'))
-                .unwrap_or(text.len());
-            (Part::Foreign, word)
-        }
+        _ => (Part::Foreign, word(text)),
     }
+}
+
+/// Returns the length of the first word.
+fn word(text: &[u8]) -> usize {
+    let end = text.iter().position(|byte| matches!(byte, b' ' | b'\t'));
+    end.unwrap_or(text.len())
 }
 
 /// Reads `COUNT*SIZEkB` or `SIZEkB`.
 fn number(text: &[u8]) -> (Part, usize) {
-    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let is_end = |rest: &[u8]| rest.is_empty() || rest == b"=";
-    let first = digits(text);
-    let star = text.get(first) == Some(&b'*');
-    let second = if star {
-        first + 1 + digits(&text[first + 1..])
-    } else {
-        first
-    };
-    let unit = &text[second..];
+    let (first, rest) = digits(text);
+    let star = rest.strip_prefix(b"*").map(digits);
+    let (second, unit) = star.unwrap_or((first, rest));
     if is_end(unit) || is_end(unit.strip_prefix(b"k").unwrap_or(unit)) {
         return (Part::Cut, text.len());
     }
-    let has_unit = unit.len() >= 2
-        && unit.starts_with(b"kB")
-        && !unit.get(2).is_some_and(u8::is_ascii_alphanumeric);
     // Without blanks the next part follows directly.
-    let has_unit =
-        has_unit || (unit.starts_with(b"kB") && unit.get(2).is_some_and(u8::is_ascii_digit));
-    let value = |digits: &[u8]| {
-        std::str::from_utf8(digits)
-            .ok()
-            .and_then(|digits| digits.parse::<u64>().ok())
+    let Some(after) = unit.strip_prefix(b"kB").filter(|after| {
+        let letter = |next: &u8| next.is_ascii_alphabetic();
+        !after.first().is_some_and(letter)
+    }) else {
+        return (Part::Foreign, word(text));
     };
-    if !has_unit {
-        let word = text
-            .iter()
-            .position(|byte| matches!(byte, b' ' | b'\t'))
-            .unwrap_or(text.len());
-        return (Part::Foreign, word);
-    }
-    let size = if star {
-        value(&text[first + 1..second])
-    } else {
-        value(&text[..first])
+    let part = match (star, number_of(first), number_of(second)) {
+        (Some(_), Some(count), Some(size)) => Part::Item(count, size),
+        (None, _, Some(size)) => Part::Size(size),
+        _ => Part::Foreign,
     };
-    match (star, value(&text[..first]), size) {
-        (true, Some(count), Some(size)) => (Part::Item(count, size), second + 2),
-        (false, _, Some(size)) => (Part::Size(size), second + 2),
-        _ => (Part::Foreign, second + 2),
-    }
+    (part, text.len() - after.len())
 }

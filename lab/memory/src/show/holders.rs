@@ -8,10 +8,11 @@
 //!
 //! The worst holder comes first. What the input does not show is named with the assumption that replaces it.
 
+use everybuddy_text::size::{self, grouped};
+
 use crate::frames::facts::Groups;
 use crate::frames::owner::Holders;
 use crate::frames::{Facts, Holder, Kind, OrderWindows};
-use crate::size::{self, grouped};
 use crate::state::State;
 
 /// The maximum number of functions and of groups.

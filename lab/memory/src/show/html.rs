@@ -11,12 +11,13 @@
 
 use std::fmt::Write;
 
+use everybuddy_text::size;
+
 use crate::answer::{self, Request};
 use crate::explain;
 use crate::frames::html::{escaped, section};
 use crate::need::shown;
 use crate::show::{holders, terminal};
-use crate::size;
 use crate::state::{State, Zone};
 
 const STYLE: &str = "\
@@ -94,28 +95,21 @@ fn zone_table(html: &mut String, state: &State, zone: &Zone) {
     let free = zone.free_frames().map_or("unknown".to_owned(), |frames| {
         size::shown(frames.saturating_mul(state.frame.bytes))
     });
-    let _ = writeln!(html, "<h2>{}: {free} free</h2>", escaped(&zone.title()));
+    let _ = writeln!(
+        html,
+        "<h2>{}: {free} free</h2>",
+        escaped(&zone.extent.title())
+    );
     if zone.windows.is_some() && !answer.is_obtainable() {
         html.push_str("<p>Watermark and reserve keep all of it from ordinary requests.</p>\n");
         return;
     }
-    let mut columns = vec!["size", "order", "free now", "usable"];
-    if zone.windows.is_some() {
-        columns.extend(terminal::FRAME_COLUMNS);
-    }
-    let rows = terminal::shown_rows(zone, &answer).into_iter().map(|row| {
-        let mut cells = vec![
-            size::shown(row.bytes),
-            row.order.to_string(),
-            shown(row.free),
-            shown(row.usable),
-        ];
-        if zone.windows.is_some() {
-            cells.extend(terminal::frame_cells(row));
-        }
-        (cells, terminal::note(zone, row, false))
+    let rows = terminal::shown_rows(zone, &answer).into_iter();
+    let rows = rows.map(|row| {
+        let note = terminal::note(zone, row, false);
+        (terminal::cells(zone, row, shown), note)
     });
-    table(html, &columns, rows);
+    table(html, &terminal::columns(zone), rows);
 }
 
 fn table(html: &mut String, columns: &[&str], rows: impl Iterator<Item = (Vec<String>, String)>) {

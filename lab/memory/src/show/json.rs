@@ -88,8 +88,8 @@ fn zone_value(state: &State, zone: &Zone) -> Value {
         json!({ "cpu": list.cpu, "count": list.count, "high": list.high, "batch": list.batch })
     });
     json!({
-        "node": zone.node,
-        "zone": zone.name,
+        "node": zone.extent.node,
+        "zone": zone.extent.name,
         "line": zone.place.line,
         "free_frames": zone.free_frames(),
         "table_frames": zone.table_frames().map(|count| bounds(count.into())),
@@ -99,10 +99,10 @@ fn zone_value(state: &State, zone: &Zone) -> Value {
         "high": zone.high,
         "boost": zone.boost,
         "lowmem_reserve": zone.lowmem_reserve,
-        "spanned": zone.spanned,
-        "present": zone.present,
-        "managed": zone.managed,
-        "first_frame": zone.start,
+        "spanned": zone.extent.spanned,
+        "present": zone.extent.present,
+        "managed": zone.extent.managed,
+        "first_frame": zone.extent.start,
         "free_cma": zone.free_cma,
         "free_highatomic": zone.free_high_atomic,
         "reserved_highatomic": zone.reserved_high_atomic,

@@ -8,7 +8,6 @@
 //!
 //! A bound is shown as a bound, never as a number.
 
-pub mod atomic;
 pub mod holders;
 pub mod html;
 pub mod json;

@@ -13,12 +13,31 @@ use std::fmt::Write;
 use crate::answer::{self, Request, Row};
 use crate::state::{State, Zone};
 
+/// The metrics of a zone: the name, the help, and the number of frames.
+type ZoneMetric = (&'static str, &'static str, fn(&Zone) -> Option<u64>);
+const ZONES: [ZoneMetric; 4] = [
+    ("zone_free_bytes", "Free memory.", Zone::free_frames),
+    (
+        "zone_managed_bytes",
+        "Memory that the page allocator manages.",
+        |zone| zone.extent.managed,
+    ),
+    (
+        "zone_watermark_min_bytes",
+        "Free memory below which only urgent requests succeed.",
+        |zone| zone.min,
+    ),
+    (
+        "zone_cpu_lists_bytes",
+        "Free memory on the lists of CPUs.",
+        Zone::listed_frames,
+    ),
+];
+
 /// Writes all metrics of a state.
 #[must_use]
 pub fn metrics(state: &State, time_seconds: u64) -> String {
     let mut text = String::new();
-    let frame = state.frame.bytes;
-    let bytes = |frames: Option<u64>| frames.map(|frames| frames.saturating_mul(frame));
     blocks(
         &mut text,
         state,
@@ -30,34 +49,15 @@ pub fn metrics(state: &State, time_seconds: u64) -> String {
     blocks(&mut text, state, "usable_blocks", help, |row| {
         Some(row.usable.low)
     });
-    zones(
-        &mut text,
-        state,
-        "zone_free_bytes",
-        "Free memory.",
-        |zone| bytes(zone.free_frames()),
-    );
-    zones(
-        &mut text,
-        state,
-        "zone_managed_bytes",
-        "Memory that the page allocator manages.",
-        |zone| bytes(zone.managed),
-    );
-    zones(
-        &mut text,
-        state,
-        "zone_watermark_min_bytes",
-        "Free memory below which only urgent requests succeed.",
-        |zone| bytes(zone.min),
-    );
-    zones(
-        &mut text,
-        state,
-        "zone_cpu_lists_bytes",
-        "Free memory on the lists of CPUs.",
-        |zone| bytes(zone.listed_frames()),
-    );
+    for (name, help, frames) in ZONES {
+        head(&mut text, name, help);
+        for zone in &state.zones {
+            if let Some(frames) = frames(zone) {
+                let (labels, bytes) = (labels(zone), frames.saturating_mul(state.frame.bytes));
+                let _ = writeln!(text, "everybuddy_memory_{name}{{{labels}}} {bytes}");
+            }
+        }
+    }
     head(
         &mut text,
         "read_timestamp_seconds",
@@ -78,8 +78,8 @@ fn head(text: &mut String, name: &str, help: &str) {
 }
 
 fn labels(zone: &Zone) -> String {
-    let name = zone.name.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("node=\"{}\",zone=\"{name}\"", zone.node.unwrap_or(0))
+    let name = zone.extent.name.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("node=\"{}\",zone=\"{name}\"", zone.extent.node.unwrap_or(0))
 }
 
 fn blocks(
@@ -104,21 +104,6 @@ fn blocks(
                     "everybuddy_memory_{name}{{{labels},order=\"{order}\",size_bytes=\"{bytes}\"}} {value}"
                 );
             }
-        }
-    }
-}
-
-fn zones(
-    text: &mut String,
-    state: &State,
-    name: &str,
-    help: &str,
-    value: impl Fn(&Zone) -> Option<u64>,
-) {
-    head(text, name, help);
-    for zone in &state.zones {
-        if let Some(value) = value(zone) {
-            let _ = writeln!(text, "everybuddy_memory_{name}{{{}}} {value}", labels(zone));
         }
     }
 }

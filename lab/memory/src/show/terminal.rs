@@ -8,11 +8,12 @@
 //!
 //! The columns of a table are aligned.
 
+use everybuddy_text::size::{self, grouped};
+
 use crate::answer::{self, Range, Request, Row, ZoneAnswer};
 use crate::explain;
 use crate::need::shown;
 use crate::show::holders;
-use crate::size::{self, grouped};
 use crate::state::{State, Zone};
 
 /// The width of a bar.
@@ -36,7 +37,8 @@ pub fn state(state: &State) -> String {
     }
     // Kernels list zones that have no memory, without a table or with an empty one.
     let has_memory = |zone: &&Zone| {
-        let is_empty = zone.managed == Some(0) || (zone.managed.is_none() && zone.blocks.is_none());
+        let is_empty = zone.extent.managed == Some(0)
+            || (zone.extent.managed.is_none() && zone.blocks.is_none());
         !is_empty || zone.free_frames() != Some(0)
     };
     for zone in state.zones.iter().filter(has_memory) {
@@ -96,7 +98,7 @@ fn holders_text(state: &State) -> String {
 
 fn zone_text(state: &State, zone: &Zone) -> String {
     let bytes = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
-    let mut text = zone.title();
+    let mut text = zone.extent.title();
     let free = zone.free_frames().map_or("unknown".to_owned(), bytes);
     let bound = if zone.table_frames().is_some_and(|count| count.at_least) {
         "at least "
@@ -104,7 +106,7 @@ fn zone_text(state: &State, zone: &Zone) -> String {
         ""
     };
     text.push_str(&format!(": {bound}{free} free"));
-    if let Some(managed) = zone.managed {
+    if let Some(managed) = zone.extent.managed {
         text.push_str(&format!(" of {}", bytes(managed)));
     }
     if let Some(share) = small_share(zone, state.frame.bytes).filter(|share| *share > 0) {
@@ -158,23 +160,11 @@ fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
         .iter()
         .position(|row| row.free.high == Some(0) && !has_frames)
         .unwrap_or(rows.len());
-    let mut heads = vec!["size", "order", "free now", "usable"];
-    if has_frames {
-        heads.extend(FRAME_COLUMNS);
-    }
-    let mut table = vec![heads.into_iter().map(str::to_owned).collect()];
+    let heads = columns(zone).into_iter().map(str::to_owned);
+    let mut table = vec![heads.collect()];
     let mut notes = vec!["".to_owned()];
     for row in &rows[..last] {
-        let mut cells = vec![
-            size::shown(row.bytes),
-            row.order.to_string(),
-            shown_short(row.free),
-            shown_short(row.usable),
-        ];
-        if has_frames {
-            cells.extend(frame_cells(row));
-        }
-        table.push(cells);
+        table.push(cells(zone, row, shown_short));
         notes.push(note(zone, row, !has_frames));
     }
     let mut text = aligned(&table, &notes);
@@ -184,8 +174,29 @@ fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
     text
 }
 
-/// The columns that only frames give.
-pub(super) const FRAME_COLUMNS: [&str; 5] = ["by moving", "by dropping", "perhaps", "never", "of"];
+/// Returns the columns of a zone's table. Frames give five more.
+pub(super) fn columns(zone: &Zone) -> Vec<&'static str> {
+    let mut columns = vec!["size", "order", "free now", "usable"];
+    if zone.windows.is_some() {
+        columns.extend(["by moving", "by dropping", "perhaps", "never", "of"]);
+    }
+    columns
+}
+
+/// Writes a row of this table.
+pub(super) fn cells(zone: &Zone, row: &Row, shown: fn(Range) -> String) -> Vec<String> {
+    let bytes = size::shown(row.bytes);
+    let mut cells = vec![
+        bytes,
+        row.order.to_string(),
+        shown(row.free),
+        shown(row.usable),
+    ];
+    if zone.windows.is_some() {
+        cells.extend(frame_cells(row));
+    }
+    cells
+}
 
 /// What the columns mean.
 pub(super) const LEGEND: [&str; 5] = [
@@ -204,7 +215,7 @@ pub(super) fn shown_rows<'a>(zone: &Zone, answer: &'a ZoneAnswer) -> Vec<&'a Row
 }
 
 /// Writes what each step adds to the usable blocks.
-pub(super) fn frame_cells(row: &Row) -> [String; 5] {
+fn frame_cells(row: &Row) -> [String; 5] {
     let (Some(moving), Some(dropping)) = (row.moving, row.dropping) else {
         return std::array::from_fn(|_| String::new());
     };

@@ -14,10 +14,7 @@ fn node(text: &str) -> Option<u32> {
 }
 
 fn zone<'a>(state: &'a State, node: Option<u32>, name: &str) -> &'a Zone {
-    let zone = state
-        .zones
-        .iter()
-        .find(|zone| zone.node == node && zone.name == name);
+    let zone = state.zones.iter().find(|zone| zone.extent.is(node, name));
     zone.unwrap_or_else(|| panic!("{state:?} lacks {node:?} {name}"))
 }
 
@@ -69,8 +66,8 @@ fn every_answer() {
         let counters: Vec<(Option<u32>, String, u64)> = zones
             .filter_map(|(state, zone)| {
                 Some((
-                    zone.node,
-                    zone.name.clone(),
+                    zone.extent.node,
+                    zone.extent.name.clone(),
                     zone.free? * (state.frame.bytes / 1024),
                 ))
             })
@@ -195,7 +192,11 @@ fn zoneinfo_gives_lists_watermarks_and_sizes() {
         (Some(1_856_560), Some(13_493), Some(20_239))
     );
     assert_eq!(
-        (normal.spanned, normal.managed, normal.start),
+        (
+            normal.extent.spanned,
+            normal.extent.managed,
+            normal.extent.start
+        ),
         (Some(5_505_024), Some(3_080_192), Some(1_048_576))
     );
     let lists: Vec<_> = normal

@@ -133,7 +133,7 @@ fn read(text: &[u8]) -> Vec<(String, Vec<u64>)> {
         let zones = state.zones.iter().filter_map(|zone| {
             let blocks = zone.blocks.as_ref()?;
             Some((
-                zone.name.clone(),
+                zone.extent.name.clone(),
                 blocks.iter().map(|blocks| blocks.count.value).collect(),
             ))
         });

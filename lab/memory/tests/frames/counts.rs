@@ -2,10 +2,12 @@
 
 use std::io::Cursor;
 
+use everybuddy_memory::frames::Kind;
 use everybuddy_memory::frames::counts::{Settled, settle};
 use everybuddy_memory::frames::kcore::{Descriptors, Kcore, KcoreError};
 use everybuddy_memory::frames::snapshot::Stream;
-use everybuddy_memory::frames::{Kind, Layout, Snapshot, Zone};
+
+use crate::common::{bytes, plain, snapshot};
 
 /// Where the synthetic kernel has its array, and the variable with the array's address.
 const ARRAY: u64 = 0xffff_ea00_0000_0000;
@@ -76,10 +78,6 @@ fn array(counts: &[(i32, i32)]) -> Vec<u8> {
     pages.collect::<Vec<_>>().concat()
 }
 
-fn bytes(words: &[u64]) -> Vec<u8> {
-    words.iter().copied().flat_map(u64::to_ne_bytes).collect()
-}
-
 #[test]
 fn counts_decide_what_flags_do_not_show() {
     const LRU: u64 = 1 << 5;
@@ -114,39 +112,26 @@ fn counts_decide_what_flags_do_not_show() {
         // Its descriptor cannot be read.
         (0, 0, -1, Kind::Unknown),
     ];
-    let zone = Zone {
-        spanned: 4096 + frames.len() as u64,
-        present: 4096 + frames.len() as u64,
-        managed: 4096 + frames.len() as u64,
-        ..Zone::default()
-    };
-    let layout = Layout {
-        frame_bytes: 4096,
-        zones: vec![zone],
-        ram: Vec::new(),
-    };
     // The frames of the table come after more free ones than are read together.
     let mut words = vec![BUDDY; 4096 - 17];
     words.extend(frames.map(|frame| frame.0));
     words.extend([BUDDY; 17]);
     let mut counts = vec![(0, -1); 4096 - 17];
     counts.extend(frames.map(|frame| (frame.1, frame.2)));
-    let mut snapshot = Snapshot::prepare(&layout).expect("memory");
-    snapshot
-        .read(&mut Stream::new(&bytes(&words)[..]))
-        .expect("complete");
+    let zone = plain(0, 4096 + frames.len() as u64);
+    let mut snapshot = snapshot(zone, &bytes(words.iter().copied()));
     words[4096 - 17 + 15] = 0;
     words[4096 - 17 + 16] = LRU;
     // The last frame's group of descriptors is not complete.
     counts.truncate(4096);
-    let mut descriptors =
-        descriptors(core(FACTS, &array(&counts)), KALLSYMS).expect("a complete core");
+    let core = core(FACTS, &array(&counts));
+    let mut descriptors = descriptors(core, KALLSYMS).expect("a complete core");
+    let words = bytes(words);
     let settled = settle(
         &mut snapshot,
-        &mut Stream::new(&bytes(&words)[..]),
+        &mut Stream::new(&words[..]),
         &mut descriptors,
-    )
-    .expect("complete");
+    );
     for (at, frame) in frames.iter().enumerate() {
         assert_eq!(
             snapshot.zones[0].kinds[4096 - 17 + at],
@@ -161,7 +146,7 @@ fn counts_decide_what_flags_do_not_show() {
         changed: 2,
         undecided: 1,
     };
-    assert_eq!(settled, expected);
+    assert_eq!(settled.expect("complete"), expected);
     assert_eq!(snapshot.zones[0].count(Kind::OnList), 1);
     assert_eq!(snapshot.zones[0].count(Kind::Pinned), 4);
 }
@@ -199,23 +184,16 @@ fn what_a_kernel_does_not_state_is_named() {
         let error = error(core(facts), kallsyms).expect("not complete");
         assert!(error.contains(what), "{error}");
     }
-    let mut other = core(FACTS);
-    other[18] = 183;
-    assert!(
-        error(other, KALLSYMS)
-            .expect("arm64")
-            .contains("architecture")
-    );
-    assert!(
-        error(b"\x7fELF".to_vec(), KALLSYMS)
-            .expect("short")
-            .contains("cannot read")
-    );
-    assert!(
-        error(vec![0; 64], KALLSYMS)
-            .expect("no header")
-            .contains("ELF")
-    );
+    let mut arm64 = core(FACTS);
+    arm64[18] = 183;
+    for (file, what) in [
+        (arm64, "architecture"),
+        (b"\x7fELF".to_vec(), "cannot read"),
+        (vec![0; 64], "ELF"),
+    ] {
+        let error = error(file, KALLSYMS).expect("another file");
+        assert!(error.contains(what), "{error}");
+    }
     // No damage of a byte is fatal.
     let file = core(FACTS);
     for at in 0..file.len() {

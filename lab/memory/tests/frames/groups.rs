@@ -4,7 +4,9 @@ use std::fs;
 
 use everybuddy_memory::frames::groups::{self, Tally};
 use everybuddy_memory::frames::snapshot::Stream;
-use everybuddy_memory::frames::{Blocks, Kind, Layout, Snapshot, Zone};
+use everybuddy_memory::frames::{Blocks, Kind};
+
+use crate::common::{bytes, plain, snapshot};
 
 #[test]
 fn the_controller_for_memory_names_the_hierarchy() {
@@ -28,11 +30,12 @@ fn the_controller_for_memory_names_the_hierarchy() {
 fn folders_are_found_by_inode() {
     use std::os::unix::fs::MetadataExt;
 
-    let root = std::env::temp_dir().join(format!("everybuddy-groups-{}", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let root = folder.path();
     let inner = root.join("system.slice/a.service");
     fs::create_dir_all(&inner).expect("a folder for the test");
     fs::write(root.join("memory.stat"), "").expect("a file for the test");
-    let paths = groups::paths(&root);
+    let paths = groups::paths(root);
     let inode = fs::metadata(&inner).expect("it was created").ino();
     assert_eq!(
         paths.get(&inode).map(String::as_str),
@@ -41,8 +44,7 @@ fn folders_are_found_by_inode() {
     let names: Vec<&str> = paths.values().map(String::as_str).collect();
     assert_eq!(names.len(), 3);
     assert!(names.contains(&"/") && names.contains(&"/system.slice"));
-    fs::remove_dir_all(&root).expect("the folder of the test");
-    assert!(groups::paths(&root).is_empty());
+    assert!(groups::paths(&root.join("missing")).is_empty());
 }
 
 #[test]
@@ -67,27 +69,10 @@ fn pages_are_counted_by_group_and_the_rest_apart() {
         [9, 0, 0, 9],
     ];
     let words = |rows: &[[u64; 4]]| -> Vec<u8> {
-        let words = [0; 4]
-            .into_iter()
-            .chain(rows.as_flattened().iter().copied());
-        words.flat_map(u64::to_ne_bytes).collect()
+        let rows = rows.as_flattened().iter().copied();
+        bytes([0; 4].into_iter().chain(rows))
     };
-    let zone = Zone {
-        start: 4,
-        spanned: 20,
-        present: 20,
-        managed: 20,
-        ..Zone::default()
-    };
-    let layout = Layout {
-        frame_bytes: 4096,
-        zones: vec![zone],
-        ram: Vec::new(),
-    };
-    let mut snapshot = Snapshot::prepare(&layout).expect("memory");
-    snapshot
-        .read(&mut Stream::new(&words(&flags)[..]))
-        .expect("complete");
+    let snapshot = snapshot(plain(4, 20), &words(&flags));
     let blocks = Blocks::of(&snapshot, 2);
     let tally =
         Tally::read(&mut Stream::new(&words(&groups)[..]), &snapshot, &blocks).expect("complete");

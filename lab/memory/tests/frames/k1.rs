@@ -3,8 +3,10 @@
 
 use everybuddy_memory::frames::snapshot::{Stream, system_ram};
 use everybuddy_memory::frames::windows::Between;
-use everybuddy_memory::frames::{Holder, Kind, Layout, Map, Snapshot, Zone, ZoneWindows};
+use everybuddy_memory::frames::{Extent, Holder, Kind, Map, Snapshot, ZoneWindows};
 use flate2::read::GzDecoder;
+
+use crate::common::{layout, read};
 
 const IOMEM: &str = "\
 00001000-0009fbff : System RAM
@@ -12,35 +14,30 @@ const IOMEM: &str = "\
 100000000-63fffffff : System RAM
 ";
 
-fn zone(name: &str, start: u64, spanned: u64, present: u64, managed: u64, on_lists: u64) -> Zone {
-    Zone {
-        node: 0,
+fn zone(name: &str, start: u64, spanned: u64, present: u64, managed: u64) -> Extent {
+    Extent {
         name: name.into(),
-        start,
-        spanned,
-        present,
-        managed,
-        on_lists,
+        ..crate::common::zone(start, spanned, present, managed)
     }
 }
 
 fn snapshot() -> Snapshot {
-    let layout = Layout {
-        frame_bytes: 4096,
-        zones: vec![
-            zone("DMA", 1, 4095, 3998, 3840, 0),
-            zone("DMA32", 4096, 1_044_480, 782_336, 772_808, 126),
-            zone("Normal", 1_048_576, 5_505_024, 5_505_024, 3_080_192, 12_525),
-            zone("Movable", 0, 0, 0, 0, 0),
-            zone("Device", 0, 0, 0, 0, 0),
+    let layout = layout(
+        vec![
+            zone("DMA", 1, 4095, 3998, 3840),
+            zone("DMA32", 4096, 1_044_480, 782_336, 772_808),
+            zone("Normal", 1_048_576, 5_505_024, 5_505_024, 3_080_192),
+            zone("Movable", 0, 0, 0, 0),
+            zone("Device", 0, 0, 0, 0),
         ],
-        ram: system_ram(IOMEM, 4096),
-    };
+        system_ram(IOMEM, 4096),
+    );
     let packed = include_bytes!("../data/k1-kpageflags.gz");
-    let mut snapshot = Snapshot::prepare(&layout).expect("24 MB");
-    snapshot
-        .read(&mut Stream::new(GzDecoder::new(&packed[..])))
-        .expect("the recorded flags are complete");
+    let mut words = Stream::new(GzDecoder::new(&packed[..]));
+    let mut snapshot = read(&layout, &mut words).expect("the recorded flags are complete");
+    for (zone, on_lists) in snapshot.zones.iter_mut().zip([0, 126, 12_525]) {
+        zone.on_lists = on_lists;
+    }
     snapshot
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod common;
 mod counts;
 mod groups;
 mod k1;

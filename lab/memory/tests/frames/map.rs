@@ -1,22 +1,15 @@
 //! The picture: its cells, and its HTML.
 
 use everybuddy_memory::frames::html;
-use everybuddy_memory::frames::map::Shown;
-use everybuddy_memory::frames::snapshot::ZoneFrames;
-use everybuddy_memory::frames::{Kind, Map, Snapshot, Zone};
+use everybuddy_memory::frames::{Kind, Map, Snapshot, Verdict};
+
+use crate::common::of_kinds;
 
 /// Frames of 64 KiB: blocks of 2 MiB have 32.
 fn snapshot(name: &str, start: u64, kinds: Vec<Kind>) -> Snapshot {
-    let count = kinds.len() as u64;
-    let zone = Zone {
-        name: name.into(),
-        start,
-        spanned: count,
-        present: count,
-        managed: count,
-        ..Zone::default()
-    };
-    Snapshot::of(vec![ZoneFrames::new(zone, kinds)], 65536)
+    let mut zone = of_kinds(start, kinds);
+    zone.extent.name = name.into();
+    Snapshot::of(vec![zone], 65536)
 }
 
 #[test]
@@ -38,18 +31,18 @@ fn cells_show_what_decides() {
     let map = Map::of(&snapshot("Normal", 64, kinds));
     assert_eq!((map.block_bytes, map.cell_bytes), (2 << 20, 2 << 20));
     assert_eq!(map.zones[0].address, 6 << 20);
-    let slab = Shown::Held(Kind::Slab);
+    let slab = Verdict::Held(Kind::Slab);
     let expected = [
-        Shown::Free,
-        Shown::Moving,
-        Shown::Dropping,
+        Verdict::Free,
+        Verdict::Moving,
+        Verdict::Dropping,
         slab,
-        Shown::Perhaps,
+        Verdict::Perhaps,
         slab,
     ];
     assert_eq!(map.zones[0].cells, expected);
     assert_eq!(map.zones[0].blocks[&slab], 2);
-    assert_eq!(map.zones[0].blocks[&Shown::Absent], 2);
+    assert_eq!(map.zones[0].blocks[&Verdict::Absent], 2);
 }
 
 #[test]
@@ -63,8 +56,8 @@ fn large_memories_have_larger_cells() {
     assert_eq!(map.zones[0].address, 8 << 20);
     assert_eq!(map.zones[0].cells.len(), 12_501);
     // The first cell has two blocks, and of equal counts the worse one is shown.
-    assert_eq!(map.zones[0].cells[0], Shown::Held(Kind::Slab));
-    assert_eq!(map.zones[0].cells[1], Shown::Free);
+    assert_eq!(map.zones[0].cells[0], Verdict::Held(Kind::Slab));
+    assert_eq!(map.zones[0].cells[1], Verdict::Free);
     assert_eq!(map.zones[0].blocks.values().sum::<u64>(), blocks);
 }
 

@@ -1,9 +1,11 @@
 //! Windows and blocks of arbitrary memories, compared with counts that look at every frame of every window.
 
 use everybuddy_memory::frames::snapshot::ZoneFrames;
-use everybuddy_memory::frames::{Blocks, Kind, Snapshot, Verdict, Zone, ZoneWindows};
+use everybuddy_memory::frames::{Blocks, Kind, Snapshot, Verdict, ZoneWindows};
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use crate::common::of_kinds;
 
 /// A zone of runs of equal classes, mostly free and movable ones, so that large windows occur.
 fn zone() -> impl Strategy<Value = ZoneFrames> {
@@ -22,24 +24,19 @@ fn zone() -> impl Strategy<Value = ZoneFrames> {
             .into_iter()
             .flat_map(|(kind, length)| vec![kind; length])
             .collect();
-        let count = kinds.len() as u64;
-        let zone = Zone {
-            node: 0,
-            name: "Normal".into(),
-            start,
-            spanned: count,
-            present: count,
-            managed: count,
-            on_lists,
-        };
-        ZoneFrames::new(zone, kinds)
+        let mut zone = of_kinds(start, kinds);
+        zone.on_lists = on_lists;
+        zone
     })
 }
 
 /// Returns the frames of each window of an order.
 fn windows(zone: &ZoneFrames, order: u32) -> Vec<&[Kind]> {
     let size = 1u64 << order;
-    let (start, end) = (zone.zone.start, zone.zone.start + zone.kinds.len() as u64);
+    let (start, end) = (
+        zone.extent.span().start,
+        zone.extent.span().start + zone.kinds.len() as u64,
+    );
     let mut at = start.next_multiple_of(size);
     let mut windows = Vec::new();
     while at + size <= end {
@@ -55,7 +52,7 @@ fn windows(zone: &ZoneFrames, order: u32) -> Vec<&[Kind]> {
 /// Returns the free blocks of each order: at each free frame, the largest aligned free run.
 fn runs(zone: &ZoneFrames, largest: u32) -> Vec<u64> {
     let mut blocks = vec![0; largest as usize + 1];
-    let start = zone.zone.start;
+    let start = zone.extent.span().start;
     let is_free = |at: u64, size: u64| {
         let range = (at - start) as usize..(at - start + size) as usize;
         zone.kinds
@@ -104,7 +101,7 @@ proptest! {
             let unknown = |window: &&&[Kind]| window.iter().filter(|kind| **kind == Kind::Unknown).count() as u64;
             let mut needed: Vec<u64> = unsure.map(|window| unknown(&window)).collect();
             needed.sort_unstable();
-            let mut left = zone.zone.on_lists.saturating_sub(zone.count(Kind::OnList));
+            let mut left = zone.on_lists.saturating_sub(zone.count(Kind::OnList));
             let opened = needed.iter().take_while(|frames| {
                 let enough = **frames <= left;
                 left = left.saturating_sub(**frames);
@@ -156,20 +153,21 @@ proptest! {
         let windows = ZoneWindows::of(&zone, order).orders.remove(order as usize);
         let snapshot = Snapshot::of(vec![zone], 4096);
         let blocks = Blocks::of(&snapshot, order);
-        let count = |verdict: Verdict| {
-            let blocks = blocks.zones[0].blocks.iter();
-            blocks.filter(|block| block.verdict == verdict).count() as u64
+        let blocks_of = |is: &dyn Fn(&Verdict) -> bool| {
+            blocks.zones[0].blocks.iter().filter(|verdict| is(verdict)).count() as u64
         };
+        let count = |verdict: Verdict| blocks_of(&|own| *own == verdict);
         prop_assert_eq!(count(Verdict::Free), windows.free);
         let open = count(Verdict::Free) + count(Verdict::Dropping) + count(Verdict::Moving);
         prop_assert_eq!(open, windows.open);
         prop_assert_eq!(count(Verdict::Draining), windows.drainable);
         prop_assert_eq!(count(Verdict::Perhaps), windows.unsure_windows());
-        prop_assert_eq!(count(Verdict::Never), windows.blocked);
+        prop_assert_eq!(blocks_of(&|own| matches!(own, Verdict::Held(_))), windows.blocked);
         for (at, block) in blocks.zones[0].blocks.iter().enumerate() {
-            let is_held = block.holder.is_pinned() && block.verdict != Verdict::Absent;
-            prop_assert_eq!(is_held, block.verdict == Verdict::Never);
-            let first = (blocks.zones[0].first + ((at as u64) << order)).max(snapshot.zones[0].zone.start);
+            if let Verdict::Held(kind) = block {
+                prop_assert!(kind.is_pinned());
+            }
+            let first = (blocks.zones[0].first + ((at as u64) << order)).max(snapshot.zones[0].extent.span().start);
             prop_assert_eq!(blocks.position(0, first), Some(at));
         }
     }

@@ -3,8 +3,9 @@
 use std::io::BufReader;
 
 use everybuddy_memory::frames::owner::{self, Record, Totals, is_allocator};
-use everybuddy_memory::frames::snapshot::ZoneFrames;
-use everybuddy_memory::frames::{Blocks, Kind, Snapshot, Zone};
+use everybuddy_memory::frames::{Blocks, Kind, Snapshot};
+
+use crate::common::of_kinds;
 
 fn records(text: &[u8]) -> (Vec<Record>, Totals) {
     let mut records = Vec::new();
@@ -152,13 +153,7 @@ fn functions_hold_the_blocks_that_are_not_obtainable() {
     kinds[32] = Kind::Slab;
     kinds[33] = Kind::Anonymous;
     kinds[34] = Kind::Slab;
-    let zone = Zone {
-        spanned: 64,
-        present: 64,
-        managed: 64,
-        ..Zone::default()
-    };
-    let snapshot = Snapshot::of(vec![ZoneFrames::new(zone, kinds)], 4096);
+    let snapshot = Snapshot::of(vec![of_kinds(0, kinds)], 4096);
     let blocks = Blocks::of(&snapshot, 4);
     let other = "Page allocated via order 0\nPFN 34 type Unmovable\n __kmalloc+0x1/0x2\n load_module+0x1/0x2\n\n\
                  Page allocated via order 0\nPFN 19 type Movable\n do_anonymous_page+0x1/0x2\n\n\

@@ -3,39 +3,12 @@
 use std::io::{self, Cursor, Read};
 
 use everybuddy_memory::frames::snapshot::{Seekable, SnapshotError, Stream, Words, system_ram};
-use everybuddy_memory::frames::{Kind, Layout, Snapshot, Zone};
+use everybuddy_memory::frames::{Kind, Snapshot};
+
+use crate::common::{bytes, layout, plain, read, snapshot, zone};
 
 const BUDDY: u64 = 1 << 10;
 const SLAB: u64 = 1 << 7;
-
-fn zone(start: u64, spanned: u64, present: u64, managed: u64) -> Zone {
-    Zone {
-        name: "Normal".into(),
-        start,
-        spanned,
-        present,
-        managed,
-        ..Zone::default()
-    }
-}
-
-fn bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
-    words.into_iter().flat_map(u64::to_ne_bytes).collect()
-}
-
-fn layout(zones: Vec<Zone>, ram: Vec<std::ops::Range<u64>>) -> Layout {
-    Layout {
-        frame_bytes: 4096,
-        zones,
-        ram,
-    }
-}
-
-fn read(layout: &Layout, words: &mut impl Words) -> Result<Snapshot, SnapshotError> {
-    let mut snapshot = Snapshot::prepare(layout)?;
-    snapshot.read(words)?;
-    Ok(snapshot)
-}
 
 /// A reader that returns a few bytes per call, and is interrupted.
 struct Slow<R>(R, usize);
@@ -56,10 +29,7 @@ fn files_and_streams_give_the_same_zones() {
     // Two zones, a hole in the second one, and more frames than a piece of 1 MiB has.
     let frames = 300_000;
     let data = bytes((0..frames).map(|frame| [BUDDY, 0, SLAB][frame as usize % 3]));
-    let zones = vec![
-        zone(5, 1000, 1000, 1000),
-        zone(1005, 298_995, 198_995, 198_995),
-    ];
+    let zones = vec![plain(5, 1000), zone(1005, 298_995, 198_995, 198_995)];
     let layout = layout(zones, vec![5..1500, 101_500..300_000]);
     let seekable = read(&layout, &mut Seekable(Cursor::new(&data))).expect("complete");
     let stream = read(&layout, &mut Stream::new(Slow(&data[..], 0))).expect("complete");
@@ -82,7 +52,7 @@ fn files_and_streams_give_the_same_zones() {
 
 #[test]
 fn a_source_that_ends_early_names_the_frame() {
-    let layout = layout(vec![zone(10, 100, 100, 100)], Vec::new());
+    let layout = layout(vec![plain(10, 100)], Vec::new());
     for missing in [1, 8, 9, 300] {
         let mut data = bytes(vec![BUDDY; 110]);
         data.truncate(110 * 8 - missing);
@@ -109,7 +79,7 @@ fn other_errors_are_reported_with_their_reason() {
             Err(io::ErrorKind::PermissionDenied.into())
         }
     }
-    let one = layout(vec![zone(10, 100, 100, 100)], Vec::new());
+    let one = layout(vec![plain(10, 100)], Vec::new());
     let error = read(&one, &mut Denied).expect_err("denied").to_string();
     assert!(
         error.contains("frame 10") && error.contains("root"),
@@ -129,8 +99,7 @@ fn other_errors_are_reported_with_their_reason() {
 #[test]
 fn holes_without_known_places_are_counted() {
     let data = bytes(vec![0; 100]);
-    let unknown = layout(vec![zone(0, 100, 60, 60)], Vec::new());
-    let snapshot = read(&unknown, &mut Stream::new(&data[..])).expect("complete");
+    let snapshot = snapshot(zone(0, 100, 60, 60), &data);
     assert_eq!(snapshot.zones[0].holes_elsewhere, 40);
     assert_eq!(snapshot.zones[0].count(Kind::Unknown), 100);
     let known = layout(vec![zone(0, 100, 60, 60)], vec![0..30, 70..100]);
@@ -148,32 +117,24 @@ fn memory_that_is_not_initialised_lies_at_the_end() {
             .into_iter()
             .flat_map(|(word, count)| vec![word; count]),
     );
-    let layout = layout(vec![zone(0, 2450, 2450, 450)], Vec::new());
-    let zone = &read(&layout, &mut Stream::new(&data[..]))
-        .expect("complete")
-        .zones[0];
-    assert_eq!(zone.count(Kind::NotStarted), 1900);
-    assert_eq!(zone.count(Kind::Unknown), 400);
-    assert_eq!(zone.kinds[2449], Kind::NotStarted);
-    // A small difference has other reasons.
-    let layout = Layout {
-        zones: vec![Zone {
-            managed: 2350 - 511,
-            ..layout.zones[0].clone()
-        }],
-        ..layout
+    let of = |managed| {
+        snapshot(zone(0, 2450, 2450, managed), &data)
+            .zones
+            .remove(0)
     };
-    let zone = &read(&layout, &mut Stream::new(&data[..]))
-        .expect("complete")
-        .zones[0];
-    assert_eq!(zone.count(Kind::NotStarted), 0);
+    let late = of(450);
+    assert_eq!(late.count(Kind::NotStarted), 1900);
+    assert_eq!(late.count(Kind::Unknown), 400);
+    assert_eq!(late.kinds[2449], Kind::NotStarted);
+    // A small difference has other reasons.
+    assert_eq!(of(2350 - 511).count(Kind::NotStarted), 0);
 }
 
 #[test]
 fn frames_of_two_nodes_belong_to_the_zone_in_which_they_exist() {
     let data = bytes(vec![BUDDY; 40]);
-    let mut zones = vec![zone(0, 40, 40, 40), zone(20, 10, 10, 10)];
-    zones[1].node = 1;
+    let mut zones = vec![plain(0, 40), plain(20, 10)];
+    zones[1].node = Some(1);
     let snapshot = read(&layout(zones, Vec::new()), &mut Stream::new(&data[..])).expect("complete");
     assert_eq!(snapshot.zones[1].count(Kind::Free), 10);
     assert_eq!(snapshot.find(25), Some((0, Kind::Free)));

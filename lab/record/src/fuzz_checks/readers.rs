@@ -9,52 +9,41 @@
 //! A function here returns for every input, or panics with the broken rule.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use crate::Scope;
 use crate::functions::Functions;
 use crate::import::{ImportOptions, Imported, Source, import_stream};
 use everybuddy_trace::{Event, ExportFormat, Leniency, Op, Trace, export, read, resolve, write};
+use tempfile::TempDir;
 
 /// Functions for call chains of perf.data.
 const SYMBOLS: &str =
     "ffffffff81000000 T _text\nffffffff81000010 T rmqueue\nffffffff81200000 T _raw_spin_lock";
 
-/// Reads bytes as perf.data.
-///
-/// # Panics
-///
-/// If an accepted input is not a valid trace, or is changed by writing and reading it.
-pub fn perf_data(bytes: &[u8]) {
-    events(bytes, Source::PerfData);
+/// Declares a function for each kind of recording.
+macro_rules! recordings {
+    ($($(#[$about:meta])* $name:ident: $source:ident;)+) => {
+        $($(#[$about])*
+        ///
+        /// # Panics
+        ///
+        /// If an accepted input is not a valid trace, or is changed by writing and reading it.
+        pub fn $name(bytes: &[u8]) {
+            events(bytes, Source::$source);
+        })+
+    };
 }
 
-/// Reads bytes as the output of `perf script`.
-///
-/// # Panics
-///
-/// Like [`perf_data`].
-pub fn perf_script(bytes: &[u8]) {
-    events(bytes, Source::PerfScript);
-}
-
-/// Reads bytes as the kernel's trace file.
-///
-/// # Panics
-///
-/// Like [`perf_data`].
-pub fn ftrace(bytes: &[u8]) {
-    events(bytes, Source::Ftrace);
-}
-
-/// Reads bytes as the output of `trace-cmd report`.
-///
-/// # Panics
-///
-/// Like [`perf_data`].
-pub fn trace_cmd(bytes: &[u8]) {
-    events(bytes, Source::TraceCmd);
+recordings! {
+    /// Reads bytes as perf.data.
+    perf_data: PerfData;
+    /// Reads bytes as the output of `perf script`.
+    perf_script: PerfScript;
+    /// Reads bytes as the kernel's trace file.
+    ftrace: Ftrace;
+    /// Reads bytes as the output of `trace-cmd report`.
+    trace_cmd: TraceCmd;
 }
 
 /// Reads bytes as CSV, strictly and leniently.
@@ -113,12 +102,12 @@ pub fn trace_parquet(bytes: &[u8]) {
     };
     let (calls, rest) = bytes.split_at(length(0).min(bytes.len()));
     let (faults, regions) = rest.split_at(length(4).min(rest.len()));
-    let folder = Folder::new();
-    let path = folder.0.join("input.parquet");
+    let folder = folder();
+    let path = folder.path().join("input.parquet");
     let _ = fs::write(&path, calls);
     for (kind, bytes) in [("faults", faults), ("vmas", regions)] {
         if !bytes.is_empty() {
-            let _ = fs::write(folder.0.join(format!("input.{kind}.parquet")), bytes);
+            let _ = fs::write(folder.path().join(format!("input.{kind}.parquet")), bytes);
         }
     }
     let strict = read(&path, Leniency::Strict);
@@ -204,8 +193,8 @@ fn accepted(trace: &Trace) {
     if drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 != 0 {
         return;
     }
-    let folder = Folder::new();
-    let path = folder.0.join(format!("{}.parquet", name_of(trace)));
+    let folder = folder();
+    let path = folder.path().join(format!("{}.parquet", name_of(trace)));
     let written = write(trace, &path);
     assert!(written.is_ok(), "writing failed: {:?}", written.err());
     match read(&path, Leniency::Strict) {
@@ -271,33 +260,13 @@ fn name_of(trace: &Trace) -> &str {
     }
 }
 
-/// A directory that is deleted when this value is dropped; in memory if there is such a file system.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let memory = Path::new("/dev/shm");
-        let place = if memory.is_dir() {
-            memory.to_path_buf()
-        } else {
-            std::env::temp_dir()
-        };
-        let folder = place.join(format!("everybuddy-trial-{}-{number}", std::process::id()));
-        let made = fs::create_dir_all(&folder);
-        assert!(
-            made.is_ok(),
-            "failed to create a temporary directory: {:?}",
-            made.err()
-        );
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A leftover in the temporary directory is harmless.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Creates a directory that is deleted when its value is dropped; in memory if there is such a file system.
+fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    made.unwrap_or_else(|error| panic!("failed to create a temporary directory: {error}"))
 }

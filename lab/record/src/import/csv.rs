@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
+use everybuddy_text::Lines;
 use everybuddy_trace::{
     AddressRegion, Broken, CSV_COLUMNS, Event, EventFlags, Fault as PageFault, Legal, Leniency, Op,
     RegionId, Repairs, Trace, legalize, shown,
@@ -21,7 +22,9 @@ use everybuddy_trace::{
 use super::Source;
 use super::error::Fault;
 use super::import_log::ImportLog;
-use super::lines::{LONGEST_LINE, Lines};
+
+/// The maximum number of bytes of a line that are read; an event needs a few hundred.
+pub(super) const LONGEST_LINE: usize = 16 << 10;
 
 /// The number of required columns.
 const NEEDED: usize = 6;
@@ -37,9 +40,9 @@ pub(crate) struct CsvTable {
 
 /// Parses a table.
 pub(crate) fn read(input: impl BufRead) -> Result<(CsvTable, ImportLog), Fault> {
-    let mut lines = Lines::new(input);
+    let mut lines = Lines::new(input, LONGEST_LINE);
     let places = loop {
-        let Some(line) = lines.next()? else {
+        let Some(line) = lines.read()? else {
             return Err(Fault::refuse("", "there is no table", needs()));
         };
         if !line.text.trim().is_empty() && !line.text.starts_with('#') {
@@ -52,7 +55,7 @@ pub(crate) fn read(input: impl BufRead) -> Result<(CsvTable, ImportLog), Fault> 
         lines: Vec::new(),
     };
     let mut values = [None; CSV_COLUMNS.len()];
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.read()? {
         if line.text.trim().is_empty() {
             continue;
         }

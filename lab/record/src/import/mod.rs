@@ -32,7 +32,6 @@ mod fields;
 mod graph;
 mod head;
 mod import_log;
-mod lines;
 mod order;
 mod others;
 mod perf_data;

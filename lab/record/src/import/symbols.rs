@@ -13,9 +13,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use everybuddy_text::Lines;
+
 use super::ImportError;
+use super::csv::LONGEST_LINE;
 use super::error::Fault;
-use super::lines::Lines;
 use crate::functions::{Functions, Symbol};
 
 /// The remedy for a file that is not a complete list.
@@ -39,10 +41,10 @@ impl Functions {
     }
 
     pub(crate) fn read_from(input: impl BufRead) -> Result<Functions, Fault> {
-        let mut lines = Lines::new(input);
+        let mut lines = Lines::new(input, LONGEST_LINE);
         let mut functions = Functions::default();
         let mut has_address = false;
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.read()? {
             let text = line.text.trim();
             let Some(symbol) = Symbol::parse(text).filter(|_| !line.is_cut) else {
                 let shown: String = text.chars().take(SHOWN).collect();

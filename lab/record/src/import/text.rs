@@ -13,15 +13,17 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
+use everybuddy_text::Lines;
+
 use super::Source;
 use super::clock::Clock;
+use super::csv::LONGEST_LINE;
 use super::error::Fault;
 use super::events::{Interpreter, Meaning, understood};
 use super::fields::{Text, is_raw};
 use super::graph::{GraphLine, graph};
 use super::head::{Head, Style, head};
 use super::import_log::ImportLog;
-use super::lines::Lines;
 use crate::functions::{Function, waiting};
 use crate::kernel::{KernelEvent, What};
 
@@ -37,12 +39,12 @@ pub(crate) fn read(
     let mut log = ImportLog::new(source);
     let mut events = Vec::new();
     let mut interpreter = Interpreter::default();
-    let mut lines = Lines::new(input);
+    let mut lines = Lines::new(input, LONGEST_LINE);
     let mut chain = Chain::default();
     let mut clock = LineClock::default();
     let mut running = Running::default();
     let (mut raw, mut has_no_thread) = (false, false);
-    while let Some(line) = lines.next()? {
+    while let Some(line) = lines.read()? {
         let text = line.text.trim_end();
         if is_nothing(text, style) {
             events.extend(chain.add(text));

@@ -12,16 +12,13 @@
 use std::collections::HashMap;
 
 use crate::format::{Field, Format};
-use crate::functions::{Function, Functions, waiting};
-use crate::kernel::{KernelEvent, What};
+use crate::functions::Functions;
+use crate::kernel::KernelEvent;
 
-use super::tracepoints::{Shape, Tracepoint};
+use super::tracepoints::{Decode, Tracepoint};
 
 /// Bits of `common_flags`: in a hardware interrupt, in a soft one, in a non-maskable one.
 const INTERRUPTS: u64 = 0x08 | 0x10 | 0x40;
-
-/// The flags of a wait for a plain spin lock.
-const SPIN: u64 = 1;
 
 /// Fields at the start of every record.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +29,10 @@ struct Common {
 }
 
 /// Decodes records to events.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Decoder {
     common: Option<Common>,
-    shapes: HashMap<u16, Shape>,
+    kinds: HashMap<u16, Decode>,
     functions: Functions,
 }
 
@@ -49,11 +46,11 @@ impl Decoder {
                 tid: format.field("common_pid")?,
             })
         };
-        let (Some(common), Some(shape)) = (common(), (tracepoint.parse)(format)) else {
+        let (Some(common), Some(decode)) = (common(), (tracepoint.parse)(format)) else {
             return false;
         };
         self.common = Some(common);
-        self.shapes.insert(format.id, shape);
+        self.kinds.insert(format.id, decode);
         true
     }
 
@@ -66,7 +63,7 @@ impl Decoder {
     pub(crate) fn decode(&self, time_ns: u64, cpu: u16, record: &[u8]) -> Option<KernelEvent> {
         let common = self.common.as_ref()?;
         let id = u16::try_from(common.id.value(record)?).ok()?;
-        let what = self.shapes.get(&id)?.decode(record, &self.functions)?;
+        let what = self.kinds.get(&id)?(record, &self.functions)?;
         Some(KernelEvent {
             time_ns,
             cpu,
@@ -78,118 +75,12 @@ impl Decoder {
     }
 }
 
-impl Shape {
-    fn decode(&self, record: &[u8], functions: &Functions) -> Option<What> {
-        Some(match *self {
-            Shape::Allocate {
-                pfn,
-                order,
-                gfp,
-                migratetype,
-            } => {
-                let order = order.value(record)? as u32;
-                // No page has the number -1: it means that the allocation failed.
-                let none = u64::MAX >> (64 - 8 * pfn.size.clamp(1, 8));
-                match pfn.value(record)? {
-                    value if value == none => What::Refuse { order },
-                    pfn => What::Allocate {
-                        pfn,
-                        order,
-                        gfp: gfp.and_then(|gfp| gfp.value(record)).unwrap_or(0) as u32,
-                        migratetype: migratetype
-                            .and_then(|field| field.value(record))
-                            .map_or(-1, |value| value as i8),
-                    },
-                }
-            }
-            Shape::Free { pfn, order } => What::Free {
-                pfn: pfn.value(record)?,
-                order: order.value(record)? as u32,
-            },
-            Shape::NewTask { tid, flags, name } => What::NewTask {
-                tid: tid.value(record)? as u32,
-                clone_flags: flags.value(record)?,
-                name: name.and_then(|name| name.text(record)).unwrap_or_default(),
-            },
-            Shape::Exec { program } => What::Exec {
-                program: program.text(record).unwrap_or_default(),
-            },
-            Shape::Exit => What::Exit,
-            Shape::Fault { address, is_user } => What::Fault {
-                address: address.value(record)?,
-                is_user,
-            },
-            Shape::SystemCall { number, arguments } => {
-                let mut values = [0; 6];
-                for (index, value) in values.iter_mut().enumerate() {
-                    *value = arguments.entry(index, 6).value(record)?;
-                }
-                What::SystemCall {
-                    number: number.value(record)?,
-                    arguments: values,
-                }
-            }
-            Shape::SystemCallEnd { number, result } => What::SystemCallEnd {
-                number: number.value(record)?,
-                result: result.value(record)? as i64,
-            },
-            Shape::ContentionBegin { lock, flags } => What::ContentionBegin {
-                lock: lock.value(record)?,
-                is_spin: flags.value(record)? == SPIN,
-            },
-            Shape::ContentionEnd { lock, result } => What::ContentionEnd {
-                lock: lock.value(record)?,
-                is_acquired: result.value(record)? == 0,
-            },
-            // The chain ends with the record, whatever length the description states.
-            Shape::Chain { callers } => {
-                let addresses = record.get(callers.offset..)?.chunks_exact(size_of::<u64>());
-                let addresses = addresses.filter_map(|bytes| bytes.try_into().ok());
-                let chain = addresses.map(|bytes| functions.at(u64::from_le_bytes(bytes)));
-                let allocator = waiting(chain).and_then(Function::allocator);
-                What::LockCaller { allocator }
-            }
-            Shape::ZoneLocked {
-                wait_ns,
-                contended,
-                batch,
-            } => {
-                let waited_ns = wait_ns.value(record)?;
-                let contended = contended.and_then(|field| field.value(record));
-                let has_waited = contended.map_or(waited_ns > 0, |contended| contended != 0);
-                What::ZoneLockAcquired {
-                    zone: 0,
-                    wait_ns: Some(if has_waited { waited_ns.max(1) } else { 0 }),
-                    batch: batch.and_then(|field| field.value(record)).unwrap_or(0) as u32,
-                }
-            }
-            Shape::ZoneUnlocked => What::ZoneLockReleased { zone: 0 },
-            Shape::ZoneLockWanted { zone } => What::ZoneLockWanted {
-                zone: zone.value(record)?,
-            },
-            Shape::ZoneLockReturned { zone, success } => {
-                let zone = zone.value(record)?;
-                match success.value(record)? {
-                    0 => What::ZoneLockGivenUp { zone },
-                    _ => What::ZoneLockAcquired {
-                        zone,
-                        wait_ns: None,
-                        batch: 0,
-                    },
-                }
-            }
-            Shape::ZoneLockReleased { zone } => What::ZoneLockReleased {
-                zone: zone.value(record)?,
-            },
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::made::{allocation, description};
     use super::super::tracepoints::{CHAIN, LOCKS, MEMORY, TASKS};
     use super::*;
+    use crate::kernel::What;
 
     fn record(id: u16, flags: u8, tid: u32, rest: &[u8]) -> Vec<u8> {
         let mut record = id.to_ne_bytes().to_vec();

@@ -97,7 +97,6 @@ pub struct RecordOptions {
 /// A recording in progress.
 ///
 /// Dropping it ends the recording and deletes all of it.
-#[derive(Debug)]
 pub struct Recorder {
     drain: Option<Drain>,
     /// The instance for the whole machine; `None` if only waits are recorded.
@@ -133,7 +132,6 @@ pub struct RecordProgress {
 }
 
 /// The recorded pages of the kernel.
-#[derive(Debug)]
 pub struct Recording {
     scope: Scope,
     streams: Vec<Stream>,

@@ -51,13 +51,14 @@ impl Story {
     }
 
     fn allocate(&mut self, tid: u32, pfn: u64, order: u32) -> &mut Story {
+        let (gfp, migratetype) = (0, 1);
         self.emit(
             tid,
             What::Allocate {
                 pfn,
                 order,
-                gfp: 0,
-                migratetype: 1,
+                gfp,
+                migratetype,
             },
         )
     }
@@ -67,13 +68,8 @@ impl Story {
     }
 
     fn fault(&mut self, tid: u32, address: u64) -> &mut Story {
-        self.emit(
-            tid,
-            What::Fault {
-                address,
-                is_user: true,
-            },
-        )
+        let is_user = true;
+        self.emit(tid, What::Fault { address, is_user })
     }
 
     /// A fault that is served with one frame.
@@ -81,15 +77,16 @@ impl Story {
         self.fault(tid, address).allocate(tid, pfn, 0)
     }
 
+    /// Begins a system call without arguments.
+    fn enter(&mut self, number: u64) -> &mut Story {
+        let arguments = [0; 6];
+        self.emit(ROOT, What::SystemCall { number, arguments })
+    }
+
     fn call(&mut self, tid: u32, number: u64, arguments: [u64; 6], result: u64) -> &mut Story {
         self.emit(tid, What::SystemCall { number, arguments });
-        self.emit(
-            tid,
-            What::SystemCallEnd {
-                number,
-                result: result as i64,
-            },
-        )
+        let result = result as i64;
+        self.emit(tid, What::SystemCallEnd { number, result })
     }
 
     /// Maps anonymous memory for reading and writing.
@@ -113,12 +110,8 @@ impl Story {
     }
 
     fn exec(&mut self, tid: u32, program: &str) -> &mut Story {
-        self.emit(
-            tid,
-            What::Exec {
-                program: program.to_string(),
-            },
-        )
+        let program = program.to_string();
+        self.emit(tid, What::Exec { program })
     }
 
     fn end(&mut self) -> Assembled {
@@ -142,8 +135,12 @@ fn regions(assembled: &Assembled) -> Vec<Option<AddressRegion>> {
         .collect()
 }
 
+fn known(assembled: &Assembled) -> Vec<AddressRegion> {
+    regions(assembled).into_iter().flatten().collect()
+}
+
 fn extents(assembled: &Assembled) -> Vec<(u64, u64)> {
-    let known = regions(assembled).into_iter().flatten();
+    let known = known(assembled).into_iter();
     known.map(|region| (region.start, region.len)).collect()
 }
 
@@ -278,15 +275,7 @@ fn the_context_is_that_of_the_last_thing_the_thread_did() {
     let mut story = Story::new();
     story.map(ROOT, MAPPED, 0x4000).allocate(ROOT, 1, 0);
     story.touch(ROOT, MAPPED, 2);
-    story
-        .emit(
-            ROOT,
-            What::SystemCall {
-                number: READ,
-                arguments: [0; 6],
-            },
-        )
-        .allocate(ROOT, 3, 0);
+    story.enter(READ).allocate(ROOT, 3, 0);
     let fault = What::Fault {
         address: MAPPED + 0x1000,
         is_user: false,
@@ -384,11 +373,7 @@ fn mappings_of_files_and_stacks_stay_apart() {
             .touch(ROOT, start, place);
     }
     let made = story.end();
-    let kinds: Vec<_> = regions(&made)
-        .into_iter()
-        .flatten()
-        .map(|r| (r.kind, r.fd))
-        .collect();
+    let kinds: Vec<_> = known(&made).iter().map(|r| (r.kind, r.fd)).collect();
     use RegionKind::{Anonymous, File};
     assert_eq!(
         kinds,
@@ -410,7 +395,7 @@ fn unmapping_leaves_both_ends_and_remapping_moves() {
         .call(ROOT, MREMAP, [MAPPED, 0x1000, 0x8000, 1, 0, 0], far)
         .touch(ROOT, far + 0x7000, 4);
     let made = story.end();
-    let found: Vec<_> = regions(&made).into_iter().flatten().collect();
+    let found = known(&made);
     assert_eq!(found[0], found[1]);
     assert_eq!(
         (found[2].kind, found[2].start, found[2].len),
@@ -427,13 +412,8 @@ fn calls_that_fail_change_nothing() {
     story.call(ROOT, MUNMAP, [MAPPED, 0x1000, 0, 0, 0, 0], -22i64 as u64);
     story.call(ROOT, MMAP, [0, 0x1000, 3, 0x22, 0, 0], -12i64 as u64);
     // The return of another call than the last one is ignored.
-    story.emit(
-        ROOT,
-        What::SystemCallEnd {
-            number: BRK,
-            result: HEAP as i64,
-        },
-    );
+    let (number, result) = (BRK, HEAP as i64);
+    story.emit(ROOT, What::SystemCallEnd { number, result });
     story.touch(ROOT, MAPPED, 1);
     assert_eq!(extents(&story.end()), [(MAPPED, 0x1000)]);
 }
@@ -447,7 +427,7 @@ fn the_heap_grows_from_the_first_break() {
         .touch(ROOT, HEAP + 0x1000, 1);
     story.set_break(HEAP + 0x5000).touch(ROOT, HEAP + 0x4000, 2);
     story.set_break(HEAP + 0x2000).touch(ROOT, HEAP + 0x4000, 3);
-    let found: Vec<_> = regions(&story.end()).into_iter().flatten().collect();
+    let found = known(&story.end());
     assert_eq!(
         (found[0].kind, found[0].start, found[0].len),
         (RegionKind::Heap, HEAP + 0x1000, 0x4000)
@@ -471,7 +451,7 @@ fn a_fork_copies_regions_a_thread_shares_them_and_exec_begins_anew() {
     story.touch(thread, MAPPED, 2).touch(child, MAPPED, 3);
     story.exec(child, "/usr/bin/tool").touch(child, MAPPED, 4);
     let made = story.end();
-    let found: Vec<_> = regions(&made).into_iter().flatten().collect();
+    let found = known(&made);
     assert_eq!(found[0], found[1], "a thread works in its process's memory");
     assert_eq!(
         (found[2].tgid, found[2].start, found[2].len),
@@ -503,7 +483,7 @@ fn a_child_that_borrows_its_makers_memory_gives_it_back_with_exec() {
         .touch(child, MAPPED, 1)
         .exec(child, "tool")
         .touch(ROOT, MAPPED, 2);
-    let found: Vec<_> = regions(&story.end()).into_iter().flatten().collect();
+    let found = known(&story.end());
     assert_eq!(found[0], found[1]);
     assert_eq!(found[0].tgid, ROOT);
 }
@@ -579,13 +559,7 @@ fn the_whole_machine_knows_who_was_there_before() {
 fn an_exit_is_seen_early_by_the_call_that_begins_it() {
     let mut story = Story::new();
     story.allocate(ROOT, 1, 0);
-    story.emit(
-        ROOT,
-        What::SystemCall {
-            number: 231,
-            arguments: [0; 6],
-        },
-    );
+    story.enter(231);
     story.free(ROOT, 1, 0).emit(ROOT, What::Exit);
     let made = story.end();
     assert_eq!(calls(&made)[1], (Op::Free, 1, 0, DEAD | AT_EXIT));

@@ -73,39 +73,19 @@ fn system_spec() {
     );
 }
 
-#[test]
-fn trace_parquet() {
-    replay("trace_parquet", readers::trace_parquet);
+/// Declares a test for each target, which has the name of its function.
+macro_rules! replays {
+    ($($module:ident: $($target:ident),+;)+) => {
+        $($(#[test]
+        fn $target() {
+            replay(stringify!($target), $module::$target);
+        })+)+
+    };
 }
 
-#[test]
-fn perf_data() {
-    replay("perf_data", readers::perf_data);
-}
-
-#[test]
-fn perf_script() {
-    replay("perf_script", readers::perf_script);
-}
-
-#[test]
-fn ftrace() {
-    replay("ftrace", readers::ftrace);
-}
-
-#[test]
-fn trace_cmd() {
-    replay("trace_cmd", readers::trace_cmd);
-}
-
-#[test]
-fn csv() {
-    replay("csv", readers::csv);
-}
-
-#[test]
-fn assemble() {
-    replay("assemble", fuzz_checks::assemble);
+replays! {
+    readers: trace_parquet, perf_data, perf_script, ftrace, trace_cmd, csv;
+    fuzz_checks: assemble;
 }
 
 #[test]

@@ -44,11 +44,12 @@ fn calls(made: &Imported) -> Vec<(Op, u64, u8, u32, u16)> {
 }
 
 fn times(made: &Imported) -> Vec<u64> {
-    made.trace
-        .events
-        .iter()
-        .map(|event| event.time_ns)
-        .collect()
+    let events = made.trace.events.iter();
+    events.map(|event| event.time_ns).collect()
+}
+
+fn has_remark(made: &Imported, words: &str) -> bool {
+    made.log.remarks.iter().any(|remark| remark.contains(words))
 }
 
 const A: Op = Op::Allocate;
@@ -64,12 +65,7 @@ fn counts_of_a_clock_keep_the_order() {
     ];
     assert_eq!(calls(&made), wanted);
     assert_eq!(times(&made), [0, 4, 9]);
-    assert!(
-        made.log
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("counts"))
-    );
+    assert!(has_remark(&made, "counts"));
     let report = read("trace-cmd-tsc.txt", Source::TraceCmd);
     assert_eq!(calls(&report), calls(&made));
     // A line with seconds among counts is not understood.
@@ -88,12 +84,7 @@ fn events_among_functions_are_read() {
     ];
     assert_eq!(calls(&made), wanted);
     assert_eq!(made.accounts.as_ref().unwrap().refusals_seen, 1);
-    assert!(
-        made.log
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("no times"))
-    );
+    assert!(has_remark(&made, "no times"));
     assert_eq!(made.log.skipped.get("functions"), Some(&5));
     let timed = read("function-graph-times.txt", Source::Ftrace);
     assert_eq!(calls(&timed)[..1], [(A, 0x2040, 0, 22, 2)]);
@@ -103,10 +94,8 @@ fn events_among_functions_are_read() {
 #[test]
 fn the_time_since_the_previous_line_is_no_event() {
     let made = read("trace-cmd-ts-diff.txt", Source::TraceCmd);
-    assert_eq!(
-        calls(&made),
-        [(A, 0x2041, 0, 810, 4), (F, 0x2041, 0, 810, 4)]
-    );
+    let wanted = [A, F].map(|op| (op, 0x2041, 0, 810, 4));
+    assert_eq!(calls(&made), wanted);
     assert_eq!(times(&made), [0, 4_000]);
 }
 
@@ -180,29 +169,14 @@ fn texts_of_other_encodings_are_read() {
 
 #[test]
 fn perf_may_print_fewer_or_more_fields() {
-    let full = read("perf-script-tod.txt", Source::PerfScript);
-    assert_eq!(
-        calls(&full),
-        [(A, 0x2f9_5b76, 0, 3837, 12), (F, 0x2f9_5b76, 0, 3837, 12)]
-    );
-    assert_eq!(times(&full), [0, 100_000]);
-    assert!(full.log.remarks.is_empty());
-    for (name, cpu) in [
-        ("perf-script-no-task.txt", 0),
-        ("perf-script-cpu-only.txt", 12),
-    ] {
-        let made = read(name, Source::PerfScript);
-        assert_eq!(
-            calls(&made),
-            [(A, 0x2f9_5b76, 0, 0, cpu), (F, 0x2f9_5b76, 0, 0, cpu)]
-        );
+    for (name, thread, cpu) in [("tod", 3837, 12), ("no-task", 0, 0), ("cpu-only", 0, 12)] {
+        let made = read(&format!("perf-script-{name}.txt"), Source::PerfScript);
+        let wanted = [A, F].map(|op| (op, 0x2f9_5b76, 0, thread, cpu));
+        assert_eq!(calls(&made), wanted);
         assert_eq!(times(&made), [0, 100_000]);
-        assert!(
-            made.log
-                .remarks
-                .iter()
-                .any(|remark| remark.contains("thread 0"))
-        );
+        let is_full = thread > 0;
+        assert_eq!(made.log.remarks.is_empty(), is_full);
+        assert_eq!(has_remark(&made, "thread 0"), !is_full);
     }
     let no_time = "a 7 [003] kmem:mm_page_alloc: pfn=0x10 order=0\na 7 [003] kmem:mm_page_free: pfn=0x10 order=0\n";
     let made = text(no_time).unwrap();
@@ -218,10 +192,8 @@ fn short_addresses_of_a_call_chain_are_no_events() {
 #[test]
 fn dumps_in_the_log_of_the_kernel_are_read() {
     let made = read("dmesg-dump.txt", Source::Ftrace);
-    assert_eq!(
-        calls(&made),
-        [(A, 970_744, 0, 275, 6), (F, 970_744, 0, 275, 6)]
-    );
+    let wanted = [A, F].map(|op| (op, 970_744, 0, 275, 6));
+    assert_eq!(calls(&made), wanted);
     assert_eq!(times(&made), [0, 16_000]);
     assert!(
         made.trace.events[1].flags.0 != 0,
@@ -328,12 +300,7 @@ fn distances_of_descriptors_become_frames() {
         };
         let found: Vec<_> = made.trace.events.iter().map(|e| (e.pfn, e.order)).collect();
         assert_eq!(found, frames, "{size}");
-        assert!(
-            made.log
-                .remarks
-                .iter()
-                .any(|remark| remark.contains("descriptors"))
-        );
+        assert!(has_remark(&made, "descriptors"));
         // Numbers that the size does not divide are frames.
         let others = from(&[(81_000, 3), (81_009, 0)]).replace("pfn=4536504", "pfn=4536505");
         let others = text(&others.replace("pfn=5184576", "pfn=5184577")).unwrap();

@@ -95,23 +95,16 @@ fn perf_data_and_its_script_are_the_same_trace() {
 #[test]
 fn a_tree_is_a_part_of_everything() {
     let all = imported("perf-script.txt").trace;
-    let root = all.events[0].pid;
-    let scope = Scope::Tree { root };
-    let options = ImportOptions {
-        scope,
-        ..ImportOptions::default()
+    let of_tree = |root| {
+        let options = ImportOptions {
+            scope: Scope::Tree { root },
+            ..ImportOptions::default()
+        };
+        import(&data("perf-script.txt"), options)
     };
-    let tree = import(&data("perf-script.txt"), options.clone())
-        .unwrap()
-        .trace;
+    let tree = of_tree(all.events[0].pid).unwrap().trace;
     assert!(!tree.events.is_empty() && tree.events.len() <= all.events.len());
-    let nobody = ImportOptions {
-        scope: Scope::Tree { root: 1 },
-        ..options
-    };
-    let error = import(&data("perf-script.txt"), nobody)
-        .unwrap_err()
-        .to_string();
+    let error = of_tree(1).unwrap_err().to_string();
     assert!(error.contains("process 1"), "{error}");
 }
 
@@ -137,17 +130,12 @@ fn bundled_traces_survive_csv_and_perf_script() {
         id.and_then(|id| trace.region(id))
             .map(|region| region.number)
     };
+    let bare = |event: &Event| Event {
+        region: None,
+        ..*event
+    };
     for (one, other) in trace.events.iter().zip(&csv.trace.events) {
-        assert_eq!(
-            Event {
-                region: None,
-                ..*one
-            },
-            Event {
-                region: None,
-                ..*other
-            }
-        );
+        assert_eq!(bare(one), bare(other));
         assert_eq!(number(&trace, one.region), number(&csv.trace, other.region));
     }
     assert_eq!(csv.trace.faults.len(), trace.faults.len());
@@ -236,73 +224,54 @@ fn lines_out_of_order_and_unknown_ones_are_counted() {
 
 #[test]
 fn what_is_no_recording_says_what_was_expected() {
-    let forced = |source| ImportOptions {
-        source: Some(source),
-        ..ImportOptions::default()
-    };
-    for (given, options, words) in [
-        ("", ImportOptions::default(), &["empty"][..]),
+    let rows = "time_ns,cpu,pid,op,pfn,order\n";
+    for (given, source, words) in [
+        ("", None, &["empty"][..]),
+        ("hello\nworld\n", None, &["line 1", "hello", "perf script"]),
         (
             "hello\nworld\n",
-            ImportOptions::default(),
-            &["line 1", "hello", "perf script"],
-        ),
-        (
-            "hello\nworld\n",
-            forced(Source::Ftrace),
+            Some(Source::Ftrace),
             &["line 1", "hello", "ftrace", "--from"],
         ),
         (
             "a 1 [000] 1.0: sched:sched_switch: x\n",
-            ImportOptions::default(),
+            None,
             &["sched_switch"],
         ),
         (
             "a 1 [000] 1.0: kmem:mm_page_free: pfn=0x1 order=0\n",
-            ImportOptions::default(),
+            None,
             &["allocation"],
         ),
-        (
-            "PERFILE2",
-            ImportOptions::default(),
-            &["byte 8", "interrupted"],
-        ),
+        ("PERFILE2", None, &["byte 8", "interrupted"]),
         (
             "time_ns,cpu,pid,op,pfn\n1,1,1,0,1\n",
-            ImportOptions::default(),
+            None,
             &["line 1", "order"],
         ),
+        (rows, None, &["no rows"]),
         (
-            "time_ns,cpu,pid,op,pfn,order\n",
-            ImportOptions::default(),
-            &["no rows"],
-        ),
-        (
-            "time_ns,cpu,pid,op,pfn,order\n1,1,1,0,1\n",
-            ImportOptions::default(),
+            &*format!("{rows}1,1,1,0,1\n"),
+            None,
             &["line 2", "fewer", "add the missing values"],
         ),
         (
-            "time_ns,cpu,pid,op,pfn,order\n1,1,1,0,3,0\n1,1,1,0",
-            ImportOptions::default(),
+            &*format!("{rows}1,1,1,0,3,0\n1,1,1,0"),
+            None,
             &["line 3", "the file ends in a row", "obtain the file again"],
         ),
+        (&*format!("{rows}1,1,1,0,x,0\n"), None, &["`x`", "pfn"]),
+        (&*format!("{rows}1,1,1,1,3,0\n"), None, &["line 2", "free"]),
         (
-            "time_ns,cpu,pid,op,pfn,order\n1,1,1,0,x,0\n",
-            ImportOptions::default(),
-            &["`x`", "pfn"],
-        ),
-        (
-            "time_ns,cpu,pid,op,pfn,order\n1,1,1,1,3,0\n",
-            ImportOptions::default(),
-            &["line 2", "free"],
-        ),
-        (
-            "time_ns,cpu,pid,op,pfn,order\n1,70000,1,0,3,0\n",
-            ImportOptions::default(),
+            &*format!("{rows}1,70000,1,0,3,0\n"),
+            None,
             &["range", "cpu"],
         ),
     ] {
+        let options = ImportOptions {
+            source,
+            ..ImportOptions::default()
+        };
         let error = text(given, options).unwrap_err().to_string();
         for word in words {
             assert!(error.contains(word), "{word}: {error}");

@@ -386,11 +386,10 @@ fn contention_is_read_from_every_text() {
         let expected = Acquisition {
             time_ns: 7_000,
             wait_ns: 3_000,
-            hold_ns: 0,
             pid: 7,
-            batch: 0,
             cpu: 1,
             source: LockSource::Contention as u8,
+            ..Acquisition::default()
         };
         assert_eq!(only(&made), [expected], "{style}");
 
@@ -413,37 +412,17 @@ fn contention_is_read_from_every_text() {
 #[test]
 fn acquisitions_with_waits_and_batches_are_read_from_every_text() {
     for style in STYLES {
+        let many = "node=0 zone=Normal count=63 caller=rmqueue_bulk";
+        let one = "node=0 zone=Normal count=1 caller=free_one_page";
+        let waited = many.replace("caller", "contended=1 wait_ns=812 caller");
+        let not_waited = one.replace("caller", "contended=0 wait_ns=0 caller");
         let events = [
-            (
-                4,
-                "mm_zone_lock_contended",
-                "node=0 zone=Normal count=63 caller=rmqueue_bulk",
-            ),
-            (
-                5,
-                "mm_zone_locked",
-                "node=0 zone=Normal count=63 contended=1 wait_ns=812 caller=rmqueue_bulk",
-            ),
-            (
-                7,
-                "mm_zone_lock_unlock",
-                "node=0 zone=Normal count=63 caller=rmqueue_bulk",
-            ),
-            (
-                9,
-                "mm_zone_locked",
-                "node=0 zone=Normal count=1 contended=0 wait_ns=0 caller=free_one_page",
-            ),
-            (
-                10,
-                "mm_zone_lock_unlock",
-                "node=0 zone=Normal count=1 caller=free_one_page",
-            ),
-            (
-                11,
-                "mm_zone_lock_unlock",
-                "node=0 zone=Normal count=1 caller=free_one_page",
-            ),
+            (4, "mm_zone_lock_contended", many),
+            (5, "mm_zone_locked", &*waited),
+            (7, "mm_zone_lock_unlock", many),
+            (9, "mm_zone_locked", &*not_waited),
+            (10, "mm_zone_lock_unlock", one),
+            (11, "mm_zone_lock_unlock", one),
         ];
         let made = imported(&text(style, "kmem", &events));
         let own = only(&made).iter();
@@ -462,33 +441,20 @@ fn acquisitions_with_waits_and_batches_are_read_from_every_text() {
 #[test]
 fn holders_and_waiters_are_read_from_every_text() {
     for style in STYLES {
+        let zone = "zone=00000000abcdef01";
+        let [got, failed] = [true, false].map(|success| format!("{zone} success={success}"));
+        let (wanted, returned) = ("zone_lock_start_locking", "zone_lock_acquire_returned");
         let events = [
-            (5, "zone_lock_start_locking", "zone=00000000abcdef01"),
-            (
-                8,
-                "zone_lock_acquire_returned",
-                "zone=00000000abcdef01 success=true",
-            ),
-            (12, "zone_lock_released", "zone=00000000abcdef01"),
+            (5, wanted, zone),
+            (8, returned, &*got),
+            (12, "zone_lock_released", zone),
             // As fast as the events themselves: the lock was free.
-            (20, "zone_lock_start_locking", "zone=00000000abcdef01"),
-            (
-                20,
-                "zone_lock_acquire_returned",
-                "zone=00000000abcdef01 success=true",
-            ),
-            (21, "zone_lock_released", "zone=00000000abcdef01"),
-            (30, "zone_lock_start_locking", "zone=00000000abcdef01"),
-            (
-                39,
-                "zone_lock_acquire_returned",
-                "zone=00000000abcdef01 success=false",
-            ),
-            (
-                40,
-                "zone_lock_acquire_returned",
-                "zone=00000000abcdef01 success=true",
-            ),
+            (20, wanted, zone),
+            (20, returned, &*got),
+            (21, "zone_lock_released", zone),
+            (30, wanted, zone),
+            (39, returned, &*failed),
+            (40, returned, &*got),
         ];
         let made = imported(&text(style, "zone_lock", &events));
         let own = only(&made).iter();
@@ -545,16 +511,11 @@ fn malformed_events_of_locks_are_reported_with_their_line() {
 #[test]
 fn messages_about_lost_events_end_waits() {
     for message in ["CPU:1 [LOST 17 EVENTS]", "CPU:0 [LOST 17 EVENTS]"] {
-        let begin = text(
-            "ftrace",
-            "lock",
-            &[(5, "contention_begin", "0000000021018bee (flags=SPIN)")],
-        );
-        let end = text(
-            "ftrace",
-            "lock",
-            &[(8, "contention_end", "0000000021018bee (ret=0)")],
-        );
+        let events = [
+            (5, "contention_begin", "0000000021018bee (flags=SPIN)"),
+            (8, "contention_end", "0000000021018bee (ret=0)"),
+        ];
+        let [begin, end] = events.map(|event| text("ftrace", "lock", &[event]));
         let end = end.split_once('\n').unwrap().1;
         let made = imported(&format!("{begin}{message}\n{end}"));
         let is_of_cpu = message.contains(":1");

@@ -47,18 +47,21 @@ fn traced(tasks: u32) -> Traced {
     Traced::new("t", &resolved(tasks), None).unwrap()
 }
 
+/// 300 cycles between two calls.
+const PACE: Pace = Pace {
+    think: [300; 2],
+    around: 0,
+    seed: 1,
+    is_recorded: false,
+    keeps_ends: false,
+    cut_off: None,
+    whole_calls: false,
+};
+
 /// Plays a trace to the clerk.
 fn asked(traced: &Traced, cpus: u16, seed: u64) -> (Vec<Asked>, Vec<Counted>) {
     let machine = crate::machines::by_name_or_path("epyc-7763").unwrap();
-    let pace = Pace {
-        think: [300; 2],
-        around: 0,
-        seed,
-        is_recorded: false,
-        keeps_ends: false,
-        cut_off: None,
-        whole_calls: false,
-    };
+    let pace = Pace { seed, ..PACE };
     let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware).seed(seed));
     let clerk = Clerk::default();
     let deal = Deal::new(traced, cpus);
@@ -192,18 +195,7 @@ fn copies_begin_at_times_of_the_seed() {
     assert!(counted.iter().any(|own| own.idle > 0));
     assert_eq!(asked(&traced, 6, 1).0, first);
     assert_ne!(asked(&traced, 6, 2).0, first);
-    let starts = starts(
-        &Deal::new(&traced, 6),
-        Pace {
-            think: [300; 2],
-            around: 0,
-            seed: 1,
-            is_recorded: false,
-            keeps_ends: false,
-            cut_off: None,
-            whole_calls: false,
-        },
-    );
+    let starts = starts(&Deal::new(&traced, 6), PACE);
     let different: HashSet<&u64> = starts.iter().collect();
     assert_eq!(different.len(), 6, "{starts:?}");
     // Within a tenth of the calls of a CPU.
@@ -215,12 +207,7 @@ fn copies_begin_at_times_of_the_seed() {
 fn copies_begin_at_different_times_also_without_time_between_calls() {
     let pace = Pace {
         think: [0; 2],
-        around: 0,
-        seed: 1,
-        is_recorded: false,
-        keeps_ends: false,
-        cut_off: None,
-        whole_calls: false,
+        ..PACE
     };
     let starts = starts(&Deal::new(&traced(1), 6), pace);
     let different: HashSet<&u64> = starts.iter().collect();
@@ -248,18 +235,7 @@ fn a_cpu_that_waits_for_a_block_parks_first() {
     let traced = traced(5);
     let machine = crate::machines::by_name_or_path("epyc-7763").unwrap();
     let mut machine = Machine::new(2).cost(Caches::new(machine.hardware));
-    let (clerk, pace) = (
-        Clerk::default(),
-        Pace {
-            think: [300; 2],
-            around: 0,
-            seed: 1,
-            is_recorded: false,
-            keeps_ends: false,
-            cut_off: None,
-            whole_calls: false,
-        },
-    );
+    let (clerk, pace) = (Clerk::default(), PACE);
     let deal = Deal::new(&traced, 2);
     let crew = Crew::new(&clerk, 2, crate::Services::Callers, Work::default(), false);
     let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();
@@ -312,15 +288,7 @@ fn cpus_serve_while_they_wait_for_blocks_and_before_they_begin() {
         let traced = traced(tasks);
         let mut machine = Machine::new(cpus).cost(Caches::new(machine.hardware));
         let clerk = Clerk::serving();
-        let pace = Pace {
-            think: [300; 2],
-            around: 0,
-            seed: 1,
-            is_recorded: false,
-            keeps_ends: false,
-            cut_off: None,
-            whole_calls: false,
-        };
+        let pace = PACE;
         let crew = Crew::new(&clerk, cpus, services, Work::default(), false);
         let deal = Deal::new(&traced, cpus);
         let report = run(&deal, pace, &crew, &mut machine, Region::NONE).unwrap();

@@ -108,10 +108,10 @@ mod tests {
             time_ns,
             wait_ns,
             hold_ns,
-            pid: 1,
             batch,
             cpu,
             source,
+            ..Acquisition::default()
         };
         let mut trace = Trace::default();
         assert_eq!(LockWaits::of(&trace), None);

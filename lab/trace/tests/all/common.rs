@@ -1,40 +1,35 @@
 //! What the tests share: scratch folders, small traces, files as other programs write them.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use everybuddy_trace::{Acquisition, Event, Op, Trace};
 use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 /// A folder that disappears with its owner.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Scratch {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("everybuddy-trace-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        Scratch(folder)
+        Scratch(tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A folder, and the place of a trace in it.
+pub(crate) fn made() -> (Scratch, PathBuf) {
+    let scratch = Scratch::new();
+    let path = scratch.path("made.parquet");
+    (scratch, path)
 }
 
 /// The folder of the traces that come with the project.
@@ -57,11 +52,9 @@ pub(crate) fn acquisition(time_ns: u64, wait_ns: u64) -> Acquisition {
     Acquisition {
         time_ns,
         wait_ns,
-        hold_ns: 0,
         pid: 1,
-        batch: 0,
-        cpu: 0,
         source: 3,
+        ..Acquisition::default()
     }
 }
 
@@ -97,36 +90,30 @@ pub(crate) fn foreign(path: &Path, schema: &str, compression: Compression, colum
     for values in columns {
         let mut column = group.next_column().unwrap().unwrap();
         match values {
-            Column::Int32(values) => column
-                .typed::<Int32Type>()
-                .write_batch(&values, None, None)
-                .unwrap(),
-            Column::Int64(values) => column
-                .typed::<Int64Type>()
-                .write_batch(&values, None, None)
-                .unwrap(),
+            Column::Int32(values) => fill::<Int32Type>(&mut column, &values, None),
+            Column::Int64(values) => fill::<Int64Type>(&mut column, &values, None),
             Column::Gaps(values) => {
                 let levels: Vec<i16> = values.iter().map(|value| value.is_some() as i16).collect();
                 let values: Vec<i64> = values.into_iter().flatten().collect();
-                column
-                    .typed::<Int64Type>()
-                    .write_batch(&values, Some(&levels), None)
-                    .unwrap()
+                fill::<Int64Type>(&mut column, &values, Some(&levels));
             }
-            Column::Double(values) => column
-                .typed::<DoubleType>()
-                .write_batch(&values, None, None)
-                .unwrap(),
+            Column::Double(values) => fill::<DoubleType>(&mut column, &values, None),
             Column::Text(values) => {
                 let values: Vec<ByteArray> = values.into_iter().map(ByteArray::from).collect();
-                column
-                    .typed::<ByteArrayType>()
-                    .write_batch(&values, None, None)
-                    .unwrap()
+                fill::<ByteArrayType>(&mut column, &values, None);
             }
-        };
+        }
         column.close().unwrap();
     }
     group.close().unwrap();
     writer.close().unwrap();
+}
+
+fn fill<T: DataType>(
+    column: &mut SerializedColumnWriter<'_>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) {
+    let written = column.typed::<T>().write_batch(values, levels, None);
+    written.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Scratch, acquisition, bundled};
+use crate::common::{acquisition, bundled};
 use everybuddy_trace::{
     Acquisition, AddressRegion, Cut, Event, Fault, Leniency, Op, RegionId, Trace, cut, read,
     resolve, write,
@@ -182,8 +182,7 @@ proptest! {
             prop_assert_eq!(&part.acquisitions, &own.collect::<Vec<_>>());
         }
         if !part.events.is_empty() {
-            let scratch = Scratch::new();
-            let path = scratch.path("made.parquet");
+            let (_scratch, path) = crate::common::made();
             write(&part, &path).unwrap();
             prop_assert_eq!(read(&path, Leniency::Strict).unwrap().0, part);
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Scratch, acquisition, allocate, bundled, free, trace};
+use crate::common::{acquisition, allocate, bundled, free, trace};
 use everybuddy_trace::{AddressRegion, Fault, Leniency, RegionId, read, resolve, write};
 
 /// Reads both ways; whatever is accepted must replay.
@@ -47,8 +47,7 @@ fn small(path: &Path) {
 
 #[test]
 fn truncation_at_any_byte() {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (_scratch, path) = crate::common::made();
     small(&path);
     let whole = fs::read(&path).unwrap();
     for length in 0..whole.len() {
@@ -60,8 +59,7 @@ fn truncation_at_any_byte() {
 
 #[test]
 fn truncation_of_a_real_trace() {
-    let scratch = Scratch::new();
-    let path = scratch.path("cut.parquet");
+    let (_scratch, path) = crate::common::made();
     let whole = fs::read(bundled("numpy_thp.parquet")).unwrap();
     for part in 0..64 {
         fs::write(&path, &whole[..whole.len() * part / 64]).unwrap();
@@ -71,8 +69,7 @@ fn truncation_of_a_real_trace() {
 
 #[test]
 fn one_bit_anywhere() {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (scratch, path) = crate::common::made();
     small(&path);
     for name in [
         "made.parquet",
@@ -94,8 +91,7 @@ fn one_bit_anywhere() {
 
 #[test]
 fn bits_of_a_real_trace() {
-    let scratch = Scratch::new();
-    let path = scratch.path("bits.parquet");
+    let (_scratch, path) = crate::common::made();
     let whole = fs::read(bundled("numpy_thp.parquet")).unwrap();
     let step = whole.len() / 24;
     for byte in (step / 2..whole.len()).step_by(step) {

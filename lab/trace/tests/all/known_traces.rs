@@ -21,6 +21,10 @@ fn near(value: f64, expected: f64, tolerance: f64) {
     );
 }
 
+fn orders(known: &Statistics) -> Vec<u8> {
+    known.orders.iter().map(|order| order.order).collect()
+}
+
 #[test]
 fn gcc_build() {
     let known = statistics(&bundled("gcc_build.parquet"));
@@ -63,8 +67,7 @@ fn dbench_tar() {
 fn numpy_thp() {
     let known = statistics(&bundled("numpy_thp.parquet"));
     assert_eq!((known.events, known.peak_frames), (151_716, 171_138));
-    let orders: Vec<u8> = known.orders.iter().map(|order| order.order).collect();
-    assert_eq!(orders, [0, 9]);
+    assert_eq!(orders(&known), [0, 9]);
     near(known.orders[0].allocation_share, 0.99317, 1e-5);
     near(known.orders[1].frame_share, 0.7787, 1e-4);
     near(known.allocation_runs.length.mean, 197.0, 0.5);
@@ -77,8 +80,7 @@ fn numpy_thp() {
 fn sysbench_mt_cut() {
     let known = statistics(&bundled("sysbench_mt_cut.parquet"));
     assert_eq!((known.events, known.peak_frames), (150_000, 66_414));
-    let orders: Vec<u8> = known.orders.iter().map(|order| order.order).collect();
-    assert_eq!(orders, [0, 3]);
+    assert_eq!(orders(&known), [0, 3]);
     near(known.orders[0].allocation_share, 0.99879, 1e-5);
     near(known.allocation_runs.length.mean, 204.0, 0.5);
     near(known.cross_cpu_free_share, 0.904, 5e-4);
@@ -90,8 +92,7 @@ fn sysbench_mt_cut() {
 fn linux_scalability() {
     let known = statistics(&bundled("linux_scalability.parquet"));
     assert_eq!((known.events, known.peak_frames), (84_426, 39_421));
-    let orders: Vec<u8> = known.orders.iter().map(|order| order.order).collect();
-    assert_eq!(orders, [0]);
+    assert_eq!(orders(&known), [0]);
     // Two threads fill 150,000 objects of 512 bytes each, which are 37,500 frames without the heap's own data.
     assert!((37_500..37_500 * 11 / 10).contains(&known.peak_frames));
     near(known.allocation_runs.length.mean, 1835.8, 0.1);
@@ -103,8 +104,7 @@ fn linux_scalability() {
 fn threadtest() {
     let known = statistics(&bundled("threadtest.parquet"));
     assert_eq!((known.events, known.peak_frames), (151_951, 7_713));
-    let orders: Vec<u8> = known.orders.iter().map(|order| order.order).collect();
-    assert_eq!(orders, [0]);
+    assert_eq!(orders(&known), [0]);
     // Two threads hold 15,000 objects of 1 KiB each at a time, which are 7,500 frames, ten times.
     assert!((7_500..7_500 * 11 / 10).contains(&known.peak_frames));
     near(known.allocation_runs.length.mean, 1433.7, 0.1);

@@ -1,6 +1,6 @@
 //! Property: whatever happens to a trace, lenient reading makes it replay, and says what it did.
 
-use crate::common::{Scratch, allocate, free, trace};
+use crate::common::{allocate, free, trace};
 use everybuddy_trace::{Event, Leniency, Op, read, resolve, write};
 use proptest::prelude::*;
 
@@ -41,8 +41,7 @@ fn legal_events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 fn lenient(events: &[Event]) -> Option<(Vec<Event>, u64)> {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (_scratch, path) = crate::common::made();
     write(&trace(events), &path).unwrap();
     let (repaired, repairs) = read(&path, Leniency::Lenient).ok()?;
     write(&repaired, &path).unwrap();

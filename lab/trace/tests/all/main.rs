@@ -1,5 +1,13 @@
 //! The tests of the trace format, in one program.
 
+/// Checks the row and the problem of an error.
+macro_rules! is {
+    ($error:expr, $row:expr => $problem:pat) => {
+        assert_eq!($error.row, $row, "{}", $error);
+        assert!(matches!($error.problem, $problem), "{}", $error);
+    };
+}
+
 mod common;
 mod cut;
 mod damage;

@@ -11,8 +11,7 @@ use parquet::basic::Compression;
 
 /// Writes a trace and reads it: the error of strict reading, the report of lenient reading.
 fn refused(made: &Trace) -> (TraceError, Trace, Repairs) {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (_scratch, path) = crate::common::made();
     write(made, &path).unwrap();
     let error = read(&path, Leniency::Strict).unwrap_err();
     let message = error.to_string();
@@ -48,22 +47,17 @@ fn file_error(path: &Path) -> TraceError {
 
 #[test]
 fn files_that_are_no_traces() {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
-    let error = file_error(&path);
-    assert!(matches!(error.problem, Problem::Io(_)), "{error}");
-    assert!(matches!(
-        file_error(path.parent().unwrap()).problem,
-        Problem::Io(_) | Problem::NotParquet(_)
-    ));
+    let (_scratch, path) = crate::common::made();
+    is!(file_error(&path), None => Problem::Io(_));
+    is!(file_error(path.parent().unwrap()), None => Problem::Io(_) | Problem::NotParquet(_));
     std::fs::write(&path, b"").unwrap();
-    assert!(matches!(file_error(&path).problem, Problem::Empty));
-    std::fs::write(&path, vec![0; 5000]).unwrap();
-    assert!(matches!(file_error(&path).problem, Problem::NotParquet(_)));
-    std::fs::write(&path, b"time_ns,cpu,pid\n1,2,3\n").unwrap();
-    assert!(matches!(file_error(&path).problem, Problem::NotParquet(_)));
+    is!(file_error(&path), None => Problem::Empty);
+    for bytes in [&[0; 5000][..], b"time_ns,cpu,pid\n1,2,3\n"] {
+        std::fs::write(&path, bytes).unwrap();
+        is!(file_error(&path), None => Problem::NotParquet(_));
+    }
     write(&trace(&[]), &path).unwrap();
-    assert!(matches!(file_error(&path).problem, Problem::NoRows));
+    is!(file_error(&path), None => Problem::NoRows);
 }
 
 #[test]
@@ -71,14 +65,13 @@ fn a_trace_in_a_missing_directory_is_refused_by_its_own_name() {
     let scratch = Scratch::new();
     let path = scratch.path("missing").join("made.parquet");
     let error = write(&trace(&[]), &path).unwrap_err();
-    assert!(matches!(error.problem, Problem::NoDirectory), "{error}");
+    is!(error, None => Problem::NoDirectory);
     assert_eq!(error.file, path);
 }
 
 #[test]
 fn missing_columns_are_all_named() {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (_scratch, path) = crate::common::made();
     let columns = vec![Column::Int64(vec![1]), Column::Int32(vec![1])];
     let schema = "required int64 time_ns; required int32 cpu;";
     foreign(&path, schema, Compression::UNCOMPRESSED, columns);
@@ -91,8 +84,7 @@ fn missing_columns_are_all_named() {
 
 #[test]
 fn unknown_op() {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (_scratch, path) = crate::common::made();
     let schema = "required int64 time_ns; required int32 cpu; required int32 pid; \
                   required int32 op; required int64 pfn; required int32 order;";
     let narrow = |values: [i32; 3]| Column::Int32(values.to_vec());
@@ -106,10 +98,7 @@ fn unknown_op() {
     ];
     foreign(&path, schema, Compression::UNCOMPRESSED, columns);
     let error = read(&path, Leniency::Strict).unwrap_err();
-    assert!(
-        matches!(error.problem, Problem::UnknownOp(2)) && error.row == Some(1),
-        "{error}"
-    );
+    is!(error, Some(1) => Problem::UnknownOp(2));
     let (repaired, repairs) = read(&path, Leniency::Lenient).unwrap();
     assert_eq!(repaired.events.len(), 2);
     only(&repairs, Repair::UnknownOp, 1);
@@ -118,7 +107,7 @@ fn unknown_op() {
 #[test]
 fn unknown_order() {
     let (error, events, repairs) = refused_events(&[allocate(1, 0, 0), allocate(2, 0, 19)]);
-    assert!(matches!(error.problem, Problem::UnknownOrder(19)) && error.row == Some(1));
+    is!(error, Some(1) => Problem::UnknownOrder(19));
     assert_eq!(events.len(), 1);
     only(&repairs, Repair::UnknownOrder, 1);
 }
@@ -126,10 +115,7 @@ fn unknown_order() {
 #[test]
 fn misaligned_frame() {
     let (error, _, repairs) = refused_events(&[allocate(1, 8, 3), allocate(2, 18, 2)]);
-    let Problem::Misaligned { pfn: 18, order: 2 } = error.problem else {
-        panic!("{error}")
-    };
-    assert_eq!(error.row, Some(1));
+    is!(error, Some(1) => Problem::Misaligned { pfn: 18, order: 2 });
     only(&repairs, Repair::Misaligned, 1);
 }
 
@@ -137,14 +123,7 @@ fn misaligned_frame() {
 fn time_that_runs_back() {
     let rows = [allocate(5, 8, 3), free(9, 8, 3), allocate(7, 1, 0)];
     let (error, events, repairs) = refused_events(&rows);
-    assert!(matches!(
-        error.problem,
-        Problem::TimeRunsBack {
-            time_ns: 7,
-            before_ns: 9
-        }
-    ));
-    assert_eq!(error.row, Some(2));
+    is!(error, Some(2) => Problem::TimeRunsBack { time_ns: 7, before_ns: 9 });
     assert_eq!(events, [rows[0], rows[2], rows[1]]);
     only(&repairs, Repair::Sorted, 1);
 }
@@ -153,18 +132,8 @@ fn time_that_runs_back() {
 fn allocation_of_a_live_frame() {
     let rows = [allocate(1, 8, 3), free(2, 8, 1), allocate(3, 14, 0)];
     let (error, events, repairs) = refused_events(&rows);
-    let Problem::DoubleAllocation {
-        pfn: 14,
-        earlier: 0,
-    } = error.problem
-    else {
-        panic!("{error}")
-    };
-    assert_eq!(error.row, Some(2));
-    let added: Vec<_> = events[2..4]
-        .iter()
-        .map(|free| (free.op, free.pfn, free.order))
-        .collect();
+    is!(error, Some(2) => Problem::DoubleAllocation { pfn: 14, earlier: 0 });
+    let added = [&events[2], &events[3]].map(|free| (free.op, free.pfn, free.order));
     assert_eq!(added, [(Op::Free, 10, 1), (Op::Free, 12, 2)]);
     assert_eq!((events[2].flags.0, events[3].flags.0), (2 | 8, 2 | 4 | 8));
     only(&repairs, Repair::FreeAdded, 2);
@@ -173,15 +142,9 @@ fn allocation_of_a_live_frame() {
 #[test]
 fn free_without_allocation() {
     let (error, events, repairs) = refused_events(&[allocate(1, 8, 0), free(2, 0x1f3, 0)]);
-    assert!(matches!(
-        error.problem,
-        Problem::FreeWithoutAllocation { pfn: 0x1f3 }
-    ));
-    assert!(
-        error
-            .to_string()
-            .contains(", row 1: free of frame 0x1f3, which was never allocated\nhelp: ")
-    );
+    is!(error, Some(1) => Problem::FreeWithoutAllocation { pfn: 0x1f3 });
+    let message = ", row 1: free of frame 0x1f3, which was never allocated\nhelp: ";
+    assert!(error.to_string().contains(message));
     assert_eq!(events.len(), 1);
     only(&repairs, Repair::FreeWithoutAllocation, 1);
 }
@@ -190,39 +153,16 @@ fn free_without_allocation() {
 fn free_of_a_dead_block_or_part() {
     let rows = [allocate(1, 8, 2), free(2, 10, 0), free(3, 8, 2)];
     let (error, _, repairs) = refused_events(&rows);
-    let Problem::DoubleFree {
-        pfn: 10,
-        allocated: 0,
-        freed: 1,
-    } = error.problem
-    else {
-        panic!("{error}")
-    };
-    assert_eq!(error.row, Some(2));
+    is!(error, Some(2) => Problem::DoubleFree { pfn: 10, allocated: 0, freed: 1 });
     only(&repairs, Repair::DoubleFree, 1);
     let (error, ..) = refused_events(&[allocate(1, 8, 2), free(2, 8, 2), free(3, 8, 2)]);
-    assert!(matches!(
-        error.problem,
-        Problem::DoubleFree {
-            pfn: 8,
-            allocated: 0,
-            freed: 1
-        }
-    ));
+    is!(error, Some(2) => Problem::DoubleFree { pfn: 8, allocated: 0, freed: 1 });
 }
 
 #[test]
 fn free_larger_than_its_block() {
     let (error, events, repairs) = refused_events(&[allocate(1, 8, 2), free(2, 8, 3)]);
-    assert!(matches!(
-        error.problem,
-        Problem::FreeLargerThanBlock {
-            pfn: 8,
-            order: 3,
-            block_order: 2,
-            allocated: 0
-        }
-    ));
+    is!(error, Some(1) => Problem::FreeLargerThanBlock { pfn: 8, order: 3, block_order: 2, allocated: 0 });
     assert_eq!(events[1].order, 2);
     only(&repairs, Repair::FreeCut, 1);
 }
@@ -241,7 +181,7 @@ fn frames_too_far_apart() {
         free(3, 100, 0),
     ];
     let (error, events, repairs) = refused_events(&rows);
-    assert!(matches!(error.problem, Problem::Span { first: 100, .. }) && error.row == Some(1));
+    is!(error, Some(1) => Problem::Span { first: 100, .. });
     assert_eq!(events.len(), 2);
     only(&repairs, Repair::Span, 1);
 }
@@ -251,45 +191,32 @@ fn with_faults(rows: &[u32]) -> Trace {
     let mut made = trace(&[allocate(1, 1, 0), allocate(2, 2, 0), free(3, 1, 0)]);
     made.regions = vec![AddressRegion::unknown(4)];
     let region = everybuddy_trace::RegionId::from_index(0);
-    made.faults = rows
-        .iter()
-        .map(|row| Fault {
-            row: *row,
-            vpn: 5,
-            region,
-            sequence: 1,
-        })
-        .collect();
+    let fault = |row: &u32| Fault {
+        row: *row,
+        vpn: 5,
+        region,
+        sequence: 1,
+    };
+    made.faults = rows.iter().map(fault).collect();
     made
 }
 
 #[test]
 fn faults_of_no_allocation() {
     let (error, repaired, repairs) = refused(&with_faults(&[0, 3]));
-    assert!(
-        matches!(error.problem, Problem::FaultBeyondEnd { row: 3, events: 3 }),
-        "{error}"
-    );
-    assert_eq!(error.row, Some(1));
+    is!(error, Some(1) => Problem::FaultBeyondEnd { row: 3, events: 3 });
     assert!(error.file.ends_with("made.faults.parquet"));
     assert_eq!(repaired.faults.len(), 1);
     only(&repairs, Repair::FaultDropped, 1);
     let (error, ..) = refused(&with_faults(&[0, 2]));
-    assert!(
-        matches!(error.problem, Problem::FaultOfFree { row: 2 }),
-        "{error}"
-    );
+    is!(error, Some(1) => Problem::FaultOfFree { row: 2 });
     let (error, ..) = refused(&with_faults(&[1, 0, 1]));
-    assert!(
-        matches!(error.problem, Problem::FaultTwice { row: 1 }),
-        "{error}"
-    );
+    is!(error, Some(2) => Problem::FaultTwice { row: 1 });
 }
 
 #[test]
 fn regions_that_nobody_described() {
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (scratch, path) = crate::common::made();
     // The files of another program, which have no identity.
     let foreign_columns = |file: &str, columns: &[(&str, [i64; 3])]| {
         let schema: Vec<String> = columns
@@ -324,26 +251,16 @@ fn regions_that_nobody_described() {
     };
     regions(&[5]);
     let error = read(&path, Leniency::Strict).unwrap_err();
-    assert!(
-        matches!(error.problem, Problem::UnknownRegion { number: 4 }),
-        "{error}"
-    );
+    is!(error, Some(0) => Problem::UnknownRegion { number: 4 });
     let (repaired, repairs) = read(&path, Leniency::Lenient).unwrap();
     only(&repairs, Repair::UnknownRegion, 2);
     assert!(repaired.faults.iter().all(|fault| fault.region.is_none()));
 
     regions(&[4, 4, 0]);
     let error = read(&path, Leniency::Strict).unwrap_err();
-    assert!(
-        matches!(error.problem, Problem::RegionNumber { number: 4 }),
-        "{error}"
-    );
-    assert_eq!(error.row, Some(1));
-    only(
-        &read(&path, Leniency::Lenient).unwrap().1,
-        Repair::RegionDropped,
-        2,
-    );
+    is!(error, Some(1) => Problem::RegionNumber { number: 4 });
+    let (_, repairs) = read(&path, Leniency::Lenient).unwrap();
+    only(&repairs, Repair::RegionDropped, 2);
 
     std::fs::remove_file(&table).unwrap();
     let (bare, _) = read(&path, Leniency::Strict).unwrap();
@@ -375,44 +292,25 @@ fn acquisitions_that_cannot_have_happened() {
     let mut made = trace(&[allocate(1, 1, 0)]);
     made.acquisitions = vec![acquisition(10_000, 1_000), acquisition(20_000, 13_000)];
     let (error, repaired, repairs) = refused(&made);
-    assert!(
-        matches!(
-            error.problem,
-            Problem::WaitOverlaps {
-                cpu: 0,
-                begin_ns: 7_000,
-                end_ns: 10_000
-            }
-        ),
-        "{error}"
-    );
-    assert_eq!(error.row, Some(1));
+    is!(error, Some(1) => Problem::WaitOverlaps { cpu: 0, begin_ns: 7_000, end_ns: 10_000 });
     assert!(error.file.ends_with("made.locks.parquet"), "{error}");
     assert_eq!(repaired.acquisitions, [made.acquisitions[0]]);
     only(&repairs, Repair::AcquisitionDropped, 1);
 
     made.acquisitions = vec![acquisition(10_000, 0), acquisition(9_999, 0)];
     let (error, ..) = refused(&made);
-    assert!(
-        matches!(error.problem, Problem::TimeRunsBack { .. }),
-        "{error}"
-    );
+    is!(error, Some(1) => Problem::TimeRunsBack { .. });
     // Other CPUs wait at the same time.
     made.acquisitions = vec![acquisition(10_000, 1_000), acquisition(20_000, 13_000)];
     made.acquisitions[1].cpu = 1;
-    let scratch = Scratch::new();
-    let path = scratch.path("made.parquet");
+    let (scratch, path) = crate::common::made();
     write(&made, &path).unwrap();
     assert_eq!(read(&path, Leniency::Strict).unwrap().0, made);
     // Acquisitions of another trace.
     made.acquisitions[1].batch = 9;
     let other = scratch.path("other.parquet");
     write(&made, &other).unwrap();
-    std::fs::copy(
-        scratch.path("other.locks.parquet"),
-        scratch.path("made.locks.parquet"),
-    )
-    .unwrap();
-    let error = read(&path, Leniency::Strict).unwrap_err();
-    assert!(matches!(error.problem, Problem::OtherTrace), "{error}");
+    let [one, other] = ["made", "other"].map(|name| scratch.path(&format!("{name}.locks.parquet")));
+    std::fs::copy(other, one).unwrap();
+    is!(read(&path, Leniency::Strict).unwrap_err(), None => Problem::OtherTrace);
 }

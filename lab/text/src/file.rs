@@ -7,15 +7,14 @@
 //! # Invariants
 //!
 //! Until [`Pending::finish`], the named file is unchanged and its directory has no new entry: what is written goes to a
-//! file without a name. `finish` copies it to a temporary name and renames that. An existing file keeps its
-//! permissions and, where the user may set it, its owner; a symbolic link stays, and the file that it leads to is
-//! replaced.
+//! file that loses its name before anything is in it. `finish` copies it to a temporary name and renames that. An
+//! existing file keeps its permissions and, where the user may set it, its owner; a symbolic link stays, and the file
+//! that it leads to is replaced.
 
 use std::fs::{self, File, Metadata, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Seek, Write};
 use std::path::{Component, Path, PathBuf};
-
-use tempfile::Builder;
 
 /// The maximum number of symbolic links that are followed, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -57,7 +56,8 @@ impl Pending {
             }
         }
         let place = place(path)?;
-        let file = tempfile::tempfile_in(folder(&place))?;
+        let (name, file) = new_beside(&place, 0o600)?;
+        fs::remove_file(name)?;
         Ok(pending(Some(place), file))
     }
 
@@ -83,26 +83,20 @@ impl Pending {
             return Ok(());
         };
         self.file.rewind()?;
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
-        let mut builder = Builder::new();
-        let prefix = format!(".{name}.");
-        builder.prefix(&prefix).suffix(".part");
-        let known = fs::metadata(&place).ok();
         // A file that may be private stays private from its first byte on.
-        #[cfg(unix)]
-        if known.is_none() {
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(fs::Permissions::from_mode(0o666));
-        }
-        let mut named = builder.tempfile_in(folder(&place))?;
-        io::copy(&mut self.file, named.as_file_mut())?;
-        if let Some(known) = known {
-            preserve(named.as_file(), &known)?;
-        }
-        // The rename must not be persisted before the contents, in case the machine crashes in between.
-        named.as_file().sync_all()?;
-        named.persist(&place).map_err(|error| error.error)?;
-        Ok(())
+        let known = fs::metadata(&place).ok();
+        let mode = if known.is_some() { 0o600 } else { 0o666 };
+        let (name, mut named) = new_beside(&place, mode)?;
+        let mut complete = || {
+            io::copy(&mut self.file, &mut named)?;
+            if let Some(known) = &known {
+                preserve(&named, known)?;
+            }
+            // The rename must not be persisted before the contents, in case the machine crashes in between.
+            named.sync_all()?;
+            fs::rename(&name, &place)
+        };
+        complete().inspect_err(|_| drop(fs::remove_file(&name)))
     }
 }
 
@@ -116,6 +110,26 @@ impl Write for Pending {
     }
 }
 
+/// Creates a hidden file next to another one, and returns its name as well.
+fn new_beside(place: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    loop {
+        // The standard library has no other random numbers.
+        let number = RandomState::new().build_hasher().finish() as u32;
+        let path = place.with_file_name(format!(".{name}.{number:08x}.part"));
+        match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (path, file)),
+        }
+    }
+}
+
 /// Gives a file the owner and the permissions of the file that it replaces.
 fn preserve(file: &File, known: &Metadata) -> io::Result<()> {
     #[cfg(unix)]
@@ -125,11 +139,6 @@ fn preserve(file: &File, known: &Metadata) -> io::Result<()> {
         let _ = fchown(file, Some(known.uid()), Some(known.gid()));
     }
     file.set_permissions(known.permissions())
-}
-
-/// Returns the directory of a file.
-fn folder(place: &Path) -> &Path {
-    place.parent().unwrap_or(Path::new("."))
 }
 
 /// Returns the absolute path of a file that need not exist, with its symbolic links followed.

@@ -14,16 +14,20 @@ pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let number: u64 = text[..digits].parse().ok()?;
-    let unit = text[digits..].trim().to_ascii_lowercase();
-    let shift = match unit.as_str() {
+    number.checked_mul(1 << unit(text[digits..].trim())?)
+}
+
+/// Returns the binary logarithm of a unit in bytes, in capitals or not: 10 for `k`, `kb` and `kib`.
+#[must_use]
+pub fn unit(name: &str) -> Option<u32> {
+    Some(match name.to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
         _ => return None,
-    };
-    number.checked_mul(1 << shift)
+    })
 }
 
 /// Writes a size with at most one decimal.
@@ -48,7 +52,7 @@ pub fn shown(bytes: u64) -> String {
     }
 }
 
-/// Writes a number with separators.
+/// Writes a number with a comma between groups of three digits: `431,168`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -82,6 +86,13 @@ mod tests {
         assert_eq!(shown(1536), "1.5 KiB");
         assert_eq!(shown(0), "0 B");
         assert_eq!(shown(u64::MAX), "15.9 EiB");
-        assert_eq!(grouped(1_234_567), "1,234,567");
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
     }
 }

@@ -12,44 +12,50 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// The maximum number of bytes of a line that are read; an event needs a few hundred.
-pub(crate) const LONGEST_LINE: usize = 16 << 10;
-
 /// The lines of an input.
-pub(crate) struct Lines<R> {
+#[derive(Debug)]
+pub struct Lines<R> {
     input: R,
+    longest: usize,
     buffer: Vec<u8>,
     number: u64,
 }
 
 /// A line, without its end.
-pub(crate) struct TextLine<'a> {
+#[derive(Debug)]
+pub struct TextLine<'a> {
     /// Its number, from 1.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Its text; bytes that are not UTF-8 are replaced.
-    pub(crate) text: Cow<'a, str>,
-    /// Whether only its first [`LONGEST_LINE`] bytes are returned.
-    pub(crate) is_cut: bool,
+    pub text: Cow<'a, str>,
+    /// Whether only its first bytes are returned.
+    pub is_cut: bool,
     /// Whether the input ends before the line does.
-    pub(crate) is_unended: bool,
+    pub is_unended: bool,
 }
 
 impl<R: BufRead> Lines<R> {
-    pub(crate) fn new(input: R) -> Lines<R> {
+    /// Reads at most `longest` bytes of each line.
+    pub fn new(input: R, longest: usize) -> Lines<R> {
         Lines {
             input,
+            longest,
             buffer: Vec::new(),
             number: 0,
         }
     }
 
     /// Returns the number of lines so far.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.number
     }
 
     /// Returns the next line, or `None` at the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<TextLine<'_>>> {
+    ///
+    /// # Errors
+    ///
+    /// The input's own errors.
+    pub fn read(&mut self) -> io::Result<Option<TextLine<'_>>> {
         self.buffer.clear();
         let mut is_cut = false;
         let mut has_begun = false;
@@ -66,7 +72,7 @@ impl<R: BufRead> Lines<R> {
             has_begun = true;
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let part = &bytes[..end.unwrap_or(bytes.len())];
-            let room = LONGEST_LINE - self.buffer.len();
+            let room = self.longest - self.buffer.len();
             self.buffer.extend_from_slice(&part[..part.len().min(room)]);
             is_cut |= part.len() > room;
             let used = part.len() + usize::from(end.is_some());
@@ -98,21 +104,16 @@ mod tests {
 
     #[test]
     fn lines_of_any_length_are_counted() {
-        let long = "x".repeat(3 * LONGEST_LINE);
+        let long = "x".repeat(3000);
         let text = format!("one\r\n{long}\n\nlast");
         // A small buffer, so that lines span several reads.
-        let mut lines = Lines::new(io::BufReader::with_capacity(100, text.as_bytes()));
+        let mut lines = Lines::new(io::BufReader::with_capacity(100, text.as_bytes()), 1000);
         let mut seen = Vec::new();
-        while let Some(line) = lines.next().unwrap() {
+        while let Some(line) = lines.read().unwrap() {
             seen.push((line.number, line.text.len(), line.is_cut));
             assert_eq!(line.is_unended, line.text == "last");
         }
-        let wanted = [
-            (1, 3, false),
-            (2, LONGEST_LINE, true),
-            (3, 0, false),
-            (4, 4, false),
-        ];
+        let wanted = [(1, 3, false), (2, 1000, true), (3, 0, false), (4, 4, false)];
         assert_eq!(seen, wanted);
     }
 }
