@@ -25,7 +25,7 @@ instructions() { # WHO: instructions of a pair, from the difference of two runs
 hand=$(instructions hand)
 echo "pair of allocation and release, order 0, a hit: instructions"
 printf '  %-24s %5d\n' "by hand" "$hand"
-for system in lbs-31 lbs-31+check=off lbs-31+percpu=locked spring linux-6; do
+for system in lbs-31 lbs-31+percpu=locked spring linux-6; do
     count=$(instructions "$system")
     printf '  %-24s %5d\n' "$system" "$count"
     if [ "$system" = lbs-31 ] && [ $((count * 10)) -gt $((hand * 11)) ]; then

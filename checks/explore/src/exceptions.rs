@@ -32,7 +32,7 @@ fn refuses_early(spec: &SystemSpec) -> bool {
 
 /// CPUs of such a system keep free frames in lists before a zone.
 fn has_list(spec: &SystemSpec) -> bool {
-    spec.row().list() != ListKind::None
+    spec.row().list != ListKind::None
 }
 
 /// All exceptions.
@@ -69,13 +69,13 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         operations: &["interrupt"],
-        applies: |spec| spec.row().list() == ListKind::Linux6,
+        applies: |spec| spec.row().list == ListKind::Linux6,
         kind: "exhausted although a block is free",
         text: "allocate_nested: frames that the interrupted operation moves are not free meanwhile.",
     },
     Exception {
         operations: &["interrupt"],
-        applies: |spec| spec.row().list() == ListKind::Linux6,
+        applies: |spec| spec.row().list == ListKind::Linux6,
         kind: "exhausted although a frame is free",
         text: "allocate_nested, in an interrupted bulk: the same.",
     },

@@ -4,7 +4,7 @@
 //!
 //! The oracle knows nothing of a system but what [`Promises`] says. It judges by the frames that were given and freed.
 
-use everybuddy::systems::{ListKind, Switch, ZoneKind};
+use everybuddy::systems::{ListKind, ZoneKind};
 use everybuddy::{
     AllocateError, Block, FrameAllocator, FrameState, FreeError, Index, Node, Order, Pfn,
     RegionError, Release, Request, Size, Span, SystemSpec, Visit,
@@ -30,16 +30,13 @@ pub(crate) struct Promises {
     pub(crate) knows_orders: bool,
     /// Whether free frames can lie in lists, queues, or trees that a CPU owns.
     pub(crate) keeps_frames: bool,
-    /// Whether frames in lists look like those of an allocation: hits that check nothing tag nothing.
-    looks_allocated: bool,
 }
 
 impl Promises {
     /// Returns those of a system.
     pub(crate) fn of(spec: &SystemSpec, system: &dyn FrameAllocator<Explored>) -> Self {
         let row = spec.row();
-        let list = spec.options().or(&row.preset).list.unwrap_or_default();
-        let keeps_frames = list != ListKind::None
+        let keeps_frames = row.list != ListKind::None
             || row.zone() == ZoneKind::Owned
             || !system.services().is_empty();
         Self {
@@ -48,7 +45,6 @@ impl Promises {
             cpus: system.cpus(),
             knows_orders: row.knows_orders(),
             keeps_frames,
-            looks_allocated: spec.options().check == Some(Switch::Off),
         }
     }
 }
@@ -141,20 +137,6 @@ impl Oracle {
         matches!(release.size, Size::Frames(_))
             && bits(start, frames) & !self.allocated == 0
             && (frames == 1 || is_first && (2..4).contains(&frames))
-    }
-
-    /// Returns `true` if a step frees something that is not allocated, or that is neither a block nor a part of one.
-    pub(crate) fn is_misuse(&self, step: &Step) -> bool {
-        let single = |frame| Release::frames(Index(frame), 1);
-        match step.operation {
-            Operation::Free(release) | Operation::FreeNested(release) => {
-                !self.is_block(release) && !self.is_part(release)
-            }
-            Operation::FreeBulk(first, second) => [first, second]
-                .iter()
-                .any(|frame| !self.is_part(single(*frame))),
-            _ => false,
-        }
     }
 
     /// Notes that allocated frames were freed. What is left of their blocks is pieces.
@@ -513,8 +495,7 @@ impl Oracle {
             let is = |set: u64| set >> frame & 1 == 1;
             let is_right = match state {
                 Some(FrameState::Allocated { head, order }) => {
-                    let is_kept = promises.looks_allocated && is(self.free());
-                    is_kept || self.block_of(frame) == Some((head.0, order.get().into()))
+                    self.block_of(frame) == Some((head.0, order.get().into()))
                 }
                 Some(FrameState::Hole) => !is(self.present),
                 Some(FrameState::Reserved) => is(self.reserved),

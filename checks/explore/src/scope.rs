@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! A scope is one line of text: `SYSTEM frames=N [hole=F] [cpus=N] [regions] [no-misuse] [bytes] [states=N]`.
+//! A scope is one line of text: `SYSTEM frames=N [hole=F] [cpus=N] [regions] [bytes] [states=N]`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -20,8 +20,6 @@ pub(crate) struct Scope {
     pub(crate) cpus: u16,
     /// Whether memory comes and goes.
     pub(crate) regions: bool,
-    /// Whether misuse is tried.
-    pub(crate) misuse: bool,
     /// Whether states are the same only if their bytes are. Nothing is learned then, so steps cost less.
     pub(crate) bytes: bool,
     /// The most states.
@@ -48,7 +46,6 @@ impl FromStr for Scope {
             ranges: Vec::new(),
             cpus: 1,
             regions: false,
-            misuse: true,
             bytes: false,
             states: 10_000_000,
             walks: 20,
@@ -66,7 +63,6 @@ impl FromStr for Scope {
                 "hole" => hole = Some(number),
                 "cpus" => scope.cpus = number as u16,
                 "regions" => scope.regions = true,
-                "no-misuse" => scope.misuse = false,
                 "bytes" => scope.bytes = true,
                 "states" => scope.states = number as usize,
                 "pairs" => scope.pairs = number as usize,
@@ -143,29 +139,23 @@ pub(crate) const SYSTEMS: &[&str] = &[
 
 /// Every value of every option, once.
 const OPTIONS: &[&str] = &[
-    "delay-2+order=2+list=none",
-    "delay-2+order=2+list=linux+batch=1+high=2+reclaim=on",
-    "delay-2+order=2+list=bypass+high=2+reclaim=on",
-    "delay-2+order=2+list=linux-6+reclaim=on",
-    "delay-2+order=2+list=spring+batch=1+high=2+reclaim=off",
+    "delay-2+order=2+reclaim=on",
+    "delay-2+order=2+reclaim=off",
     "delay-2+order=2+debt=on",
     "delay-2+order=2+debt=off",
     "watermark+order=2+lazy=0.25",
     "watermark+order=2+lazy=0.1+speedup=0.25",
-    "magazines+order=2+batch=1+depot=off",
-    "magazines+order=2+batch=1+depot=on+lock=queued",
+    "magazines+order=2+batch=1+lock=queued",
     "spring+order=2+batch=1+high=2+predict=both+spread=1",
     "spring+order=2+batch=1+high=2+predict=widen",
     "spring+order=2+batch=1+high=2+predict=run",
     "spring+order=2+batch=1+high=2+predict=region",
     "spring+order=2+batch=1+high=2+predict=none",
-    "lbs-31+order=2+batch=1+high=2+percpu=token+check=on",
+    "lbs-31+order=2+batch=1+high=2+percpu=token",
     "lbs-31+order=2+batch=1+high=2+percpu=locked",
-    "lbs-31+order=2+batch=1+high=2+check=off no-misuse",
-    "lbs-31+order=2+batch=2+high=2+hold=batch+bulk=blocks+drain=single",
+    "lbs-31+order=2+batch=2+high=2+hold=batch+drain=single",
     "lbs-31+order=2+batch=2+high=2+hold=iteration",
     "lbs-31+order=2+batch=2+high=2+lock=ticket+hold=when-contended",
-    "lbs-31+order=2+batch=2+high=2+bulk=rows",
     "lbs-31+order=2+batch=2+high=2+drain=merged",
     "bs+order=2+zone=one",
     "bs+order=1+zone=spaces+space=8KiB",
@@ -173,10 +163,9 @@ const OPTIONS: &[&str] = &[
     "bs+order=2+zone=domains+idle=1+spring=own",
     "bs+order=2+zone=domains+idle=1+spring=locked",
     "bs+order=1+zone=spaces+space=8KiB+select=used+exchange=any",
-    "bs+order=1+zone=spaces+space=8KiB+select=fresh+pool=states",
+    "bs+order=1+zone=spaces+space=8KiB+select=fresh",
     "bs+order=1+zone=spaces+space=8KiB+exchange=single",
     "bs+order=1+zone=spaces+space=8KiB+exchange=never",
-    "bs+order=1+zone=spaces+space=8KiB+pool=orders",
     "bs+order=1+zone=spaces+space=8KiB+shards=2",
     "bs+order=2+lock=spin+line=own",
     "bs+order=2+lock=ticket+line=beside",

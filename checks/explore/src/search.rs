@@ -123,7 +123,6 @@ impl<'s> Explorer<'s> {
             largest: promises.largest,
             cpus: scope.cpus,
             services: world.system.services().len(),
-            misuse: scope.misuse,
             regions: scope.regions,
         });
         let experiments = Experiment::first(scope.cpus, promises.largest);
@@ -264,9 +263,6 @@ impl<'s> Explorer<'s> {
             }
             let step = self.steps[index];
             let (hash, mut oracle) = (self.nodes[from].hash, self.nodes[from].oracle);
-            if !self.scope.misuse && oracle.is_misuse(&step) {
-                continue;
-            }
             let outcome = self.call(&step);
             self.counts.transitions += 1;
             if self.counts.transitions.is_multiple_of(4096) && self.world.unlogged().is_some() {

@@ -182,8 +182,6 @@ pub(crate) struct Arguments {
     pub(crate) cpus: u16,
     /// The services.
     pub(crate) services: usize,
-    /// Whether frees that are misuse are among the steps.
-    pub(crate) misuse: bool,
     /// Whether memory comes and goes.
     pub(crate) regions: bool,
 }
@@ -244,15 +242,14 @@ fn operations(arguments: &Arguments, cpu: u16) -> Vec<Operation> {
     list.push(AllocateIn(Request::order(order(1)), below));
     list.extend([0, 1].map(|least| AllocateRuns(3, order(least))));
     list.extend([0, 1].map(|size| AllocateBulk(Request::order(order(size)))));
-    let beyond = u32::from(arguments.misuse);
-    for start in 0..span + beyond {
-        // A release beyond the span is one of all misuses.
-        for frames in 1 - beyond..=span.min(2 << largest) {
-            if start + frames <= span + beyond {
+    // Frees that are misuse are among the steps, and one of them is beyond the span.
+    for start in 0..=span {
+        for frames in 0..=span.min(2 << largest) {
+            if start + frames <= span + 1 {
                 list.push(Free(Release::frames(Index(start), frames)));
             }
         }
-        for size in 0..=largest + beyond {
+        for size in 0..=largest + 1 {
             let size = Size::Order(order(size));
             list.push(Free(Release {
                 size,
@@ -268,8 +265,7 @@ fn operations(arguments: &Arguments, cpu: u16) -> Vec<Operation> {
                 list.push(FreeNested(Release::frames(Index(start), frames)));
             }
         }
-        let near = start.saturating_sub(2)..span.min(start + 3);
-        let others = near.filter(|other| arguments.misuse || *other != start);
+        let others = start.saturating_sub(2)..span.min(start + 3);
         list.extend(others.map(|other| FreeBulk(start, other)));
     }
     list.extend([Drain, Park, Quiesce]);

@@ -18,25 +18,9 @@ pub fn specs() -> Vec<SystemSpec> {
             let on = "reclaim=on";
             texts.push(format!("{}+{on}", row.name));
             texts.push(format!("{}+order=3+{on}", row.name));
-            texts.push(format!("{}+order=3+zone=spaces+space=64KiB+{on}", row.name));
             if takes("debt") {
                 texts.push(format!("{}+{on}+debt=on", row.name));
-                texts.push(format!(
-                    "{}+list=linux+batch=2+high=3+order=3+{on}+debt=on",
-                    row.name
-                ));
-            }
-            if takes("list") {
-                for list in [
-                    "linux+batch=2+high=3+order=3+zone=spaces+space=64KiB",
-                    "linux+batch=31+high=186+hold=iteration",
-                    "bypass+high=3",
-                    "linux-6",
-                    "spring+high=700",
-                    "spring+high=3+order=3+zone=spaces+space=32KiB",
-                ] {
-                    texts.push(format!("{}+list={list}+{on}", row.name));
-                }
+                texts.push(format!("{}+order=3+{on}+debt=on", row.name));
             }
             continue;
         }
@@ -45,18 +29,9 @@ pub fn specs() -> Vec<SystemSpec> {
         if takes("percpu") {
             texts.push(format!("{}+percpu=locked", row.name));
         }
-        if takes("check") {
-            texts.push(format!("{}+check=off", row.name));
-        }
-        if row.list() == ListKind::Magazines {
-            // Magazines that are often exchanged, with and without a depot.
-            for options in [
-                "batch=1",
-                "batch=2",
-                "batch=3+depot=off",
-                "depot=off",
-                "batch=31+lock=ticket",
-            ] {
+        if row.list == ListKind::Magazines {
+            // Magazines that are often exchanged.
+            for options in ["batch=1", "batch=2", "batch=31+lock=ticket"] {
                 texts.push(format!("{}+{options}", row.name));
             }
         }
@@ -68,7 +43,7 @@ pub fn specs() -> Vec<SystemSpec> {
                 texts.push(format!("{}+batch=31+high=186+percpu=locked", row.name));
             }
         }
-        if row.list() == ListKind::PcpBuddy {
+        if row.list == ListKind::PcpBuddy {
             // Page blocks of 8 and of 32 frames, which are often whole, and marks that are often reached.
             texts.push(format!("{}+batch=2+high=3+order=3", row.name));
             texts.push(format!("{}+batch=7+high=40+order=5", row.name));
@@ -85,12 +60,7 @@ pub fn specs() -> Vec<SystemSpec> {
                 "{}+order=3+zone=spaces+space=32KiB+exchange=single",
                 row.name
             ));
-            for more in [
-                "exchange=never",
-                "shards=3",
-                "pool=orders",
-                "pool=orders+shards=3",
-            ] {
+            for more in ["exchange=never", "shards=3"] {
                 let small = "order=3+zone=spaces+space=32KiB";
                 texts.push(format!("{}+{small}+{more}", row.name));
             }
@@ -111,13 +81,12 @@ pub fn specs() -> Vec<SystemSpec> {
         }
         if takes("idle") {
             // Domains that are merged whenever one comes back, and after a while.
-            texts.push(format!("{}+order=3+zone=domains+idle=1", row.name));
-            texts.push(format!("{}+zone=domains", row.name));
-            let locked = "order=3+zone=domains+spring=locked";
-            texts.push(format!("{}+{locked}", row.name));
-        }
-        if takes("idle") && takes("bulk") {
-            texts.push(format!("{}+order=3+zone=domains+bulk=rows", row.name));
+            let zone = if takes("zone") { "+zone=domains" } else { "" };
+            texts.push(format!("{}+order=3{zone}+idle=1", row.name));
+            texts.push(format!("{}+order=3{zone}+spring=locked", row.name));
+            if takes("zone") {
+                texts.push(format!("{}{zone}", row.name));
+            }
         }
         if takes("hold") {
             texts.push(format!("{}+hold=iteration", row.name));
@@ -148,12 +117,6 @@ pub fn specs() -> Vec<SystemSpec> {
                 let elastic = "batch=7+high=20+order=3+zone=domains+idle=1";
                 texts.push(format!("{}+{elastic}+drain=merged", row.name));
             }
-            if takes("bulk") {
-                texts.push(format!(
-                    "{}+batch=31+high=186+bulk=rows+drain=merged",
-                    row.name
-                ));
-            }
         }
         if takes("tree") && row.zone() == ZoneKind::Owned {
             // Trees of one word, and one tree; blocks of several trees.
@@ -177,15 +140,6 @@ pub fn specs() -> Vec<SystemSpec> {
             texts.push(format!("{}+structure=bitmap", row.name));
             texts.push(format!(
                 "{}+order=3+structure=bitmap+separate=off",
-                row.name
-            ));
-        }
-        if takes("bulk") {
-            texts.push(format!("{}+bulk=rows", row.name));
-        }
-        if takes("bulk") && takes("zone") {
-            texts.push(format!(
-                "{}+order=3+zone=spaces+space=64KiB+bulk=rows",
                 row.name
             ));
         }

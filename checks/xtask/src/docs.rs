@@ -79,26 +79,6 @@ fn once(earlier: &[Row], text_of: fn(&Row) -> &str, text: &str) -> String {
     same.map_or(text.to_owned(), |row| format!("as `{}`.", row.name))
 }
 
-/// Lists systems; variants follow by their option.
-fn by_option(systems: &[String]) -> String {
-    let option_of = |name: &str| name.split_once('+').map(|(_, option)| option.to_owned());
-    let mut options: Vec<_> = systems.iter().map(|name| option_of(name)).collect();
-    options.sort();
-    options.dedup();
-    let list = |option: &Option<String>| {
-        let of = systems.iter().filter(|name| option_of(name) == *option);
-        let names: Vec<&str> = of.filter_map(|name| name.split('+').next()).collect();
-        match option {
-            Some(option) => format!("with `{option}`: {}", names.join(", ")),
-            None => names.join(", "),
-        }
-    };
-    if options.is_empty() {
-        return "none".to_owned();
-    }
-    options.iter().map(list).collect::<Vec<_>>().join("; ")
-}
-
 /// Returns what SYSTEMS.md has of the rows.
 pub(crate) fn systems() -> String {
     let mut text = String::from(
@@ -142,7 +122,11 @@ pub(crate) fn systems() -> String {
          accept both.\n\n| what is freed | accepted by |\n|---|---|\n",
     );
     for (misuse, systems) in misuse::MISUSES.iter().zip(misuse::accepted()) {
-        let _ = writeln!(text, "| {} | {} |", misuse.freed, by_option(&systems));
+        let systems = match systems.is_empty() {
+            true => "none".to_owned(),
+            false => systems.join(", "),
+        };
+        let _ = writeln!(text, "| {} | {systems} |", misuse.freed);
     }
     for (index, row) in ROWS.iter().enumerate() {
         let options = row.options().map(|option| format!("`{}`", option.key));

@@ -62,7 +62,7 @@ impl Session {
             frames,
             slots: Vec::new(),
             words: Words {
-                has_list: spec.row().list() != ListKind::None,
+                has_list: spec.row().list != ListKind::None,
                 zone: spec.row().zone(),
                 has_no_lock: spec.row().obstacles().next().is_none(),
             },

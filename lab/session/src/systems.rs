@@ -42,7 +42,7 @@ pub fn text(row: &Row, frames: u32, order: u8) -> String {
         let space = (frames / 4).max(16).max(1 << order).next_power_of_two();
         set("space", format!("{}KiB", space * FRAME / 1024));
     }
-    match row.list() {
+    match row.list {
         ListKind::None => {}
         ListKind::Bypass => set("high", "4".to_owned()),
         ListKind::Magazines => set("batch", "2".to_owned()),

@@ -150,9 +150,9 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> (u64, Counts) {
     (refused.into_inner(), counts)
 }
 
-/// Combinations that the rows do not cover: locks on the lists, other zone layers, locks that are released within a
-/// batch, and lists in front of delayed coalescing.
-const VARIANTS: [&str; 23] = [
+/// Combinations that the rows do not cover: locks on the lists, other zone layers, and locks that are released within a
+/// batch.
+const VARIANTS: [&str; 18] = [
     "mobility+steal=mixed",
     "llfree+tree=4MiB",
     "serewa+queue=1",
@@ -165,16 +165,11 @@ const VARIANTS: [&str; 23] = [
     "linux-6+percpu=locked",
     "lbs-31+drain=merged",
     "bs+zone=spaces",
-    "lbs-31+zone=spaces+bulk=rows",
-    "lbs-31+bulk=rows",
+    "lbs-31+zone=spaces",
     "lbs-31+lock=ticket+hold=when-contended",
     "lbs-31+zone=spaces+lock=ticket+hold=when-contended",
     "lis-31+lock=ticket+hold=when-contended",
     "lis-31+hold=iteration",
-    "delay-2+list=linux",
-    "delay-2+list=linux+zone=spaces+hold=iteration",
-    "delay-2+list=spring",
-    "watermark+list=linux-6",
     "delay-2+debt=on",
 ];
 

@@ -166,9 +166,6 @@ impl Explorer<'_> {
             let (mut state, mut oracle) = (self.nodes[node].state.clone(), self.nodes[node].oracle);
             for _ in 0..self.scope.length {
                 let step = self.steps[next(self.steps.len())];
-                if !self.scope.misuse && oracle.is_misuse(&step) {
-                    continue;
-                }
                 self.world.load(&state);
                 let outcome = self.call(&step);
                 way.push(step);

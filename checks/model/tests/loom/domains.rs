@@ -17,7 +17,7 @@
 //! # Not modelled
 //!
 //! More than three CPUs; ranges that are added or removed; a domain number that three domains had in succession,
-//! which needs more preemptions than can be tried (the random programs of `zone/domain_tests.rs` check after each
+//! which needs more preemptions than can be tried (the random programs of `zone/tests/programs.rs` check after each
 //! step that a number names no old domain).
 
 use std::sync::Arc;

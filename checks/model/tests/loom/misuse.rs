@@ -60,8 +60,8 @@ fn a_raced_double_free_gives_the_frame_to_one_holder() {
     raced::<Plain>("lbs-31+batch=1+high=3+order=0");
     raced::<Shared>("lbs-31+batch=1+high=3+order=0");
     raced::<Plain>("lbs-31+batch=1+high=3+order=0+percpu=locked");
-    raced::<Plain>("spring+zone=one+high=3+order=0");
-    raced::<Shared>("spring+zone=one+high=3+order=0");
+    raced::<Plain>("spring+high=3+order=0");
+    raced::<Shared>("spring+high=3+order=0");
     raced::<Plain>("linux-6+order=0");
     raced::<Plain>("linux-6+order=0+percpu=locked");
     raced::<Plain>("lbs-31+batch=2+high=4+order=1+drain=merged");

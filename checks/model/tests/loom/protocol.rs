@@ -389,31 +389,17 @@ all_models!(
     [0, 1],
     "lbs-31+batch=2+high=4+percpu=locked"
 );
-all_models!(
-    linux_unchecked,
-    Shared,
-    [2],
-    [0, 1],
-    "lbs-31+batch=2+high=4+check=off"
-);
 all_models!(bypass, Shared, [2], [0, 1], "lbs-1+high=3");
-all_models!(spring, Shared, [2], [0, 1], "spring+zone=one+high=4");
-all_models!(spring_tight, Shared, [2], [0, 1], "spring+zone=one+high=1");
-all_models!(spring_plain, Plain, [2], [0, 1], "spring+zone=one+high=4");
-models!(spring_runs, Shared, "spring+zone=one+high=8"; [2] an_asker_comes_between_two_runs; );
-models!(spring_runs_plain, Plain, "spring+zone=one+high=8"; [2] an_asker_comes_between_two_runs; );
+all_models!(spring, Shared, [2], [0, 1], "spring+high=4");
+all_models!(spring_tight, Shared, [2], [0, 1], "spring+high=1");
+all_models!(spring_plain, Plain, [2], [0, 1], "spring+high=4");
+models!(spring_runs, Shared, "spring+high=8"; [2] an_asker_comes_between_two_runs; );
+models!(spring_runs_plain, Plain, "spring+high=8"; [2] an_asker_comes_between_two_runs; );
 all_models!(linux6, Plain, [2], [0, 1], "linux-6");
 all_models!(linux6_locked, Plain, [2], [0, 1], "linux-6+percpu=locked");
 all_models!(pcp_buddy, Plain, [2], [0, 1], "pcp-buddy+batch=1+high=2");
 all_models!(magazines, Shared, [2], [0, 1], "magazines+batch=1");
 all_models!(magazines_plain, Plain, [2], [0, 1], "magazines+batch=1");
-all_models!(
-    magazines_alone,
-    Plain,
-    [2],
-    [0, 1],
-    "magazines+batch=1+depot=off"
-);
 models!(
     magazines_depot, Plain, "magazines+batch=1";
     [2, 3] a_frame_in_the_depot_is_found,

@@ -391,11 +391,6 @@ models!(
     [1, 2] three_cpus_take_all_frames,
 );
 models!(
-    orders, Plain, "is+order=1+space=8KiB+pool=orders";
-    [2] a_space_changes_hands_while_a_frame_comes_back,
-    [2, 3] both_exchange_for_the_last_space,
-);
-models!(
     inverse_large, Plain, "is+order=2+space=16KiB";
     [2, 3] a_space_is_left_and_taken_again_during_a_search,
 );

@@ -104,11 +104,6 @@ fn batches_let_the_lock_go_to_who_waits() {
     two_cpus_refill_and_drain("linux-6+order=1+lock=ticket+hold=when-contended", 2);
 }
 
-#[test]
-fn batches_move_in_rows() {
-    two_cpus_refill_and_drain("lbs-31+batch=3+high=3+order=1+bulk=rows", 2);
-}
-
 /// Two CPUs with full lists each drain a batch concurrently, each triggered by its own free.
 fn two_full_lists_drain(spec: &'static str, preemptions: usize) {
     exhaust::<Plain>(spec, 8, 2, Some(preemptions), |machine| {
@@ -144,5 +139,4 @@ fn full_lists_drain_at_once_under_every_hold() {
         "lbs-31+batch=3+high=3+order=1+lock=ticket+hold=when-contended",
         2,
     );
-    two_full_lists_drain("lbs-31+batch=3+high=3+order=1+bulk=rows", 2);
 }

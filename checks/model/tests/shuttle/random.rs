@@ -95,11 +95,7 @@ fn specs() -> Vec<String> {
         if row.takes("percpu") {
             specs.push(format!("{}+percpu=locked", row.name));
         }
-        if row.takes("list") {
-            specs.push(format!("{}+list=linux+batch=2+high=3+order=3", row.name));
-            specs.push(format!("{}+list=linux-6", row.name));
-            specs.push(format!("{}+list=spring+high=4+order=3", row.name));
-        } else if row.takes("batch") {
+        if row.takes("batch") {
             // Magazines have sizes and no high mark.
             let high = if row.takes("high") { "+high=3" } else { "" };
             specs.push(format!("{}+batch=2{high}+order=3", row.name));
@@ -116,12 +112,11 @@ fn variants() -> Vec<String> {
     let mut specs = Vec::new();
     for row in ROWS {
         let takes = |key| row.takes(key);
-        let small = match (takes("list"), takes("batch"), takes("high")) {
-            (true, ..) => "list=linux+batch=3+high=4+",
-            (false, true, true) => "batch=3+high=4+",
-            (false, true, false) => "batch=3+",
-            (false, false, true) => "high=5+",
-            (false, false, false) => "",
+        let small = match (takes("batch"), takes("high")) {
+            (true, true) => "batch=3+high=4+",
+            (true, false) => "batch=3+",
+            (false, true) => "high=5+",
+            (false, false) => "",
         };
         let mut add = |options: &str| specs.push(format!("{}+{small}{options}", row.name));
         if takes("zone") {
@@ -151,20 +146,12 @@ fn variants() -> Vec<String> {
             add("order=3+queue=2+structure=bitmap+sync=lock");
             add("order=3+separate=off+structure=bitmap");
         }
-        if takes("bulk") {
-            add("order=3+bulk=rows");
-        }
-        if takes("bulk") && takes("zone") {
-            add("order=1+zone=spaces+space=16KiB+bulk=rows");
-        }
         if takes("idle") {
             // Domains are merged whenever one is put back; in another variant, after a while, with larger blocks.
-            add("order=1+zone=domains+idle=1");
-            add("order=3+zone=domains+idle=2+lock=ticket");
-            add("order=2+zone=domains");
-        }
-        if takes("idle") && takes("bulk") {
-            add("order=2+zone=domains+idle=1+bulk=rows");
+            let zone = if takes("zone") { "+zone=domains" } else { "" };
+            add(&format!("order=1{zone}+idle=1"));
+            add(&format!("order=3{zone}+idle=2+lock=ticket"));
+            add(&format!("order=2{zone}"));
         }
     }
     specs

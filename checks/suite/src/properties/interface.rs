@@ -3,7 +3,6 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use everybuddy::systems::Switch;
 use everybuddy::{
     AllocateError, CpuToken, Flags, FrameRange, FrameState, FreeError, Index, Pfn, Platform,
     RegionError, Release, Request, Setup, SystemSpec,
@@ -18,7 +17,6 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
     spec: &SystemSpec,
 ) {
     const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 16), FrameRange::new(Pfn(32), 32)];
-    let unchecked = spec.options().check == Some(Switch::Off);
     let knows_orders = spec.row().knows_orders();
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
         host.run(1, |cpu| {
@@ -97,20 +95,13 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
                     Release::frames(run, 7),
                     FreeError::NotAllocated,
                 ),
+                ("twice", by_order(freed.0, 0), FreeError::NotAllocated),
+                (
+                    "a run twice",
+                    Release::frames(freed, 1),
+                    FreeError::NotAllocated,
+                ),
             ];
-            // Checked hits notice a block in a list; unchecked ones take any block by order.
-            cases.push(("twice", by_order(freed.0, 0), FreeError::NotAllocated));
-            cases.push((
-                "a run twice",
-                Release::frames(freed, 1),
-                FreeError::NotAllocated,
-            ));
-            if unchecked {
-                cases.retain(|(what, release, error)| {
-                    let by_order = matches!(release.size, everybuddy::Size::Order(_));
-                    *error == FreeError::Foreign || !by_order && *what != "a run twice"
-                });
-            }
             if !knows_orders {
                 // Such a free names frames that are allocated, or no block can start there.
                 cases.retain(|(.., error)| {
@@ -272,7 +263,6 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
 /// Nested requests and releases, and those in bulk, do what single ones do.
 pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 512)];
-    let unchecked = spec.options().check == Some(Switch::Off);
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
         host.run(1, |cpu| {
             let nested = system.allocate_nested(cpu.id(), Request::FRAME).unwrap();
@@ -306,13 +296,9 @@ pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
                 .map(|frame| Release::frame(*frame))
                 .collect();
             let twice = [releases[0], releases[1], releases[0], releases[2]];
-            if !unchecked {
-                let error = system.free_bulk(cpu, &twice).unwrap_err();
-                assert_eq!((error.index, error.error), (2, FreeError::NotAllocated));
-                system.free_bulk(cpu, &releases[2..]).unwrap();
-            } else {
-                system.free_bulk(cpu, &releases).unwrap();
-            }
+            let error = system.free_bulk(cpu, &twice).unwrap_err();
+            assert_eq!((error.index, error.error), (2, FreeError::NotAllocated));
+            system.free_bulk(cpu, &releases[2..]).unwrap();
             // Nothing is asked for, so nothing is wrong with the size.
             let too_large = Request::frames(system.max_order().frames() + 1);
             let too_high = Request::order(everybuddy::Order::LIMIT);

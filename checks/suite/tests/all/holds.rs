@@ -28,9 +28,6 @@ fn specs() -> Vec<String> {
         "lis-31+batch=64+high=128+order=3+zone=one",
         "lis-31+batch=64+high=128+order=3+space=32KiB",
         "linux-6+order=3",
-        "delay-2+list=linux+batch=64+high=128+order=3+reclaim=on",
-        "delay-2+list=linux+batch=64+high=128+order=3+zone=spaces+space=32KiB+reclaim=on",
-        "watermark+list=linux-6+order=3+reclaim=on",
     ] {
         for hold in [
             "hold=batch",
@@ -42,7 +39,6 @@ fn specs() -> Vec<String> {
             specs.push(format!("{system}+{hold}"));
         }
     }
-    specs.push("lbs-31+batch=64+high=128+order=3+bulk=rows".to_owned());
     specs
 }
 

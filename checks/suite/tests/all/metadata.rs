@@ -162,11 +162,9 @@ fn the_layout_is_exactly_what_is_used() {
     let ranges = [FrameRange::new(Pfn(1), 3000)];
     let setup = Setup::new(&ranges, 3);
     let variants = [
-        "delay-2+list=linux",
-        "delay-2+list=spring",
-        "delay-2+list=linux+zone=spaces",
-        "watermark+list=linux-6",
-        "watermark+list=bypass+zone=spaces",
+        "lbs-31+zone=spaces",
+        "lbs-31+zone=domains",
+        "bs+zone=spaces",
     ];
     let variants = variants.map(|text| text.parse().unwrap());
     for spec in ROWS.iter().map(SystemSpec::of).chain(variants) {

@@ -410,10 +410,10 @@ fn a_reserve_counts_what_a_zone_could_not_serve() {
 }
 
 #[test]
-fn a_check_counts_what_lists_hold_without_records() {
+fn a_check_counts_what_lists_hold() {
     for spec in [
-        "lbs-31+check=off+order=5+batch=4+high=8",
-        "linux-6+check=off+order=5",
+        "lbs-31+order=5+batch=4+high=8",
+        "linux-6+order=5",
         "everybuddy+order=5",
         "magazines+order=5+batch=4",
     ] {

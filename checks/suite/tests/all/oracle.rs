@@ -304,26 +304,21 @@ fn exhaust(spec: &SystemSpec, frames: u64, depth: usize) -> usize {
 }
 
 /// One system of each kind of list, structure, policy and zone layer.
-const EXHAUSTED: [&str; 20] = [
+const EXHAUSTED: [&str; 15] = [
     "bs+order=3",
     "lbs-31+batch=2+high=3+order=3",
     "lbs-1+high=2+order=3",
     "spring-core+idle=1+order=2",
     "spring+high=4+order=3",
-    "spring+high=3+order=2+zone=spaces+space=16KiB",
+    "lbs-31+batch=2+high=3+order=2+zone=spaces+space=16KiB",
     "linux-6",
     "lbs-31+batch=2+high=3+order=3+drain=merged",
     "pcp-buddy+batch=2+high=3+order=2",
     "magazines+batch=1+order=3",
-    "magazines+batch=2+order=2+depot=off",
     "is+order=3+zone=one",
     "is+order=2+space=16KiB",
     "lis-31+batch=2+high=3+order=2+space=16KiB",
     "watermark+order=3+reclaim=on",
-    "delay-2+order=2+zone=spaces+space=32KiB+reclaim=on",
-    "delay-2+list=linux+batch=2+high=3+order=3+reclaim=on",
-    "delay-2+list=spring+high=3+order=2+zone=spaces+space=16KiB+reclaim=on",
-    "watermark+list=linux-6+order=3+reclaim=on",
     "delay-2+order=3+reclaim=on+debt=on",
 ];
 

@@ -19,14 +19,13 @@ const fn endless(region: u32) -> Hint {
 }
 
 /// One CPU of a system.
-struct Bench<'a, 'm> {
+struct Bench<'a> {
     system: &'a System<'a>,
     cpu: &'a mut Cpu,
     held: Vec<Index>,
-    name: &'m str,
 }
 
-impl Bench<'_, '_> {
+impl Bench<'_> {
     /// Requests frames one by one; returns what that moved.
     fn take(&mut self, count: u32, hint: Hint) -> Counts {
         self.cpu.probe().counts = Counts::default();
@@ -73,20 +72,17 @@ impl Bench<'_, '_> {
 }
 
 /// Runs `trial` on a CPU that is alone.
-fn on(name: &str, trial: impl FnOnce(&mut Bench<'_, '_>)) {
+fn on(name: &str, trial: impl FnOnce(&mut Bench<'_>)) {
     everybuddy_suite::on(name, &Setup::new(RANGES, 1), |system| {
         let mut cpu = claim(&NativeCpus::new(1), 0);
         trial(&mut Bench {
             system,
             cpu: &mut cpu,
             held: Vec::new(),
-            name,
         });
         system.check(&mut cpu).unwrap();
     });
 }
-
-const SYSTEMS: [&str; 3] = ["spring", "spring+zone=one", "spring+zone=spaces"];
 
 /// Nothing moved: all were hits.
 fn nothing() -> Counts {
@@ -95,74 +91,69 @@ fn nothing() -> Counts {
 
 #[test]
 fn figure_7_step_by_step() {
-    for name in SYSTEMS {
-        on(name, |bench| {
-            bench.hold(10_000);
-            let name = bench.name;
-            // a: what a process releases is kept, and given back in bulk when the limit is reached.
-            assert_eq!(bench.free(511, endless(1)), nothing(), "{name}");
-            assert_eq!(bench.kept(), 511);
-            let full = bench.free(1, endless(1));
-            assert_eq!((full.drains, full.frames_drained), (1, 512), "{name}");
-            assert_eq!(bench.kept(), 0);
-            // b, c: at this moment the list looks at the run and the region, and predicts what follows: as
-            // much again.
-            assert_eq!((full.predictions, full.frames_predicted), (1, 512));
-            // d: that is the limit now; twice as far into the run it is twice as wide.
-            let full = bench.free(512, endless(1));
-            assert_eq!((full.drains, full.frames_drained), (1, 512));
-            assert_eq!((full.predictions, full.frames_predicted), (1, 1024));
-            // e: what follows stays, without anything global.
-            assert_eq!(bench.free(1023, endless(1)), nothing());
-            assert_eq!(bench.kept(), 1023);
-            let full = bench.free(1, endless(1));
-            assert_eq!((full.drains, full.frames_drained), (1, 1024));
-            assert_eq!(full.frames_predicted, 2048);
-            // f: the run ends, and what was kept for it goes.
-            assert_eq!(bench.free(700, endless(1)), nothing());
-            let end = bench.free(1, endless(2));
-            assert_eq!((end.drains, end.frames_drained), (1, 701));
-            assert_eq!(bench.kept(), 0);
-        });
-    }
+    on("spring", |bench| {
+        bench.hold(10_000);
+        // a: what a process releases is kept, and given back in bulk when the limit is reached.
+        assert_eq!(bench.free(511, endless(1)), nothing());
+        assert_eq!(bench.kept(), 511);
+        let full = bench.free(1, endless(1));
+        assert_eq!((full.drains, full.frames_drained), (1, 512));
+        assert_eq!(bench.kept(), 0);
+        // b, c: at this moment the list looks at the run and the region, and predicts what follows: as
+        // much again.
+        assert_eq!((full.predictions, full.frames_predicted), (1, 512));
+        // d: that is the limit now; twice as far into the run it is twice as wide.
+        let full = bench.free(512, endless(1));
+        assert_eq!((full.drains, full.frames_drained), (1, 512));
+        assert_eq!((full.predictions, full.frames_predicted), (1, 1024));
+        // e: what follows stays, without anything global.
+        assert_eq!(bench.free(1023, endless(1)), nothing());
+        assert_eq!(bench.kept(), 1023);
+        let full = bench.free(1, endless(1));
+        assert_eq!((full.drains, full.frames_drained), (1, 1024));
+        assert_eq!(full.frames_predicted, 2048);
+        // f: the run ends, and what was kept for it goes.
+        assert_eq!(bench.free(700, endless(1)), nothing());
+        let end = bench.free(1, endless(2));
+        assert_eq!((end.drains, end.frames_drained), (1, 701));
+        assert_eq!(bench.kept(), 0);
+    });
 }
 
 #[test]
 fn the_same_for_requests() {
-    for name in SYSTEMS {
-        on(name, |bench| {
-            // A run that goes on is refilled by as much as it has had, up to a bound.
-            let mut moved = Vec::new();
-            for _ in 0..2000 {
-                let counts = bench.take(1, endless(1));
-                assert_eq!(counts.frames_refilled, counts.frames_predicted);
-                if counts.refills > 0 {
-                    moved.push(counts.frames_refilled);
-                }
+    on("spring", |bench| {
+        // A run that goes on is refilled by as much as it has had, up to a bound.
+        let mut moved = Vec::new();
+        for _ in 0..2000 {
+            let counts = bench.take(1, endless(1));
+            assert_eq!(counts.frames_refilled, counts.frames_predicted);
+            if counts.refills > 0 {
+                moved.push(counts.frames_refilled);
             }
-            assert_eq!(moved, [128, 128, 256, 512, 512, 512]);
-            assert_eq!(bench.kept(), 48);
-            // Another region: a new run, which begins with what is there.
-            assert_eq!(bench.take(48, endless(2)), nothing());
-            assert_eq!(bench.take(1, endless(2)).frames_refilled, 128);
-            // A run in which many frames were refilled ends: the list returns what may not be needed.
-            bench.take(600, endless(3));
-            assert!(bench.kept() > 256);
-            let end = bench.take(1, endless(4));
-            assert_eq!((end.drains, bench.kept()), (1, 128));
-            assert_eq!(bench.take(128, endless(4)), nothing());
-            // So it does after releases, if they are more than a run of unknown length leaves.
-            bench.hold(4000);
-            bench.free(511, endless(5));
-            assert_eq!(bench.take(1, endless(6)), nothing());
-            bench.hold(4000);
-            assert_eq!(bench.free(1624, endless(7)).drains, 2);
-            assert_eq!(bench.kept(), 600);
-            let end = bench.take(1, endless(8));
-            assert_eq!((end.drains, end.frames_drained), (1, 471));
-            assert_eq!(bench.kept(), 128);
-        });
-    }
+        }
+        assert_eq!(moved, [128, 128, 256, 512, 512, 512]);
+        assert_eq!(bench.kept(), 48);
+        // Another region: a new run, which begins with what is there.
+        assert_eq!(bench.take(48, endless(2)), nothing());
+        assert_eq!(bench.take(1, endless(2)).frames_refilled, 128);
+        // A run in which many frames were refilled ends: the list returns what may not be needed.
+        bench.take(600, endless(3));
+        assert!(bench.kept() > 256);
+        let end = bench.take(1, endless(4));
+        assert_eq!((end.drains, bench.kept()), (1, 128));
+        assert_eq!(bench.take(128, endless(4)), nothing());
+        // So it does after releases, if they are more than a run of unknown length leaves.
+        bench.hold(4000);
+        bench.free(511, endless(5));
+        assert_eq!(bench.take(1, endless(6)), nothing());
+        bench.hold(4000);
+        assert_eq!(bench.free(1624, endless(7)).drains, 2);
+        assert_eq!(bench.kept(), 600);
+        let end = bench.take(1, endless(8));
+        assert_eq!((end.drains, end.frames_drained), (1, 471));
+        assert_eq!(bench.kept(), 128);
+    });
 }
 
 #[test]
@@ -194,30 +185,28 @@ fn a_region_ends_its_run() {
 
 #[test]
 fn without_hints_the_run_so_far_is_enough() {
-    for name in SYSTEMS {
-        on(name, |bench| {
-            let counts = bench.take(8192, Hint::NONE);
-            assert_eq!((counts.refills, counts.drains), (18, 0), "{name}");
-            let counts = bench.free(8192, Hint::NONE);
-            assert!(counts.drains <= 6, "{name}: {counts:?}");
-            assert!(bench.kept() <= 4096);
-            // Frames that are freed and requested again immediately never leave.
-            for hint in [Hint::NONE, endless(1)] {
-                bench.take(1, hint);
-                for _ in 0..10_000 {
-                    assert_eq!(bench.free(1, hint), nothing());
-                    assert_eq!(bench.take(1, hint), nothing());
-                }
-            }
-            // Also if it comes from elsewhere, after the first.
-            bench.take(1, endless(2));
-            bench.free(1, endless(3));
+    on("spring", |bench| {
+        let counts = bench.take(8192, Hint::NONE);
+        assert_eq!((counts.refills, counts.drains), (18, 0));
+        let counts = bench.free(8192, Hint::NONE);
+        assert!(counts.drains <= 6, "{counts:?}");
+        assert!(bench.kept() <= 4096);
+        // Frames that are freed and requested again immediately never leave.
+        for hint in [Hint::NONE, endless(1)] {
+            bench.take(1, hint);
             for _ in 0..10_000 {
-                assert_eq!(bench.take(1, endless(2)), nothing());
-                assert_eq!(bench.free(1, endless(3)), nothing());
+                assert_eq!(bench.free(1, hint), nothing());
+                assert_eq!(bench.take(1, hint), nothing());
             }
-        });
-    }
+        }
+        // Also if it comes from elsewhere, after the first.
+        bench.take(1, endless(2));
+        bench.free(1, endless(3));
+        for _ in 0..10_000 {
+            assert_eq!(bench.take(1, endless(2)), nothing());
+            assert_eq!(bench.free(1, endless(3)), nothing());
+        }
+    });
 }
 
 #[test]
@@ -363,7 +352,7 @@ fn the_bound_follows_from_memory() {
 }
 
 /// Moves of a mixed load: runs of several lengths, from several regions, in both directions.
-fn mixed(bench: &mut Bench<'_, '_>, hints: bool) -> Vec<Counts> {
+fn mixed(bench: &mut Bench<'_>, hints: bool) -> Vec<Counts> {
     let mut counts = Vec::new();
     for round in 0..40u32 {
         let length = [3, 900, 40, 2500][round as usize % 4];

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! bench hot:order0@2 system=lbs-31 pair latency p50     experiment, source@CPUs, operation metric statistic
-//! order=9 in=bench-zen5/64gib of=compare                rows of an order; another file below results; an experiment
+//! order=9 in=simulated/owned of=compare                 rows of an order; another file below results; an experiment
 //! gcc_build,dbench_tar@                                 a list, with any number of CPUs; `~` stands for a space
-//! */8@, system=*+check=border, free _ _                 around or beside what other words name
+//! */8@, system=*+percpu=locked, free _ _                around or beside what other words name
 //! =mean, =min, =max                                     of the list, or of all seeds
 //! /1e6, x100                                            scales
 //! over system=bs, minus @1, over system=bs,is =min      compared with what differs so

@@ -37,37 +37,6 @@ use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Structure;
 
-/// Blocks of one order that are adjacent in memory. A list often returns such blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AdjacentBlocks {
-    /// The first block's head.
-    pub(crate) head: Frame,
-    /// The order of each block.
-    pub(crate) order: Order,
-    /// The number of blocks.
-    pub(crate) blocks: u32,
-}
-
-impl AdjacentBlocks {
-    /// Returns the number of frames.
-    #[inline]
-    pub(crate) fn frames(&self) -> u32 {
-        self.blocks << self.order.get()
-    }
-
-    /// Returns `true` if a block follows the last one.
-    #[inline]
-    pub(crate) fn is_followed_by(&self, head: Frame, order: Order) -> bool {
-        self.order == order && head.index().0 == self.head.index().0 + self.frames()
-    }
-
-    /// Returns the heads, lowest address first.
-    #[inline]
-    pub(crate) fn heads(self) -> impl Iterator<Item = Frame> {
-        (0..self.blocks).map(move |at| self.head.offset(at << self.order.get()))
-    }
-}
-
 /// Records that a block was inserted into the structure or removed from it: in its list and in its map.
 #[inline(always)]
 pub(crate) fn record_move<P: Platform>(probe: &mut P::Probe) {
@@ -103,32 +72,6 @@ pub(crate) trait Coalesce<P: Platform, S: Structure<P>>: Send + Sync {
 
     /// Inserts a block, and coalesces as the policy requires. O(orders).
     fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe);
-
-    /// Removes up to `wanted` blocks of `order`, and passes each to `sink`, which tags its head. Returns how many.
-    /// The blocks, their order and the remaining blocks are the same as one by one. O(wanted × orders).
-    fn allocate_bulk(
-        &self,
-        structure: &S,
-        order: Order,
-        wanted: u32,
-        probe: &mut P::Probe,
-        mut sink: impl FnMut(Frame),
-    ) -> u32 {
-        for given in 0..wanted {
-            match self.allocate(structure, order, probe) {
-                Some(head) => sink(head),
-                None => return given,
-            }
-        }
-        wanted
-    }
-
-    /// Inserts adjacent blocks. The result is the same as one by one. O(blocks × orders).
-    fn free_adjacent(&self, structure: &S, row: AdjacentBlocks, probe: &mut P::Probe) {
-        for head in row.heads() {
-            self.free(structure, head, row.order, probe);
-        }
-    }
 
     /// Inserts a block that was not memory before, and that no split created. O(orders).
     fn adopt(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {

@@ -167,5 +167,4 @@ front_calls! {
     fn park(cpu: &mut P::Cpu);
     fn buffered_frames() -> u64;
     fn cached_frames_of(cpu: CpuId) -> u64;
-    fn tags_cached() -> bool;
 }

@@ -34,8 +34,7 @@ where
 {
     /// Returns `true` if a CPU's list may hold this frame.
     fn may_be_cached(&self, index: Index) -> bool {
-        let state = self.frame_state(index);
-        !self.front.tags_cached() || matches!(state, Some(FrameState::Buffered { .. }))
+        matches!(self.frame_state(index), Some(FrameState::Buffered { .. }))
     }
 
     /// Takes a range of free frames out of service.

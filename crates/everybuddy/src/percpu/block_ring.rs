@@ -9,7 +9,7 @@
 //!
 //! `bottom <= top <= bottom + capacity` and `bottom < capacity`. The entries `bottom..top`, modulo the capacity (a
 //! power of two), are the list, with the youngest at the top. The heads of the blocks are tagged as buffered by the
-//! CPU that owns the list; without checks (`CHECK` is false), as allocated. One CPU touches the list at a time.
+//! CPU that owns the list. One CPU touches the list at a time.
 
 use super::merge;
 use crate::frame::{Index, Order};
@@ -118,12 +118,12 @@ impl<P: Platform> Ends<P> {
 
 /// A list of blocks of one order.
 #[repr(C)]
-pub(crate) struct BlockRing<'a, P: Platform, const CHECK: bool> {
+pub(crate) struct BlockRing<'a, P: Platform> {
     ends: Ends<P>,
     entries: RingEntries<'a, P>,
 }
 
-impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
+impl<'a, P: Platform> BlockRing<'a, P> {
     /// Creates an empty list over entries whose number is a power of two.
     pub(crate) fn new(entries: &'a [P::Cell<u32>]) -> Self {
         Self {
@@ -135,11 +135,7 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
     /// Returns the tag of a block in this list of a CPU.
     #[inline(always)]
     pub(crate) fn tag(order: Order, cpu: CpuId) -> Tag {
-        if CHECK {
-            Tag::buffered(order, cpu)
-        } else {
-            Tag::allocated(order)
-        }
+        Tag::buffered(order, cpu)
     }
 
     /// Returns the top. A hint while another CPU may be in the list.
@@ -171,12 +167,10 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         cpu: CpuId,
     ) -> Option<Frame> {
         let head = table.frame(Index(self.entries.at(top - 1).get()))?;
-        if CHECK {
-            if table.tag(head) != Self::tag(order, cpu) {
-                return None;
-            }
-            table.set_tag(head, Tag::allocated(order));
+        if table.tag(head) != Self::tag(order, cpu) {
+            return None;
         }
+        table.set_tag(head, Tag::allocated(order));
         self.ends.top.set(top - 1);
         Some(head)
     }
@@ -192,12 +186,10 @@ impl<'a, P: Platform, const CHECK: bool> BlockRing<'a, P, CHECK> {
         order: Order,
         cpu: CpuId,
     ) -> bool {
-        if CHECK {
-            if table.tag(head) != Tag::allocated(order) {
-                return false;
-            }
-            table.set_tag(head, Self::tag(order, cpu));
+        if table.tag(head) != Tag::allocated(order) {
+            return false;
         }
+        table.set_tag(head, Self::tag(order, cpu));
         self.ends.push_top(self.entries, top, head.index().0);
         true
     }

@@ -66,9 +66,6 @@ use crate::zone::{Caller, ZoneLayer};
 
 /// The list of one CPU: which blocks it caches, how many, and when they move.
 pub(crate) trait CpuList<P: Platform>: Send + Sync {
-    /// Whether cached blocks are tagged as buffered, so that misuse is detected; see the option `check`.
-    const TAGS: bool;
-
     /// Whether a freed block may belong to the list of another CPU. Such lists need a lock, and claim the blocks that
     /// they accept by an atomic exchange of the tag.
     const ROUTES: bool = false;
@@ -648,9 +645,5 @@ where
 
     fn cached_frames_of(&self, cpu: CpuId) -> u64 {
         self.slot(cpu).map_or(0, |slot| slot.list.frames())
-    }
-
-    fn tags_cached(&self) -> bool {
-        L::TAGS
     }
 }

@@ -68,8 +68,8 @@ impl Watermarks {
 
 /// The list of one CPU. The first cache line holds everything that a hit touches.
 #[repr(C, align(64))]
-pub struct LinuxList<'a, P: Platform, const CHECK: bool> {
-    ring: BlockRing<'a, P, CHECK>,
+pub struct LinuxList<'a, P: Platform> {
+    ring: BlockRing<'a, P>,
     /// Low half: a request hits while `top` is above it. High half: a free hits while `top` is below it. A closed
     /// list has marks that no operation hits.
     marks: P::AtomicU64,
@@ -79,7 +79,7 @@ pub struct LinuxList<'a, P: Platform, const CHECK: bool> {
 /// Marks that no operation hits: no top is above the largest number, and none is below zero.
 pub(super) const CLOSED_MARKS: u64 = u32::MAX as u64;
 
-impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
+impl<'a, P: Platform> LinuxList<'a, P> {
     /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, watermarks: Watermarks, cpus: u16) -> ArenaPlan {
         plan.slices::<P::Cell<u32>>(watermarks.capacity(), usize::from(cpus))
@@ -90,7 +90,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
         arena: &mut Arena<'a>,
         watermarks: Watermarks,
         cpus: u16,
-    ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
+    ) -> Result<impl FnMut(usize) -> Self + use<'a, P>, BuildError> {
         let capacity = watermarks.capacity();
         let entries =
             arena.zeros_of_all::<P, u32>("entry of a per-CPU list", capacity, usize::from(cpus))?;
@@ -128,9 +128,7 @@ impl<'a, P: Platform, const CHECK: bool> LinuxList<'a, P, CHECK> {
     }
 }
 
-impl<P: Platform, const CHECK: bool> CpuList<P> for LinuxList<'_, P, CHECK> {
-    const TAGS: bool = CHECK;
-
+impl<P: Platform> CpuList<P> for LinuxList<'_, P> {
     #[inline(always)]
     fn caches(&self, order: Order) -> bool {
         order == Order::ZERO

@@ -105,7 +105,7 @@ impl Tuning {
 
 /// The lists of one CPU.
 #[repr(C, align(64))]
-pub struct Linux6List<'a, P: Platform, const CHECK: bool> {
+pub struct Linux6List<'a, P: Platform> {
     /// Zero when closed.
     open: P::AtomicU32,
     /// Frames in all lists.
@@ -119,10 +119,10 @@ pub struct Linux6List<'a, P: Platform, const CHECK: bool> {
     /// Whether the last free was of order 1 to 3.
     freed_higher: P::Cell<u32>,
     tuning: Tuning,
-    lists: [BlockRing<'a, P, CHECK>; LISTS],
+    lists: [BlockRing<'a, P>; LISTS],
 }
 
-impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
+impl<'a, P: Platform> Linux6List<'a, P> {
     /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, tuning: Tuning, cpus: u16) -> ArenaPlan {
         plan.slices::<P::Cell<u32>>(tuning.capacity_of_cpu(), usize::from(cpus))
@@ -133,7 +133,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
         arena: &mut Arena<'a>,
         tuning: Tuning,
         cpus: u16,
-    ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
+    ) -> Result<impl FnMut(usize) -> Self + use<'a, P>, BuildError> {
         let capacity = tuning.capacity_of_cpu();
         let entries =
             arena.zeros_of_all::<P, u32>("entry of a per-CPU list", capacity, usize::from(cpus))?;
@@ -158,7 +158,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
 
     /// Returns the list of an order.
     #[inline(always)]
-    fn list(&self, order: Order) -> Option<&BlockRing<'a, P, CHECK>> {
+    fn list(&self, order: Order) -> Option<&BlockRing<'a, P>> {
         match order.get() {
             low @ 0..=COSTLY_ORDER => self.lists.get(usize::from(low)),
             9 => self.lists.last(),
@@ -253,7 +253,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
                 if let Some(head) = self.lists[turn % LISTS].pop_oldest(table) {
                     moved += order.frames();
                     self.frames.set(self.frames.get() - order.frames());
-                    return Some((head, order, BlockRing::<P, CHECK>::tag(order, owner)));
+                    return Some((head, order, BlockRing::<P>::tag(order, owner)));
                 }
                 turn += 1;
             }
@@ -276,9 +276,7 @@ impl<'a, P: Platform, const CHECK: bool> Linux6List<'a, P, CHECK> {
     }
 }
 
-impl<P: Platform, const CHECK: bool> CpuList<P> for Linux6List<'_, P, CHECK> {
-    const TAGS: bool = CHECK;
-
+impl<P: Platform> CpuList<P> for Linux6List<'_, P> {
     #[inline(always)]
     fn caches(&self, order: Order) -> bool {
         self.list(order).is_some()

@@ -13,7 +13,7 @@
 //! and the previous one is full, or empty, the two change places. Otherwise the previous one is exchanged for a full
 //! one, or an empty one, in the *depot*, under the depot's lock. If the depot has none, a whole magazine is refilled
 //! from the zone, or drained into it. FreeBSD's UMA calls magazines buckets. OpenBSD's physical memory has two of them
-//! for each CPU and no depot: `depot=off`.
+//! for each CPU and no depot.
 //!
 //! # Invariants
 //!
@@ -58,37 +58,22 @@ const OF_CPU: u32 = 2;
 /// The magazines in the depot, for each CPU.
 const IN_DEPOT: u32 = 2;
 
-/// The number and the size of magazines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MagazineOptions {
-    /// Frames of a full magazine; at least 1.
-    pub(crate) size: u32,
-    /// Whether full and empty magazines are exchanged in a depot.
-    pub(crate) depot: bool,
+/// The largest number of CPUs: a record has 16 bits for the number of a magazine.
+pub(crate) const MAX_CPUS: u16 = u16::MAX / (OF_CPU + IN_DEPOT) as u16;
+
+/// Returns the number of magazines in the depot.
+fn stored(cpus: u16) -> usize {
+    (IN_DEPOT * u32::from(cpus)) as usize
 }
 
-impl MagazineOptions {
-    /// The largest number of CPUs: a record has 16 bits for the number of a magazine.
-    pub(crate) const MAX_CPUS: u16 = u16::MAX / (OF_CPU + IN_DEPOT) as u16;
+/// Returns the number of magazines for which there are entries: a power of two, since positions are masked.
+fn planned(cpus: u16) -> usize {
+    ((OF_CPU + IN_DEPOT) * u32::from(cpus)).next_power_of_two() as usize
+}
 
-    /// Returns the magazines in the depot.
-    fn stored(&self, cpus: u16) -> u32 {
-        if self.depot {
-            IN_DEPOT * u32::from(cpus)
-        } else {
-            0
-        }
-    }
-
-    /// Returns the binary logarithm of the number of entries of a magazine.
-    fn shift(&self) -> u32 {
-        self.size.next_power_of_two().trailing_zeros()
-    }
-
-    /// Returns the number of magazines for which there are entries: a power of two, since positions are masked.
-    fn planned(&self, cpus: u16) -> usize {
-        (OF_CPU * u32::from(cpus) + self.stored(cpus)).next_power_of_two() as usize
-    }
+/// Returns the binary logarithm of the number of entries of a magazine of `size` frames.
+fn shift(size: u32) -> u32 {
+    size.next_power_of_two().trailing_zeros()
 }
 
 /// The full and the empty magazines that no CPU has.
@@ -125,9 +110,6 @@ impl<P: Platform> Depot<'_, P> {
         probe: &mut P::Probe,
         choose: impl FnOnce(u32) -> Option<(u32, u32)>,
     ) -> Option<u32> {
-        if self.numbers.is_empty() {
-            return None;
-        }
         let _section = Section::<P>::begin();
         let _guard = Guard::lock(&self.lock, probe);
         // Relaxed: the lock orders all writes, and all reads except hints.
@@ -167,31 +149,30 @@ pub struct MagazineList<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> MagazineList<'a, P> {
-    /// Plans the magazines of all CPUs, and the depot.
-    pub(crate) fn plan(plan: ArenaPlan, magazines: MagazineOptions, cpus: u16) -> ArenaPlan {
-        plan.slices::<P::Cell<u32>>(1 << magazines.shift(), magazines.planned(cpus))
-            .slice::<P::Cell<u32>>(magazines.stored(cpus) as usize)
+    /// Plans the magazines of `size` frames of all CPUs, and the depot.
+    pub(crate) fn plan(plan: ArenaPlan, size: u32, cpus: u16) -> ArenaPlan {
+        plan.slices::<P::Cell<u32>>(1 << shift(size), planned(cpus))
+            .slice::<P::Cell<u32>>(stored(cpus))
             .slice::<Depot<'_, P>>(1)
     }
 
     /// Returns a function that creates the list of a CPU, closed.
     pub(crate) fn maker(
         arena: &mut Arena<'a>,
-        (magazines, locks): (MagazineOptions, Locks<'a, P>),
+        (size, locks): (u32, Locks<'a, P>),
         cpus: u16,
     ) -> Result<impl FnMut(usize) -> Self + use<'a, P>, BuildError> {
-        let (shift, planned) = (magazines.shift(), magazines.planned(cpus));
+        let (shift, planned) = (shift(size), planned(cpus));
         let entries = arena.zeros_of_all::<P, u32>("entry of a magazine", 1 << shift, planned)?;
         let first = OF_CPU * u32::from(cpus);
-        let stored = magazines.stored(cpus) as usize;
         let number = |index: usize| P::Cell::new(first + index as u32);
-        let numbers = arena.slice("magazine in the depot", stored, number)?;
+        let numbers = arena.slice("magazine in the depot", stored(cpus), number)?;
         let depot = arena.one(
             "depot",
             Depot {
                 lock: ZoneLock::new(locks),
                 full: P::AtomicU32::new(0),
-                size: magazines.size,
+                size,
                 numbers,
             },
         )?;
@@ -203,7 +184,7 @@ impl<'a, P: Platform> MagazineList<'a, P> {
                 marks: P::AtomicU64::new(CLOSED_MARKS),
                 entries: WrappingSlice::new(entries),
                 shift,
-                size: magazines.size,
+                size,
                 previous: P::Cell::new(own + 1),
                 previous_top: P::Cell::new(0),
                 depot,
@@ -333,8 +314,6 @@ impl<'a, P: Platform> MagazineList<'a, P> {
 }
 
 impl<P: Platform> CpuList<P> for MagazineList<'_, P> {
-    const TAGS: bool = true;
-
     #[inline(always)]
     fn caches(&self, order: Order) -> bool {
         order == Order::ZERO

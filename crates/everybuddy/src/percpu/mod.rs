@@ -132,7 +132,4 @@ pub(crate) trait PerCpu<P: Platform, Z>: Send + Sync {
 
     /// Returns the number of frames in the list of one CPU. A hint while other CPUs work. O(1).
     fn cached_frames_of(&self, cpu: CpuId) -> u64;
-
-    /// Returns `true` if cached frames are tagged as buffered.
-    fn tags_cached(&self) -> bool;
 }

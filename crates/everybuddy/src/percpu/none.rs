@@ -97,8 +97,4 @@ impl<P: Platform, Z> PerCpu<P, Z> for NoList {
     fn cached_frames_of(&self, _: CpuId) -> u64 {
         0
     }
-
-    fn tags_cached(&self) -> bool {
-        true
-    }
 }

@@ -340,7 +340,6 @@ impl<'a, P: Platform> PcpBuddyList<'a, P> {
 }
 
 impl<P: Platform> CpuList<P> for PcpBuddyList<'_, P> {
-    const TAGS: bool = true;
     const ROUTES: bool = true;
 
     #[inline(always)]

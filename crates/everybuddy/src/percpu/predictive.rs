@@ -291,8 +291,8 @@ impl<P: Platform> RequestRun<P> {
 
 /// The list of one CPU. The first cache line holds everything that a hit touches.
 #[repr(C, align(64))]
-pub struct PredictiveList<'a, P: Platform, const CHECK: bool> {
-    ring: BlockRing<'a, P, CHECK>,
+pub struct PredictiveList<'a, P: Platform> {
+    ring: BlockRing<'a, P>,
     /// As in Linux's list: requests hit above the low half, frees below the high half.
     marks: P::AtomicU64,
     run: RequestRun<P>,
@@ -301,7 +301,7 @@ pub struct PredictiveList<'a, P: Platform, const CHECK: bool> {
     bound: Bound,
 }
 
-impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
+impl<'a, P: Platform> PredictiveList<'a, P> {
     /// Plans the entries of the lists of all CPUs.
     pub(crate) fn plan(plan: ArenaPlan, bound: Bound, cpus: u16) -> ArenaPlan {
         plan.slices::<P::Cell<u32>>(bound.capacity(), usize::from(cpus))
@@ -312,7 +312,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
         arena: &mut Arena<'a>,
         bound: Bound,
         cpus: u16,
-    ) -> Result<impl FnMut(usize) -> Self + use<'a, P, CHECK>, BuildError> {
+    ) -> Result<impl FnMut(usize) -> Self + use<'a, P>, BuildError> {
         let capacity = bound.capacity();
         let entries =
             arena.zeros_of_all::<P, u32>("entry of a per-CPU list", capacity, usize::from(cpus))?;
@@ -370,8 +370,7 @@ impl<'a, P: Platform, const CHECK: bool> PredictiveList<'a, P, CHECK> {
     }
 }
 
-impl<P: Platform, const CHECK: bool> CpuList<P> for PredictiveList<'_, P, CHECK> {
-    const TAGS: bool = CHECK;
+impl<P: Platform> CpuList<P> for PredictiveList<'_, P> {
     const USES_HINTS: bool = true;
 
     #[inline(always)]

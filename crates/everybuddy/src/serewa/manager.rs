@@ -34,7 +34,7 @@ use super::request_slots::{RequestSlots, Served};
 use super::{Linking, RemnantPolicy, Serewa};
 use crate::api::{Progress, Service};
 use crate::check;
-use crate::coalesce::{AdjacentBlocks, Coalesce, Eager, record_move};
+use crate::coalesce::{Coalesce, Eager, record_move};
 use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
@@ -420,16 +420,12 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         {
             let blocks = (wanted - given).min(1 << (found.get() - order.get()));
             let frames = blocks << order.get();
-            let each = |head| {
-                let row = AdjacentBlocks {
-                    head,
-                    order,
-                    blocks,
-                };
-                row.heads().for_each(|head| {
+            let each = |first: Frame| {
+                for at in (0..frames).step_by(order.frames() as usize) {
+                    let head = first.offset(at);
                     table.set_tag(head, tag);
                     sink(head);
-                });
+                }
             };
             if self
                 .split_off(guard.probe, nested, found, frames, each)

@@ -25,7 +25,7 @@ use crate::percpu::access::{Access, Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
 use crate::percpu::linux6::Linux6List;
-use crate::percpu::magazines::{MagazineList, MagazineOptions};
+use crate::percpu::magazines::MagazineList;
 use crate::percpu::page_blocks::PageBlockTable;
 use crate::percpu::pcp_buddy::PcpBuddyList;
 use crate::percpu::predictive::PredictiveList;
@@ -82,7 +82,6 @@ where
     const COMPOSITION: Composition = Composition {
         list: F::LIST,
         access: F::ACCESS,
-        check: F::CHECK,
         zone: Z::ZONE,
         structure: Z::STRUCTURE,
     };
@@ -247,14 +246,6 @@ impl Parameters {
         }
     }
 
-    /// Returns the number and the size of magazines.
-    fn magazines(&self) -> MagazineOptions {
-        MagazineOptions {
-            size: self.watermarks.batch,
-            depot: self.depot,
-        }
-    }
-
     /// Returns what domains are made for.
     fn extent(&self, span: Span, cpus: u16) -> DomainGeometry {
         DomainGeometry {
@@ -331,7 +322,7 @@ where
         let shape = builder.parameters.shape(builder.span);
         let part = shape.make(&mut builder.arena, table, locks)?;
         let policy = C::of(&builder.parameters);
-        let zone = OneZone::new(part(0), policy, builder.parameters.bulk);
+        let zone = OneZone::new(part(0), policy, builder.parameters.hold);
         builder.seed(|start, frames| zone.seed(start, frames))?;
         Ok(zone)
     }
@@ -366,9 +357,8 @@ where
             space,
             select,
             exchange,
-            pool,
             shards,
-            bulk,
+            hold,
             ..
         } = builder.parameters;
         let shape = builder.parameters.shape(builder.span);
@@ -376,7 +366,6 @@ where
         let arena = &mut builder.arena;
         let part = shape.make(arena, table, locks)?;
         let options = PoolOptions {
-            kind: pool,
             select,
             exchange,
             shards,
@@ -384,7 +373,7 @@ where
         let pool = Pool::new(arena, shape.parts(), cpus, locks, options)?;
         let geometry = (table, space.trailing_zeros(), max_order);
         let policy = C::of(&builder.parameters);
-        let spaces = Spaces::new(arena, geometry, locks, part, pool, policy, bulk)?;
+        let spaces = Spaces::new(arena, geometry, locks, part, pool, policy, hold)?;
         builder.seed(|start, frames| spaces.seed(start, frames))?;
         Ok(spaces)
     }
@@ -430,9 +419,9 @@ impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
         let locks = builder.locks()?;
-        let Parameters { idle, bulk, .. } = builder.parameters;
+        let idle = builder.parameters.idle;
         let extent = builder.parameters.extent(builder.span, builder.setup.cpus);
-        let domains = Domains::new(&mut builder.arena, table, extent, (locks, idle), bulk)?;
+        let domains = Domains::new(&mut builder.arena, table, extent, (locks, idle))?;
         builder.seed(|start, frames| domains.seed(start, frames))?;
         Ok(domains)
     }
@@ -442,7 +431,6 @@ impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
 pub(crate) trait MakeFront<'m, P: Platform>: Sized {
     const LIST: ListKind;
     const ACCESS: ListAccess;
-    const CHECK: bool;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan;
 
@@ -452,7 +440,6 @@ pub(crate) trait MakeFront<'m, P: Platform>: Sized {
 impl<'m, P: Platform> MakeFront<'m, P> for NoList {
     const LIST: ListKind = ListKind::None;
     const ACCESS: ListAccess = ListAccess::Token;
-    const CHECK: bool = true;
 
     fn plan(plan: ArenaPlan, _: &Parameters, _: Span, _: u16) -> ArenaPlan {
         plan
@@ -468,8 +455,7 @@ impl<'m, P: Platform> MakeFront<'m, P> for NoList {
 /// Per-CPU lists, each kind by its numbers.
 macro_rules! lists {
     ($($list:ident = $kind:ident by $numbers:ident;)*) => {$(
-        impl<'m, P, A, const CHECK: bool> MakeFront<'m, P>
-            for Buffered<'m, P, $list<'m, P, CHECK>, A>
+        impl<'m, P, A> MakeFront<'m, P> for Buffered<'m, P, $list<'m, P>, A>
         where
             P: Platform,
             A: Access<P>,
@@ -480,7 +466,6 @@ macro_rules! lists {
             } else {
                 ListAccess::Token
             };
-            const CHECK: bool = CHECK;
 
             fn plan(
                 plan: ArenaPlan,
@@ -488,13 +473,13 @@ macro_rules! lists {
                 _: Span,
                 cpus: u16,
             ) -> ArenaPlan {
-                let plan = $list::<P, CHECK>::plan(plan, parameters.$numbers, cpus);
+                let plan = $list::<P>::plan(plan, parameters.$numbers, cpus);
                 Self::plan(plan, cpus)
             }
 
             fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
                 let (arena, cpus) = (&mut builder.arena, builder.setup.cpus);
-                let lists = $list::<P, CHECK>::maker(arena, builder.parameters.$numbers, cpus)?;
+                let lists = $list::<P>::maker(arena, builder.parameters.$numbers, cpus)?;
                 Self::new(arena, cpus, lists)
             }
         }
@@ -509,18 +494,17 @@ lists! {
 impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, MagazineList<'m, P>, Token> {
     const LIST: ListKind = ListKind::Magazines;
     const ACCESS: ListAccess = ListAccess::Token;
-    const CHECK: bool = true;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, _: Span, cpus: u16) -> ArenaPlan {
         let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
-        let plan = MagazineList::<P>::plan(plan, parameters.magazines(), cpus);
+        let plan = MagazineList::<P>::plan(plan, parameters.watermarks.batch, cpus);
         Self::plan(plan, cpus)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
-        let (magazines, locks) = (builder.parameters.magazines(), builder.locks()?);
+        let (size, locks) = (builder.parameters.watermarks.batch, builder.locks()?);
         let (arena, cpus) = (&mut builder.arena, builder.setup.cpus);
-        let lists = MagazineList::maker(arena, (magazines, locks), cpus)?;
+        let lists = MagazineList::maker(arena, (size, locks), cpus)?;
         Self::new(arena, cpus, lists)
     }
 }
@@ -528,7 +512,6 @@ impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, MagazineList<'m, P>, 
 impl<'m, P: Platform> MakeFront<'m, P> for Buffered<'m, P, PcpBuddyList<'m, P>, Locked> {
     const LIST: ListKind = ListKind::PcpBuddy;
     const ACCESS: ListAccess = ListAccess::Locked;
-    const CHECK: bool = true;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = PageBlockTable::<P>::plan(plan, span.frames(), parameters.max_order);
@@ -563,10 +546,8 @@ mod tests {
             let parameters = &spec.parameters(setup).unwrap();
             let plan = ArenaPlan::default();
             let plan = match parameters.composition.list {
-                ListKind::Linux => {
-                    LinuxList::<Native, true>::plan(plan, parameters.watermarks, cpus)
-                }
-                _ => PredictiveList::<Native, true>::plan(plan, parameters.bound, cpus),
+                ListKind::Linux => LinuxList::<Native>::plan(plan, parameters.watermarks, cpus),
+                _ => PredictiveList::<Native>::plan(plan, parameters.bound, cpus),
             };
             plan.bytes_up_to(i32::MAX as u64)
         };

@@ -1,51 +1,26 @@
-//! Delayed coalescing: the lazy buddy by watermarks and by slack, bare and behind any per-CPU list.
+//! Delayed coalescing: the lazy buddy by watermarks and by slack.
 //!
 //! # Source
 //! \[BL89\] sections 3 and 4.
 
 use super::options::Options;
-use super::standard::{LinuxLists, PredictiveLists};
 use super::values::Switch;
 use super::{Row, Rule, System};
 use crate::coalesce::Delay;
 use crate::layered::Layered;
 use crate::percpu::NoList;
-use crate::percpu::access::Token;
-use crate::percpu::buffered::Buffered;
-use crate::percpu::linux6::Linux6List;
 use crate::platform::Platform;
 use crate::structure::{LocalLists, StructureKind};
-use crate::zone::{OneZone, Spaces};
-
-/// One zone of locally and globally free blocks.
-pub type DelayedZone<'m, P> = OneZone<'m, P, LocalLists<'m, P>, Delay>;
-/// Buddy spaces of locally and globally free blocks.
-pub type DelayedSpaces<'m, P> = Spaces<'m, P, LocalLists<'m, P>, Delay>;
+use crate::zone::OneZone;
 
 /// Delayed coalescing in one zone.
-pub type Delayed<'m, P> = Layered<P, NoList, DelayedZone<'m, P>>;
-/// Delayed coalescing behind Linux 2.6.32's list.
-pub type LinuxDelayed<'m, P> = Layered<P, LinuxLists<'m, P>, DelayedZone<'m, P>>;
-/// Delayed coalescing behind Linux 6.12's lists.
-pub type PcpDelayed<'m, P> =
-    Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Token>, DelayedZone<'m, P>>;
-/// Delayed coalescing behind Spring Buddy's list.
-pub type PredictedDelayed<'m, P> = Layered<P, PredictiveLists<'m, P>, DelayedZone<'m, P>>;
-/// Delayed coalescing in buddy spaces.
-pub type DelayedInSpaces<'m, P> = Layered<P, NoList, DelayedSpaces<'m, P>>;
-/// Delayed coalescing in buddy spaces, behind Linux 2.6.32's list.
-pub type LinuxDelayedInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, DelayedSpaces<'m, P>>;
-/// Delayed coalescing in buddy spaces, behind Spring Buddy's list.
-pub type PredictedDelayedInSpaces<'m, P> = Layered<P, PredictiveLists<'m, P>, DelayedSpaces<'m, P>>;
+pub type Delayed<'m, P> = Layered<P, NoList, OneZone<'m, P, LocalLists<'m, P>, Delay>>;
 
 const DEVIATES: &str = "Memory need not be a power of two. A part of an allocation can be freed; the whole \
     is a split block then. Before memory is taken out of service, everything is coalesced. With +reclaim=on \
     it is also coalesced before a request is refused, which is what a kernel wants; without it, as in the paper, a \
-    request may be refused while locally free buddies could be coalesced. What a CPU's list keeps (+list=linux, \
-    bypass, linux-6, spring; the paper has no CPUs) counts as allocated. +zone=domains is refused: what is allocated \
-    belongs to no domain, so a class of blocks has no count there, and no slack. The bound of two delays holds for a \
-    free into a class, so one call may cause more; with +debt=on a call coalesces two blocks of each class at most, \
-    and \
+    request may be refused while locally free buddies could be coalesced. The bound of two delays holds for a free \
+    into a class, so one call may cause more; with +debt=on a call coalesces two blocks of each class at most, and \
     leaves the rest to later calls.";
 
 /// `watermark`: the lazy buddy by watermarks.
@@ -61,8 +36,7 @@ impl System for Watermark {
         faithful: "Lazy, reclaiming and accelerated mode by the usage of a class; a coalesced block is freed into \
             the next class by that class's mode.",
         deviates: "The usage counts the block that is being freed: without it not everything coalesces eventually. \
-            Memory need not be a power of two. +reclaim=on coalesces everything before a request is refused. Lists as \
-            for delay-2; +zone=domains is refused as there.",
+            Memory need not be a power of two. +reclaim=on coalesces everything before a request is refused.",
         preset: Options {
             structure: Some(StructureKind::LocalLists),
             ..Options::NONE
@@ -71,6 +45,7 @@ impl System for Watermark {
             lazy: 500,
             speedup: 500,
         },
+        ..Row::BLANK
     };
 }
 
@@ -92,6 +67,7 @@ impl System for Delay2 {
             ..Options::NONE
         },
         rule: Rule::Slack,
+        ..Row::BLANK
     };
 }
 
@@ -108,13 +84,13 @@ impl System for Never {
         source: "the limit of [BL89] 3: an infinite slack",
         faithful: "Locally free blocks at the head of a list, allocation from the head, splits as in delay-2.",
         deviates: "Not a design of the paper. Everything is coalesced before a request is refused (+reclaim=off \
-            refuses it), at quiesce, and before memory is taken out of service; otherwise a free merges nothing. Lists \
-            as for delay-2; +zone=domains is refused as there.",
+            refuses it), at quiesce, and before memory is taken out of service; otherwise a free merges nothing.",
         preset: Options {
             structure: Some(StructureKind::LocalLists),
             reclaim: Some(Switch::On),
             ..Options::NONE
         },
         rule: Rule::NEVER,
+        ..Row::BLANK
     };
 }

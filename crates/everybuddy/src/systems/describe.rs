@@ -16,7 +16,7 @@ use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{BLOCKS_PER_LOOK, Exchange, PoolKind, Select, SpringKind};
+use crate::zone::{BLOCKS_PER_LOOK, Exchange, Select, SpringKind};
 
 /// The parameters that differ from the plainest system's, for people.
 impl fmt::Display for Parameters {
@@ -24,7 +24,6 @@ impl fmt::Display for Parameters {
         let Composition {
             list,
             access,
-            check,
             zone,
             structure,
         } = self.composition;
@@ -47,12 +46,7 @@ impl fmt::Display for Parameters {
                     f.write_str(", drains merged")?;
                 }
             }
-            ListKind::Magazines => {
-                write!(f, "magazines of {}", self.watermarks.batch)?;
-                if !self.depot {
-                    f.write_str(", no depot")?;
-                }
-            }
+            ListKind::Magazines => write!(f, "magazines of {}", self.watermarks.batch)?,
             ListKind::Linux6 => {
                 let Tuning {
                     batch,
@@ -95,9 +89,6 @@ impl fmt::Display for Parameters {
                     Exchange::Single => ", exchanged for single frames only",
                     Exchange::Never => ", never exchanged",
                 })?;
-                if self.pool == PoolKind::Orders {
-                    f.write_str(", a pool by largest block")?;
-                }
                 if self.shards > 1 {
                     write!(f, ", a pool of {} shards", self.shards)?;
                 }
@@ -139,7 +130,7 @@ impl fmt::Display for Parameters {
             LockKind::Ticket => ", ticket lock",
             LockKind::Queued => ", queued lock",
         })?;
-        match self.bulk.hold {
+        match self.hold {
             Hold::Batch => {}
             Hold::Iteration => f.write_str(", lock released after each block")?,
             Hold::WhenContended => f.write_str(", lock released when contended")?,
@@ -147,13 +138,10 @@ impl fmt::Display for Parameters {
         if self.line == Line::Beside {
             f.write_str(", lock with the lists")?;
         }
-        if self.bulk.rows {
-            f.write_str(", batches in rows")?;
-        }
-        if access == ListAccess::Locked {
-            f.write_str(", locked lists")?;
-        }
-        f.write_str(if check { "" } else { ", hits unchecked" })
+        f.write_str(match access {
+            ListAccess::Token => "",
+            ListAccess::Locked => ", locked lists",
+        })
     }
 }
 

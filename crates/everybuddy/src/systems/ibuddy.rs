@@ -37,15 +37,12 @@ const DEVIATES: &str = "A block is the one that holds its group's representative
     looks at eight partly used spaces before it takes a free one, and at all if none is free. When no \
     unassigned space suffices, the spaces of other CPUs are tried in turn. The paper specifies none of this.";
 
-/// The preset of iBuddy behind a list.
-const fn preset(list: ListKind) -> Options {
-    Options {
-        list: Some(list),
-        zone: Some(ZoneKind::Spaces),
-        structure: Some(StructureKind::Frames),
-        ..Options::NONE
-    }
-}
+/// The preset of iBuddy.
+const PRESET: Options = Options {
+    zone: Some(ZoneKind::Spaces),
+    structure: Some(StructureKind::Frames),
+    ..Options::NONE
+};
 
 /// `is`: iBuddy.
 #[derive(Debug)]
@@ -59,7 +56,7 @@ impl System for Is {
         source: "[iBuddy] 3 and 5, figures 5c and 8b",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        preset: preset(ListKind::None),
+        preset: PRESET,
         ..Row::BLANK
     };
 }
@@ -76,7 +73,8 @@ impl System for Lis1 {
         source: "[iBuddy] 3 to 5, algorithms 1 and 2",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        preset: preset(ListKind::Bypass),
+        list: ListKind::Bypass,
+        preset: PRESET,
         ..Row::BLANK
     };
 }
@@ -93,7 +91,8 @@ impl System for Lis31 {
         source: "[iBuddy] 4 and 6.3.3",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        preset: preset(ListKind::Linux),
+        list: ListKind::Linux,
+        preset: PRESET,
         ..Row::BLANK
     };
 }

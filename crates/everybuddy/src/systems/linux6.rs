@@ -15,21 +15,14 @@ use crate::platform::Platform;
 use crate::zone::Exchange;
 
 /// The standard buddy behind Linux 6.12's lists.
-pub type Pcp<'m, P> =
-    Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Token>, StandardZone<'m, P>>;
-/// The same, hits unchecked.
-pub type PcpUnchecked<'m, P> =
-    Layered<P, Buffered<'m, P, Linux6List<'m, P, false>, Token>, StandardZone<'m, P>>;
+pub type Pcp<'m, P> = Layered<P, Buffered<'m, P, Linux6List<'m, P>, Token>, StandardZone<'m, P>>;
 /// The same, the lists of each CPU under a lock.
 pub type PcpLocked<'m, P> =
-    Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Locked>, StandardZone<'m, P>>;
-/// The same, the lists of each CPU under a lock, hits unchecked.
-pub type PcpLockedUnchecked<'m, P> =
-    Layered<P, Buffered<'m, P, Linux6List<'m, P, false>, Locked>, StandardZone<'m, P>>;
+    Layered<P, Buffered<'m, P, Linux6List<'m, P>, Locked>, StandardZone<'m, P>>;
 
 /// Instances of the standard buddy behind Linux 6.12's lists.
 pub type PcpInSpaces<'m, P> =
-    Layered<P, Buffered<'m, P, Linux6List<'m, P, true>, Token>, StandardSpaces<'m, P>>;
+    Layered<P, Buffered<'m, P, Linux6List<'m, P>, Token>, StandardSpaces<'m, P>>;
 
 /// `linux-6`: today's Linux lists.
 #[derive(Debug)]
@@ -46,10 +39,7 @@ impl System for Linux6 {
         deviates: "No migrate types, no decay of the high watermark over time, no reaction to reclaim, no zone \
             watermarks. The lists have no locks: linux-6+percpu=locked, where each call takes the lock of its list, \
             stands for Linux.",
-        preset: Options {
-            list: Some(ListKind::Linux6),
-            ..Options::NONE
-        },
+        list: ListKind::Linux6,
         ..Row::BLANK
     };
 }
@@ -72,8 +62,8 @@ impl System for Zones4 {
             that of linux-6, not of Linux 6.3, so the two rows differ in the zone alone; and it is one list for all \
             instances, where each of Linux's zones has its own. The RFC's text does not say in which order the \
             other instances are tried: here by number, from the CPU's own on.",
+        list: ListKind::Linux6,
         preset: Options {
-            list: Some(ListKind::Linux6),
             zone: Some(ZoneKind::Spaces),
             exchange: Some(Exchange::Never),
             ..Options::NONE

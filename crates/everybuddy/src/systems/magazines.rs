@@ -3,7 +3,6 @@
 //! # Source
 //! Bonwick and Adams 2001, "Magazines and Vmem: Extending the Slab Allocator to Many CPUs and Arbitrary Resources".
 
-use super::options::Options;
 use super::standard::StandardZone;
 use super::values::ListKind;
 use super::{Row, System};
@@ -26,19 +25,16 @@ impl System for Magazines {
     const ROW: &'static Row = &Row {
         name: "magazines",
         summary: "Two magazines for each CPU, exchanged whole for full or empty ones in a depot.",
-        source: "Bonwick and Adams 2001, \"Magazines and Vmem\"; without depot, OpenBSD's lists of free pages",
+        source: "Bonwick and Adams 2001, \"Magazines and Vmem\"",
         faithful: "A loaded and a previous magazine for each CPU, which change places; an exchange of full and empty \
             magazines under the depot's lock, whatever their size; a refill and a drain of a whole magazine if the \
-            depot has none. +depot=off is the variant with two magazines and no depot.",
+            depot has none.",
         deviates: "Frames instead of objects. The size of a magazine is fixed, Linux's batch for the same memory, so \
             that it moves as many frames as lbs-31 does; the source begins with a few and doubles the size while the \
             depot's lock is contended. The depot has two magazines for each CPU, and does not trim itself with time. \
             The record of a frame names its magazine, not the CPU. Before a request fails, frames are taken from other \
             CPUs' magazines and from the depot by the protocol of percpu/buffered.rs.",
-        preset: Options {
-            list: Some(ListKind::Magazines),
-            ..Options::NONE
-        },
+        list: ListKind::Magazines,
         ..Row::BLANK
     };
 }

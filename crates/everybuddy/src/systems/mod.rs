@@ -76,7 +76,7 @@ pub use crate::serewa::{
     Linking, Manager, Presplit, RemnantPolicy, SERVICES, ServiceOptions, StartStatistics,
 };
 pub use crate::structure::StructureKind;
-pub use crate::zone::{Bulk, Exchange, PoolKind, Select};
+pub use crate::zone::{Exchange, Select};
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -173,13 +173,11 @@ macro_rules! compositions {
 // Each of these is compiled for every platform and every visitor: a composition that no experiment measures costs all
 // users seconds.
 compositions! {
-    Buddy, Lbs, LbsUnchecked, LbsLocked, LbsLockedUnchecked, PredictedBuddy,
-    Pcp, PcpUnchecked, PcpLocked, PcpLockedUnchecked, PcpInSpaces, OwnedPages, MagazineBuddy,
-    BuddyInSpaces, LbsInSpaces, PredictedInSpaces,
+    Buddy, Lbs, LbsLocked, Pcp, PcpLocked, PcpInSpaces, OwnedPages, MagazineBuddy,
+    BuddyInSpaces, LbsInSpaces,
     Elastic, LinuxElastic, SpringBuddy,
     IBuddy, Lis, IBuddyInOneZone, LisInOneZone,
-    Delayed, LinuxDelayed, PcpDelayed, PredictedDelayed,
-    DelayedInSpaces, LinuxDelayedInSpaces, PredictedDelayedInSpaces,
+    Delayed,
     SerewaTrees, SerewaLists, SerewaBits, TreeBuddy, BitBuddy,
     MobilityBuddy,
     LlFreeTrees, StatusWords, EverybuddyTrees,
@@ -485,11 +483,6 @@ mod tests {
             ..Options::NONE
         };
         assert_eq!(refused(&separated), BuildError::BadOption("zone"));
-        let unchecked = Options {
-            check: Some(Switch::Off),
-            ..Options::NONE
-        };
-        assert_eq!(refused(&unchecked), BuildError::BadOption("check"));
     }
 
     /// Checks that making a composition leaves no line of the planned memory.
@@ -545,8 +538,6 @@ mod tests {
         }
         refused::<Bs>("zone=spaces", &setup);
         refused::<Lbs31>("percpu=locked", &setup);
-        refused::<Lbs31>("check=off", &setup);
-        refused::<Delay2>("list=linux", &setup);
         refused::<Serewa>("structure=bitmap", &setup);
         refused::<Serewa>("separate=off", &setup);
     }

@@ -12,30 +12,24 @@ use core::fmt;
 
 use super::numbers::{Count, Fraction, Ratio, Slots, SpaceFrames};
 use super::parameters::Parameters;
-use super::values::{
-    BulkKind, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
-};
+use super::values::{DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind};
 use super::{LinuxZone, Rule, Setup, Steal, Tuning};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{Exchange, PoolKind, Select, SpringKind};
+use crate::zone::{Exchange, Select, SpringKind};
 
-/// The layers that a preset and a rule stand for, unless an option chooses others.
+/// The layers that a list, a preset and a rule stand for, unless an option chooses others.
 #[derive(Clone, Copy)]
 pub(super) struct Layers<'o> {
+    pub(super) list: ListKind,
     pub(super) preset: &'o Options,
     pub(super) rule: Rule,
 }
 
 impl Layers<'_> {
-    /// Returns the list that each CPU keeps.
-    pub(super) fn list(&self) -> ListKind {
-        self.preset.list.unwrap_or_default()
-    }
-
     /// Returns who owns free frames.
     pub(super) fn zone(&self) -> ZoneKind {
         self.preset.zone.unwrap_or_default()
@@ -157,44 +151,44 @@ macro_rules! options {
 // An entry says for which rows the option is, by their layers, and what it sets. Choices of layers, and values that
 // depend on each other, are resolved in `resolve.rs` instead.
 options! {
-    list = "list": ListKind, "`none`",
-        "The list that each CPU keeps, in a system that takes any.",
-        for delays;
     batch = "batch": Count, "Linux's formula by memory, at most 31; a sixth of `high` in a list of fixed length; \
         128 in `spring`; Linux 6.12's formula in `pcp-buddy`",
         "The number of frames that a refill or a drain of a per-CPU list moves; in `spring` those of a run's first \
         refill; in `magazines` those of a magazine.",
         for |row| {
             matches!(
-                row.list(),
+                row.list,
                 ListKind::Linux | ListKind::Predictive | ListKind::PcpBuddy | ListKind::Magazines
-            ) || delays(row)
+            )
         };
     high = "high": Count, "six batches; in `spring` a sixteenth of memory divided by the CPUs, at most 16 MiB; in \
         `pcp-buddy` the smallest one of `linux-6`, but at least two page blocks",
         "The high watermark: the length, in frames, at which a per-CPU list drains.",
-        for |row| is_long(row.list()) || delays(row);
-    depot = "depot": Switch, "`on`",
-        "Whether CPUs exchange full and empty magazines in a depot.",
-        for |row| row.list() == ListKind::Magazines,
-        sets |parameters, depot, _| parameters.depot = depot.is_on();
+        for |row| {
+            matches!(
+                row.list,
+                ListKind::Linux | ListKind::Bypass | ListKind::Predictive | ListKind::PcpBuddy
+            )
+        };
     predict = "predict": Predict, "`both`",
         "What a predictive list predicts from: the run so far and the address region, one of them, or neither. With \
         `both` the region's end shortens a prediction; with `widen` a large region also lengthens one, after as many \
         operations as a first refill has frames.",
-        for |row| row.list() == ListKind::Predictive || delays(row);
+        for |row| row.list == ListKind::Predictive;
     spread = "spread": Count, "4",
         "The largest refill of a predictive list, in first refills.",
-        for |row| row.list() == ListKind::Predictive || delays(row);
+        for |row| row.list == ListKind::Predictive;
     order = "order": Order, "10",
         "The order of the largest block.",
         for |_| true;
     percpu = "percpu": ListAccess, "`token`",
         "How other CPUs reach a per-CPU list: they ask its owner, or each list has a lock, as in Linux 6.",
-        for has_variants_of_hits;
-    check = "check": Switch, "`on`",
-        "Whether hits of a per-CPU list detect misuse; all other paths always do.",
-        for has_variants_of_hits;
+        // Lists with locks exist before one zone of free blocks.
+        for |row| {
+            row.zone() == ZoneKind::One
+                && row.structure() == StructureKind::Lists
+                && matches!(row.list, ListKind::Linux | ListKind::Bypass | ListKind::Linux6)
+        };
     zone = "zone": ZoneKind, "`one`",
         "The owner of free frames, and its lock.",
         for takes_zone;
@@ -208,10 +202,6 @@ options! {
         "Which requests exchange a buddy space that cannot serve them: any, those for single frames and nested \
          ones, or none.",
         for takes_zone, sets |parameters, exchange, _| parameters.exchange = exchange;
-    pool = "pool": PoolKind, "`states`",
-        "Which lists unassigned buddy spaces are in: one of partly used and one of free spaces, or one for each order \
-         of the largest free block.",
-        for takes_zone, sets |parameters, pool, _| parameters.pool = pool;
     shards = "shards": Count, "1",
         "The number of parts of the pool of unassigned buddy spaces, each with a lock of its own. A CPU prefers the \
          spaces of one part. Sizes are powers of two, so there may be fewer parts.",
@@ -219,40 +209,33 @@ options! {
     idle = "idle": Count, "16",
         "A CPU looks for idle domains each time it has moved this many blocks per domain; with `spring=locked`, a \
         domain is idle after this many acquisitions per domain.",
-        for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
+        for may_be_elastic,
         sets |parameters, blocks, _| parameters.idle = blocks.get();
     spring = "spring": SpringKind, "`own`",
         "How a CPU acquires a domain: by an exchange the one that it had last, or, as the paper describes, under the \
         spring's lock the one that was put back last.",
-        for |row| takes_zone(row) && row.structure() == StructureKind::Lists,
+        for may_be_elastic,
         sets |parameters, kind, _| parameters.spring = kind;
     lock = "lock": LockKind, "`spin`",
         "The kind of a zone's lock: unfair; fair; or fair, and waiters poll lines of their own.",
         for has_locks, sets |parameters, lock, _| parameters.lock = lock;
     hold = "hold": Hold, "`batch`",
         "How long the zone's lock is held while a batch moves.",
-        for |row| !is_elastic(row) && matches!(row.list(), ListKind::Linux | ListKind::Linux6) || delays(row),
-        sets |parameters, hold, _| parameters.bulk.hold = hold;
+        for |row| !is_elastic(row) && matches!(row.list, ListKind::Linux | ListKind::Linux6),
+        sets |parameters, hold, _| parameters.hold = hold;
     line = "line": Line, "`own`",
         "Where the zone's lock lies: on a cache line of its own, as behind the lists of Linux 4.14, or on that of the \
          list of order 0, as in Linux 2.6.32. The other lists lie eight on a line; in Linux 2.6.32, each has 88 bytes.",
         // A domain is held without a lock.
         for |row| !is_elastic(row) && has_locks(row), sets |parameters, line, _| parameters.line = line;
-    bulk = "bulk": BulkKind, "`blocks`",
-        "Whether a batch moves block by block, or adjacent blocks move together.",
-        for |row| {
-            row.structure() == StructureKind::Lists
-                && matches!(row.list(), ListKind::Linux | ListKind::Linux6 | ListKind::Predictive)
-        },
-        sets |parameters, bulk, _| parameters.bulk.rows = bulk == BulkKind::Rows;
     drain = "drain": DrainKind, "`single`",
         "Whether the frames of a drain are merged into larger blocks outside the zone's lock, or return one by one.",
-        // Delayed coalescing counts a class's blocks by the order of their allocation, so lists must not merge them.
-        for |row| row.list() == ListKind::Linux && !delays(row),
+        for |row| row.list == ListKind::Linux,
         sets |parameters, drain, _| parameters.watermarks.merged = drain == DrainKind::Merged;
     reclaim = "reclaim": Switch, "`off`; `on` in `never`",
         "Whether delayed coalescing is done before a request is refused.",
-        for delays, sets |parameters, reclaim, _| parameters.reclaim = reclaim.is_on();
+        for |row| row.rule != Rule::AT_ONCE,
+        sets |parameters, reclaim, _| parameters.reclaim = reclaim.is_on();
     debt = "debt": Switch, "`off`",
         "Whether a call coalesces two blocks of each class at most and leaves the rest to later calls.",
         for |row| row.rule == Rule::Slack;
@@ -291,7 +274,7 @@ options! {
         sets |parameters, steal, _| parameters.steal = steal;
     fraction = "fraction": Fraction, "none: the high watermark tunes itself",
         "The inverse of the share of memory that all lists may keep: Linux's percpu_pagelist_high_fraction.",
-        for |row| row.list() == ListKind::Linux6,
+        for |row| row.list == ListKind::Linux6,
         sets |parameters, fraction, setup| {
             let zone = LinuxZone { fraction: fraction.get(), ..setup.zone() };
             let room = u64::from(parameters.tuning.most);
@@ -308,32 +291,27 @@ options! {
         sets |parameters, tree, _| parameters.tree = Some(tree.get());
 }
 
-/// A row that delays coalescing; it takes any list.
-fn delays(row: &Layers<'_>) -> bool {
-    row.rule != Rule::AT_ONCE
-}
-
-/// A list with a length.
-fn is_long(list: ListKind) -> bool {
-    matches!(
-        list,
-        ListKind::Linux | ListKind::Bypass | ListKind::Predictive | ListKind::PcpBuddy
-    )
-}
-
 fn is_elastic(row: &Layers<'_>) -> bool {
     row.zone() == ZoneKind::Domains
 }
 
-/// A row whose zone layer can be exchanged.
+/// A row whose zone layer can be exchanged: the other compositions exist.
 fn takes_zone(row: &Layers<'_>) -> bool {
     !has_services(row)
         && has_locks(row)
-        && !matches!(
-            row.list(),
-            ListKind::Linux6 | ListKind::PcpBuddy | ListKind::Magazines
+        && matches!(
+            row.list,
+            ListKind::None | ListKind::Linux | ListKind::Bypass
         )
-        && row.structure() != StructureKind::MobilityLists
+        && matches!(
+            row.structure(),
+            StructureKind::Lists | StructureKind::Frames
+        )
+}
+
+/// A row whose zone layer is domains, or can be.
+fn may_be_elastic(row: &Layers<'_>) -> bool {
+    is_elastic(row) || takes_zone(row) && row.structure() == StructureKind::Lists
 }
 
 fn has_spaces(row: &Layers<'_>) -> bool {
@@ -345,16 +323,6 @@ fn has_locks(row: &Layers<'_>) -> bool {
         row.zone(),
         ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned
     )
-}
-
-/// A row of free blocks in one zone, behind lists that are compiled for experiments on hits, too.
-fn has_variants_of_hits(row: &Layers<'_>) -> bool {
-    row.zone() == ZoneKind::One
-        && row.structure() == StructureKind::Lists
-        && !matches!(
-            row.list(),
-            ListKind::None | ListKind::Predictive | ListKind::PcpBuddy | ListKind::Magazines
-        )
 }
 
 fn has_services(row: &Layers<'_>) -> bool {
@@ -469,9 +437,6 @@ mod tests {
         };
         type Change = fn(&mut Parameters);
         let cases: &[(&str, &str, Change)] = &[
-            ("delay-2", "list=linux", |p| {
-                p.composition.list = ListKind::Linux
-            }),
             ("lbs-31", "batch=7", |p| {
                 (p.watermarks.batch, p.watermarks.high) = (7, 42)
             }),
@@ -479,7 +444,6 @@ mod tests {
                 p.watermarks.high = 100;
                 p.bound = Bound::new(100, (p.bound.first(), SPREAD), Predict::Both);
             }),
-            ("magazines", "depot=off", |p| p.depot = false),
             ("spring", "predict=region", |p| {
                 p.bound.predict = Predict::Region
             }),
@@ -500,7 +464,6 @@ mod tests {
             ("lbs-31", "percpu=locked", |p| {
                 p.composition.access = ListAccess::Locked
             }),
-            ("lbs-31", "check=off", |p| p.composition.check = false),
             ("bs", "zone=spaces", |p| {
                 p.composition.zone = ZoneKind::Spaces
             }),
@@ -509,7 +472,6 @@ mod tests {
             ("is", "exchange=single", |p| p.exchange = Exchange::Single),
             ("is", "exchange=never", |p| p.exchange = Exchange::Never),
             ("zones-4", "space=64MiB", |p| p.space = 1 << 14),
-            ("is", "pool=orders", |p| p.pool = PoolKind::Orders),
             ("is", "shards=4", |p| p.shards = 4),
             ("spring-core", "idle=8", |p| p.idle = 8),
             ("spring-core", "spring=locked", |p| {
@@ -517,11 +479,8 @@ mod tests {
             }),
             ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
             ("bs", "lock=queued", |p| p.lock = LockKind::Queued),
-            ("lbs-31", "hold=iteration", |p| {
-                p.bulk.hold = Hold::Iteration
-            }),
+            ("lbs-31", "hold=iteration", |p| p.hold = Hold::Iteration),
             ("bs", "line=beside", |p| p.line = Line::Beside),
-            ("lbs-31", "bulk=rows", |p| p.bulk.rows = true),
             ("lbs-31", "drain=merged", |p| p.watermarks.merged = true),
             ("delay-2", "reclaim=on", |p| p.reclaim = true),
             ("never", "reclaim=off", |p| p.reclaim = false),

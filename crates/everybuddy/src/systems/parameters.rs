@@ -6,10 +6,10 @@
 use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Bound, Rule, Steal, Tuning, Watermarks};
 use crate::frame::Order;
-use crate::lock::{Line, LockKind};
+use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::ServiceOptions;
 use crate::structure::StructureKind;
-use crate::zone::{Bulk, Exchange, PoolKind, Select, SpringKind};
+use crate::zone::{Exchange, Select, SpringKind};
 
 /// What decides the code of a system: one value for each choice of a layer.
 ///
@@ -20,8 +20,6 @@ pub struct Composition {
     pub list: ListKind,
     /// How other CPUs reach it.
     pub access: ListAccess,
-    /// Whether its hits detect misuse.
-    pub check: bool,
     /// The owner of free frames.
     pub zone: ZoneKind,
     /// How free memory is kept, and with it the coalescing policy.
@@ -35,12 +33,10 @@ pub struct Parameters {
     pub composition: Composition,
     /// The largest order.
     pub max_order: Order,
-    /// Batch and high watermark of Linux 2.6.32's list.
+    /// Batch and high watermark of Linux 2.6.32's list; magazines have as many frames as a batch.
     pub watermarks: Watermarks,
     /// Batch and high watermarks of Linux 6.12's lists.
     pub tuning: Tuning,
-    /// Whether there is a depot of magazines, which have as many frames as a batch.
-    pub depot: bool,
     /// The bound of Spring Buddy's list.
     pub bound: Bound,
     /// Frames of a buddy space.
@@ -49,8 +45,6 @@ pub struct Parameters {
     pub select: Select,
     /// Which requests exchange a CPU's buddy space.
     pub exchange: Exchange,
-    /// Which lists unassigned buddy spaces are in.
-    pub pool: PoolKind,
     /// The parts of the pool of unassigned buddy spaces.
     pub shards: u32,
     /// After how many blocks, times the number of domains, a CPU looks for idle domains.
@@ -63,8 +57,8 @@ pub struct Parameters {
     pub lock: LockKind,
     /// Where it lies.
     pub line: Line,
-    /// How batches move.
-    pub bulk: Bulk,
+    /// How long it is held while a batch moves.
+    pub hold: Hold,
     /// When blocks are freed locally, with delayed coalescing.
     pub rule: Rule,
     /// Whether memory is divided initially as the setup says.

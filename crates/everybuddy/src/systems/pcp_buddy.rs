@@ -40,8 +40,8 @@ impl System for PcpBuddy {
             block that becomes whole in the zone keeps its owner until it is claimed or recovered. A free claims its \
             block by an atomic exchange, so that of two CPUs that free a block by its order one \
             is refused. Nested frees do not claim.",
+        list: ListKind::PcpBuddy,
         preset: Options {
-            list: Some(ListKind::PcpBuddy),
             percpu: Some(ListAccess::Locked),
             ..Options::NONE
         },

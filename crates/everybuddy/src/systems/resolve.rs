@@ -10,30 +10,30 @@ use super::options::{OPTIONS, Options};
 use super::parameters::{Composition, Parameters};
 use super::row::Row;
 use super::spec::SystemSpec;
-use super::values::{BulkKind, DrainKind, ListAccess, ListKind, Switch, ZoneKind};
+use super::values::{ListAccess, ListKind, Switch, ZoneKind};
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;
 use crate::frame::Order;
 use crate::llfree;
 use crate::lock::{Hold, Line, LockKind};
-use crate::percpu::magazines::MagazineOptions;
+use crate::percpu::magazines;
 use crate::percpu::page_blocks::page_block;
 use crate::percpu::predictive::{INITIAL_REFILL, SPREAD};
 use crate::serewa::{self, Linking, Manager, RemnantPolicy, ServiceOptions};
 use crate::structure::StructureKind;
-use crate::zone::{BLOCKS_PER_LOOK, Bulk, Exchange, PoolKind, Select, SpringKind};
+use crate::zone::{BLOCKS_PER_LOOK, Exchange, Select, SpringKind};
 
 impl Composition {
-    /// Returns the key of the option that makes two compositions differ, the one first that says most.
+    /// Returns the key of the option that makes two compositions differ, the one first that says most. Two rows may also
+    /// differ by the `list` alone, which no option chooses.
     pub(super) fn differs_by(&self, other: &Self, row: &Row) -> &'static str {
         match () {
             () if self.zone != other.zone && row.zone() == ZoneKind::Separated => "separate",
             () if self.zone != other.zone => "zone",
             () if self.structure != other.structure => "structure",
-            () if self.list != other.list => "list",
             () if self.access != other.access => "percpu",
-            () => "check",
+            () => "list",
         }
     }
 }
@@ -52,9 +52,9 @@ impl SystemSpec {
     pub fn parameters(&self, setup: &Setup<'_>) -> Result<Parameters, BuildError> {
         let given = &self.options;
         let options = given.or(&self.row.preset);
-        let list = options.list.unwrap_or_default();
+        let list = self.row.list;
         let most = match list {
-            ListKind::Magazines => MagazineOptions::MAX_CPUS,
+            ListKind::Magazines => magazines::MAX_CPUS,
             _ => MAX_CPUS,
         };
         if !(1..=most).contains(&setup.cpus) {
@@ -69,7 +69,6 @@ impl SystemSpec {
                 list => list,
             },
             access: options.percpu.unwrap_or_default(),
-            check: options.check.is_none_or(Switch::is_on),
             zone,
             structure,
         };
@@ -99,13 +98,11 @@ impl SystemSpec {
             composition,
             max_order,
             watermarks: self.watermarks(&options, list, setup)?,
-            depot: true,
             tuning: tuning(setup, max_order)?,
             bound: bound(&options, list, setup),
             space,
             select: Select::default(),
             exchange: Exchange::default(),
-            pool: PoolKind::default(),
             shards: 1,
             idle: BLOCKS_PER_LOOK,
             spring: SpringKind::default(),
@@ -118,7 +115,7 @@ impl SystemSpec {
             },
             lock: LockKind::default(),
             line: Line::default(),
-            bulk: Bulk::default(),
+            hold: Hold::default(),
             rule: rule(self.row.rule, &options)?,
             division: is_separated && is_on(options.division),
             reclaim: false,
@@ -280,24 +277,11 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
         zone, structure, ..
     } = *composition;
     let hold = options.hold.unwrap_or_default();
-    let has_rows = options.bulk == Some(BulkKind::Rows);
     let shows_waiters = options.lock.unwrap_or_default() != LockKind::Spin;
     if hold == Hold::WhenContended && !shows_waiters {
         return contradiction(
             "hold",
             "`batch` or `iteration` with lock=spin, which does not show a waiting CPU",
-        );
-    }
-    if hold != Hold::Batch && has_rows {
-        return contradiction(
-            "hold",
-            "`batch` with bulk=rows, which moves adjacent blocks in one critical section",
-        );
-    }
-    if options.drain == Some(DrainKind::Merged) && !composition.check {
-        return contradiction(
-            "drain",
-            "`single` with check=off: a merge outside the lock needs records that name the list's CPU",
         );
     }
     // A domain is held without a lock, and keeps free blocks only.
@@ -330,9 +314,6 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if zone != ZoneKind::Spaces && options.exchange.is_some() {
         return contradiction("exchange", "a value only with zone=spaces");
     }
-    if zone != ZoneKind::Spaces && options.pool.is_some() {
-        return contradiction("pool", "a value only with zone=spaces");
-    }
     if zone != ZoneKind::Spaces && options.shards.is_some() {
         return contradiction("shards", "a value only with zone=spaces");
     }
@@ -342,13 +323,10 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
     if zone != ZoneKind::Domains && options.spring.is_some() {
         return contradiction("spring", "a value only with zone=domains");
     }
-    // Compositions for experiments on hits exist for one zone of free blocks only.
+    // Lists with locks exist for one zone of free blocks only.
     let is_plain = zone == ZoneKind::One && structure == StructureKind::Lists;
     if !is_plain && composition.access == ListAccess::Locked {
         return contradiction("percpu", "`token` except in one zone of free blocks");
-    }
-    if !is_plain && !composition.check {
-        return contradiction("check", "`on` except in one zone of free blocks");
     }
     Ok(())
 }
@@ -438,19 +416,15 @@ mod tests {
             ("is+zone=one+space=4MiB", "space"),
             ("bs+select=fresh", "select"),
             ("bs+exchange=single", "exchange"),
-            ("bs+pool=orders", "pool"),
             ("bs+shards=2", "shards"),
             ("fixlazy-744+batch=1000", "batch"),
             ("lbs-31+idle=8", "idle"),
             ("lbs-31+spring=locked", "spring"),
             ("lbs-31+hold=when-contended", "hold"),
-            ("lbs-31+bulk=rows+hold=iteration", "hold"),
-            ("lbs-31+drain=merged+check=off", "drain"),
             ("lbs-31+zone=domains+hold=iteration", "hold"),
             ("lbs-31+zone=domains+line=own", "line"),
             ("is+zone=domains", "zone"),
             ("lbs-31+zone=spaces+percpu=locked", "percpu"),
-            ("lbs-31+zone=spaces+check=off", "check"),
             ("lbs-31+batch=9+high=3", "high"),
             ("serewa+separate=off+manager=thread", "manager"),
             ("serewa+separate=off+remnants=first", "remnants"),

@@ -4,7 +4,7 @@
 //! SYSTEMS.md, `everybuddy systems`, the conformance suite and the laboratory go over these descriptions.
 //!
 //! # Invariants
-//! What a row's layers are is said by its preset alone; the text about them is made from it.
+//! What a row's layers are is said by its list and its preset alone; the text about them is made from them.
 
 use core::fmt;
 
@@ -26,6 +26,8 @@ pub struct Row {
     pub faithful: &'static str,
     /// What differs from the source, or was decided where it is silent.
     pub deviates: &'static str,
+    /// The list that each CPU keeps.
+    pub list: ListKind,
     /// The options that make this row what it is.
     pub preset: Options,
     /// When buddies are coalesced.
@@ -40,6 +42,7 @@ impl Row {
         source: "",
         faithful: "",
         deviates: "",
+        list: ListKind::None,
         preset: Options::NONE,
         rule: Rule::AT_ONCE,
     };
@@ -47,6 +50,7 @@ impl Row {
     /// Returns the layers.
     fn layers(&self) -> Layers<'_> {
         Layers {
+            list: self.list,
             preset: &self.preset,
             rule: self.rule,
         }
@@ -67,22 +71,17 @@ impl Row {
         self.options().any(|option| option.key == key)
     }
 
-    /// Returns the list that each CPU keeps, unless an option chooses another.
-    pub fn list(&self) -> ListKind {
-        self.layers().list()
-    }
-
     /// Returns what makes other CPUs wait for ever if a CPU stops for ever inside a call. A CPU that stops and holds
     /// none of it makes no other wait for ever.
     pub fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         let zone = match self.zone() {
-            ZoneKind::One if self.list() == ListKind::Magazines => Some(Obstacle::Depot),
+            ZoneKind::One if self.list == ListKind::Magazines => Some(Obstacle::Depot),
             ZoneKind::One | ZoneKind::Separated => Some(Obstacle::Zone),
             ZoneKind::Spaces => Some(Obstacle::Space),
             ZoneKind::Domains => Some(Obstacle::Domain),
             ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned => None,
         };
-        let list = (self.list() != ListKind::None).then_some(Obstacle::List);
+        let list = (self.list != ListKind::None).then_some(Obstacle::List);
         [zone, list].into_iter().flatten()
     }
 
@@ -167,7 +166,7 @@ impl OptionRow {
 impl fmt::Display for Layers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Options { batch, high, .. } = *self.preset;
-        f.write_str(match self.list() {
+        f.write_str(match self.list {
             ListKind::None if self.zone() == ZoneKind::Owned => "one list per CPU",
             ListKind::None => "no per-CPU list",
             ListKind::Linux => "one list per CPU, refilled and drained by batches",

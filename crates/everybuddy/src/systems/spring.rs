@@ -39,14 +39,11 @@ const DEVIATES: &str = "A CPU takes a domain by an exchange on the domain's own 
     is in; the domain's holder writes it. The paper specifies none of this, but that CPUs take domains from a global \
     spring.";
 
-/// The preset of domains behind a list.
-const fn preset(list: ListKind) -> Options {
-    Options {
-        list: Some(list),
-        zone: Some(ZoneKind::Domains),
-        ..Options::NONE
-    }
-}
+/// The preset of domains.
+const PRESET: Options = Options {
+    zone: Some(ZoneKind::Domains),
+    ..Options::NONE
+};
 
 /// `spring`: Spring Buddy.
 #[derive(Debug)]
@@ -70,7 +67,8 @@ impl System for Spring {
             request after a run notices that the run has ended. +high=N bounds what a CPU keeps; otherwise a \
             sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that of \
             spring-core.",
-        preset: preset(ListKind::Predictive),
+        list: ListKind::Predictive,
+        preset: PRESET,
         ..Row::BLANK
     };
 }
@@ -87,7 +85,7 @@ impl System for SpringCore {
         source: "[Spring] III-B, figures 4 to 6",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        preset: preset(ListKind::None),
+        preset: PRESET,
         ..Row::BLANK
     };
 }
@@ -104,9 +102,10 @@ impl System for SpringFixlazy186 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
+        list: ListKind::Linux,
         preset: Options {
             high: Some(Count::preset(186)),
-            ..preset(ListKind::Linux)
+            ..PRESET
         },
         ..Row::BLANK
     };
@@ -124,9 +123,10 @@ impl System for SpringFixlazy372 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
+        list: ListKind::Linux,
         preset: Options {
             high: Some(Count::preset(372)),
-            ..preset(ListKind::Linux)
+            ..PRESET
         },
         ..Row::BLANK
     };
@@ -144,9 +144,10 @@ impl System for SpringFixlazy744 {
         source: "[Spring] IV-C2, figure 12",
         faithful: FAITHFUL,
         deviates: DEVIATES,
+        list: ListKind::Linux,
         preset: Options {
             high: Some(Count::preset(744)),
-            ..preset(ListKind::Linux)
+            ..PRESET
         },
         ..Row::BLANK
     };

@@ -23,31 +23,21 @@ pub type StandardZone<'m, P> = OneZone<'m, P, FreeLists<'m, P>, Eager>;
 /// Buddy spaces of free blocks, coalesced at each free.
 pub type StandardSpaces<'m, P> = Spaces<'m, P, FreeLists<'m, P>, Eager>;
 /// Linux 2.6.32's list for each CPU.
-pub type LinuxLists<'m, P> = Buffered<'m, P, LinuxList<'m, P, true>, Token>;
+pub type LinuxLists<'m, P> = Buffered<'m, P, LinuxList<'m, P>, Token>;
 /// Spring Buddy's list for each CPU.
-pub type PredictiveLists<'m, P> = Buffered<'m, P, PredictiveList<'m, P, true>, Token>;
+pub type PredictiveLists<'m, P> = Buffered<'m, P, PredictiveList<'m, P>, Token>;
 
 /// The standard buddy.
 pub type Buddy<'m, P> = Layered<P, NoList, StandardZone<'m, P>>;
 /// The standard buddy behind Linux 2.6.32's list.
 pub type Lbs<'m, P> = Layered<P, LinuxLists<'m, P>, StandardZone<'m, P>>;
-/// The same, hits unchecked.
-pub type LbsUnchecked<'m, P> =
-    Layered<P, Buffered<'m, P, LinuxList<'m, P, false>, Token>, StandardZone<'m, P>>;
 /// The same, each list under a lock.
 pub type LbsLocked<'m, P> =
-    Layered<P, Buffered<'m, P, LinuxList<'m, P, true>, Locked>, StandardZone<'m, P>>;
-/// The same, each list under a lock, hits unchecked.
-pub type LbsLockedUnchecked<'m, P> =
-    Layered<P, Buffered<'m, P, LinuxList<'m, P, false>, Locked>, StandardZone<'m, P>>;
-/// The standard buddy behind Spring Buddy's list.
-pub type PredictedBuddy<'m, P> = Layered<P, PredictiveLists<'m, P>, StandardZone<'m, P>>;
+    Layered<P, Buffered<'m, P, LinuxList<'m, P>, Locked>, StandardZone<'m, P>>;
 /// The standard buddy in buddy spaces.
 pub type BuddyInSpaces<'m, P> = Layered<P, NoList, StandardSpaces<'m, P>>;
 /// The standard buddy in buddy spaces, behind Linux 2.6.32's list.
 pub type LbsInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, StandardSpaces<'m, P>>;
-/// The standard buddy in buddy spaces, behind Spring Buddy's list.
-pub type PredictedInSpaces<'m, P> = Layered<P, PredictiveLists<'m, P>, StandardSpaces<'m, P>>;
 
 const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
@@ -94,19 +84,10 @@ impl System for Lbs1 {
         faithful: "Watermarks as in lbs-31, batch 1: an empty list sends the request, a full one the free, \
             directly to the buddy layer.",
         deviates: LINUX_DEVIATES,
-        preset: Options {
-            list: Some(ListKind::Bypass),
-            ..Options::NONE
-        },
+        list: ListKind::Bypass,
         ..Row::BLANK
     };
 }
-
-/// The preset of Linux's list.
-pub(super) const LINUX: Options = Options {
-    list: Some(ListKind::Linux),
-    ..Options::NONE
-};
 
 /// `lbs-31`: Linux 2.6.32's lazy buddy.
 #[derive(Debug)]
@@ -121,7 +102,7 @@ impl System for Lbs31 {
         faithful: "Batch, high watermark (6 x batch), low watermark (0); larger orders go straight through; a batch is \
             moved under one acquisition of the zone's lock.",
         deviates: LINUX_DEVIATES,
-        preset: LINUX,
+        list: ListKind::Linux,
         ..Row::BLANK
     };
 }
@@ -140,8 +121,9 @@ impl System for Fixlazy186 {
         deviates: FIXED_DEVIATES,
         preset: Options {
             high: Some(Count::preset(186)),
-            ..LINUX
+            ..Options::NONE
         },
+        list: ListKind::Linux,
         ..Row::BLANK
     };
 }
@@ -160,8 +142,9 @@ impl System for Fixlazy372 {
         deviates: FIXED_DEVIATES,
         preset: Options {
             high: Some(Count::preset(372)),
-            ..LINUX
+            ..Options::NONE
         },
+        list: ListKind::Linux,
         ..Row::BLANK
     };
 }
@@ -180,8 +163,9 @@ impl System for Fixlazy744 {
         deviates: FIXED_DEVIATES,
         preset: Options {
             high: Some(Count::preset(744)),
-            ..LINUX
+            ..Options::NONE
         },
+        list: ListKind::Linux,
         ..Row::BLANK
     };
 }

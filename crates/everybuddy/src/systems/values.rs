@@ -10,7 +10,7 @@ use crate::lock::{Hold, Line, LockKind};
 use crate::percpu::predictive::Predict;
 use crate::serewa::{Linking, Manager, RemnantPolicy};
 use crate::structure::StructureKind;
-use crate::zone::{Exchange, PoolKind, Select, SpringKind};
+use crate::zone::{Exchange, Select, SpringKind};
 
 /// A value that an option can have: how it is read and written.
 pub trait OptionValue: Copy + Sized {
@@ -88,15 +88,6 @@ pub enum ListKind {
     /// A buddy allocator of owned page blocks: as in `pcp-buddy`, and only there.
     PcpBuddy,
 }
-named_values!(
-    ListKind,
-    "`none`, `linux`, `bypass`, `linux-6` or `spring`",
-    "none" = Self::None,
-    "linux" = Self::Linux,
-    "bypass" = Self::Bypass,
-    "linux-6" = Self::Linux6,
-    "spring" = Self::Predictive,
-);
 
 /// How other CPUs reach a per-CPU list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,22 +130,6 @@ named_values!(
     "one" = Self::One,
     "spaces" = Self::Spaces,
     "domains" = Self::Domains,
-);
-
-/// Whether a batch moves block by block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BulkKind {
-    /// Block by block.
-    #[default]
-    Blocks,
-    /// Adjacent blocks together.
-    Rows,
-}
-named_values!(
-    BulkKind,
-    "`blocks` or `rows`",
-    "blocks" = Self::Blocks,
-    "rows" = Self::Rows
 );
 
 /// What a per-CPU list does with the frames of a drain.
@@ -201,12 +176,6 @@ named_values!(
     "`used` or `fresh`",
     "used" = Self::Used,
     "fresh" = Self::Fresh
-);
-named_values!(
-    PoolKind,
-    "`states` or `orders`",
-    "states" = Self::States,
-    "orders" = Self::Orders
 );
 named_values!(
     SpringKind,

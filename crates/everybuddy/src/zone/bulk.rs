@@ -2,8 +2,7 @@
 //!
 //! # Purpose
 //!
-//! For how long the lock is held, and whether a batch moves block by block, is a choice that applies to every zone
-//! layer in the same way.
+//! For how long the lock is held is a choice that applies to every zone layer in the same way.
 //!
 //! # Source
 //!
@@ -13,30 +12,15 @@
 //!
 //! Called with the lock held, and returns with it held. Whatever happens in between, the guard releases it once. (The
 //! published patch leaves its lock held if memory runs out in the middle of a refill.)
-//!
-//! # Design decisions
-//!
-//! Block by block is the default, as in Linux. `bulk=rows` carves as many blocks as possible out of one block, and
-//! merges neighbours before they reach the lists. The blocks, the splits and the coalescings are the same, with fewer
-//! operations on lists. It is an option, and off, because no paper's baseline had it.
 
 use core::ops::Range;
 
-use crate::coalesce::{AdjacentBlocks, Coalesce};
+use crate::coalesce::Coalesce;
 use crate::frame::Order;
-use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::frame_table::{Frame, Tag};
 use crate::lock::{Guard, Hold};
 use crate::platform::Platform;
 use crate::structure::Structure;
-
-/// How batches move.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bulk {
-    /// For how long the lock is held.
-    pub hold: Hold,
-    /// `bulk=rows`: whether adjacent blocks move together, which needs the lock for the whole batch.
-    pub rows: bool,
-}
 
 /// The code that moves a batch, by the way in which it holds the structure.
 pub(crate) trait Holder<P: Platform> {
@@ -75,114 +59,66 @@ impl<P: Platform> Holder<P> for LocklessBatch<'_, P> {
 /// A block to be freed, with the tag that its head must have.
 pub(crate) type TaggedBlock = (Frame, Order, Tag);
 
-impl Bulk {
-    /// Allocates up to `wanted` blocks, tags their heads, and passes each to `sink`. Returns how many.
-    #[inline]
-    pub(crate) fn allocate<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
-        self,
-        guard: &mut impl Holder<P>,
-        (structure, policy): (&S, &C),
-        order: Order,
-        wanted: u32,
-        tag: Tag,
-        mut sink: impl FnMut(Frame),
-    ) -> u32 {
-        let table = structure.table();
-        let mut tagged = |head| {
-            table.set_tag(head, tag);
-            sink(head);
+/// Allocates up to `wanted` blocks, tags their heads, and passes each to `sink`. Returns how many.
+#[inline]
+pub(crate) fn allocate<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
+    hold: Hold,
+    guard: &mut impl Holder<P>,
+    (structure, policy): (&S, &C),
+    order: Order,
+    wanted: u32,
+    tag: Tag,
+    mut sink: impl FnMut(Frame),
+) -> u32 {
+    let table = structure.table();
+    for given in 0..wanted {
+        let found = if given > 0 {
+            guard.between(hold);
+            policy.allocate_more(structure, order, guard.probe())
+        } else {
+            policy.allocate(structure, order, guard.probe())
         };
-        if self.rows {
-            return policy.allocate_bulk(structure, order, wanted, guard.probe(), tagged);
-        }
-        for given in 0..wanted {
-            let found = if given > 0 {
-                guard.between(self.hold);
-                policy.allocate_more(structure, order, guard.probe())
-            } else {
-                policy.allocate(structure, order, guard.probe())
-            };
-            match found {
-                Some(head) => tagged(head),
-                None => return given,
-            }
-        }
-        wanted
+        let Some(head) = found else {
+            return given;
+        };
+        table.set_tag(head, tag);
+        sink(head);
     }
-
-    /// Frees blocks until `source` ends or yields one outside `within`. That block stays in `next`, where the first
-    /// block is expected. A block whose head has another tag than yielded is left alone, and `wrong` returns `true`
-    /// to continue. Returns how many frames were freed.
-    #[inline]
-    pub(crate) fn free<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
-        self,
-        guard: &mut impl Holder<P>,
-        (structure, policy): (&S, &C),
-        within: Range<u32>,
-        next: &mut Option<TaggedBlock>,
-        mut source: impl FnMut() -> Option<TaggedBlock>,
-        mut wrong: impl FnMut(Frame, &mut P::Probe) -> bool,
-    ) -> u32 {
-        let table = structure.table();
-        let mut frames = 0;
-        while let Some((head, order, tag)) = *next
-            && within.contains(&head.index().0)
-        {
-            if table.tag(head) != tag {
-                *next = if wrong(head, guard.probe()) {
-                    source()
-                } else {
-                    None
-                };
-                continue;
-            }
-            if self.rows {
-                let row = gather(table, (head, order), &within, next, &mut source);
-                frames += row.frames();
-                if row.blocks == 1 {
-                    policy.free(structure, head, order, guard.probe());
-                } else {
-                    policy.free_adjacent(structure, row, guard.probe());
-                }
-                continue;
-            }
-            policy.free(structure, head, order, guard.probe());
-            frames += order.frames();
-            *next = source();
-            if next.is_some() {
-                guard.between(self.hold);
-            }
-        }
-        frames
-    }
+    wanted
 }
 
-/// Collects the blocks that follow the first one in memory. A block that is yielded twice does not follow itself, so
-/// its second occurrence is examined after the first was freed.
+/// Frees blocks until `source` ends or yields one outside `within`. That block stays in `next`, where the first
+/// block is expected. A block whose head has another tag than yielded is left alone, and `wrong` returns `true`
+/// to continue. Returns how many frames were freed.
 #[inline]
-fn gather<P: Platform>(
-    table: FrameTable<'_, P>,
-    (head, order): (Frame, Order),
-    within: &Range<u32>,
+pub(crate) fn free<P: Platform, S: Structure<P>, C: Coalesce<P, S>>(
+    hold: Hold,
+    guard: &mut impl Holder<P>,
+    (structure, policy): (&S, &C),
+    within: Range<u32>,
     next: &mut Option<TaggedBlock>,
-    source: &mut impl FnMut() -> Option<TaggedBlock>,
-) -> AdjacentBlocks {
-    let mut row = AdjacentBlocks {
-        head,
-        order,
-        blocks: 1,
-    };
-    loop {
+    mut source: impl FnMut() -> Option<TaggedBlock>,
+    mut wrong: impl FnMut(Frame, &mut P::Probe) -> bool,
+) -> u32 {
+    let table = structure.table();
+    let mut frames = 0;
+    while let Some((head, order, tag)) = *next
+        && within.contains(&head.index().0)
+    {
+        if table.tag(head) != tag {
+            *next = if wrong(head, guard.probe()) {
+                source()
+            } else {
+                None
+            };
+            continue;
+        }
+        policy.free(structure, head, order, guard.probe());
+        frames += order.frames();
         *next = source();
-        match *next {
-            Some((head, order, tag))
-                if row.is_followed_by(head, order)
-                    && within.contains(&head.index().0)
-                    && table.tag(head) == tag =>
-            {
-                row.blocks += 1;
-            }
-            _ => return row,
+        if next.is_some() {
+            guard.between(hold);
         }
     }
+    frames
 }

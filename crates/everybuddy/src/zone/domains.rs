@@ -38,7 +38,7 @@
 //! Allocating and freeing is O(orders), with two operations on the spring. A request that fails is O(blocks ×
 //! orders).
 
-use super::bulk::{Bulk, LocklessBatch};
+use super::bulk::{self, LocklessBatch};
 use super::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain, MIGRATE_PER_VISIT};
 use super::spring::Spring;
 use super::spring_records::SpringKind;
@@ -51,7 +51,7 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, Locks, ZoneLock};
+use crate::lock::{Guard, Hold, Locks, ZoneLock};
 use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -63,7 +63,6 @@ pub struct Domains<'a, P: Platform> {
     all: DomainTable<'a, P>,
     spring: Spring<'a, P>,
     range_lock: &'a CachePadded<ZoneLock<'a, P>>,
-    bulk: Bulk,
 }
 
 /// The geometry that domains are created for.
@@ -118,7 +117,6 @@ impl<'a, P: Platform> Domains<'a, P> {
         table: FrameTable<'a, P>,
         geometry: DomainGeometry,
         (locks, patience): (Locks<'a, P>, u32),
-        bulk: Bulk,
     ) -> Result<Self, BuildError> {
         let words = arena.slice("tags of domains", geometry.words(), |_| {
             DomainTags::<P>::clear_word()
@@ -142,7 +140,6 @@ impl<'a, P: Platform> Domains<'a, P> {
                 locks,
                 (patience, geometry.spring),
             )?,
-            bulk,
         })
     }
 
@@ -390,7 +387,8 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     ) -> u32 {
         let served = self.serve(caller, (order, wanted), |held, probe| {
             let parts = (held, &Eager);
-            let given = self.bulk.allocate(
+            let given = bulk::allocate(
+                Hold::Batch,
                 &mut LocklessBatch::<P>(probe),
                 parts,
                 order,
@@ -435,12 +433,11 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         self.with_domain(caller, None, |held, probe| {
             let parts = (held, &Eager);
             let batch = &mut LocklessBatch::<P>(probe);
-            let given = self
-                .bulk
-                .free(batch, parts, 0..u32::MAX, &mut next, source, |_, p| {
-                    p.record(Event::RacedDoubleFree);
-                    true
-                });
+            let all = 0..u32::MAX;
+            let given = bulk::free(Hold::Batch, batch, parts, all, &mut next, source, |_, p| {
+                p.record(Event::RacedDoubleFree);
+                true
+            });
             ((), given)
         });
     }

@@ -67,10 +67,9 @@ mod spring_records;
 pub(crate) mod supply;
 mod uninterrupted;
 
-pub use bulk::Bulk;
 pub(crate) use domains::{DomainGeometry, Domains};
 pub(crate) use one::OneZone;
-pub use pool::{Exchange, PoolKind, Select};
+pub use pool::{Exchange, Select};
 pub(crate) use spaces::Spaces;
 pub(crate) use spring::BLOCKS_PER_LOOK;
 pub use spring_records::SpringKind;

@@ -14,7 +14,7 @@
 
 use core::marker::PhantomData;
 
-use super::bulk::Bulk;
+use super::bulk;
 use super::memory::LockedPart;
 use super::supply::{self, Demand, Supplied};
 use super::{Caller, ZoneLayer, range};
@@ -23,7 +23,7 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, ZoneLock};
+use crate::lock::{Guard, Hold, ZoneLock};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -34,18 +34,18 @@ pub struct OneZone<'a, P: Platform, S, C> {
     lock: &'a ZoneLock<'a, P>,
     structure: S,
     policy: C,
-    bulk: Bulk,
+    hold: Hold,
     memory: PhantomData<&'a P>,
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> {
     /// Creates a zone around an empty structure.
-    pub(crate) fn new((lock, place): LockedPart<'a, P>, policy: C, bulk: Bulk) -> Self {
+    pub(crate) fn new((lock, place): LockedPart<'a, P>, policy: C, hold: Hold) -> Self {
         Self {
             lock,
             structure: S::new(place),
             policy,
-            bulk,
+            hold,
             memory: PhantomData,
         }
     }
@@ -142,8 +142,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         };
         self.structure.select(class);
         let parts = (&self.structure, &self.policy);
-        self.bulk
-            .allocate(&mut guard, parts, order, wanted, tag, sink)
+        bulk::allocate(self.hold, &mut guard, parts, order, wanted, tag, sink)
     }
 
     #[inline]
@@ -171,11 +170,19 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         let mut guard = self.enter_whole(caller);
         let parts = (&self.structure, &self.policy);
         let mut next = source();
-        self.bulk
-            .free(&mut guard, parts, 0..u32::MAX, &mut next, source, |_, p| {
+        let all = 0..u32::MAX;
+        bulk::free(
+            self.hold,
+            &mut guard,
+            parts,
+            all,
+            &mut next,
+            source,
+            |_, p| {
                 p.record(Event::RacedDoubleFree);
                 true
-            });
+            },
+        );
     }
 
     fn free_each(
@@ -188,7 +195,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         let mut source = || source().map(|(head, order)| (head, order, Tag::allocated(order)));
         let parts = (&self.structure, &self.policy);
         let mut next = source();
-        self.bulk.free(
+        bulk::free(
+            self.hold,
             &mut guard,
             parts,
             0..u32::MAX,

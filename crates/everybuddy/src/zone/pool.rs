@@ -8,10 +8,6 @@
 //! acquired twice. On many CPUs that lock is contended all the same, so the pool can have *shards*: runs of consecutive
 //! spaces with lists and a lock of their own.
 //!
-//! With `pool=orders`, partly used spaces are in one list for each order of their largest block. A request for a large
-//! block then finds the space whose largest block is the smallest that suffices, in O(1). But a space changes its list
-//! whenever its largest block grows or shrinks: eleven times in the example.
-//!
 //! # Source
 //!
 //! \[iBuddy\] §5: the four states of a space, and the policy that selects one.
@@ -38,11 +34,6 @@
 //! Nor does the paper say what a request for a larger block does: a partly used space may lack such a block. Here a
 //! state remembers the order of the largest block, and a request looks at the first eight partly used spaces before it
 //! takes a free one. Only if no space is free, it looks at all partly used ones, so that none is refused in vain.
-//!
-//! With `pool=orders`, the pool selects the partly used space whose largest block is the smallest that suffices, so
-//! that larger blocks stay whole. It prefers a largest block of at least eight frames: where frames are freed at
-//! random, a space that gained one frame would be exchanged after one request. If all largest blocks are smaller, it
-//! selects the space with the largest one.
 //!
 //! # Complexity
 //!
@@ -79,20 +70,9 @@ pub enum Exchange {
     Never,
 }
 
-/// Which lists the unassigned spaces with free frames are in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PoolKind {
-    /// `pool=states`: partly used spaces in one list and free ones in another, as in \[iBuddy\] §5.
-    #[default]
-    States,
-    /// `pool=orders`: partly used spaces in one list for each order of their largest block.
-    Orders,
-}
-
 /// What the options say about a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolOptions {
-    pub(crate) kind: PoolKind,
     pub(crate) select: Select,
     pub(crate) exchange: Exchange,
     pub(crate) shards: u32,
@@ -193,17 +173,15 @@ pub(crate) struct Pool<'a, P: Platform> {
     assigned: &'a [CachePadded<Own<P>>],
     /// Spaces of a shard, as a power of two.
     shift: u32,
-    kind: PoolKind,
     select: Select,
     exchange: Exchange,
 }
 
-const SPACE_LISTS: usize = 32;
-/// The list of free spaces: the last one. With `pool=orders`, the others are numbered by the order of the largest
-/// block.
-const ALL_FREE: usize = 31;
-/// The list of partly used spaces, with `pool=states`.
+/// The list of partly used spaces.
 const PARTLY_USED: usize = 0;
+/// The list of free spaces.
+const ALL_FREE: usize = 1;
+const SPACE_LISTS: usize = 2;
 
 /// How many partly used spaces a request looks at for a large block before it takes a free space.
 const LOOKS: usize = 8;
@@ -235,9 +213,6 @@ impl Shards {
     }
 }
 
-/// Lists of spaces that serve more than a few requests: the largest free block has eight frames or more.
-const WORTHWHILE: u32 = u32::MAX << 3;
-
 impl<'a, P: Platform> Pool<'a, P> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: u32) -> ArenaPlan {
@@ -256,7 +231,6 @@ impl<'a, P: Platform> Pool<'a, P> {
         options: PoolOptions,
     ) -> Result<Self, BuildError> {
         let PoolOptions {
-            kind,
             select,
             exchange,
             shards,
@@ -292,7 +266,6 @@ impl<'a, P: Platform> Pool<'a, P> {
                 })
             })?,
             shift,
-            kind,
             select,
             exchange,
         })
@@ -386,38 +359,25 @@ impl<'a, P: Platform> Pool<'a, P> {
         own.moves.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns `true` if a shard seems to have an unassigned space that can provide a block of `order`. A hint, for
-    /// callers without the shard's lock. With `pool=states`, the block of a partly used space may be smaller.
-    pub(crate) fn may_serve(&self, shard: usize, order: Order) -> bool {
-        let filled = self.heads.get(shard).map_or(0, |head| head.filled.peek());
-        let lists = match self.kind {
-            PoolKind::States => u32::MAX,
-            PoolKind::Orders => u32::MAX << order.get(),
-        };
-        filled & lists != 0
+    /// Returns `true` if a shard seems to have an unassigned space with a free block, of whatever order. A hint, for
+    /// callers without the shard's lock.
+    pub(crate) fn may_serve(&self, shard: usize) -> bool {
+        self.heads
+            .get(shard)
+            .is_some_and(|head| head.filled.peek() != 0)
     }
 
     /// Finds an unassigned space of a shard that can provide a block of `order`. Under the shard's lock. O(1);
-    /// O(spaces) for a large block with `pool=states` while no space is free.
+    /// O(spaces) for a large block while no space is free.
     pub(crate) fn candidate(&self, shard: usize, order: Order) -> Option<u32> {
         let head = self.heads.get(shard)?;
         let filled = head.filled.get();
         let has_free = filled & 1 << ALL_FREE != 0;
-        let used = match (self.kind, self.select) {
-            (_, Select::Fresh) if has_free => None,
-            (PoolKind::States, _) => {
-                let looks = if has_free { LOOKS } else { self.entries.len() };
-                self.search(head.lists.get(PARTLY_USED)?.get(), order, looks)
-            }
-            (PoolKind::Orders, _) => {
-                let lists = filled & !(1 << ALL_FREE) & (u32::MAX << order.get());
-                let worthwhile = lists & WORTHWHILE;
-                let list = match worthwhile {
-                    0 => lists.checked_ilog2(),
-                    _ => Some(worthwhile.trailing_zeros()),
-                };
-                list.and_then(|list| Some(head.lists.get(list as usize)?.get()))
-            }
+        let used = if has_free && self.select == Select::Fresh {
+            None
+        } else {
+            let looks = if has_free { LOOKS } else { self.entries.len() };
+            self.search(head.lists.get(PARTLY_USED)?.get(), order, looks)
         };
         let space = used.unwrap_or(head.lists.get(ALL_FREE)?.get());
         (space != NO_SPACE).then_some(space)
@@ -476,12 +436,11 @@ impl<'a, P: Platform> Pool<'a, P> {
     }
 
     /// Returns the number of the list of the spaces in a state.
-    fn list_of(&self, state: State) -> Option<usize> {
-        match (state, self.kind) {
-            (State::Assigned | State::Used, _) => None,
-            (State::Free, _) => Some(ALL_FREE),
-            (State::Partly(_), PoolKind::States) => Some(PARTLY_USED),
-            (State::Partly(order), PoolKind::Orders) => Some(order.index()),
+    fn list_of(state: State) -> Option<usize> {
+        match state {
+            State::Assigned | State::Used => None,
+            State::Partly(_) => Some(PARTLY_USED),
+            State::Free => Some(ALL_FREE),
         }
     }
 
@@ -492,7 +451,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             return true;
         };
         let known = entry.state();
-        if known == State::Assigned || self.list_of(known) != self.list_of(state) {
+        if known == State::Assigned || Self::list_of(known) != Self::list_of(state) {
             return false;
         }
         let (old, new) = (known.word(), state.word());
@@ -512,7 +471,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         self.unlist(space);
         entry.set_state(state);
-        let (Some(list), Some(head)) = (self.list_of(state), self.heads.get(self.shard_of(space)))
+        let (Some(list), Some(head)) = (Self::list_of(state), self.heads.get(self.shard_of(space)))
         else {
             return;
         };
@@ -537,7 +496,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         ) else {
             return;
         };
-        let Some(list) = self.list_of(entry.state()) else {
+        let Some(list) = Self::list_of(entry.state()) else {
             return;
         };
         let Some(first) = head.lists.get(list) else {
@@ -570,7 +529,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             }
             let (mut previous, mut at) = (NO_SPACE, list.get());
             while let Some(entry) = self.entries.get(at as usize) {
-                if self.list_of(entry.state()) != Some(number)
+                if Self::list_of(entry.state()) != Some(number)
                     || entry.previous.get() != previous
                     || self.shard_of(at) != shard
                 {
@@ -598,7 +557,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             if state != State::Assigned && state != expected(space) {
                 return Err((space, "a space is not in the list of what it can give"));
             }
-            to_list += usize::from(self.list_of(state).is_some());
+            to_list += usize::from(Self::list_of(state).is_some());
         }
         if to_list == listed {
             Ok(())

@@ -23,7 +23,7 @@ use crate::coalesce::Coalesce;
 use crate::error::AllocateError;
 use crate::frame::Order;
 use crate::lock::Guard;
-use crate::platform::{Platform, SharedCell};
+use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Placed;
 
@@ -63,7 +63,6 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 self.update_pool(own, space, guard.probe);
                 return Ok(result);
             }
-            self.after_failure(own, space, guard.probe);
             // The lock stays held: what the pool is told about the old space must be true when the pool records it.
             let mut inner = Caller {
                 cpu: caller.cpu,
@@ -96,7 +95,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         let own = old.map(|(index, _)| self.pool.shard_of(index));
         for (turn, shard) in self.pool.shards_from(cpu).enumerate() {
             // The home shard is asked under its lock, the others only if they seem to have something.
-            if turn > 0 && !self.pool.may_serve(shard, order) {
+            if turn > 0 && !self.pool.may_serve(shard) {
                 continue;
             }
             // Locks of shards are acquired in the order of their numbers.
@@ -223,7 +222,6 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     }
                     return Ok(result);
                 }
-                self.after_failure(index, space, guard.probe);
             }
             if was_busy {
                 return Err(AllocateError::Busy);
@@ -235,17 +233,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                         return Ok(result);
                     }
                 }
-                None => {
-                    if C::DELAYS
-                        && order > Order::ZERO
-                        && let Some(result) = self.try_all(caller, order, &mut work)?
-                    {
-                        return Ok(result);
-                    }
-                    if self.pool.moves() == moves {
-                        return Err(AllocateError::Exhausted);
-                    }
-                }
+                None if self.pool.moves() == moves => return Err(AllocateError::Exhausted),
+                None => {}
             }
         }
         Err(AllocateError::Busy)
@@ -265,42 +254,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             return Err(AllocateError::Busy);
         }
         let mut guard = Guard::lock(space.lock, caller.probe);
-        let result = work(space, &mut guard).map(|(result, frames)| {
+        Ok(work(space, &mut guard).map(|(result, frames)| {
             space.adjust(frames, 0);
+            self.update_pool(index, space, guard.probe);
             result
-        });
-        // Also after a failure: delayed coalescing may have been performed.
-        self.update_pool(index, space, guard.probe);
-        Ok(result)
-    }
-
-    /// Updates what the pool records of a space that did not serve a request: delayed coalescing may have been
-    /// performed, and the space, which was the CPU's or a peer's when it was looked up, may be unassigned now. Under
-    /// the space's lock.
-    pub(super) fn after_failure(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
-        if C::DELAYS {
-            self.update_pool(index, space, probe);
-        }
-    }
-
-    /// Serves a request from any space, where coalescing is delayed: the pool knows what a space can provide now, not
-    /// what it could provide if everything in it was coalesced. O(spaces).
-    #[cold]
-    fn try_all<R>(
-        &self,
-        caller: &mut Caller<'_, P>,
-        order: Order,
-        mut work: impl FnMut(&Space<'a, P, S>, &mut Guard<'_, P>) -> Option<(R, u32)>,
-    ) -> Result<Option<R>, AllocateError> {
-        for (index, space) in self.spaces.iter().enumerate() {
-            // A hint: exact once every operation on the space has ended.
-            if space.free.peek() >= order.frames()
-                && let Some(result) = self.try_unassigned(caller, index as u32, &mut work)?
-            {
-                return Ok(Some(result));
-            }
-        }
-        Ok(None)
+        }))
     }
 
     /// Assigns a CPU a space that other CPUs share.

@@ -47,7 +47,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::bulk::Bulk;
+use super::bulk;
 use super::memory::LockedPart;
 use super::pool::{Pool, State};
 use super::space::Space;
@@ -59,7 +59,7 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, Locks, ZoneLock};
+use crate::lock::{Guard, Hold, Locks, ZoneLock};
 use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -74,7 +74,7 @@ pub struct Spaces<'a, P: Platform, S, C> {
     shift: u32,
     max_order: Order,
     policy: C,
-    bulk: Bulk,
+    hold: Hold,
     /// Held while a range is added or withdrawn.
     range_lock: &'a CachePadded<ZoneLock<'a, P>>,
     memory: PhantomData<&'a P>,
@@ -95,7 +95,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         part: impl Fn(u32) -> LockedPart<'a, P>,
         pool: Pool<'a, P>,
         policy: C,
-        bulk: Bulk,
+        hold: Hold,
     ) -> Result<Self, BuildError> {
         let count = table.frames().div_ceil(1 << shift);
         let spaces = arena.slice("space", count as usize, |index| {
@@ -108,7 +108,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             shift,
             max_order,
             policy,
-            bulk,
+            hold,
             range_lock: arena.one("lock of ranges", CachePadded::new(ZoneLock::new(locks)))?,
             memory: PhantomData,
         })
@@ -237,7 +237,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         Ok(())
     }
 
-    /// Checks that a range is free, space by space, and coalesces what is delayed. Under the range lock.
+    /// Checks that a range is free, space by space. Under the range lock.
     fn check_parts(
         &self,
         ranges: &mut Guard<'_, P>,
@@ -249,9 +249,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RangeError::OutsideSpan);
             };
-            let guard = Guard::lock(space.lock, ranges.probe);
-            self.policy.settle(&space.structure, guard.probe);
-            self.update_pool(index, space, guard.probe);
+            let _guard = Guard::lock(space.lock, ranges.probe);
             range::check_withdraw(&space.structure, start, frames)?;
         }
         Ok(first)
@@ -342,7 +340,6 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
                 self.update_pool(own, space, guard.probe);
                 return Ok(head);
             }
-            self.after_failure(own, space, guard.probe);
         }
         self.allocate_elsewhere(caller, order)
     }
@@ -361,8 +358,6 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let structure = &space.structure;
             let head = self.policy.allocate(structure, order, guard.probe)?;
             range::tag_allocated(self.table, head, frames);
-            self.policy
-                .split_allocated(structure, order, frames, order.frames());
             let (rest, remnant) = (head.offset(frames), order.frames() - frames);
             range::free_pieces(structure, &self.policy, rest, remnant, guard.probe);
             Some((head, frames))
@@ -385,7 +380,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
                 let rest = wanted - given;
                 // Other CPUs may allocate from the space whenever the lock is released, and count what they allocate.
                 let mut before = 0;
-                let moved = self.bulk.allocate(guard, parts, order, rest, tag, |head| {
+                let moved = bulk::allocate(self.hold, guard, parts, order, rest, tag, |head| {
                     before += 1;
                     sink(head);
                 });
@@ -431,12 +426,19 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let mut guard = Guard::lock(space.lock, caller.probe);
             let parts = (&space.structure, &self.policy);
             let within = self.frames_of(index);
-            let given =
-                self.bulk
-                    .free(&mut guard, parts, within, &mut next, &mut source, |_, p| {
-                        p.record(Event::RacedDoubleFree);
-                        true
-                    });
+            let hold = self.hold;
+            let given = bulk::free(
+                hold,
+                &mut guard,
+                parts,
+                within,
+                &mut next,
+                &mut source,
+                |_, p| {
+                    p.record(Event::RacedDoubleFree);
+                    true
+                },
+            );
             space.adjust(0, given);
             self.update_pool(index, space, guard.probe);
         }
@@ -539,15 +541,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         Ok(first)
     }
 
-    fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
-        if !C::DELAYS {
-            return true;
-        }
-        for (index, space) in self.spaces.iter().enumerate() {
-            let guard = Guard::lock(space.lock, caller.probe);
-            self.policy.settle(&space.structure, guard.probe);
-            self.update_pool(index as u32, space, guard.probe);
-        }
+    fn settle(&self, _: &mut Caller<'_, P>) -> bool {
         true
     }
 

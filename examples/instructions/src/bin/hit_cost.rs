@@ -302,14 +302,7 @@ fn main() {
         return count(who, pairs);
     }
     let inlined = arguments.get(1).is_some_and(|verb| verb == "inlined");
-    let names = [
-        "lbs-31",
-        "lbs-31+check=off",
-        "lbs-31+percpu=locked",
-        "spring",
-        "linux-6",
-        "bs",
-    ];
+    let names = ["lbs-31", "lbs-31+percpu=locked", "spring", "linux-6", "bs"];
     let mut memories: Vec<_> = names.iter().map(|_| Vec::new()).collect();
     let (first, rest) = memories.split_at_mut(1);
     let mut measure = |systems: &mut [Timed<'_>]| {

@@ -85,7 +85,8 @@ fn every_system_replays_on_one_thread_and_on_two() {
 fn variants_and_scarce_memory() {
     let folder = Folder::new("scarce");
     let file = folder.trace();
-    let variants = "lbs-31+batch=7,linux-6+percpu=locked,fixlazy-186,bs+order=3,lbs-31+check=off";
+    let variants =
+        "lbs-31+batch=7,linux-6+percpu=locked,fixlazy-186,bs+order=3,lbs-31+drain=merged";
     let table = everybuddy(&["compare", &file, "--systems", variants]).noted();
     assert!(
         table.contains("lbs-31+batch=7") && table.contains("refused"),

@@ -267,40 +267,6 @@ fn every_call_at_every_access() {
     handlers_call_everywhere(1);
 }
 
-/// A request looks its space up, and a handler exchanges that space and frees two frames into it. The request then
-/// coalesces them in vain. The pool must know the larger block.
-#[test]
-fn what_a_request_coalesces_in_vain_in_a_space_that_a_handler_gave_up_is_known() {
-    let name = "delay-2+zone=spaces+space=16KiB+order=2+reclaim=on";
-    let order = Order::new(2).unwrap();
-    for access in 1..=40 {
-        with_memory(name, 1, 16, 0, |region, system| {
-            let mut machine = Machine::new(1).limit(1 << 36).interrupt(CpuId(0), access);
-            let singles: Vec<_> = machine.outside(|cpus: &mut [SimCpu]| {
-                let frame = |_| system.allocate(&mut cpus[0], Request::FRAME).unwrap();
-                (0..4).map(frame).collect()
-            });
-            let handle = |cpu| {
-                if system.allocate_nested(cpu, Request::order(order)).is_ok() {
-                    for single in &singles[2..] {
-                        let block = Block::new(*single, Order::ZERO);
-                        let freed = system.free_nested(cpu, Release::block(block));
-                        assert!(matches!(freed, Ok(()) | Err(FreeError::Busy)));
-                    }
-                }
-            };
-            let report = machine.run_interrupted(region, handle, |cpu: &mut SimCpu| {
-                system.allocate(cpu, Request::order(order)).unwrap();
-            });
-            report.unwrap();
-            machine.outside(|cpus: &mut [SimCpu]| {
-                let checked = system.check(&mut cpus[0]);
-                checked.unwrap_or_else(|error| panic!("access {access}: {error:?}"));
-            });
-        });
-    }
-}
-
 /// A free into an unassigned space changes the lists of its shard, and so does a handler that interrupts it. There are
 /// two shards, and both spaces are in the second one.
 #[test]

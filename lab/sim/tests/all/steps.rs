@@ -28,10 +28,10 @@ fn small(row: &Row) -> String {
         let applies = match key {
             "space" => row.zone() == ZoneKind::Spaces,
             "batch" => matches!(
-                row.list(),
+                row.list,
                 ListKind::Linux | ListKind::PcpBuddy | ListKind::Magazines
             ),
-            _ => row.list() != ListKind::None,
+            _ => row.list != ListKind::None,
         };
         if row.takes(key) && applies {
             name += &format!("+{key}={value}");

@@ -17,25 +17,16 @@ fn systems() -> impl Iterator<Item = String> {
         // In the suite's small memories, lists whose bounds scale with memory are almost empty.
         let bounded = row.takes("high") && !row.takes("batch");
         let larger = bounded.then(|| format!("{}+high=30", row.name));
-        let any = row.takes("list");
-        let lists = any.then_some(["list=linux", "list=linux-6", "list=spring+high=30"]);
-        let lists = lists.into_iter().flatten();
         [Some(row.name.to_string()), variant, larger]
             .into_iter()
             .flatten()
-            .chain(lists.map(|list| format!("{}+{list}", row.name)))
     })
 }
 
 /// Returns `true` if a system has per-CPU lists.
 fn has_lists(system: &str) -> bool {
     let spec: SystemSpec = system.parse().unwrap();
-    let takes = |key| spec.row().takes(key);
-    if takes("list") {
-        system.contains("+list=")
-    } else {
-        takes("high") || takes("percpu")
-    }
+    ["high", "percpu"].iter().any(|key| spec.row().takes(key))
 }
 
 /// The owner of each frame.

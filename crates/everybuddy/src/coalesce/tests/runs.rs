@@ -6,38 +6,13 @@ use proptest::prelude::*;
 
 use super::debt::whole;
 use super::{Counting, Delays, Lists};
+use crate::coalesce::Coalesce;
 use crate::coalesce::delay::{Delay, Rule};
-use crate::coalesce::{AdjacentBlocks, Coalesce};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag, pieces};
 use crate::platform::SharedCell;
 use crate::structure::{LocalStructure, Placed, Structure, with_structure};
 use crate::zone::range;
-
-#[test]
-fn a_row_is_followed_by_the_block_after_its_last_one() {
-    with_structure::<Counting, _>(64, 6, Tag::INTERIOR, |place| {
-        let structure = &Lists::new(place);
-        let table = structure.table();
-        let frame = |index| table.frame(Index(index)).unwrap();
-        for (order, blocks) in [(0, 1), (0, 5), (1, 1), (1, 2), (2, 3)] {
-            let order = Order::new(order).unwrap();
-            for head in (0..32).step_by(order.frames() as usize) {
-                let row = AdjacentBlocks {
-                    head: frame(head),
-                    order,
-                    blocks,
-                };
-                let after = row.heads().last().unwrap().index().0 + order.frames();
-                for next in 0..64 {
-                    let is_followed = row.is_followed_by(frame(next), order);
-                    assert_eq!(is_followed, next == after, "{row:?} and {next}");
-                    assert!(!row.is_followed_by(frame(next), order.up()));
-                }
-            }
-        }
-    });
-}
 
 /// What a step does.
 #[derive(Clone, Copy, Debug)]

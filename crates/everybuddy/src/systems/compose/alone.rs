@@ -22,7 +22,6 @@ impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: true,
         zone: ZoneKind::Reserved,
         structure: StructureKind::Fields,
     };
@@ -50,7 +49,6 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: true,
         zone: ZoneKind::Shared,
         structure: StructureKind::Words,
     };
@@ -78,7 +76,6 @@ impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
     const COMPOSITION: Composition = Composition {
         list: ListKind::None,
         access: ListAccess::Token,
-        check: true,
         zone: ZoneKind::Owned,
         structure: StructureKind::Planes,
     };

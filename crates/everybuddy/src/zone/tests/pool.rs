@@ -24,17 +24,12 @@ fn partly(largest: u8) -> State {
 
 /// The paper's pool.
 const USED: PoolOptions = PoolOptions {
-    kind: PoolKind::States,
     select: Select::Used,
     exchange: Exchange::Any,
     shards: 1,
 };
 const FRESH: PoolOptions = PoolOptions {
     select: Select::Fresh,
-    ..USED
-};
-const ORDERS: PoolOptions = PoolOptions {
-    kind: PoolKind::Orders,
     ..USED
 };
 
@@ -74,13 +69,11 @@ fn selected(options: PoolOptions, states: &[State], wanted: u8) -> Option<u32> {
 #[test]
 fn partly_used_spaces_come_first_and_free_ones_with_select_fresh() {
     let states = [State::Free, partly(4), State::Used, State::Free];
-    for options in [USED, ORDERS] {
-        assert_eq!(selected(options, &states, 0), Some(1));
-        assert_eq!(selected(options, &states, 4), Some(1));
-    }
+    assert_eq!(selected(USED, &states, 0), Some(1));
+    assert_eq!(selected(USED, &states, 4), Some(1));
     // The last free space that was listed.
     assert_eq!(selected(FRESH, &states, 0), Some(3));
-    for options in [USED, FRESH, ORDERS] {
+    for options in [USED, FRESH] {
         // Only a free space has a block that is large enough; then only a used one is left; then none.
         assert_eq!(selected(options, &states, 5), Some(3));
         assert_eq!(selected(options, &[partly(4), State::Used], 4), Some(0));
@@ -130,27 +123,6 @@ fn a_partly_used_space_whose_largest_block_changes_stays_in_its_list() {
         pool.assign(0, 0);
         assert!(!pool.stays(0, partly(5)) && pool.is_assigned(0));
     });
-    with_pool(ORDERS, &[partly(0)], |pool| {
-        assert!(!pool.stays(0, partly(4)));
-    });
-}
-
-#[test]
-fn by_orders_the_smallest_block_of_eight_frames_or_more_is_used_up_first() {
-    let used = |orders: &[u8], wanted| {
-        let states: vec::Vec<State> = orders.iter().copied().map(partly).collect();
-        selected(ORDERS, &states, wanted)
-    };
-    assert_eq!(used(&[9, 5, 3, 2, 0], 0), Some(2));
-    assert_eq!(used(&[9, 5, 3, 2, 0], 4), Some(1));
-    assert_eq!(used(&[9, 5, 3, 2, 0], 6), Some(0));
-    // Below eight frames, the largest.
-    assert_eq!(used(&[0, 2, 1], 0), Some(1));
-    let states = [partly(0), partly(1), State::Free];
-    assert_eq!(selected(ORDERS, &states, 0), Some(1));
-    assert_eq!(selected(ORDERS, &states, 2), Some(2));
-    // Last in, first out.
-    assert_eq!(used(&[3, 3, 3], 0), Some(2));
 }
 
 #[test]
@@ -194,31 +166,18 @@ fn spaces_are_divided_among_shards() {
 #[test]
 fn a_space_is_in_the_lists_of_its_shard() {
     let states = [State::Free, State::Used, partly(3), State::Used];
-    for kind in [PoolKind::States, PoolKind::Orders] {
-        in_shards(kind, &states);
-    }
-}
-
-fn in_shards(kind: PoolKind, states: &[State]) {
-    let options = PoolOptions {
-        kind,
-        shards: 2,
-        ..USED
-    };
-    with_pool(options, states, |pool| {
+    let options = PoolOptions { shards: 2, ..USED };
+    with_pool(options, &states, |pool| {
         assert_eq!(pool.candidate(0, Order::ZERO), Some(0));
         assert_eq!(pool.candidate(1, Order::ZERO), Some(2));
         assert_eq!(pool.candidate(1, order(4)), None);
-        assert!(pool.may_serve(1, order(3)));
-        let is_by_order = kind == PoolKind::Orders;
-        assert_ne!(pool.may_serve(1, order(4)), is_by_order, "a hint");
-        assert!(pool.may_serve(0, order(4)), "by the free space");
+        assert!(pool.may_serve(0) && pool.may_serve(1));
         assert_eq!(pool.shards_from(1).collect::<vec::Vec<_>>(), [1, 0]);
         let before = pool.moves();
         pool.assign(1, 2);
         assert_ne!(pool.moves(), before);
         assert_eq!(pool.candidate(1, Order::ZERO), None);
-        assert!(!pool.may_serve(1, Order::ZERO));
+        assert!(!pool.may_serve(1));
         let before = pool.moves();
         assert!(pool.release(1, 2));
         assert_ne!(pool.moves(), before);
