@@ -7,8 +7,9 @@
 //!
 //! # Invariants
 //!
-//! Nothing else in the crate writes to standard output or standard error, except the progress bar and `memory`. Control characters
-//! reach a stream only as line ends, tabulators and colours of this module; rows for programs are written unchanged.
+//! Nothing else in the crate writes to standard output or standard error, except the progress bar and `memory`. Control
+//! characters reach a stream only as line ends, tabulators and colours of this module; rows for programs are written
+//! unchanged.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
