@@ -9,8 +9,7 @@
 //! |---|---|---|---|
 //! | [`Loom<Plain>`](Loom) | every schedule of a tiny program, and every value that a relaxed load may return | plain: an unordered access is reported | [`weak`] |
 //! | [`Loom<Shared>`](Loom) | the same | relaxed atomics, as natively: stale values are explored too | [`weak`] |
-//! | [`Shuttle<Plain>`](Shuttle) | random schedules of larger programs, sequentially consistent | plain: no switch at an access | [`strong`] |
-//! | [`Shuttle<Shared>`](Shuttle) | the same | a switch is possible at each access | [`strong`] |
+//! | [`Shuttle`] | random schedules of larger programs, sequentially consistent | a switch is possible at an access, or not: [`strong::switch_at_cells`] | [`strong`] |
 //!
 //! A [`Machine`] is a system of any composition on such a platform. Programs run on its CPUs as
 //! [`Worker`]s, which check every result against a [`ledger`] that is invisible to the checkers.
@@ -58,16 +57,13 @@ pub fn bound<T: Copy>(bounds: &[T]) -> T {
 /// What is called with a system on the platform `P`.
 pub type Visitor<'v, P> = &'v mut dyn FnMut(&dyn FrameAllocator<P>);
 
-/// The treatment of what the layers call plain memory.
+/// The treatment under loom of what the layers call plain memory.
 ///
 /// It also builds systems. Each implementation is for one type and not generic, so the systems are compiled into this
 /// crate and not into the tests.
 pub trait Memory: Send + Sync + Sized + 'static {
     /// The cell under loom.
     type LoomCell<T: CellValue>: SharedCell<T>;
-
-    /// The cell under shuttle.
-    type ShuttleCell<T: CellValue>: SharedCell<T>;
 
     /// Builds a system under loom and calls `visitor` with it.
     ///
@@ -79,17 +75,6 @@ pub trait Memory: Send + Sync + Sized + 'static {
         memory: &mut [MaybeUninit<u8>],
         visitor: Visitor<'_, Loom<Self>>,
     ) -> Result<(), BuildError>;
-
-    /// Builds a system under shuttle and calls `visitor` with it.
-    ///
-    /// # Errors
-    /// Any [`BuildError`].
-    fn build_shuttle(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visitor: Visitor<'_, Shuttle<Self>>,
-    ) -> Result<(), BuildError>;
 }
 
 /// Truly plain memory: one CPU at a time, ordered by other means.
@@ -98,7 +83,6 @@ pub struct Plain;
 
 impl Memory for Plain {
     type LoomCell<T: CellValue> = weak::TrackedCell<T>;
-    type ShuttleCell<T: CellValue> = strong::QuietCell<T>;
 
     #[inline(never)]
     fn build_loom(
@@ -106,16 +90,6 @@ impl Memory for Plain {
         setup: &Setup<'_>,
         memory: &mut [MaybeUninit<u8>],
         visitor: Visitor<'_, Loom<Self>>,
-    ) -> Result<(), BuildError> {
-        with_any_system(spec, setup, memory, visitor)
-    }
-
-    #[inline(never)]
-    fn build_shuttle(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visitor: Visitor<'_, Shuttle<Self>>,
     ) -> Result<(), BuildError> {
         with_any_system(spec, setup, memory, visitor)
     }
@@ -127,7 +101,6 @@ pub struct Shared;
 
 impl Memory for Shared {
     type LoomCell<T: CellValue> = weak::RelaxedCell<T>;
-    type ShuttleCell<T: CellValue> = strong::SwitchingCell<T>;
 
     #[inline(never)]
     fn build_loom(
@@ -135,16 +108,6 @@ impl Memory for Shared {
         setup: &Setup<'_>,
         memory: &mut [MaybeUninit<u8>],
         visitor: Visitor<'_, Loom<Self>>,
-    ) -> Result<(), BuildError> {
-        with_any_system(spec, setup, memory, visitor)
-    }
-
-    #[inline(never)]
-    fn build_shuttle(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visitor: Visitor<'_, Shuttle<Self>>,
     ) -> Result<(), BuildError> {
         with_any_system(spec, setup, memory, visitor)
     }

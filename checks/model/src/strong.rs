@@ -14,21 +14,20 @@
 //! Weak memory. Every atomic operation is sequentially consistent here, whatever ordering it names, so a missing
 //! acquire or release goes unnoticed; [`weak`](crate::weak) covers that. Nothing is exhaustive.
 
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use everybuddy::platform::{CellValue, NativeCell, Ordering, SharedCell};
-use everybuddy::{BuildError, Counts, Platform, Setup, SystemSpec};
+use everybuddy::{BuildError, Counts, Platform, Setup, SystemSpec, with_any_system};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 
 use crate::machine::Thread;
-use crate::words::{from_word, to_word};
-use crate::{Checker, Memory, ModelCpu, Plain, Visitor};
+use crate::{Checker, ModelCpu, Visitor};
 
 /// Shuttle as a platform.
 #[derive(Debug)]
-pub struct Shuttle<M: Memory = Plain>(PhantomData<fn() -> M>);
+pub struct Shuttle;
 
 everybuddy::atomic_word!(
     /// A 32-bit atomic word under shuttle.
@@ -43,46 +42,57 @@ everybuddy::atomic_word!(
     shuttle::sync::atomic::AtomicU64
 );
 
-/// Plain memory without a switch at its accesses: fast, and sufficient where a lock or a token guards it.
-pub struct QuietCell<T: CellValue>(NativeCell<T>);
+thread_local! {
+    /// Whether a switch is possible at accesses to the plain memory of what is built now.
+    static SWITCHES: Cell<bool> = const { Cell::new(false) };
+}
 
-impl<T: CellValue> SharedCell<T> for QuietCell<T> {
-    fn new(value: T) -> Self {
-        Self(NativeCell::new(value))
-    }
-    fn get(&self) -> T {
-        self.0.get()
-    }
-    fn set(&self, value: T) {
-        self.0.set(value);
+/// Sets whether a switch is possible at each access to the plain memory of the systems that this thread builds from now
+/// on. Without switches a model is fast, which suffices where a lock or a token guards the memory; with them it finds
+/// data that two CPUs touch at the same time.
+pub fn switch_at_cells(switches: bool) {
+    SWITCHES.set(switches);
+}
+
+/// Plain memory.
+pub struct PlainCell<T: CellValue> {
+    value: NativeCell<T>,
+    /// A word that is accessed for the sake of the switch.
+    switch: Option<shuttle::sync::atomic::AtomicU32>,
+}
+
+impl<T: CellValue> PlainCell<T> {
+    fn access(&self) -> &NativeCell<T> {
+        if let Some(switch) = &self.switch {
+            switch.load(Ordering::Relaxed);
+        }
+        &self.value
     }
 }
 
-/// Plain memory with a possible switch at every access: finds data that two CPUs touch at the same time.
-#[derive(Debug)]
-pub struct SwitchingCell<T>(shuttle::sync::atomic::AtomicU64, PhantomData<fn() -> T>);
-
-impl<T: CellValue> SharedCell<T> for SwitchingCell<T> {
+impl<T: CellValue> SharedCell<T> for PlainCell<T> {
     fn new(value: T) -> Self {
-        Self(
-            shuttle::sync::atomic::AtomicU64::new(to_word(value)),
-            PhantomData,
-        )
+        Self {
+            value: NativeCell::new(value),
+            switch: SWITCHES
+                .get()
+                .then(|| shuttle::sync::atomic::AtomicU32::new(0)),
+        }
     }
     fn get(&self) -> T {
-        from_word(self.0.load(Ordering::Relaxed))
+        self.access().get()
     }
     fn set(&self, value: T) {
-        self.0.store(to_word(value), Ordering::Relaxed);
+        self.access().set(value);
     }
 }
 
 // SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
 #[allow(unsafe_code)]
-unsafe impl<M: Memory> Platform for Shuttle<M> {
+unsafe impl Platform for Shuttle {
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
-    type Cell<T: CellValue> = M::ShuttleCell<T>;
+    type Cell<T: CellValue> = PlainCell<T>;
     type Cpu = ModelCpu;
     type Probe = Counts;
 
@@ -97,7 +107,7 @@ unsafe impl<M: Memory> Platform for Shuttle<M> {
     fn wake(_: &AtomicU32) {}
 }
 
-impl<M: Memory> Checker for Shuttle<M> {
+impl Checker for Shuttle {
     // Sequential consistency orders everything.
     type Content = ();
 
@@ -111,13 +121,14 @@ impl<M: Memory> Checker for Shuttle<M> {
         });
     }
 
+    #[inline(never)]
     fn build(
         spec: &SystemSpec,
         setup: &Setup<'_>,
         memory: &mut [MaybeUninit<u8>],
         visitor: Visitor<'_, Self>,
     ) -> Result<(), BuildError> {
-        M::build_shuttle(spec, setup, memory, visitor)
+        with_any_system(spec, setup, memory, visitor)
     }
 }
 

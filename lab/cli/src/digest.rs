@@ -10,6 +10,7 @@
 //! contents. Parts are separated by their lengths, so what moves from one part to the next one changes the digest.
 
 use std::fmt::Write;
+use std::sync::OnceLock;
 
 use sha2::{Digest as _, Sha256};
 
@@ -50,12 +51,15 @@ pub(crate) fn of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
 
 /// Returns the version of the program and the digest of its file: another build may give other numbers.
 pub(crate) fn program() -> String {
-    let file = std::env::current_exe().and_then(std::fs::read);
-    // Without its file, a program is like no other, not even itself: nothing is mistaken for its result.
-    let file = file.map_or_else(
-        |_| format!("unknown, run {}", std::process::id()),
-        |file| of([file.as_slice()]),
-    );
+    static FILE: OnceLock<String> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let file = std::env::current_exe().and_then(std::fs::read);
+        // Without its file, a program is like no other, not even itself: nothing is mistaken for its result.
+        file.map_or_else(
+            |_| format!("unknown, run {}", std::process::id()),
+            |file| of([file.as_slice()]),
+        )
+    });
     format!("everybuddy {}, file {file}", env!("CARGO_PKG_VERSION"))
 }
 

@@ -7,5 +7,5 @@ use std::process::ExitCode;
 static MEMORY: everybuddy_cli::pages::HugePages = everybuddy_cli::pages::HugePages;
 
 fn main() -> ExitCode {
-    everybuddy_cli::cmd::main()
+    everybuddy_cli::cmd::run(std::env::args_os()).into()
 }

@@ -11,8 +11,8 @@
 
 use everybuddy::Index;
 use everybuddy::systems::ROWS;
-use everybuddy_model::strong::{Picking, sample};
-use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker, bound};
+use everybuddy_model::strong::{Picking, sample, switch_at_cells};
+use everybuddy_model::{Machine, Shuttle, Worker, bound};
 use shuttle::rand::{Rng, thread_rng};
 
 const FRAMES: u64 = 20;
@@ -32,7 +32,7 @@ impl Dice {
 }
 
 /// The program of one CPU.
-fn work<M: Memory>(w: &mut Worker<'_, Shuttle<M>>) {
+fn work(w: &mut Worker<'_, Shuttle>) {
     let mut dice = Dice(thread_rng().r#gen::<u64>() | 1);
     let mut blocks = Vec::new();
     let mut runs: Vec<(Index, u32)> = Vec::new();
@@ -71,12 +71,13 @@ fn work<M: Memory>(w: &mut Worker<'_, Shuttle<M>>) {
 }
 
 /// Runs a quarter of the schedules in the gate.
-fn survives<M: Memory>(spec: String, picking: Picking, schedules: usize) {
+fn survives(spec: String, picking: Picking, schedules: usize, switches: bool) {
     let schedules = bound(&[schedules / 4, schedules]);
     let start = std::time::Instant::now();
     let name = spec.clone();
     sample(&name, picking, 0x5eed, schedules, move || {
-        Machine::<Shuttle<M>>::build(&spec, FRAMES, CPUS, |machine| {
+        switch_at_cells(switches);
+        Machine::<Shuttle>::build(&spec, FRAMES, CPUS, |machine| {
             machine.at_once(&[&work, &work, &work]);
             machine.settle();
         });
@@ -160,22 +161,22 @@ fn variants() -> Vec<String> {
 #[test]
 fn every_system_survives_random_schedules() {
     for spec in specs() {
-        survives::<Plain>(spec, Picking::Random, 2000);
+        survives(spec, Picking::Random, 2000, false);
     }
 }
 
 #[test]
 fn every_system_survives_few_preemptions_at_random_places() {
     for spec in specs() {
-        survives::<Plain>(spec, Picking::Preempting(4), 2000);
+        survives(spec, Picking::Preempting(4), 2000, false);
     }
 }
 
 #[test]
 fn every_variant_survives_random_schedules() {
     for spec in variants() {
-        survives::<Plain>(spec.clone(), Picking::Random, 500);
-        survives::<Plain>(spec, Picking::Preempting(4), 500);
+        survives(spec.clone(), Picking::Random, 500, false);
+        survives(spec, Picking::Preempting(4), 500, false);
     }
 }
 
@@ -194,7 +195,7 @@ fn lists_survive_switches_at_every_access() {
         "spring-core+order=2+idle=1",
         "spring-fixlazy-186+batch=2+high=4+order=1+idle=1",
     ] {
-        survives::<Shared>(spec.to_owned(), Picking::Random, 2000);
-        survives::<Shared>(spec.to_owned(), Picking::Preempting(4), 2000);
+        survives(spec.to_owned(), Picking::Random, 2000, true);
+        survives(spec.to_owned(), Picking::Preempting(4), 2000, true);
     }
 }

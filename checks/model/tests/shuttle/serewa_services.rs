@@ -16,8 +16,8 @@
 //! Weak memory; threads that stop permanently, which the allocator's own tests cover.
 
 use everybuddy::Index;
-use everybuddy_model::strong::{Picking, sample};
-use everybuddy_model::{Machine, Memory, Plain, Shared, Shuttle, Worker, bound};
+use everybuddy_model::strong::{Picking, sample, switch_at_cells};
+use everybuddy_model::{Machine, Shuttle, Worker, bound};
 use shuttle::rand::{Rng, thread_rng};
 
 const DIVIDING: usize = 0;
@@ -38,12 +38,13 @@ impl Dice {
 
 /// Two callers request all kinds of sizes; dividing, linking and, where it is a service, the manager run
 /// concurrently. The gate runs a quarter of the schedules.
-fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking: Picking) {
+fn callers_and_services(spec: &'static str, schedules: usize, picking: Picking, switches: bool) {
     const FRAMES: u64 = 24;
     let schedules = bound(&[schedules / 4, schedules]);
     sample(spec, picking, 0x5e7e, schedules, move || {
-        Machine::<Shuttle<M>>::build(spec, FRAMES, 5, |machine| {
-            let call = |w: &mut Worker<'_, Shuttle<M>>| {
+        switch_at_cells(switches);
+        Machine::<Shuttle>::build(spec, FRAMES, 5, |machine| {
+            let call = |w: &mut Worker<'_, Shuttle>| {
                 let mut dice = Dice(thread_rng().r#gen::<u64>() | 1);
                 let mut runs: Vec<(Index, u32)> = Vec::new();
                 for _ in 0..30 {
@@ -65,7 +66,7 @@ fn callers_and_services<M: Memory>(spec: &'static str, schedules: usize, picking
                 }
             };
             let serve = |service: usize| {
-                move |w: &mut Worker<'_, Shuttle<M>>| {
+                move |w: &mut Worker<'_, Shuttle>| {
                     for _ in 0..40 {
                         w.serve(service, 2);
                         shuttle::thread::yield_now();
@@ -87,8 +88,8 @@ fn two_callers_and_three_services_survive_random_schedules() {
         "serewa+order=3+queue=8",
         "serewa+order=3+queue=8+manager=thread+sync=lock",
     ] {
-        callers_and_services::<Plain>(spec, 2000, Picking::Random);
-        callers_and_services::<Plain>(spec, 1000, Picking::Preempting(4));
-        callers_and_services::<Shared>(spec, 300, Picking::Random);
+        callers_and_services(spec, 2000, Picking::Random, false);
+        callers_and_services(spec, 1000, Picking::Preempting(4), false);
+        callers_and_services(spec, 300, Picking::Random, true);
     }
 }

@@ -41,14 +41,12 @@ mod trace_sizes;
 mod traces;
 mod workloads;
 
-use std::io::Write;
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::show::output;
 use everybuddy_measure::Error;
-use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_trace::shown;
 
 /// The whole command line.
@@ -141,36 +139,32 @@ impl Cli {
     }
 }
 
-/// Writes a help text, or the version.
-fn help(text: &clap::Error) -> Result<(), Error> {
-    let printed = text.print().and_then(|()| std::io::stdout().flush());
-    printed.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause))
-}
-
-/// Runs the program and returns its exit code.
-pub fn main() -> ExitCode {
-    let result = match Cli::try_parse() {
+/// Runs a command line, of which the first word is the name of the program, and returns its exit code.
+pub fn run(words: impl IntoIterator<Item: Into<OsString>>) -> u8 {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let result = match Cli::try_parse_from(&words) {
         Ok(cli) => cli.run(),
         // A help text or the version is a result: clap itself would ignore that it could not be written.
-        Err(text) if !text.use_stderr() => help(&text).map(|()| 0),
+        Err(text) if !text.use_stderr() => output::of_parser(&text).map(|()| 0),
         Err(mistake) => {
             // The message shows an argument, which may contain anything.
-            let is_plain = |text: std::ffi::OsString| shown(&text) == text.to_string_lossy();
-            if std::env::args_os().all(is_plain) {
-                mistake.exit();
-            }
-            let _ = output::aside(&mistake.render().to_string());
-            return ExitCode::from(2);
+            let is_plain = |word: &OsString| shown(word) == word.to_string_lossy();
+            let _ = if words.iter().all(is_plain) {
+                output::of_parser(&mistake)
+            } else {
+                output::aside(&mistake.render().to_string())
+            };
+            return 2;
         }
     };
     let error = match result {
-        Ok(code) => return ExitCode::from(code),
+        Ok(code) => return code,
         Err(error) => error,
     };
     if !matches!(error, Error::ReaderGone) {
         output::error(&error.to_string());
     }
-    ExitCode::from(error.exit_code())
+    error.exit_code()
 }
 
 #[cfg(test)]

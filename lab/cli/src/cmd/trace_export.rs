@@ -8,7 +8,6 @@
 //!
 //! `trace import` can read the output.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -17,8 +16,8 @@ use everybuddy_trace::{ExportFormat, export};
 use super::trace_file::read;
 
 use crate::export::{Outputs, refused};
+use crate::show::output;
 use everybuddy_measure::Error;
-use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::library;
 
 /// Convert a trace to CSV, or to the output format of `perf script`.
@@ -56,9 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let file = file.transpose()?;
     let trace = read(&arguments.trace, arguments.lenient)?;
     let Some(mut file) = file else {
-        let mut out = io::stdout().lock();
-        let written = export(&trace, arguments.to, &mut out).and_then(|()| out.flush());
-        return written.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause));
+        return output::pieces(|out| export(&trace, arguments.to, out));
     };
     export(&trace, arguments.to, &mut file).map_err(|cause| refused(file.path(), cause))?;
     file.finish(&[])

@@ -8,11 +8,11 @@
 //!
 //! Nothing is drawn or polled if standard error is not a terminal.
 
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 
+use super::output::{Stream, is_terminal};
 use super::progress::bar;
 
 use everybuddy_measure::size::{bytes, count};
@@ -40,7 +40,7 @@ impl Live {
     fn with(steps: Option<u64>, template: &str) -> Live {
         Live {
             bar: bar(steps, template),
-            is_shown: io::stderr().is_terminal(),
+            is_shown: is_terminal(Stream::Errors),
         }
     }
 

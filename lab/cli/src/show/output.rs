@@ -2,14 +2,17 @@
 //!
 //! # Purpose
 //!
-//! Results and other messages never mix, and a closed pipe ends the program silently instead of with a panic.
+//! Results and other messages never mix, and a closed pipe ends the program silently instead of with a panic. A caller
+//! within the process can receive what a command writes ([`captured`]).
 //!
 //! # Invariants
 //!
-//! Nothing else in the crate writes to standard output or standard error, except the progress bar. Control characters
-//! reach a stream only as line ends, tabulators and colours of this module; rows for programs are written unchanged.
+//! Nothing else in the crate writes to standard output or standard error, except the progress bar and `memory`. Control
+//! characters reach a stream only as line ends, tabulators and colours of this module; rows for programs are written
+//! unchanged.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 
 use console::Term;
@@ -24,6 +27,61 @@ const COLOUR: &str = "\x1b[";
 
 /// The maximum width of text if no terminal defines one.
 const WIDTH: usize = 120;
+
+/// An output stream of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Standard output.
+    Results,
+    /// Standard error.
+    Errors,
+}
+
+/// What a command wrote.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// To standard output.
+    pub out: Vec<u8>,
+    /// To standard error.
+    pub err: Vec<u8>,
+}
+
+thread_local! {
+    /// Receives what this thread writes, instead of the streams of the process.
+    static CAPTURED: RefCell<Option<Written>> = const { RefCell::new(None) };
+}
+
+/// Runs a command on this thread and returns what it wrote instead of writing it. No stream is a terminal then.
+///
+/// Other threads that the command starts, and its processes, still write to the streams of this process.
+pub fn captured<T>(command: impl FnOnce() -> T) -> (T, Written) {
+    CAPTURED.set(Some(Written::default()));
+    let result = command();
+    (result, CAPTURED.take().unwrap_or_default())
+}
+
+/// Returns `true` if a stream is a terminal.
+pub(crate) fn is_terminal(stream: Stream) -> bool {
+    let is_captured = CAPTURED.with_borrow(Option::is_some);
+    !is_captured
+        && match stream {
+            Stream::Results => io::stdout().is_terminal(),
+            Stream::Errors => io::stderr().is_terminal(),
+        }
+}
+
+/// Writes bytes to a stream.
+fn write(stream: Stream, bytes: &[u8]) -> io::Result<()> {
+    CAPTURED.with_borrow_mut(|captured| match (captured, stream) {
+        (Some(written), Stream::Results) => written.out.write_all(bytes),
+        (Some(written), Stream::Errors) => written.err.write_all(bytes),
+        (None, Stream::Results) => {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        }
+        (None, Stream::Errors) => io::stderr().lock().write_all(bytes),
+    })
+}
 
 /// The style of text on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +101,18 @@ impl Style {
 
     /// Detects the style of standard output, or of standard error.
     pub fn of_output(errors_instead: bool) -> Style {
-        let (is_terminal, term) = if errors_instead {
-            (io::stderr().is_terminal(), Term::stderr())
+        let stream = if errors_instead {
+            Stream::Errors
         } else {
-            (io::stdout().is_terminal(), Term::stdout())
+            Stream::Results
         };
-        if !is_terminal {
+        if !is_terminal(stream) {
             return Style::PLAIN;
         }
+        let term = match stream {
+            Stream::Results => Term::stdout(),
+            Stream::Errors => Term::stderr(),
+        };
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let width = term
@@ -163,9 +225,44 @@ fn printable(text: &str, style: Style) -> Cow<'_, str> {
 /// # Errors
 /// Like [`text`].
 pub fn bytes(bytes: &[u8]) -> Result<(), Error> {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(bytes).and_then(|()| out.flush());
+    let written = write(Stream::Results, bytes);
     written.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause))
+}
+
+/// Writes a long result piece by piece, unchanged.
+///
+/// # Errors
+/// Like [`text`].
+pub(crate) fn pieces(of: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    if CAPTURED.with_borrow(Option::is_some) {
+        let mut out = Vec::new();
+        return match of(&mut out) {
+            Ok(()) => bytes(&out),
+            Err(cause) => Err(Error::stream(STANDARD_OUTPUT, cause)),
+        };
+    }
+    let mut out = io::stdout().lock();
+    let written = of(&mut out).and_then(|()| out.flush());
+    written.map_err(|cause| Error::stream(STANDARD_OUTPUT, cause))
+}
+
+/// Writes a text of the parser of arguments: a help text or the version, or a mistake.
+///
+/// # Errors
+/// Like [`text`].
+pub(crate) fn of_parser(text: &clap::Error) -> Result<(), Error> {
+    let (stream, name) = if text.use_stderr() {
+        (Stream::Errors, STANDARD_ERROR)
+    } else {
+        (Stream::Results, STANDARD_OUTPUT)
+    };
+    let written = if is_terminal(stream) {
+        // With colours.
+        text.print().and_then(|()| io::stdout().flush())
+    } else {
+        write(stream, text.render().to_string().as_bytes())
+    };
+    written.map_err(|cause| Error::stream(name, cause))
 }
 
 /// Writes additional information to standard error.
@@ -174,7 +271,7 @@ pub fn bytes(bytes: &[u8]) -> Result<(), Error> {
 /// Like [`text`].
 pub fn aside(text: &str) -> Result<(), Error> {
     let text = printable(text, Style::of_output(true));
-    let written = io::stderr().lock().write_all(text.as_bytes());
+    let written = write(Stream::Errors, text.as_bytes());
     written.map_err(|cause| Error::stream(STANDARD_ERROR, cause))
 }
 
@@ -182,7 +279,7 @@ pub fn aside(text: &str) -> Result<(), Error> {
 pub fn note(message: &str) {
     // If standard error is closed too, the note is lost.
     let message = printable(message, Style::PLAIN);
-    let _ = writeln!(io::stderr(), "note: {message}");
+    let _ = write(Stream::Errors, format!("note: {message}\n").as_bytes());
 }
 
 /// Prints an error on standard error.
@@ -190,7 +287,8 @@ pub fn error(message: &str) {
     let colour = Style::of_output(true);
     let message = printable(message, Style::PLAIN);
     // As above.
-    let _ = writeln!(io::stderr(), "{} {message}", colour.paint("1;31", "error:"));
+    let line = format!("{} {message}\n", colour.paint("1;31", "error:"));
+    let _ = write(Stream::Errors, line.as_bytes());
 }
 
 /// Describes the machine of a measurement: what is known of its processor, its CPUs and its load.
@@ -216,6 +314,21 @@ mod tests {
         let kept = "\x1b[1ma\tb\x1b[0m\n\\u{1b}[2J\\u{1b}]0;x\\u{7}";
         assert_eq!(printable(text, coloured), kept);
         assert!(!printable(text, Style::PLAIN).contains('\x1b'));
+    }
+
+    #[test]
+    fn what_a_command_writes_can_be_received() {
+        let (code, written) = captured(|| {
+            text("a\x1b\n").unwrap();
+            pieces(|out| out.write_all(b"\x01")).unwrap();
+            note("b");
+            assert!(!is_terminal(Stream::Results) && !is_terminal(Stream::Errors));
+            error("c");
+            7
+        });
+        assert_eq!(code, 7);
+        assert_eq!(written.out, b"a\\u{1b}\n\x01");
+        assert_eq!(written.err, b"note: b\nerror: c\n");
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! Several threads may draw the bar. While times are measured only one does, between passes.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Seek};
+use std::io::{Read, Seek};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::output::{Stream, is_terminal};
 
 /// A progress bar on standard error; invisible if that is not a terminal.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ pub fn watched(file: File) -> impl Read + Seek {
 }
 
 pub(super) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
-    let target = if io::stderr().is_terminal() {
+    let target = if is_terminal(Stream::Errors) {
         ProgressDrawTarget::stderr_with_hz(5)
     } else {
         ProgressDrawTarget::hidden()

@@ -207,3 +207,52 @@ fn identity(rows: &[Row]) -> String {
     let lines: Vec<Vec<u8>> = lines.collect();
     digest::of(lines.iter().map(Vec::as_slice))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_noticed_or_has_its_rows() {
+        let path = std::env::temp_dir().join(format!("everybuddy-cells-{}", std::process::id()));
+        let folder = Folder::of_cells(&path).unwrap();
+        let row = |value| Row {
+            source: "burst:in-order/4".into(),
+            system: "lbs-31".into(),
+            metric: "latency",
+            statistic: "p99",
+            operation: "allocate",
+            value,
+            ..Row::default()
+        };
+        let rows: Vec<Row> = (0..100).map(|at| row(f64::from(at) * 1.1)).collect();
+        let (own, other) = (format!("{:032x}", 1), format!("{:032x}", 2));
+        assert_eq!(folder.rows(&own), Ok(None));
+        folder.finish(&own, &rows).unwrap();
+        assert_eq!(folder.rows(&own), Ok(Some(rows.clone())));
+        let whole = fs::read(folder.file(&own)).unwrap();
+        fs::write(folder.file(&other), &whole).unwrap();
+        let of_another = "it is the file of another cell".to_string();
+        assert_eq!(folder.rows(&other), Err(of_another));
+        let read = |bytes: &[u8]| {
+            fs::write(folder.file(&own), bytes).unwrap();
+            folder.rows(&own)
+        };
+        assert!(read(b"notes").is_err());
+        for length in (0..whole.len()).step_by(100) {
+            assert!(read(&whole[..length]).is_err(), "{length} bytes");
+        }
+        let mut noticed = 0;
+        for at in 4..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            match read(&bytes) {
+                Err(_) => noticed += 1,
+                // Some bytes mean nothing: those of statistics.
+                found => assert_eq!(found, Ok(Some(rows.clone())), "byte {at}"),
+            }
+        }
+        assert!(2 * noticed > whole.len(), "{noticed} of {}", whole.len());
+        fs::remove_dir_all(path).unwrap();
+    }
+}

@@ -88,7 +88,7 @@ fn a_trace_that_overflows_short_lists_gets_a_value() {
     let folder = Folder::new("advise-overflow");
     let json = folder.file("advice.jsonl");
     let file = bursts(&folder, "6.1.0", 1_500, 10, 100);
-    let text = everybuddy(&["advise", &file, "--json", &json]).noted();
+    let text = everybuddy!("advise {file} --json {json}").noted();
     let text = joined(&text);
     // Lists of 2,048 frames hold a burst, and those of 1,024 do not.
     assert!(
@@ -106,7 +106,7 @@ fn a_trace_that_overflows_short_lists_gets_a_value() {
 
     // The same calls, one per millisecond, take hardly any time.
     let file = bursts(&folder, "6.1.0", 1_500, 1, 1_000_000);
-    let text = joined(&everybuddy(&["advise", &file]).noted());
+    let text = joined(&everybuddy!("advise {file}").noted());
     assert!(text.contains("is not the problem, as far as"), "{text}");
     assert!(!text.contains("sysctl -w"), "{text}");
 }
@@ -116,13 +116,13 @@ fn lists_that_never_miss_have_nothing_to_gain() {
     let folder = Folder::new("advise-hits");
     for kernel in ["6.1.0", "6.18.0"] {
         let file = bursts(&folder, kernel, 100, 100, 20);
-        let text = joined(&everybuddy(&["advise", &file]).noted());
+        let text = joined(&everybuddy!("advise {file}").noted());
         assert!(text.contains("bursts: Nothing to gain"), "{text}");
         assert!(!text.contains("sysctl -w"), "{text}");
     }
     // Before the setting existed there is nothing to try.
     let file = bursts(&folder, "5.4.0", 1_500, 2, 20);
-    let text = joined(&everybuddy(&["advise", &file]).noted());
+    let text = joined(&everybuddy!("advise {file}").noted());
     assert!(text.contains("does not have this setting"), "{text}");
     assert!(!text.contains("sysctl -w"), "{text}");
 }
@@ -143,14 +143,9 @@ fn recorded_waits_for_other_locks_mean_that_there_were_none_for_a_zones() {
         trace.metadata.retain(|(key, _)| key != "stats");
         trace.metadata.push(("stats".to_string(), accounts));
         write(&trace, Path::new(&file)).unwrap();
-        let text = joined(&everybuddy(&["advise", &file]).noted());
+        let text = joined(&everybuddy!("advise {file}").noted());
         assert!(text.contains(expected), "{text}");
     }
-}
-
-#[test]
-fn without_a_trace_it_says_how_to_record_one() {
-    everybuddy(&["advise"]).refused(&["everybuddy record --seconds 10", "--contended"]);
 }
 
 #[test]
@@ -163,28 +158,24 @@ fn waits_alone_answer_the_first_question() {
         (160_000_000, "the page allocator is a problem"),
     ] {
         let file = waits(&folder, wait_ns);
-        let text = joined(&everybuddy(&["advise", &file]).done());
+        let text = joined(&everybuddy!("advise {file}").done());
         assert!(text.contains(expected), "{wait_ns}: {text}");
         assert!(text.contains("has no page events"), "{text}");
-        everybuddy(&["trace", "check", &file]).done();
+        everybuddy!("trace check {file}").done();
     }
     let file = waits(&folder, 8_000_000);
-    let text = everybuddy(&["trace", "info", &file]).done();
+    let text = everybuddy!("trace info {file}").done();
     assert!(
         text.contains("8.0 ms per second: 0.100 % of the time of 8 CPUs"),
         "{text}"
     );
     assert!(text.contains("3 waits for other locks"), "{text}");
     assert!(!text.contains("lifetimes"), "{text}");
-    for command in [
-        &["compare", &file][..],
-        &["simulate", "--trace", &file],
-        &["trace", "export", &file, "--to", "csv"],
-    ] {
-        everybuddy(command).refused(&["has no page events", "everybuddy advise"]);
+    for command in ["compare", "simulate --trace", "trace export --to csv"] {
+        everybuddy!("{command} {file}").refused(&["has no page events", "everybuddy advise"]);
     }
     let page = folder.file("page.html");
-    everybuddy(&["trace", "info", &file, "--html", &page]).refused(&["no page events"]);
+    everybuddy!("trace info {file} --html {page}").refused(&["no page events"]);
 }
 
 /// The text of ftrace of a real recording, without its page events: the callers show whose lock it was.
@@ -198,7 +189,7 @@ fn a_text_with_only_waits_is_imported() {
     let only_waits: String = lines.map(|line| format!("{line}\n")).collect();
     let (input, output) = (folder.file("waits.txt"), folder.file("waits.parquet"));
     fs::write(&input, only_waits).unwrap();
-    let said = everybuddy(&["trace", "import", &input, "-o", &output]).noted();
+    let said = everybuddy!("trace import {input} -o {output}").noted();
     assert!(
         said.contains("no calls, 23 waits for a zone's lock"),
         "{said}"
@@ -206,18 +197,18 @@ fn a_text_with_only_waits_is_imported() {
     let (trace, _) = read(Path::new(&output), Leniency::Strict).unwrap();
     let waits_only = WaitsOnly::of(&trace).unwrap();
     assert_eq!((trace.acquisitions.len(), waits_only.of_others), (23, 1));
-    let names: Vec<&str> = waits_only
-        .callers
-        .iter()
-        .map(|own| own.name.as_str())
-        .collect();
-    assert!(names.contains(&"free_one_page"), "{names:?}");
+    let mut names = waits_only.callers.iter().map(|own| own.name.as_str());
+    assert!(
+        names.any(|name| name == "free_one_page"),
+        "{:?}",
+        waits_only.callers
+    );
     let known: u64 = waits_only.callers.iter().map(|own| own.wait_ns).sum();
     let all: u64 = trace.acquisitions.iter().map(|own| own.wait_ns).sum();
     assert!(known > 0 && known <= all, "{known} of {all}");
-    let text = everybuddy(&["trace", "info", &output]).done();
+    let text = everybuddy!("trace info {output}").done();
     assert!(text.contains("free_one_page: "), "{text}");
-    let text = joined(&everybuddy(&["advise", &output]).done());
+    let text = joined(&everybuddy!("advise {output}").done());
     assert!(
         text.contains("waited longest, of the known callers"),
         "{text}"
@@ -228,9 +219,8 @@ fn a_text_with_only_waits_is_imported() {
   sh-7   [001] d..2. 5.000008: contention_end: 0000000021018bee (ret=0)
 ";
     fs::write(&input, lines).unwrap();
-    let import = ["trace", "import", &input, "-o", &output, "--force"];
-    everybuddy(&import).refused(&["nothing shows which locks", "--zone-lock"]);
-    let named = [&import[..], &["--zone-lock", "21018bee"]].concat();
-    let said = everybuddy(&named).noted();
+    let import = format!("trace import {input} -o {output} --force");
+    everybuddy!("{import}").refused(&["nothing shows which locks", "--zone-lock"]);
+    let said = everybuddy!("{import} --zone-lock 21018bee").noted();
     assert!(said.contains("1 waits for a zone's lock"), "{said}");
 }

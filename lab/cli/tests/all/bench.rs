@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Folder, everybuddy};
+use serde_json::Value;
+
+use crate::common::{Folder, everybuddy, json, text};
 use everybuddy_workload::WORKLOADS;
 
 /// Options that make a run short: what it measures means nothing.
-const SHORT: [&str; 7] = [
-    "bench", "--memory", "16MiB", "--shrink", "500", "--rounds", "1",
-];
+const SHORT: &str = "bench --memory 16MiB --shrink 500 --rounds 1";
 
 /// One thread where there is one CPU only.
 fn threads() -> u16 {
@@ -21,20 +21,14 @@ fn threads() -> u16 {
 #[test]
 fn every_workload_runs_on_every_system_without_a_fault() {
     let folder = Folder::new("bench-check");
-    let json = folder.file("check.jsonl");
-    let run = everybuddy(&[&SHORT[..], &["--check", "--json", &json]].concat());
-    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    assert!(run.out.contains(": 0 in the wrong state"), "{}", run.out);
+    let rows = folder.file("check.jsonl");
+    let out = everybuddy!("{SHORT} --check --json {rows}").succeeded();
+    assert!(out.contains(": 0 in the wrong state"), "{out}");
     // The rows have the counts of the text.
-    let text = std::fs::read_to_string(&json).unwrap();
-    let rows: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let rows = json(&text(&rows));
     let values = |metric: &str| -> Vec<u64> {
-        rows.iter()
-            .filter(|row| row["metric"] == metric)
-            .map(|row| row["value"].as_f64().unwrap() as u64)
+        let own = rows.iter().filter(|row| row["metric"] == metric);
+        own.map(|row| row["value"].as_f64().unwrap() as u64)
             .collect()
     };
     let (checked, wrong) = (values("blocks_checked"), values("blocks_wrong"));
@@ -42,64 +36,40 @@ fn every_workload_runs_on_every_system_without_a_fault() {
     assert!(checked.iter().all(|n| *n > 0) && wrong.iter().all(|n| *n == 0));
     let digits = |text: &str| text.replace(',', "");
     let sum = format!("checked {} ", checked.iter().sum::<u64>());
-    assert!(digits(&run.out).starts_with(&sum), "{sum}: {}", run.out);
+    assert!(digits(&out).starts_with(&sum), "{sum}: {out}");
     let systems: BTreeSet<&str> = rows
         .iter()
         .filter_map(|row| row["system"].as_str())
         .collect();
-    let every: BTreeSet<&str> = everybuddy::systems::ROWS
-        .iter()
-        .map(|row| row.name)
-        .collect();
-    assert_eq!(systems, every);
+    let every = everybuddy::systems::ROWS.iter().map(|row| row.name);
+    assert_eq!(systems, every.collect());
 }
 
 #[test]
 fn rows_are_whole_and_tables_fit() {
     let folder = Folder::new("bench");
-    let (json, csv, doc) = (
-        folder.file("b.jsonl"),
-        folder.file("b.csv"),
-        folder.file("b.md"),
-    );
-    let files = ["--json", &json, "--csv", &csv, "--doc", &doc];
-    let run = everybuddy(&[&SHORT[..], &["--systems", "bs,lbs-31+batch=7"], &files].concat());
-    assert_eq!(run.code, 0, "{}", run.err);
-    for line in run.out.lines() {
+    let [rows, csv, doc] = ["b.jsonl", "b.csv", "b.md"].map(|name| folder.file(name));
+    let files = format!("--json {rows} --csv {csv} --doc {doc}");
+    let out = everybuddy!("{SHORT} --systems bs,lbs-31+batch=7 {files}").succeeded();
+    for line in out.lines() {
         assert!(line.chars().count() <= 120, "{line}");
     }
-    assert!(!run.out.contains('\x1b'), "a pipe takes no colour");
-    let text = std::fs::read_to_string(&json).unwrap();
-    let rows: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(
-        std::fs::read_to_string(&csv).unwrap().lines().count(),
-        rows.len() + 1
-    );
-    let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or("").to_string();
-    let measured: BTreeSet<(String, String, u64)> = rows
-        .iter()
-        .filter(|row| row["metric"] == "latency" && row["statistic"] == "p50")
-        .map(|row| {
-            (
-                text(row, "source"),
-                text(row, "system"),
-                row["cpus"].as_u64().unwrap(),
-            )
-        })
-        .collect();
+    let rows = json(&text(&rows));
+    assert_eq!(text(&csv).lines().count(), rows.len() + 1);
+    let page = text(&doc);
+    let text = |row: &Value, key: &str| row[key].as_str().unwrap_or("").to_string();
+    let is_median = |row: &&Value| row["metric"] == "latency" && row["statistic"] == "p50";
+    let measured = rows.iter().filter(is_median).map(|row| {
+        let cpus = row["cpus"].as_u64().unwrap();
+        (text(row, "source"), text(row, "system"), cpus)
+    });
+    let measured: BTreeSet<(String, String, u64)> = measured.collect();
     let mut expected = BTreeSet::new();
     let variants = WORKLOADS.iter().flat_map(|row| row.variants);
     for variant in variants.filter(|variant| !variant.is_published()) {
         for system in ["bs", "lbs-31"] {
             for threads in variant.threads..=threads() {
-                expected.insert((
-                    variant.name.to_string(),
-                    system.to_string(),
-                    u64::from(threads),
-                ));
+                expected.insert((variant.name.to_string(), system.to_string(), threads.into()));
             }
         }
     }
@@ -116,7 +86,6 @@ fn rows_are_whole_and_tables_fit() {
         rows.iter()
             .all(|row| row["value"].as_f64().is_some_and(f64::is_finite))
     );
-    let page = std::fs::read_to_string(&doc).unwrap();
     for part in ["# Benchmarks", "## Contenders", "| `lbs-31+batch=7` |"] {
         assert!(page.contains(part), "{part}");
     }
@@ -124,15 +93,13 @@ fn rows_are_whole_and_tables_fit() {
 
 #[test]
 fn a_contender_that_is_no_system_is_selected_by_its_name() {
-    let chosen = ["--workloads", "hot:order0", "--threads", "1"];
     let systems = |names: &str| {
-        let run = [&SHORT[..], &chosen, &["--systems", names, "--json", "-"]].concat();
-        let run = everybuddy(&run);
-        assert_eq!(run.code, 0, "{}", run.err);
-        let rows = run.out.lines();
-        let rows = rows.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        rows.map(|row| row["system"].as_str().unwrap().to_string())
-            .collect::<BTreeSet<_>>()
+        let chosen = "--workloads hot:order0 --threads 1 --json -";
+        let rows = json(&everybuddy!("{SHORT} {chosen} --systems {names}").succeeded());
+        let names = rows
+            .iter()
+            .map(|row| row["system"].as_str().unwrap().to_string());
+        names.collect::<BTreeSet<_>>()
     };
     assert!(systems("bs,floor").into_iter().eq(["bs", "floor"]));
     assert!(systems("floor").into_iter().eq(["floor"]));
@@ -141,20 +108,10 @@ fn a_contender_that_is_no_system_is_selected_by_its_name() {
 #[test]
 fn refusals_are_shares_of_the_requests_of_their_order() {
     // Blocks of 2 to 16 frames, in memory of which single frames occupy most.
-    let full = [
-        "--workloads",
-        "steady:90:mixed",
-        "--threads",
-        "1",
-        "--systems",
-        "is,lis-1",
-    ];
-    let run = everybuddy(&[&SHORT[..], &full, &["--json", "-"]].concat());
+    let full = "--workloads steady:90:mixed --threads 1 --systems is,lis-1";
+    let run = everybuddy!("{SHORT} {full} --json -");
     assert_eq!(run.code, 0, "{}", run.err);
-    let rows = run.out.lines();
-    let rows: Vec<serde_json::Value> = rows
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let rows = json(&run.out);
     for system in ["is", "lis-1"] {
         let value = |metric: &str, statistic: &str, order: Option<u64>| {
             let own = rows.iter().find(|row| {
@@ -179,47 +136,16 @@ fn refusals_are_shares_of_the_requests_of_their_order() {
     assert!(run.err.contains("ord>0"), "{}", run.err);
 }
 
-#[test]
-fn mistakes_are_refused_with_one_message() {
-    let refused = |arguments: &[&str], parts: &[&str]| {
-        everybuddy(&[&["bench"], arguments].concat()).refused(parts);
-    };
-    refused(
-        &["--workloads", "stedy"],
-        &["`stedy`", "did you mean `steady", "hot:order9:scattered"],
-    );
-    refused(&["--systems", "lbs31"], &["did you mean `lbs-31`?"]);
-    refused(&["--threads", "0"], &["--threads 0", "its own CPU"]);
-    refused(&["--threads", "60000"], &["--threads 60000"]);
-    refused(
-        &["--threads", "1", "--workloads", "handover"],
-        &["two threads"],
-    );
-    refused(&["--memory", "1MiB"], &["16MiB"]);
-    refused(&["--json", "-", "--csv", "-"], &["only one"]);
-}
-
 #[cfg(not(feature = "peers"))]
 #[test]
 fn without_peers_it_says_how_to_get_them() {
-    everybuddy(&["bench", "--peers"])
+    everybuddy!("bench --peers")
         .refused(&["cargo run --release --features peers -- bench --peers"]);
 }
 
 #[test]
 fn a_hit_takes_as_many_instructions_each_time() {
-    let count = || {
-        everybuddy(&[
-            "bench",
-            "--workloads",
-            "hot:order0",
-            "--contender",
-            "lbs-31",
-            "--count",
-            "2",
-        ])
-        .done()
-    };
+    let count = || everybuddy!("bench --workloads hot:order0 --contender lbs-31 --count 2").done();
     let operations: u64 = count().trim().parse().unwrap();
     assert!(operations > 0);
     assert_eq!(count().trim(), operations.to_string());

@@ -1,11 +1,14 @@
 //! What the tests of the program share: running it, and traces of their own.
 
-#![allow(dead_code)]
-
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::Builder;
 
+use everybuddy_cli::cmd::run;
+use everybuddy_cli::show::output::captured;
 use everybuddy_trace::{Event, Op, Trace, write};
+use serde_json::Value;
 
 /// A folder that is removed with its value.
 pub(crate) struct Folder(PathBuf);
@@ -53,13 +56,8 @@ pub(crate) fn trace() -> Trace {
     };
     for round in 0..10u64 {
         for frame in 0..100 {
-            add(
-                (round % 2) as u16,
-                100 + round as u32,
-                Op::Allocate,
-                frame,
-                0,
-            );
+            let (cpu, pid) = ((round % 2) as u16, 100 + round as u32);
+            add(cpu, pid, Op::Allocate, frame, 0);
         }
         for block in 0..8 {
             add(0, 7, Op::Allocate, 1024 + 16 * block, 4);
@@ -88,36 +86,77 @@ pub(crate) fn trace() -> Trace {
     }
 }
 
-/// Runs the program.
-pub(crate) fn everybuddy(arguments: &[&str]) -> Run {
-    everybuddy_in(env!("CARGO_TARGET_TMPDIR"), arguments)
+/// Runs a command line, which is formatted like a text, in this process. Spaces separate its words.
+macro_rules! everybuddy {
+    ($($line:tt)*) => { $crate::common::run_here(&$crate::common::words(&format!($($line)*))) };
+}
+/// Like `everybuddy!`, in a process of its own.
+macro_rules! process {
+    ($($line:tt)*) => { $crate::common::start(&$crate::common::words(&format!($($line)*))) };
+}
+pub(crate) use {everybuddy, process};
+
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// Runs a command line as the program does, in this process. If its files or its threads would disturb other tests, or
+/// if it starts itself again, it needs a process.
+pub(crate) fn run_here(words: &[&str]) -> Run {
+    let other = "EVERYBUDDY_TRACES";
+    assert!(std::env::var_os(other).is_none(), "unset {other}");
+    let words: Vec<String> = [&["everybuddy"], words]
+        .concat()
+        .into_iter()
+        .map(String::from)
+        .collect();
+    let run = move || captured(|| run(words));
+    // As large a stack as a program has.
+    let thread = Builder::new().stack_size(8 << 20).spawn(run).unwrap();
+    let (code, written) = thread.join().unwrap_or_else(|cause| resume_unwind(cause));
+    Run {
+        code: code.into(),
+        out: String::from_utf8(written.out).unwrap(),
+        err: String::from_utf8(written.err).unwrap(),
+    }
+}
+
+/// Runs the program in a process.
+pub(crate) fn start(words: &[&str]) -> Run {
+    process_in(env!("CARGO_TARGET_TMPDIR"), words)
 }
 
 /// Runs the program in a folder of its own: other tests write their pages into the common one at the same time.
-pub(crate) fn everybuddy_in(folder: impl AsRef<Path>, arguments: &[&str]) -> Run {
-    let program = env!("CARGO_BIN_EXE_everybuddy");
-    Run::of(
-        Command::new(program)
-            .args(arguments)
-            // Files that no argument names appear in the current folder.
-            .current_dir(folder)
-            .env_remove("EVERYBUDDY_TRACES")
-            .output()
-            .unwrap(),
-    )
+pub(crate) fn process_in(folder: impl AsRef<Path>, words: &[&str]) -> Run {
+    Run::of(command(words).current_dir(folder).output().unwrap())
 }
 
 /// Runs the program with another standard output.
-pub(crate) fn everybuddy_to(output: impl Into<Stdio>, arguments: &[&str]) -> Run {
-    let program = env!("CARGO_BIN_EXE_everybuddy");
-    let mut command = Command::new(program);
+pub(crate) fn process_to(output: impl Into<Stdio>, words: &[&str]) -> Run {
+    let mut command = command(words);
+    let child = command.stdout(output).stderr(Stdio::piped());
+    Run::of(child.spawn().unwrap().wait_with_output().unwrap())
+}
+
+/// Returns the program with a command line.
+pub(crate) fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_everybuddy"));
+    command.args(words).env_remove("EVERYBUDDY_TRACES");
+    // Files that no argument names appear in the current folder.
+    command.current_dir(env!("CARGO_TARGET_TMPDIR"));
     command
-        .args(arguments)
-        .current_dir(env!("CARGO_TARGET_TMPDIR"))
-        .env_remove("EVERYBUDDY_TRACES")
-        .stdout(output);
-    let child = command.stderr(Stdio::piped()).spawn().unwrap();
-    Run::of(child.wait_with_output().unwrap())
+}
+
+/// Reads rows that were written as JSON lines.
+pub(crate) fn json(lines: &str) -> Vec<Value> {
+    let rows = lines.lines();
+    rows.map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Reads a file.
+pub(crate) fn text(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap()
 }
 
 /// What a run of the program gave.
@@ -128,7 +167,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn of(output: Output) -> Run {
+    pub(crate) fn of(output: Output) -> Run {
         Run {
             code: output.status.code().unwrap(),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -138,17 +177,15 @@ impl Run {
 
     /// The run was refused with one message that contains all of these.
     pub(crate) fn refused(&self, parts: &[&str]) {
-        assert_eq!(self.code, 2, "{}{}", self.out, self.err);
+        self.failed(2, parts);
+    }
+
+    /// The run ended with this exit code, and with one message that contains all of these.
+    pub(crate) fn failed(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert_eq!(self.out, "");
-        assert_eq!(
-            self.err
-                .lines()
-                .filter(|line| line.starts_with("error:"))
-                .count(),
-            1,
-            "{}",
-            self.err
-        );
+        let errors = self.err.lines().filter(|line| line.starts_with("error:"));
+        assert_eq!(errors.count(), 1, "{}", self.err);
         for part in parts {
             assert!(self.err.contains(part), "`{part}` is not in: {}", self.err);
         }
@@ -157,11 +194,13 @@ impl Run {
     /// The run succeeded; notes may accompany its results.
     pub(crate) fn noted(self) -> String {
         let is_note = |line: &str| line.starts_with("note: ");
-        assert!(
-            self.code == 0 && self.err.lines().all(is_note),
-            "{}",
-            self.err
-        );
+        assert!(self.err.lines().all(is_note), "{}", self.err);
+        self.succeeded()
+    }
+
+    /// The run succeeded, whatever accompanies its results.
+    pub(crate) fn succeeded(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self.out
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy, json, text};
+use everybuddy_trace::{Event, Op, Trace};
 use serde_json::Value;
 
 const COLUMNS: [&str; 15] = [
@@ -26,39 +27,26 @@ const COLUMNS: [&str; 15] = [
 /// Metrics that depend on the machine; all others on the command line alone.
 const TIMED: [&str; 2] = ["latency", "throughput"];
 
-fn rows(arguments: &[&str]) -> Vec<Value> {
-    let run = everybuddy(&[&["compare"], arguments, &["--json", "-"]].concat());
-    assert_eq!(run.code, 0, "{}", run.err);
-    run.out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+fn rows(arguments: &str) -> Vec<Value> {
+    json(&everybuddy!("compare {arguments} --json -").succeeded())
 }
 
 fn counted(rows: Vec<Value>) -> Vec<Value> {
-    rows.into_iter()
-        .filter(|row| !TIMED.contains(&row["metric"].as_str().unwrap()))
-        .collect()
+    let is_timed = |row: &Value| TIMED.contains(&row["metric"].as_str().unwrap());
+    rows.into_iter().filter(|row| !is_timed(row)).collect()
 }
 
 #[test]
 fn every_system_replays_on_one_thread_and_on_two() {
     let folder = Folder::new("replay");
     let file = folder.trace();
-    for cpus in [
-        &[][..],
-        &["--cpus", "1"],
-        &["--cpus", "2"],
-        &["--cpus", "3"],
-        &["--aged", "3"],
-    ] {
+    for options in ["", "--cpus 2", "--aged 3"] {
         // That the census at the end equals the trace's live frames is audited by every run.
-        let table = everybuddy(&[&["compare", &file], cpus].concat()).noted();
+        let table = everybuddy!("compare {file} --no-html {options}").noted();
         for row in everybuddy::systems::ROWS {
             let line = |line: &str| line.split_whitespace().next() == Some(row.name);
             assert!(table.lines().any(line), "{}: {table}", row.name);
         }
-        assert!(!table.contains('\x1b'), "a pipe takes no colour");
         assert!(
             table.lines().all(|line| line.chars().count() <= 120),
             "{table}"
@@ -82,12 +70,16 @@ fn every_system_replays_on_one_thread_and_on_two() {
 }
 
 #[test]
-fn variants_and_scarce_memory() {
+fn variants_other_numbers_of_threads_and_scarce_memory() {
     let folder = Folder::new("scarce");
     let file = folder.trace();
+    for cpus in ["1", "3"] {
+        everybuddy!("compare {file} --no-html --systems bs,lbs-31,everybuddy --cpus {cpus}")
+            .noted();
+    }
     let variants =
         "lbs-31+batch=7,linux-6+percpu=locked,fixlazy-186,bs+order=3,lbs-31+drain=merged";
-    let table = everybuddy(&["compare", &file, "--systems", variants]).noted();
+    let table = everybuddy!("compare {file} --no-html --systems {variants}").noted();
     assert!(
         table.contains("lbs-31+batch=7") && table.contains("refused"),
         "{table}"
@@ -96,15 +88,13 @@ fn variants_and_scarce_memory() {
     let mut trace = crate::common::trace();
     let end = trace.events.last().unwrap().time_ns;
     for block in 0..3 {
-        use everybuddy_trace::{Event, Op};
-        trace
-            .events
-            .push(Event::new(end, 0, 1, Op::Allocate, 8192 + block * 1024, 10));
+        let event = Event::new(end, 0, 1, Op::Allocate, 8192 + block * 1024, 10);
+        trace.events.push(event);
     }
     let file = folder.file("scarce.parquet");
     everybuddy_trace::write(&trace, file.as_ref()).unwrap();
-    for cpus in [&[][..], &["--cpus", "2"]] {
-        let table = everybuddy(&[&["compare", &file, "--memory", "4MiB"], cpus].concat()).noted();
+    for cpus in ["", "--cpus 2"] {
+        let table = everybuddy!("compare {file} --no-html --memory 4MiB {cpus}").noted();
         assert!(table.contains("refused"), "{table}");
     }
 }
@@ -112,23 +102,10 @@ fn variants_and_scarce_memory() {
 #[test]
 fn rows_are_tidy_and_the_same_in_both_formats() {
     let folder = Folder::new("rows");
-    let (file, json, csv) = (
-        folder.trace(),
-        folder.file("rows.jsonl"),
-        folder.file("rows.csv"),
-    );
-    everybuddy(&[
-        "compare",
-        &file,
-        "--systems",
-        "bs,lbs-31+batch=7",
-        "--json",
-        &json,
-        "--csv",
-        &csv,
-    ])
-    .noted();
-    let json = std::fs::read_to_string(json).unwrap();
+    let [json, csv] = ["rows.jsonl", "rows.csv"].map(|name| folder.file(name));
+    let own = format!("{} --systems bs,lbs-31+batch=7", folder.trace());
+    everybuddy!("compare {own} --no-html --json {json} --csv {csv}").noted();
+    let json = text(json);
     let mut reader = csv::Reader::from_path(csv).unwrap();
     assert_eq!(reader.headers().unwrap(), &COLUMNS[..]);
     let mut lines = json.lines();
@@ -166,9 +143,8 @@ fn rows_are_tidy_and_the_same_in_both_formats() {
 #[test]
 fn every_metric_is_documented() {
     let folder = Folder::new("metrics");
-    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-    let document = std::fs::read_to_string(document).unwrap();
-    for row in rows(&[&folder.trace()]) {
+    let document = include_str!("../../../../docs/metrics.md");
+    for row in rows(&folder.trace()) {
         for column in ["metric", "statistic", "operation"] {
             let name = format!("`{}`", row[column].as_str().unwrap());
             assert!(document.contains(&name), "{name} is not in docs/metrics.md");
@@ -180,14 +156,12 @@ fn every_metric_is_documented() {
 fn counts_are_the_same_each_time() {
     let folder = Folder::new("counts");
     let file = folder.trace();
-    let arguments = [&file[..], "--aged", "5", "--seed", "9"];
+    let arguments = format!("{file} --aged 5 --seed 9");
     // Services on threads of their own come when they come.
-    let repeats = |rows: Vec<Value>| {
-        let own = rows.into_iter().filter(|row| row["system"] != "serewa");
-        own.collect::<Vec<_>>()
-    };
-    let first = repeats(counted(rows(&arguments)));
-    assert_eq!(first, repeats(counted(rows(&arguments))));
+    let is_repeated = |row: &Value| row["system"] != "serewa";
+    let counted = || counted(rows(&arguments)).into_iter().filter(is_repeated);
+    let first: Vec<Value> = counted().collect();
+    assert_eq!(first, counted().collect::<Vec<_>>());
     let value = |system: &str, metric: &str, operation: &str| {
         let row = first.iter().find(|row| {
             row["system"] == system && row["metric"] == metric && row["operation"] == operation
@@ -197,16 +171,16 @@ fn counts_are_the_same_each_time() {
     assert!(value("lbs-31", "service_ratio", "all") > 0.0);
     assert_eq!(value("bs", "miss_rate", "allocate"), 1.0);
     assert!(value("fixlazy-744", "miss_rate", "all") < 0.1);
-    assert!(first.iter().all(|row| {
-        row["experiment"]
-            .as_str()
-            .unwrap()
-            .starts_with("compare+aged=5")
-    }));
+    let experiment = |row: &Value| row["experiment"].as_str().unwrap().to_string();
     assert!(
         first
             .iter()
-            .any(|row| row["experiment"] == "compare+aged=5@1.0000")
+            .all(|row| experiment(row).starts_with("compare+aged=5"))
+    );
+    assert!(
+        first
+            .iter()
+            .any(|row| experiment(row) == "compare+aged=5@1.0000")
     );
 }
 
@@ -214,36 +188,20 @@ fn counts_are_the_same_each_time() {
 fn a_share_is_a_part_of_a_whole() {
     let folder = Folder::new("shares");
     let (tiny, bursts) = (folder.trace(), bursts(&folder, &[10, 1, 500, 2000], 2000));
-    let (compare, simulate) = (["compare", "--json", "-"], ["simulate", "--json", "-"]);
-    let simulated = [
-        "--cpus",
-        "1,4",
-        "--seeds",
-        "1",
-        "--shrink",
-        "20",
-        "--systems",
-        "bs,lbs-31,llfree",
-    ];
+    // A per-CPU list of each kind, spaces, trees, and none.
+    let systems = "--systems bs,is,lbs-31,linux-6,magazines,spring,llfree,nbbs,everybuddy --json -";
+    let simulate = "simulate --cpus 1,4 --seeds 1 --shrink 20 --systems bs,lbs-31,llfree --json -";
     for command in [
-        [&compare[..], &[&tiny]].concat(),
-        [&compare[..], &[&tiny, "--aged", "5"]].concat(),
-        [&compare[..], &[&bursts]].concat(),
-        [&compare[..], &[&bursts, "--cpus", "2"]].concat(),
-        [
-            &simulate[..],
-            &simulated,
-            &["--workloads", "burst:in-order"],
-        ]
-        .concat(),
-        [&simulate[..], &simulated, &["--trace", &bursts]].concat(),
-        vec!["trace", "info", &bursts, "--json", "-"],
+        &format!("compare {tiny} {systems}"),
+        &format!("compare {tiny} --aged 5 {systems}"),
+        &format!("compare {bursts} {systems}"),
+        &format!("compare {bursts} --cpus 2 {systems}"),
+        &format!("{simulate} --workloads burst:in-order"),
+        &format!("{simulate} --trace {bursts}"),
+        &format!("trace info {bursts} --json -"),
     ] {
-        let run = everybuddy(&command);
-        assert_eq!(run.code, 0, "{}", run.err);
         let mut seen = BTreeSet::new();
-        for line in run.out.lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
+        for row in json(&everybuddy!("{command}").succeeded()) {
             let text = |key: &str| row[key].as_str().unwrap();
             let metric = everybuddy_metrics::find(text("metric")).unwrap();
             if metric.is_share(text("statistic")) {
@@ -252,9 +210,7 @@ fn a_share_is_a_part_of_a_whole() {
                 seen.insert(metric.name);
             }
             // What a CPU reserves in a tree is not kept in a list.
-            let is_listed = ["bs", "llfree", "nbbs", "everybuddy"]
-                .iter()
-                .all(|own| *own != text("system"));
+            let is_listed = !["bs", "llfree", "nbbs", "everybuddy"].contains(&text("system"));
             assert!(is_listed || metric.name != "service_ratio", "{row}");
         }
         assert!(seen.len() >= 3, "{command:?}: {seen:?}");
@@ -265,20 +221,17 @@ fn a_share_is_a_part_of_a_whole() {
 fn the_rows_of_a_run_make_its_tables_again() {
     let folder = Folder::new("again");
     let (trace, json) = (folder.trace(), folder.file("rows.jsonl"));
-    for more in [
-        &[][..],
-        &["--cpus", "2"],
-        &["--memory", "64MiB", "--machine", "1GiB"],
+    // What rows do not have is given again; the memory is in them.
+    for (more, cpus) in [
+        ("", ""),
+        ("--cpus 2", "--cpus 2"),
+        ("--memory 64MiB --machine 1GiB", ""),
     ] {
-        let systems = ["--systems", "bs,lbs-31+batch=7", "--no-html"];
-        let first = [&["compare", &trace, "--json", &json], &systems[..], more].concat();
-        let first = everybuddy(&first).noted();
-        // What rows do not have is given again; the memory is in them.
-        let cpus = if more.contains(&"--cpus") { more } else { &[] };
+        let systems = "--systems bs,lbs-31+batch=7 --no-html";
+        let first = everybuddy!("compare {trace} --json {json} {systems} {more}").noted();
         let (page, again) = (folder.file("page.html"), folder.file("again.jsonl"));
-        let files = ["--rows", &json, "--html", &page, "--json", &again];
-        let second = everybuddy(&[&["compare", &trace], &files[..], cpus].concat());
-        assert_eq!(second.code, 0, "{}", second.err);
+        let files = format!("--rows {json} --html {page} --json {again}");
+        let second = everybuddy!("compare {trace} {files} {cpus}").succeeded();
         let table = |text: &str| -> Vec<String> {
             let lines = text
                 .lines()
@@ -286,18 +239,17 @@ fn the_rows_of_a_run_make_its_tables_again() {
             let lines = lines.take_while(|line| !line.starts_with(" bs no per-CPU list"));
             lines.map(String::from).collect()
         };
-        let table_of_second = table(&second.out);
+        let table_of_second = table(&second);
         assert!(table(&first).len() > 5, "{first}");
         let rows = table(&first).len();
         assert_eq!(table_of_second[..rows], table(&first)[..]);
         let headline = |text: &str| text.lines().next().map(String::from);
-        assert_eq!(headline(&first), headline(&second.out));
+        assert_eq!(headline(&first), headline(&second));
         // Rows have no rounds, so that a fixed difference is noise.
         assert!(words(&first).contains("a shorter time in each round,"));
-        assert!(words(&second.out).contains("more than 5% less time,"));
-        let read = |file: &str| std::fs::read_to_string(file).unwrap();
-        assert_eq!(read(&json), read(&again));
-        let page = read(&page);
+        assert!(words(&second).contains("more than 5% less time,"));
+        assert_eq!(text(&json), text(&again));
+        let page = text(&page);
         assert!(page.contains("the machine that wrote rows.jsonl"));
         assert!(page.contains("data-system=\"lbs-31+batch=7\""));
         assert!(!page.contains("data-system=\"floor\"") && !page.contains("data-system=\"timer\""));
@@ -306,19 +258,10 @@ fn the_rows_of_a_run_make_its_tables_again() {
             "a figure without numbers"
         );
     }
-    let rows = ["compare", "gcc_build", "--no-html", "--rows", &json];
-    everybuddy(&rows).refused(&["no rows of trace gcc_build", "it has rows of tiny"]);
-    let rows = [
-        "compare",
-        &trace,
-        "--no-html",
-        "--rows",
-        &json,
-        "--cpus",
-        "3",
-    ];
-    everybuddy(&rows).refused(&["are of 2 CPUs, and this replay has 3"]);
-    everybuddy(&["compare", &trace, "--rows", &trace]).refused(&["--rows"]);
+    everybuddy!("compare gcc_build --no-html --rows {json}")
+        .refused(&["no rows of trace gcc_build", "it has rows of tiny"]);
+    everybuddy!("compare {trace} --no-html --rows {json} --cpus 3")
+        .refused(&["are of 2 CPUs, and this replay has 3"]);
 }
 
 /// Joins lines that were broken where they were too long.
@@ -330,14 +273,12 @@ fn words(text: &str) -> String {
 fn the_answer_is_above_the_table_and_on_the_page() {
     let folder = Folder::new("answer");
     let (trace, page) = (folder.trace(), folder.file("page.html"));
-    let compare = |systems: &str, more: &[&str]| {
-        let command = ["compare", &trace, "--systems", systems, "--html", &page];
-        let text = words(&everybuddy(&[&command, more].concat()).noted());
-        let page = std::fs::read_to_string(&page).unwrap();
-        (text, page)
+    let compare = |options: &str| {
+        let run = everybuddy!("compare {trace} --html {page} --systems {options}");
+        (words(&run.noted()), text(&page))
     };
     let systems = "bs,is,lbs-31,linux-6+percpu=locked,spring,never,everybuddy";
-    let (text, html) = compare(systems, &["--memory", "64MiB"]);
+    let (text, html) = compare(&format!("{systems} --memory 64MiB"));
     let (answer, table) = text.split_once(" system alloc ").unwrap();
     let [rule, rest] =
         ["answer Of 7 systems, ", "unknown Frames were"].map(|part| answer.find(part));
@@ -362,36 +303,22 @@ fn the_answer_is_above_the_table_and_on_the_page() {
         ["class=\"answer\"", "class=\"systems\""].map(|part| html.find(part).unwrap());
     assert_eq!(html[begin..end].matches("<dt>").count(), count);
     assert!(html[begin..end].contains("so nothing waited (<code>everybuddy simulate</code>"));
-    let heads: Vec<&str> = html[end..]
-        .split("<th colspan=\"")
-        .skip(1)
-        .take(5)
-        .collect();
-    let group = |head: &&str| {
-        head.split(['>', '<'])
-            .nth(1)
-            .unwrap_or_default()
-            .to_string()
-    };
-    let heads: Vec<String> = heads.iter().map(group).collect();
+    let heads = html[end..].split("<th colspan=\"").skip(1).take(5);
+    let group = |head: &str| head.split(['>', '<']).nth(1).map(String::from);
+    let heads: Vec<String> = heads.filter_map(group).collect();
     assert_eq!(
         heads,
         ["alloc", "free", "idle after", "unusable", "metadata"]
     );
     // Two threads wait, and aged memory is not fresh. A ratio needs the row of Linux.
-    let (text, _) = compare(
-        "bs,lbs-31",
-        &["--cpus", "2", "--aged", "3", "--all-columns"],
-    );
-    assert!(
-        text.contains("answer Of 2 systems, ") && text.contains("depend on which thread"),
-        "{text}"
-    );
+    let (text, _) = compare("bs,lbs-31 --cpus 2 --aged 3 --all-columns");
+    let parts = ["answer Of 2 systems, ", "depend on which thread"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     for part in ["nothing waited", "Memory was fresh", "Linux is", "of Linux"] {
         assert!(!text.contains(part), "{part}: {text}");
     }
     // One system is not a choice.
-    let (text, html) = compare("bs", &[]);
+    let (text, html) = compare("bs");
     assert!(
         !text.contains("answer") && !html.contains("class=\"answer\""),
         "{text}"
@@ -420,13 +347,12 @@ fn lists_are_those_of_the_machine_that_was_recorded() {
     };
     trace.metadata.push(machine.entry());
     everybuddy_trace::write(&trace, file.as_ref()).unwrap();
-    let compare = |more: &[&str]| {
-        let systems = ["--systems", "linux-6+percpu=locked,lbs-31", "--no-html"];
-        let run = everybuddy(&[&["compare", &file], &systems[..], more].concat());
+    let compare = |more: &str| {
+        let systems = "--systems linux-6+percpu=locked,lbs-31 --no-html";
         // Lines are broken where they are too long.
-        words(&run.noted())
+        words(&everybuddy!("compare {file} {systems} {more}").noted())
     };
-    let table = compare(&[]);
+    let table = compare("");
     for text in [
         "machine 24 GiB, as recorded · room 200 MiB",
         "linux-6+percpu=locked batch 63, high mark 10081 to 337141",
@@ -435,7 +361,7 @@ fn lists_are_those_of_the_machine_that_was_recorded() {
     ] {
         assert!(table.contains(text), "{text}: {table}");
     }
-    let table = compare(&["--machine", "64MiB", "--memory", "8MiB"]);
+    let table = compare("--machine 64MiB --memory 8MiB");
     for text in [
         "machine 64 MiB · room 8",
         "linux-6+percpu=locked batch 3,",
@@ -443,7 +369,7 @@ fn lists_are_those_of_the_machine_that_was_recorded() {
     ] {
         assert!(table.contains(text), "{text}: {table}");
     }
-    let info = everybuddy(&["trace", "info", &file]).noted();
+    let info = everybuddy!("trace info {file}").noted();
     for text in [
         "Linux 6.18.44, 2 CPUs",
         "200 MiB free at the start",
@@ -456,7 +382,6 @@ fn lists_are_those_of_the_machine_that_was_recorded() {
 /// Writes a trace in which one CPU allocates runs of these lengths, each of another task, and then another CPU
 /// frees the first `freed` frames of them.
 fn bursts(folder: &Folder, lengths: &[u64], freed: u64) -> String {
-    use everybuddy_trace::{Event, Op, Trace};
     let mut events = Vec::new();
     for (task, length) in (1..).zip(lengths) {
         for _ in 0..*length {
@@ -492,13 +417,13 @@ fn the_residual_is_what_is_left_when_runs_end() {
     // After 10, 11, 16 and 36 frames from batches of 31 there are left 21, 20, 15 and 26; the second run
     // is a single request, and not counted. The frees of the other CPU stay in its list.
     let file = bursts(&folder, &[10, 1, 5, 20], 30);
-    let rows = rows(&[&file, "--systems", "lbs-31+batch=31+high=186"]);
+    let rows = rows(&format!("{file} --systems lbs-31+batch=31+high=186"));
     let residual = |statistic, operation| only(&rows, "residual", statistic, operation);
     assert_eq!(residual("count", "allocate"), 3.0);
     assert!((residual("mean", "allocate") - (21.0 + 15.0 + 26.0) / 3.0).abs() < 1e-4);
     assert_eq!(
-        (residual("count", "free"), residual("mean", "free")),
-        (1.0, 30.0)
+        ["count", "mean"].map(|own| residual(own, "free")),
+        [1.0, 30.0]
     );
     assert_eq!(residual("mean", "all"), (21.0 + 15.0 + 26.0 + 30.0) / 4.0);
 }
@@ -509,8 +434,7 @@ fn runs_of_any_length_leave_half_a_batch() {
     let lengths: Vec<u64> = (2..200).map(|at| 2 + at * 37 % 61).collect();
     let file = bursts(&folder, &lengths, 0);
     for batch in [7.0, 31.0, 62.0] {
-        let spec = format!("lbs-31+batch={batch}+high=186");
-        let rows = rows(&[&file, "--systems", &spec]);
+        let rows = rows(&format!("{file} --systems lbs-31+batch={batch}+high=186"));
         let residual = only(&rows, "residual", "mean", "allocate");
         let expected = (batch - 1.0) / 2.0;
         assert!(
@@ -521,7 +445,7 @@ fn runs_of_any_length_leave_half_a_batch() {
         assert!((misses * batch - 1.0).abs() < 0.01, "{batch}: {misses}");
     }
     // Without a list nothing is ever left.
-    let rows = rows(&[&file, "--systems", "bs"]);
+    let rows = rows(&format!("{file} --systems bs"));
     assert_eq!(only(&rows, "residual", "mean", "allocate"), 0.0);
     assert_eq!(only(&rows, "domains", "mean", "all"), 1.0);
     assert_eq!(only(&rows, "contention_rate_core", "value", "all"), 0.0);
@@ -531,29 +455,16 @@ fn runs_of_any_length_leave_half_a_batch() {
 fn whole_blocks_hold_what_was_asked_for() {
     let folder = Folder::new("internal");
     let trace = folder.trace();
-    for more in [&[][..], &["--aged", "3"], &["--cpus", "2"]] {
-        let command = [
-            "compare",
-            &trace,
-            "--systems",
-            "bs,lbs-31,is,spring",
-            "--json",
-            "-",
-        ];
-        let run = everybuddy(&[&command, more].concat());
-        assert_eq!(run.code, 0, "{}", run.err);
-        let rows = run.out.lines().map(|line| {
-            let row: serde_json::Value = serde_json::from_str(line).unwrap();
-            row
-        });
-        let own: Vec<_> = rows
-            .filter(|row| row["metric"] == "internal_fragmentation")
-            .collect();
-        assert!(more.contains(&"--cpus") || own.len() > 4, "{more:?}");
-        for row in own {
-            assert_eq!(row["value"], 1.0, "{row}");
-        }
+    for more in ["", "--aged 3", "--cpus 2"] {
+        let run = everybuddy!("compare {trace} --systems bs,lbs-31,is,spring --json - {more}");
         assert!(!run.err.contains("held"), "shown where it is 1");
+        let rows = json(&run.succeeded());
+        let own = rows
+            .iter()
+            .filter(|row| row["metric"] == "internal_fragmentation");
+        let own: Vec<&Value> = own.collect();
+        assert!(more.contains("--cpus") || own.len() > 4, "{more:?}");
+        assert!(own.iter().all(|row| row["value"] == 1.0), "{own:?}");
     }
 }
 
@@ -561,47 +472,37 @@ fn whole_blocks_hold_what_was_asked_for() {
 fn sizes_are_used_where_they_fit_and_refused_where_they_are_none() {
     let folder = Folder::new("divided");
     let (trace, file) = (folder.trace(), folder.file("tiny.sizes.json"));
-    let other = folder.file("other.parquet");
-    std::fs::write(&other, "a trace").unwrap();
-    everybuddy(&["trace", "sizes", &trace, "-o", &other]).refused(&["-o", ".parquet"]);
-    assert_eq!(std::fs::read_to_string(&other).unwrap(), "a trace");
-    everybuddy(&["trace", "sizes", &trace, "-o", &file]);
-    let run = |more: &[&str]| {
-        let command = ["compare", &trace, "--systems", "bs,serewa", "--no-html"];
-        let run = everybuddy(&[&command, more].concat());
+    everybuddy!("trace sizes {trace} -o {file}").succeeded();
+    let run = |systems: &str, more: &str| {
+        let run =
+            everybuddy!("compare {trace} --systems {systems} --no-html --sizes {file} {more}");
         assert_eq!(run.code, 0, "{}", run.err);
         run.err
     };
-    assert!(!run(&["--sizes", &file]).contains("tiny.sizes.json"));
+    let err = run("bs,serewa", "");
+    assert!(
+        !err.contains("tiny.sizes.json") && !err.contains("not used"),
+        "{err}"
+    );
     // For another memory they are not used, and that is said.
-    let err = run(&["--sizes", &file, "--memory", "64MiB"]);
+    let err = run("bs,serewa", "--memory 64MiB");
     assert!(
         err.contains("tiny.sizes.json") && err.contains("64 MiB"),
         "{err}"
     );
     // Without a system that divides memory they change nothing, and that is said, too.
-    let noted = |systems: &str| {
-        let command = ["compare", &trace, "--systems", systems, "--no-html"];
-        let run = everybuddy(&[&command[..], &["--sizes", &file]].concat());
-        assert_eq!(run.code, 0, "{}", run.err);
-        run.err
-    };
     for systems in ["bs,linux-6", "serewa+division=off"] {
-        let err = noted(systems);
-        assert!(
-            err.contains("--sizes is not used") && err.contains("`serewa`"),
-            "{err}"
-        );
-        assert!(err.contains("division=on"), "{err}");
+        let err = run(systems, "");
+        for part in ["--sizes is not used", "`serewa`", "division=on"] {
+            assert!(err.contains(part), "{part}: {err}");
+        }
     }
-    assert!(!noted("bs,serewa").contains("not used"));
     for (text, word) in [
         ("", "empty"),
         ("{}", "not a file of size statistics"),
         ("# yaml", "not JSON"),
     ] {
         std::fs::write(&file, text).unwrap();
-        everybuddy(&["compare", &trace, "--sizes", &file]).refused(&["tiny.sizes.json", word]);
+        everybuddy!("compare {trace} --sizes {file}").refused(&["tiny.sizes.json", word]);
     }
-    everybuddy(&["compare", &trace, "--sizes", "/no/such.json"]).refused(&["/no/such.json"]);
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{Folder, everybuddy};
+use crate::common::{Folder, Run, command, everybuddy, json, text, words};
 
 /// The program in a folder of its own, without the project.
 struct Installed {
@@ -40,10 +40,10 @@ impl Installed {
     }
 
     /// Runs the installed program and returns what it printed.
-    fn everybuddy(&self, arguments: &[&str]) -> String {
-        let run = self.run(self.program.to_str().unwrap(), arguments);
+    fn everybuddy(&self, line: &str) -> String {
+        let run = self.run(self.program.to_str().unwrap(), &words(line));
         let err = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success(), "{arguments:?}: {err}");
+        assert!(run.status.success(), "{line}: {err}");
         String::from_utf8(run.stdout).unwrap()
     }
 }
@@ -66,45 +66,29 @@ fn an_installed_program_needs_no_checkout() {
     } else {
         println!("note: this kernel allows no mounts here, so the project stays in reach");
     }
-    let table = installed.everybuddy(&["compare", "--systems", "bs,lbs-31"]);
+    let table = installed.everybuddy("compare --systems bs,lbs-31");
     for name in ["gcc_build", "dbench_tar", "numpy_thp"] {
         assert!(table.contains(name), "{table}");
     }
     let page = installed.folder.path().join("empty/everybuddy-report.html");
     assert!(page.is_file());
-    let bench = ["--systems", "bs", "--workloads", "hot", "--shrink", "100"];
-    assert!(
-        installed
-            .everybuddy(&[&["bench"], &bench[..]].concat())
-            .contains("hot")
-    );
-    let simulate = ["--systems", "bs", "--cpus", "2", "--machine", "x5570"];
-    let quick = ["--trace", "sysbench_mt_cut", "--shrink", "50"];
-    let simulated = installed.everybuddy(&[&["simulate"], &simulate[..], &quick].concat());
-    assert!(simulated.contains("sysbench_mt_cut"), "{simulated}");
-    let claims = installed.everybuddy(&["reproduce", "space-size", "--shrink", "100"]);
-    assert!(claims.contains("space-size"), "{claims}");
-    assert!(
-        installed
-            .everybuddy(&["machines", "x5570"])
-            .contains("x5570")
-    );
-    assert!(
-        installed
-            .everybuddy(&["traces"])
-            .contains("sysbench_mt_cut")
-    );
-    assert!(
-        installed
-            .everybuddy(&["trace", "info", "gcc_build"])
-            .contains("431,168")
-    );
+    let simulate = "simulate --systems bs --cpus 2 --machine x5570 --trace sysbench_mt_cut";
+    for (line, word) in [
+        ("bench --systems bs --workloads hot --shrink 100", "hot"),
+        (&format!("{simulate} --shrink 50"), "sysbench_mt_cut"),
+        ("reproduce space-size --shrink 100", "space-size"),
+        ("machines x5570", "x5570"),
+        ("traces", "sysbench_mt_cut"),
+        ("trace info gcc_build", "431,168"),
+    ] {
+        let out = installed.everybuddy(line);
+        assert!(out.contains(word), "{line}: {out}");
+    }
 }
 
 #[test]
 fn bundled_traces_are_listed_with_their_numbers() {
-    let text = everybuddy(&["traces"]).done();
-    let lines = everybuddy(&["traces", "--json"]).done();
+    let list = everybuddy!("traces").done();
     let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces")).unwrap();
     let mut names: Vec<String> = files
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -112,10 +96,9 @@ fn bundled_traces_are_listed_with_their_numbers() {
         .filter(|name| !name.contains('.'))
         .collect();
     let mut listed = Vec::new();
-    for line in lines.lines() {
-        let own: serde_json::Value = serde_json::from_str(line).unwrap();
+    for own in json(&everybuddy!("traces --json").done()) {
         let name = own["name"].as_str().unwrap();
-        assert!(text.contains(name) && own["calls"].as_u64() > Some(80_000));
+        assert!(list.contains(name) && own["calls"].as_u64() > Some(80_000));
         listed.push(name.to_string());
     }
     names.sort();
@@ -128,27 +111,19 @@ fn a_folder_of_other_traces_replaces_the_bundled_ones() {
     let folder = Folder::new("other-traces");
     folder.trace();
     let run = |place: &str, trace: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_everybuddy"));
-        command.args(["trace", "check", trace]);
-        let run = command.env("EVERYBUDDY_TRACES", place).output().unwrap();
-        let err = String::from_utf8(run.stderr).unwrap();
-        (run.status.code().unwrap(), err)
+        let mut command = command(&["trace", "check", trace]);
+        Run::of(command.env("EVERYBUDDY_TRACES", place).output().unwrap())
     };
     let place = folder.path().to_str().unwrap();
-    assert_eq!(run(place, "tiny"), (0, String::new()));
-    let (code, err) = run(place, "gcc_build");
-    assert!(code == 2 && err.contains("no gcc_build.parquet in") && err.contains("help: "));
-    let (code, err) = run("/no/such/folder", "gcc_build");
-    assert!(
-        code == 2 && err.contains("is not a folder") && err.contains("help: "),
-        "{err}"
-    );
+    run(place, "tiny").done();
+    run(place, "gcc_build").refused(&["no gcc_build.parquet in", "help: "]);
+    run("/no/such/folder", "gcc_build").refused(&["is not a folder", "help: "]);
 }
 
 #[test]
 fn every_shell_gets_a_script_with_all_commands() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = everybuddy(&["completions", shell]).done();
+        let script = everybuddy!("completions {shell}").done();
         for word in ["compare", "simulate", "traces", "--systems", "--parquet"] {
             // Fish writes options without their dashes.
             let word = if shell == "fish" {
@@ -159,14 +134,13 @@ fn every_shell_gets_a_script_with_all_commands() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    everybuddy(&["completions", "tcl"]).refused(&["tcl", "bash"]);
 }
 
 #[test]
 fn bash_completes_with_the_script() {
     let folder = Folder::new("completions");
     let script = folder.file("everybuddy.bash");
-    std::fs::write(&script, everybuddy(&["completions", "bash"]).done()).unwrap();
+    std::fs::write(&script, everybuddy!("completions bash").done()).unwrap();
     let ask = "source \"$0\"; COMP_WORDS=(everybuddy tra); COMP_CWORD=1; \
                _everybuddy everybuddy tra everybuddy; echo \"${COMPREPLY[@]}\"";
     let Ok(run) = Command::new("bash").args(["-c", ask, &script]).output() else {
@@ -181,15 +155,11 @@ fn bash_completes_with_the_script() {
 fn every_command_has_a_manual_page() {
     let folder = Folder::new("man");
     let place = folder.file("share/man1");
-    let run = everybuddy(&["man", &place]);
+    let run = everybuddy!("man {place}");
     assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
-    let page = |name: &str| std::fs::read_to_string(format!("{place}/{name}.1")).unwrap();
-    assert!(
-        page("everybuddy").contains("everybuddy\\-compare(1)"),
-        "{}",
-        page("everybuddy")
-    );
-    let help = everybuddy(&["compare", "--help"]).done();
+    let page = |name: &str| text(format!("{place}/{name}.1"));
+    assert!(page("everybuddy").contains("everybuddy\\-compare(1)"));
+    let help = everybuddy!("compare --help").done();
     let compare = page("everybuddy-compare").replace("\\-", "-");
     for word in ["--systems", "--parquet", "Examples:"] {
         assert!(compare.contains(word) && help.contains(word), "{compare}");
@@ -201,5 +171,4 @@ fn every_command_has_a_manual_page() {
         "{}",
         run.err
     );
-    everybuddy(&["man", "/dev/null/no"]).refused(&["/dev/null/no"]);
 }

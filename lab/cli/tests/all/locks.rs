@@ -5,7 +5,7 @@ use std::path::Path;
 
 use everybuddy_trace::{Acquisition, Leniency, read, write};
 
-use super::common::{Folder, everybuddy};
+use super::common::{Folder, everybuddy, json, text};
 
 /// A real recording: `everybuddy record` of three processes that create and close packet sockets with large buffers.
 fn recorded() -> String {
@@ -41,19 +41,14 @@ fn section(text: &str, title: &str) -> String {
     let from = text
         .find(title)
         .unwrap_or_else(|| panic!("no {title} in {text}"));
-    let section = &text[from..];
-    section
-        .split("\n\n")
-        .next()
-        .unwrap_or(section)
-        .trim_end()
-        .to_string()
+    let section = text[from..].split("\n\n").next();
+    section.unwrap_or_default().trim_end().to_string()
 }
 
 #[test]
 fn acquisitions_are_described() {
     let folder = Folder::new("locks-info");
-    let text = everybuddy(&["trace", "info", &trace(&folder)]).done();
+    let text = everybuddy!("trace info {}", trace(&folder)).done();
     let expected = "acquisitions of a zone's lock, recorded
   reported by               kmem:mm_zone_locked
   all                       4
@@ -64,10 +59,10 @@ fn acquisitions_are_described() {
   blocks moved              mean 31.0, maximum 31";
     assert_eq!(section(&text, "acquisitions of"), expected);
     // Of a kernel that only reports waits.
-    let text = everybuddy(&["trace", "info", &recorded()]).done();
+    let text = everybuddy!("trace info {}", recorded()).done();
     assert_eq!(section(&text, "acquisitions of"), GOLDEN);
     // A trace without them does not mention them.
-    let text = everybuddy(&["trace", "info", "gcc_build"]).done();
+    let text = everybuddy!("trace info gcc_build").done();
     assert!(!text.contains("zone's lock"), "{text}");
 }
 
@@ -82,15 +77,13 @@ const GOLDEN: &str = "acquisitions of a zone's lock, recorded
 fn acquisitions_are_checked_and_cut() {
     let folder = Folder::new("locks-cut");
     let file = trace(&folder);
-    let text = everybuddy(&["trace", "check", &file]).done();
+    let text = everybuddy!("trace check {file}").done();
     assert!(
         text.ends_with("events, 4 acquisitions of a zone's lock\n"),
         "{text}"
     );
     let part = folder.file("part.parquet");
-    let run = everybuddy(&[
-        "trace", "cut", &file, "-o", &part, "--from", "1100ns", "--to", "60us",
-    ]);
+    let run = everybuddy!("trace cut {file} -o {part} --from 1100ns --to 60us");
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(
         run.err
@@ -105,7 +98,7 @@ fn acquisitions_are_checked_and_cut() {
     // Those of another trace are refused, and an overlap is, too.
     let locks = folder.file("tiny.locks.parquet");
     fs::copy(folder.file("part.locks.parquet"), &locks).unwrap();
-    everybuddy(&["trace", "check", &file]).refused(&["tiny.locks.parquet", "does not belong"]);
+    everybuddy!("trace check {file}").refused(&["tiny.locks.parquet", "does not belong"]);
     let mut broken = crate::common::trace();
     let (mut first, _) = read(Path::new(&part), Leniency::Strict).unwrap();
     first.acquisitions[1].wait_ns = 48_900;
@@ -113,23 +106,13 @@ fn acquisitions_are_checked_and_cut() {
     first.acquisitions[0].cpu = 0;
     broken.acquisitions = first.acquisitions;
     write(&broken, Path::new(&file)).unwrap();
-    everybuddy(&["trace", "check", &file]).refused(&[
+    everybuddy!("trace check {file}").refused(&[
         "tiny.locks.parquet, row 1",
         "CPU 0 waits for a zone's lock from 0 ns on",
         "--lenient",
     ]);
     // A cut that keeps none leaves no file of an older trace behind.
-    let none = [
-        "trace",
-        "cut",
-        "gcc_build",
-        "-o",
-        &part,
-        "--first",
-        "1000",
-        "--force",
-    ];
-    assert_eq!(everybuddy(&none).code, 0);
+    everybuddy!("trace cut gcc_build -o {part} --first 1000 --force").succeeded();
     assert!(!Path::new(&folder.file("part.locks.parquet")).exists());
 }
 
@@ -144,8 +127,8 @@ fn waits_are_imported_and_what_is_left_out_is_said() {
 ";
     fs::write(&recording, lines).unwrap();
     let output = folder.file("run.parquet");
-    let import = ["trace", "import", &recording, "-o", &output, "--force"];
-    let said = everybuddy(&import);
+    let import = format!("trace import {recording} -o {output} --force");
+    let said = everybuddy!("{import}");
     assert_eq!(said.code, 0, "{}", said.err);
     let text = said.err.as_str();
     for part in [
@@ -155,36 +138,33 @@ fn waits_are_imported_and_what_is_left_out_is_said() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    let address = ["--zone-lock", "21018bee"];
-    everybuddy(&[&import[..], &address[..]].concat()).noted();
+    everybuddy!("{import} --zone-lock 21018bee").noted();
     let (made, _) = read(Path::new(&output), Leniency::Strict).unwrap();
     assert_eq!(
         (made.acquisitions.len(), made.acquisitions[0].wait_ns),
         (1, 3_000)
     );
-    everybuddy(&[&import[..], &["--zone-lock", "normal"]].concat())
-        .refused(&["`normal` is not an address"]);
+    everybuddy!("{import} --zone-lock normal").refused(&["`normal` is not an address"]);
 
     // Chains in text already contain function names. The symbol list is read before the recording.
     let symbols = folder.file("symbols");
     fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\n").unwrap();
-    let named = everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat());
+    let named = everybuddy!("{import} --kallsyms {symbols}");
     for part in ["--kallsyms was not used", "record call chains"] {
         assert!(named.err.contains(part), "{}", named.err);
     }
     let (csv, from_csv) = (folder.file("run.csv"), folder.file("csv.parquet"));
-    let export = ["trace", "export", &output, "--to", "csv", "-o", &csv];
-    assert_eq!(everybuddy(&export).code, 0);
-    let import_csv = ["trace", "import", &csv, "-o", &from_csv];
-    let unused = everybuddy(&[&import_csv[..], &["--kallsyms", &symbols]].concat());
+    everybuddy!("trace export {output} --to csv -o {csv}").succeeded();
+    let unused = everybuddy!("trace import {csv} -o {from_csv} --kallsyms {symbols}");
     assert_eq!(unused.code, 0, "{}", unused.err);
     assert!(unused.err.contains("not used"), "{}", unused.err);
     fs::write(&symbols, "ffffffff81000300 t rmqueue_bulk\nrmqueue\n").unwrap();
-    everybuddy(&[&import[..], &["--kallsyms", &symbols]].concat()).refused(&[
+    let parts = [
         "symbols, line 2",
         "`rmqueue` is not a symbol",
         "/proc/kallsyms",
-    ]);
+    ];
+    everybuddy!("{import} --kallsyms {symbols}").refused(&parts);
 }
 
 #[test]
@@ -192,36 +172,23 @@ fn recorded_waits_are_shown_next_to_simulated_ones() {
     let folder = Folder::new("locks-simulate");
     let (rows, html) = (folder.file("rows.jsonl"), folder.file("page.html"));
     let file = trace(&folder);
-    let simulate = [
-        "simulate",
-        "--trace",
-        &file,
-        "--systems",
-        "bs,linux-6",
-        "--seeds",
-        "1",
-    ];
-    let options = ["--cpus", "1,2", "--think", "1000", "--json", &rows];
-    let page = ["--html", &html];
-    let run = everybuddy(&[&simulate[..], &options[..], &page[..]].concat());
-    assert_eq!(run.code, 0, "{}", run.err);
-    let text = run.out;
+    let simulate = format!("simulate --trace {file} --systems bs,linux-6 --seeds 1");
+    let files = format!("--json {rows} --html {html}");
+    let out = everybuddy!("{simulate} --cpus 1,2 --think 1000 {files}").succeeded();
     let table = section(
-        &text,
+        &out,
         "tiny: waits for locks on 2 CPUs, recorded and simulated",
     );
-    assert!(table.ends_with("simulated"), "{text}");
-    let lines: Vec<&str> = text.lines().collect();
+    assert!(table.ends_with("simulated"), "{out}");
     let line = |name: &str| {
-        let from = lines
-            .iter()
-            .position(|line| line.contains("waits for locks on"))
-            .unwrap();
-        let own = lines[from..]
-            .iter()
-            .find(|line| line.trim_start().starts_with(name));
+        let lines = out
+            .lines()
+            .skip_while(|line| !line.contains("waits for locks on"));
+        let own = lines
+            .map(str::trim_start)
+            .find(|line| line.starts_with(name));
         let words = own
-            .unwrap_or_else(|| panic!("no {name} in {text}"))
+            .unwrap_or_else(|| panic!("no {name} in {out}"))
             .split_whitespace();
         words.map(str::to_string).collect::<Vec<_>>()
     };
@@ -230,7 +197,7 @@ fn recorded_waits_are_shown_next_to_simulated_ones() {
         ["recorded", "1.360", "1.020", "1,500", "2,500", "2,500"]
     );
     // The page has the same table.
-    let page = fs::read_to_string(html).unwrap();
+    let page = text(html);
     let cells = |name: &str| {
         let (_, rest) = page.split_once("recorded and simulated</h3>").unwrap();
         let (_, rest) = rest.split_once(&format!(">{name}</th>")).unwrap();
@@ -247,12 +214,7 @@ fn recorded_waits_are_shown_next_to_simulated_ones() {
     }
     // The table has the numbers of the rows.
     let per_call = |name: &str| line(name)[1].parse::<f64>().unwrap();
-
-    let rows = fs::read_to_string(rows).unwrap();
-    let rows: Vec<serde_json::Value> = rows
-        .lines()
-        .map(|row| serde_json::from_str(row).unwrap())
-        .collect();
+    let rows = json(&text(rows));
     let of = |platform: &str, system: &str, cpus: u64| {
         let mut own = rows.iter().filter(|row| {
             row["metric"] == "contended_wait"
@@ -263,21 +225,18 @@ fn recorded_waits_are_shown_next_to_simulated_ones() {
         });
         own.next().map(|row| row["value"].as_f64().unwrap())
     };
-    assert_eq!(
-        of("recorded", "", 2).map(|rate| (rate * 1e6).round()),
-        Some(1360.0)
-    );
+    let recorded = of("recorded", "", 2);
+    assert_eq!(recorded.map(|rate| (rate * 1e6).round()), Some(1360.0));
     assert_eq!(of("sim:", "bs", 1), Some(0.0), "one CPU never waits");
     for system in ["bs", "linux-6"] {
         let rate = of("sim:", system, 2).unwrap();
         assert!(
             rate > 0.0 && (rate * 1e3 - per_call(system)).abs() < 1e-3,
-            "{system}: {text}"
+            "{system}: {out}"
         );
     }
 
     // On another number of CPUs there is nothing to compare.
-    let options = ["--cpus", "1", "--think", "50"];
-    let text = everybuddy(&[&simulate[..], &options[..]].concat()).done();
-    assert!(text.contains("add 2 to --cpus"), "{text}");
+    let out = everybuddy!("{simulate} --cpus 1 --think 50").done();
+    assert!(out.contains("add 2 to --cpus"), "{out}");
 }

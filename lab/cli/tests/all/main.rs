@@ -7,6 +7,7 @@ mod common;
 mod compare;
 mod installed;
 mod locks;
+mod messages;
 mod outputs;
 mod page;
 mod peer;

@@ -1,31 +1,17 @@
 //! The page, from the command line to its file. What is on it is tested where it is drawn, in `everybuddy-page`.
 
-use std::path::Path;
-
-use crate::common::{Folder, everybuddy, everybuddy_in};
-
-/// Runs `compare` on the tiny trace and returns the page.
-fn page(folder: &Folder, arguments: &[&str]) -> String {
-    let (trace, file) = (folder.trace(), folder.file("page.html"));
-    let command = [
-        "compare",
-        &trace,
-        "--systems",
-        "bs,lbs-31,spring",
-        "--html",
-        &file,
-    ];
-    let run = everybuddy(&[&command, arguments].concat());
-    assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("page.html"), "{}", run.err);
-    std::fs::read_to_string(file).unwrap()
-}
+use crate::common::{Folder, everybuddy, process_in, text, words};
 
 #[test]
 fn the_page_has_all_systems_in_fresh_and_in_old_memory() {
     let folder = Folder::new("page");
-    for arguments in [&[][..], &["--cpus", "2"], &["--aged", "3"]] {
-        let page = page(&folder, arguments);
+    let (trace, file) = (folder.trace(), folder.file("page.html"));
+    for options in ["", "--cpus 2", "--aged 3"] {
+        let command = format!("compare {trace} --systems bs,lbs-31,spring --html {file}");
+        let run = everybuddy!("{command} {options}");
+        assert_eq!(run.code, 0, "{}", run.err);
+        assert!(run.err.contains("page.html"), "{}", run.err);
+        let page = text(&file);
         for word in ["<!DOCTYPE html>", "tiny", "lbs-31", "spring"] {
             assert!(page.contains(word), "no {word}");
         }
@@ -36,31 +22,25 @@ fn the_page_has_all_systems_in_fresh_and_in_old_memory() {
 fn the_page_appears_where_it_is_wanted_and_nowhere_else() {
     let folder = Folder::new("default-page");
     let trace = folder.trace();
-    let default = Path::new(&folder.file("everybuddy-report.html")).to_path_buf();
-    let command = ["compare", &trace, "--systems", "bs"];
-    let here = folder.file("");
-    let run = |arguments: &[&str]| everybuddy_in(&here, &[&command, arguments].concat());
-    for without in [
-        &["--no-html"][..],
-        &["--json", "-"],
-        &["--html", &folder.file("x.html")],
-    ] {
-        assert_eq!(run(without).code, 0);
-        assert!(!default.exists(), "{without:?}");
+    let default = folder.path().join("everybuddy-report.html");
+    let run = |options: &str| {
+        let line = format!("compare {trace} --systems bs {options}");
+        process_in(folder.path(), &words(&line)).succeeded();
+        default.exists()
+    };
+    let other = format!("--html {}", folder.file("x.html"));
+    for without in ["--no-html", "--json -", &other] {
+        assert!(!run(without), "{without}");
     }
-    assert_eq!(run(&[]).code, 0);
-    assert!(default.exists());
-    everybuddy(&["compare", &trace, "--html", "/no/such/folder/x.html"])
-        .refused(&["/no/such/folder/x.html"]);
+    assert!(run(""));
 }
 
 #[test]
 fn a_trace_has_a_page_of_its_own() {
     let folder = Folder::new("trace-page");
     let (trace, file) = (folder.trace(), folder.file("trace.html"));
-    let run = everybuddy(&["trace", "info", &trace, "--html", &file]);
-    assert_eq!(run.code, 0, "{}", run.err);
-    let page = std::fs::read_to_string(file).unwrap();
+    everybuddy!("trace info {trace} --html {file}").succeeded();
+    let page = text(file);
     assert!(page.contains("<!DOCTYPE html>") && page.contains("tiny"));
 }
 
@@ -68,25 +48,9 @@ fn a_trace_has_a_page_of_its_own() {
 fn a_simulation_has_a_page_whose_titles_say_so() {
     let folder = Folder::new("simulation-page");
     let (trace, file) = (folder.trace(), folder.file("simulated.html"));
-    let run = everybuddy(&[
-        "simulate",
-        "--workloads",
-        "burst:in-order",
-        "--trace",
-        &trace,
-        "--shrink",
-        "8",
-        "--cpus",
-        "1,4",
-        "--systems",
-        "bs,spring",
-        "--seeds",
-        "2",
-        "--html",
-        &file,
-    ]);
-    assert_eq!(run.code, 0, "{}", run.err);
-    let page = std::fs::read_to_string(file).unwrap();
+    let own = "--workloads burst:in-order --shrink 64 --cpus 1,4 --systems bs,spring --seeds 2";
+    everybuddy!("simulate {own} --trace {trace} --html {file}").succeeded();
+    let page = text(file);
     let texts = |tag: &str| -> Vec<String> {
         let start = format!("<{tag}");
         let parts = page.split(&start).skip(1);
@@ -95,10 +59,9 @@ fn a_simulation_has_a_page_whose_titles_say_so() {
     };
     // The page, the limits, both loads, the machine; five panels, and the idle share of a trace.
     assert_eq!(
-        (texts("h1").len(), texts("h2").len(), texts("h4").len()),
-        (1, 4, 5 + 6)
+        ["h1", "h2", "h3", "h4"].map(|tag| texts(tag).len()),
+        [1, 4, 5, 5 + 6]
     );
-    assert_eq!(texts("h3").len(), 5);
     assert!(page.contains("title=\"bs, burst:in-order: "));
     for tag in ["title", "h1", "h2", "h3", "h4"] {
         for text in texts(tag) {
@@ -123,9 +86,8 @@ fn a_simulation_has_a_page_whose_titles_say_so() {
 fn the_page_of_systems_at_work_is_one_small_file() {
     let folder = Folder::new("play");
     let file = folder.file("page.html");
-    let run = everybuddy(&["play", "-o", &file]);
-    assert_eq!(run.code, 0, "{}", run.err);
-    let page = std::fs::read_to_string(file).unwrap();
+    everybuddy!("play -o {file}").succeeded();
+    let page = text(file);
     assert!(page.len() < 2 << 20, "{} bytes", page.len());
     // No file but itself, and no address: only the policy names sources.
     for address in ["://", "src=", "href=", "@import", "fetch("] {
@@ -133,5 +95,4 @@ fn the_page_of_systems_at_work_is_one_small_file() {
     }
     // Nothing of its places is left.
     assert!(!page.contains("{{"));
-    everybuddy(&["play", "-o", "/no/such/folder/x.html"]).refused(&["/no/such/folder/x.html"]);
 }

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Folder, Run, everybuddy};
+use crate::common::{Folder, Run, json, process};
 
 /// The folder of the project.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Options that make a run short: what it measures means nothing.
-const SHORT: [&str; 7] = [
-    "bench", "--memory", "16MiB", "--shrink", "500", "--rounds", "1",
-];
+const SHORT: &str = "bench --memory 16MiB --shrink 500 --rounds 1 --systems bs";
 
 /// An allocator that never reuses a frame, with one mistake, which a macro names.
 const BROKEN: &str = r#"
@@ -94,16 +92,8 @@ fn broken(folder: &Folder, name: &str, mistake: &[&str]) -> Option<Run> {
     let source = folder.path().join("broken.c");
     std::fs::write(&source, BROKEN).unwrap();
     let file = library(folder, name, &source, mistake)?;
-    let workload = [
-        "--workloads",
-        "hot:order0",
-        "--threads",
-        "1",
-        "--systems",
-        "bs",
-    ];
-    Some(everybuddy(
-        &[&SHORT[..], &workload, &["--peer", &file]].concat(),
+    Some(process!(
+        "{SHORT} --workloads hot:order0 --threads 1 --peer {file}"
     ))
 }
 
@@ -113,22 +103,10 @@ fn an_allocator_in_a_library_is_one_more_contender() {
     let Some(file) = example(&folder) else {
         return;
     };
-    let rest = [
-        "--workloads",
-        "hot:order0",
-        "--systems",
-        "bs",
-        "--json",
-        "-",
-    ];
-    let run = everybuddy(&[&SHORT[..], &["--peer", &file], &rest].concat());
-    assert_eq!(run.code, 0, "{}", run.err);
+    let run = process!("{SHORT} --workloads hot:order0 --json - --peer {file}");
+    let rows = json(&run.succeeded());
     let systems = |metric: &str| -> BTreeSet<String> {
-        let rows = run
-            .out
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let own = rows.filter(|row| row["metric"] == metric);
+        let own = rows.iter().filter(|row| row["metric"] == metric);
         own.map(|row| row["system"].as_str().unwrap().to_string())
             .collect()
     };
@@ -149,13 +127,12 @@ fn the_example_runs_every_workload_without_a_fault() {
     let Some(file) = example(&folder) else {
         return;
     };
-    let run = everybuddy(&[&SHORT[..], &["--check", "--systems", "bs", "--peer", &file]].concat());
-    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    assert!(run.out.contains(": 0 in the wrong state"), "{}", run.out);
+    let out = process!("{SHORT} --check --peer {file}").succeeded();
+    assert!(out.contains(": 0 in the wrong state"), "{out}");
     // Each workload on the floor, the floor behind the table, the system and the library.
-    let runs = run.out.split(" contenders on workloads").next().unwrap();
+    let runs = out.split(" contenders on workloads").next().unwrap();
     let runs: usize = runs.rsplit(' ').next().unwrap().parse().unwrap();
-    assert!(runs > 100 && runs.is_multiple_of(4), "{}", run.out);
+    assert!(runs > 100 && runs.is_multiple_of(4), "{out}");
 }
 
 #[test]
@@ -165,11 +142,10 @@ fn an_allocator_that_breaks_its_contract_is_refused_before_it_is_measured() {
         let Some(run) = broken(&folder, name, &[mistake]) else {
             return;
         };
-        assert_eq!(run.code, 1, "{name}: {}{}", run.out, run.err);
-        assert_eq!(run.out, "", "{name}");
-        for part in [&[&format!("{name}.so")[..], "broken on workload"], parts].concat() {
-            assert!(run.err.contains(part), "`{part}` is not in: {}", run.err);
-        }
+        run.failed(
+            1,
+            &[&[&format!("{name}.so")[..], "broken on workload"], parts].concat(),
+        );
     };
     failed("outside", "-DFRAME=memory", &["outside of memory"]);
     failed("unfreed", "-DFREED=1", &["frees failed"]);
@@ -183,17 +159,7 @@ fn a_frame_that_is_handed_out_twice_is_found() {
     let Some(file) = library(&folder, "twice", &source, &["-DFRAME=(next/2)"]) else {
         return;
     };
-    let rest = [
-        "--workloads",
-        "batch",
-        "--threads",
-        "1",
-        "--systems",
-        "bs",
-        "--peer",
-        &file,
-    ];
-    let run = everybuddy(&[&SHORT[..], &rest].concat());
+    let run = process!("{SHORT} --workloads batch --threads 1 --peer {file}");
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
     assert!(run.err.contains("handed out twice"), "{}", run.err);
 }
@@ -201,17 +167,14 @@ fn a_frame_that_is_handed_out_twice_is_found() {
 #[test]
 fn a_library_without_a_valid_table_is_refused_with_its_reason() {
     let folder = Folder::new("peer-refused");
+    let unused = "-Wno-unused-function";
     let cases: [(&str, &[&str], &[&str]); 6] = [
         (
             "version",
             &["-DVERSION=7"],
             &["version 7", "reads version 1"],
         ),
-        (
-            "null",
-            &["-DPUT=0", "-Wno-unused-function"],
-            &["`free`", "is null"],
-        ),
+        ("null", &["-DPUT=0", unused], &["`free`", "is null"]),
         ("name", &["-DNAME=\"a b\""], &["is not a name"]),
         (
             "known",
@@ -225,7 +188,7 @@ fn a_library_without_a_valid_table_is_refused_with_its_reason() {
         ),
         (
             "table",
-            &["-DNO_TABLE", "-Wno-unused-function"],
+            &["-DNO_TABLE", unused],
             &["does not export `everybuddy_peer`"],
         ),
     ];
@@ -234,19 +197,4 @@ fn a_library_without_a_valid_table_is_refused_with_its_reason() {
             run.refused(parts);
         }
     }
-}
-
-#[test]
-fn a_file_that_is_no_library_is_refused() {
-    let folder = Folder::new("peer-file");
-    let refused = |file: &str, parts: &[&str]| {
-        everybuddy(&["bench", "--peer", file]).refused(parts);
-    };
-    refused(
-        &folder.file("missing.so"),
-        &["missing.so: failed to read", "help: pass the path"],
-    );
-    let text = folder.file("text.so");
-    std::fs::write(&text, "no library").unwrap();
-    refused(&text, &["text.so: failed to load", "help: compile with"]);
 }

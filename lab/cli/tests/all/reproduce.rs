@@ -1,11 +1,13 @@
 //! Experiments: the list, rows, pictures, and claims that fail only when they are wrong.
 
-use everybuddy_papers::list::method;
-use everybuddy_papers::{Experiment, all_experiments};
+use everybuddy_cli::export::json::decode;
+use everybuddy_papers::list::{judge_earlier, method};
+use everybuddy_papers::{Experiment, all_experiments, run_of};
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
 use std::path::Path;
 
-use crate::common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy, json, process, text};
 
 /// An experiment on the tiny trace, with a claim's bounds.
 fn experiment(folder: &Folder, bounds: &str) -> String {
@@ -32,14 +34,12 @@ const KNOWN: &str = "at_least = 1.1\nstill_at_least = 0.9\ndiffers = 'it is a te
 
 #[test]
 fn the_list_names_every_experiment_with_its_source() {
-    let list = everybuddy(&["experiments"]).done();
-    let lines = everybuddy(&["experiments", "--json"]).done();
+    let list = everybuddy!("experiments").done();
     let mut names = BTreeSet::new();
-    for line in lines.lines() {
-        let own: serde_json::Value = serde_json::from_str(line).unwrap();
+    for own in json(&everybuddy!("experiments --json").done()) {
         let text = |key: &str| own[key].as_str().unwrap().to_string();
         assert!(list.contains(&text("name")), "{list}");
-        assert!(text("source").contains('['), "cites no source: {line}");
+        assert!(text("source").contains('['), "cites no source: {own}");
         names.insert(text("name"));
     }
     let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../papers/src");
@@ -57,74 +57,39 @@ fn the_list_names_every_experiment_with_its_source() {
 }
 
 #[test]
-fn mistakes_are_refused_with_one_message() {
-    everybuddy(&["reproduce", "fragmentaton"])
-        .refused(&["`fragmentaton`", "did you mean `fragmentation`?"]);
-    everybuddy(&["reproduce", "xylophones-and-drums"])
-        .refused(&["the experiments are", "fill-levels"]);
-    everybuddy(&["reproduce", "no/such.toml"]).refused(&["no/such.toml"]);
-    let folder = Folder::new("reproduce-mistakes");
-    let file = experiment(&folder, "at_lest = 1");
-    everybuddy(&["reproduce", &file]).refused(&["tiny.toml", "at_lest"]);
-    let file = experiment(&folder, RIGHT);
-    everybuddy(&["reproduce", &file, "--json", "-", "--csv", "-"]).refused(&["only one"]);
-}
-
-#[test]
 fn an_experiment_gives_rows_and_a_picture() {
     let folder = Folder::new("reproduce-rows");
     let file = experiment(&folder, RIGHT);
-    let (json, csv) = (folder.file("r.jsonl"), folder.file("r.csv"));
-    let pictures = folder.file("pictures");
-    let run = everybuddy(&[
-        "reproduce",
-        &file,
-        "--json",
-        &json,
-        "--csv",
-        &csv,
-        "--svg",
-        &pictures,
-    ]);
-    let out = run.done();
+    let [rows, csv, pictures] = ["r.jsonl", "r.csv", "pictures"].map(|name| folder.file(name));
+    let out = everybuddy!("reproduce {file} --json {rows} --csv {csv} --svg {pictures}").done();
     assert!(
         out.contains("is+zone=one") && out.contains("\npass "),
         "{out}"
     );
     assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
-    let text = std::fs::read_to_string(&json).unwrap();
-    let rows: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
-    assert_eq!(lines, rows.len() + 1);
+    let rows = json(&text(&rows));
+    assert_eq!(text(&csv).lines().count(), rows.len() + 1);
     for row in &rows {
         let experiment = row["experiment"].as_str().unwrap();
         assert!(
             experiment == "tiny" || experiment.starts_with("tiny@"),
             "{row}"
         );
-        assert_eq!(
-            (&row["platform"], &row["simulated"]),
-            (&"native".into(), &false.into())
+        assert!(
+            row["platform"] == "native" && row["simulated"] == false,
+            "{row}"
         );
         assert!(row["value"].as_f64().is_some_and(f64::is_finite), "{row}");
     }
     let home = rows.iter().filter(|row| !row["expected"].is_null());
     assert_eq!(home.count(), 4, "two systems, in sequence and together");
 
-    let svg = std::fs::read_to_string(folder.path().join("pictures/tiny.svg")).unwrap();
+    let svg = text(folder.file("pictures/tiny.svg"));
     let document = roxmltree::Document::parse(&svg).unwrap();
-    let texts: Vec<&str> = document
-        .descendants()
-        .filter_map(|node| node.text())
-        .collect();
+    let texts = document.descendants().filter_map(|node| node.text());
+    let texts: Vec<&str> = texts.map(str::trim).collect();
     for name in ["bs", "is+zone=one", "A tiny replay", "free blocks of 4 MiB"] {
-        assert!(
-            texts.iter().any(|text| text.trim() == name),
-            "{name}: {texts:?}"
-        );
+        assert!(texts.contains(&name), "{name}: {texts:?}");
     }
 }
 
@@ -134,40 +99,38 @@ fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
     let (first, again) = (folder.file("first.jsonl"), folder.file("again.jsonl"));
     let (drawn, redrawn) = (folder.file("drawn"), folder.file("redrawn"));
     let file = experiment(&folder, RIGHT);
-    let measured = everybuddy(&["reproduce", &file, "--json", &first, "--svg", &drawn]).done();
-    let rows = ["--rows", &first, "--json", &again, "--svg", &redrawn];
-    let judged = everybuddy(&[&["reproduce", &file], &rows[..]].concat()).done();
+    let measured = everybuddy!("reproduce {file} --json {first} --svg {drawn}").done();
+    let judged =
+        everybuddy!("reproduce {file} --rows {first} --json {again} --svg {redrawn}").done();
     // The last lines are about the machine.
     assert!(
         measured.starts_with(judged.trim_end()),
         "{measured}{judged}"
     );
-    let read = |file: &str| std::fs::read_to_string(file).unwrap();
-    assert_eq!(read(&first), read(&again));
-    let picture = |folder: &str| read(&format!("{folder}/tiny.svg"));
+    assert_eq!(text(&first), text(&again));
+    let picture = |folder: &str| text(format!("{folder}/tiny.svg"));
     assert_eq!(picture(&drawn), picture(&redrawn));
     // A claim that was changed since.
     let file = experiment(&folder, WRONG);
-    assert_eq!(everybuddy(&["reproduce", &file, "--rows", &first]).code, 1);
-    let refused = |rows: &str, words: &[&str]| {
-        everybuddy(&["reproduce", &file, "--rows", rows]).refused(words);
-    };
-    refused("none.jsonl", &["none.jsonl"]);
-    std::fs::write(&again, "{\"experiment\":\"tiny\"}\n").unwrap();
-    refused(&again, &["line 1", "`source`", "--json"]);
-    std::fs::write(&again, read(&first).replace("\"tiny", "\"other")).unwrap();
-    refused(&again, &["no rows of tiny", "it has rows of other"]);
-    let changed = read(&first).replace("\"value\":", "\"value\":1");
-    std::fs::write(&again, read(&first) + &changed).unwrap();
-    refused(&again, &["line ", "the same number"]);
-    let text = read(&first);
-    std::fs::write(&again, &text[..text.len() - 20]).unwrap();
-    refused(&again, &["line ", "cut off"]);
-    std::fs::write(&again, "").unwrap();
-    refused(&again, &["the file is empty"]);
-    refused("-", &["--rows: -"]);
-    let seed = ["reproduce", &file, "--rows", &first, "--seed", "2"];
-    everybuddy(&seed).refused(&["--seed"]);
+    assert_eq!(everybuddy!("reproduce {file} --rows {first}").code, 1);
+    let rows = text(&first);
+    let twice = format!("{rows}{}", rows.replace("\"value\":", "\"value\":1"));
+    for (changed, parts) in [
+        (
+            "{\"experiment\":\"tiny\"}\n",
+            &["line 1", "`source`", "--json"][..],
+        ),
+        (
+            &rows.replace("\"tiny", "\"other"),
+            &["no rows of tiny", "it has rows of other"],
+        ),
+        (&twice, &["line ", "the same number"]),
+        (&rows[..rows.len() - 20], &["line ", "cut off"]),
+        ("", &["the file is empty"]),
+    ] {
+        std::fs::write(&again, changed).unwrap();
+        everybuddy!("reproduce {file} --rows {again}").refused(parts);
+    }
 }
 
 #[test]
@@ -175,8 +138,8 @@ fn a_claim_that_lacks_rows_is_inconclusive() {
     let folder = Folder::new("reproduce-part");
     let (all, part) = (folder.file("all.jsonl"), folder.file("part.jsonl"));
     let file = experiment(&folder, WRONG);
-    assert_eq!(everybuddy(&["reproduce", &file, "--json", &all]).code, 1);
-    let text = std::fs::read_to_string(&all).unwrap();
+    assert_eq!(everybuddy!("reproduce {file} --json {all}").code, 1);
+    let text = text(&all);
     let needed = |line: &&str| {
         line.contains("\"experiment\":\"tiny\"")
             && line.contains("\"metric\":\"free_blocks\"")
@@ -200,33 +163,31 @@ fn a_claim_that_lacks_rows_is_inconclusive() {
         let lines = text.lines().filter(|line| !(needed(line) && is_out(line)));
         let kept: String = lines.map(|line| format!("{line}\n")).collect();
         std::fs::write(&part, kept).unwrap();
-        let run = everybuddy(&["reproduce", &file, "--rows", &part]);
-        assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+        let out = everybuddy!("reproduce {file} --rows {part}").succeeded();
         assert!(
-            run.out.contains("inconclusive") && run.out.contains("rows missing: "),
-            "{}",
-            run.out
+            out.contains("inconclusive") && out.contains("rows missing: "),
+            "{out}"
         );
     }
     // Rows that the claim does not need may be missing.
     let lines = text.lines().filter(needed);
     let kept: String = lines.map(|line| format!("{line}\n")).collect();
     std::fs::write(&part, kept).unwrap();
-    assert_eq!(everybuddy(&["reproduce", &file, "--rows", &part]).code, 1);
+    assert_eq!(everybuddy!("reproduce {file} --rows {part}").code, 1);
 }
 
 #[test]
 fn the_page_shows_figures_numbers_and_verdicts() {
     let folder = Folder::new("reproduce-page");
     let page = folder.file("page.html");
-    let made = |bounds: &str, more: &[&str], code: i32| {
+    let made = |bounds: &str, more: &str, code: i32| {
         let file = experiment(&folder, bounds);
-        let run = everybuddy(&[&["reproduce", &file, "--html", &page], more].concat());
+        let run = everybuddy!("reproduce {file} --html {page} {more}");
         assert_eq!(run.code, code, "{}{}", run.out, run.err);
         assert!(run.err.contains("page.html"), "{}", run.err);
-        std::fs::read_to_string(&page).unwrap()
+        text(&page)
     };
-    let html = made(RIGHT, &[], 0);
+    let html = made(RIGHT, "", 0);
     for words in [
         "<!DOCTYPE html>",
         "A tiny replay",
@@ -240,24 +201,17 @@ fn the_page_shows_figures_numbers_and_verdicts() {
     ] {
         assert!(html.contains(words), "no {words}");
     }
-    assert!(made(WRONG, &[], 1).contains("1 fail<"));
-    let html = made(KNOWN, &[], 0);
+    assert!(made(WRONG, "", 1).contains("1 fail<"));
+    let html = made(KNOWN, "", 0);
     assert!(html.contains("1 known deviation") && html.contains("it is a test"));
-    assert!(made(WRONG, &["--shrink", "2"], 0).contains("1 not judged"));
-    let file = experiment(&folder, RIGHT);
-    everybuddy(&["reproduce", &file, "--html", "/no/such/folder/x.html"])
-        .refused(&["/no/such/folder/x.html"]);
+    assert!(made(WRONG, "--shrink 2", 0).contains("1 not judged"));
 }
 
 #[test]
 fn what_was_counted_repeats() {
     let folder = Folder::new("reproduce-repeats");
     let file = experiment(&folder, RIGHT);
-    let rows = || {
-        let run = everybuddy(&["reproduce", &file, "--csv", "-"]);
-        assert_eq!(run.code, 0, "{}", run.err);
-        run.out
-    };
+    let rows = || everybuddy!("reproduce {file} --csv -").succeeded();
     assert_eq!(rows(), rows());
 }
 
@@ -265,60 +219,45 @@ fn what_was_counted_repeats() {
 fn a_claim_fails_only_when_it_is_wrong() {
     let folder = Folder::new("reproduce-claims");
     let right = experiment(&folder, RIGHT);
-    everybuddy(&["reproduce", &right]).done();
+    everybuddy!("reproduce {right}").done();
     let wrong = experiment(&folder, WRONG);
-    let json = folder.file("wrong.jsonl");
-    let run = everybuddy(&["reproduce", &wrong, "--json", &json]);
+    let rows = folder.file("wrong.jsonl");
+    let run = everybuddy!("reproduce {wrong} --json {rows}");
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
     assert!(run.out.contains("FAIL"), "{}", run.out);
     assert!(run.err.contains("All memory returns."), "{}", run.err);
-    assert!(std::fs::read_to_string(&json).unwrap().lines().count() > 4);
+    assert!(text(&rows).lines().count() > 4);
     // A shortened run judges nothing.
-    let run = everybuddy(&["reproduce", &wrong, "--shrink", "2"]);
-    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    assert!(run.out.contains("not judged"), "{}", run.out);
+    let out = everybuddy!("reproduce {wrong} --shrink 2").succeeded();
+    assert!(out.contains("not judged"), "{out}");
     // What is known to differ is shown and no failure.
     let known = experiment(&folder, KNOWN);
-    let out = everybuddy(&["reproduce", &known]).done();
+    let out = everybuddy!("reproduce {known}").done();
     assert!(
         out.contains("known deviation") && out.contains("it is a test"),
         "{out}"
     );
     // Beyond its bound it is a failure, too.
     let beyond = experiment(&folder, &KNOWN.replace("0.9", "1.05"));
-    assert_eq!(everybuddy(&["reproduce", &beyond]).code, 1);
+    assert_eq!(everybuddy!("reproduce {beyond}").code, 1);
 }
 
 #[test]
 fn the_experiments_run_when_they_are_shortened() {
     let folder = Folder::new("reproduce-all");
-    let json = folder.file("all.jsonl");
-    let (pictures, page) = (folder.file("pictures"), folder.file("all.html"));
-    let run = everybuddy(&[
-        "reproduce",
-        "all",
-        "--shrink",
-        "500",
-        "--html",
-        &page,
-        "--json",
-        &json,
-        "--svg",
-        &pictures,
-    ]);
-    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    let text = std::fs::read_to_string(&json).unwrap();
+    let [all, pictures, page] = ["all.jsonl", "pictures", "all.html"].map(|name| folder.file(name));
+    everybuddy!("reproduce all --shrink 500 --html {page} --json {all} --svg {pictures}")
+        .succeeded();
+    let lines = text(&all);
     let experiments = all_experiments().unwrap();
     for Experiment { name, .. } in &experiments {
         assert!(
-            text.contains(&format!("\"experiment\":\"{name}\"")),
+            lines.contains(&format!("\"experiment\":\"{name}\"")),
             "{name}"
         );
     }
     // The rows follow the list, whatever was measured first, and times are those of experiments that run alone.
-    let rows: Vec<serde_json::Value> = (text.lines())
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let rows = json(&lines);
     let place = |row: &serde_json::Value| {
         let name = row["experiment"].as_str().unwrap().split('@').next();
         let named = |own: &Experiment| Some(own.name.as_str()) == name;
@@ -340,14 +279,19 @@ fn the_experiments_run_when_they_are_shortened() {
         "recorded-buffers",
         "stages",
     ];
-    let names = experiments.iter().map(|own| own.name.as_str());
-    for name in names.filter(|name| !short.contains(name)) {
-        let again = everybuddy(&["reproduce", name, "--rows", &json]).out;
-        let missing = again.lines().filter(|line| line.contains("rows missing"));
-        let missing: Vec<&str> = missing.filter(|line| !line.contains(" rounds")).collect();
-        assert!(missing.is_empty(), "{name}: {missing:#?}");
+    let earlier = decode(&lines).unwrap();
+    for own in experiments
+        .iter()
+        .filter(|own| !short.contains(&own.name.as_str()))
+    {
+        let own = run_of(own.clone(), false, &earlier).unwrap();
+        for verdict in judge_earlier(&own, &earlier).unwrap() {
+            let verdict = format!("{verdict:?}");
+            let lacks = verdict.contains("rows missing") && !verdict.contains(" rounds");
+            assert!(!lacks, "{}: {verdict}", own.name);
+        }
     }
-    let html = std::fs::read_to_string(&page).unwrap();
+    let html = text(&page);
     let drawn = std::fs::read_dir(&pictures).unwrap();
     let mut count = 0;
     for file in drawn {
@@ -355,8 +299,7 @@ fn the_experiments_run_when_they_are_shortened() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let place = format!("id=\"experiment-{name}-figure\"");
         assert!(html.contains(&place), "{name} is not drawn on the page");
-        let svg = std::fs::read_to_string(&path).unwrap();
-        roxmltree::Document::parse(&svg).unwrap();
+        roxmltree::Document::parse(&text(&path)).unwrap();
         count += 1;
     }
     let drawn = experiments.iter().filter(|own| own.figure.is_some());
@@ -376,32 +319,35 @@ fn simulation(systems: &str, parameters: &str) -> String {
 fn cells_of_a_simulated_experiment_can_be_left_out() {
     let folder = Folder::new("reproduce-without");
     let (file, rows) = (folder.file("sim.toml"), folder.file("rows.jsonl"));
-    let run = |without: &str| {
-        let own = format!("think = 100\nseeds = 1\nwithout = [{without}]\n");
+    let written = |without: &str, claim: &str| {
+        let own = format!("think = 100\nseeds = 1\nwithout = [{without}]\n{claim}");
         std::fs::write(&file, simulation("'bs', 'lbs-31'", &own)).unwrap();
-        everybuddy(&["reproduce", &file, "--json", &rows])
     };
-    assert_eq!(run("['bs', 'burst:in-order', [2]]").code, 0);
-    let rows = std::fs::read_to_string(&rows).unwrap();
+    let left_out = "['bs', 'burst:in-order', [2]]";
+    written(left_out, "");
+    everybuddy!("reproduce {file} --json {rows}").succeeded();
+    let rows = text(&rows);
     let has = |cell: &str| rows.contains(cell);
     assert!(has("\"source\":\"burst:in-order/1\",\"system\":\"bs\""));
     assert!(has("\"source\":\"burst:in-order/2\",\"system\":\"lbs-31\""));
     assert!(!has("\"source\":\"burst:in-order/2\",\"system\":\"bs\""));
-    let refused = run("['bs', 'burst:in-order', [4]]");
-    assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("unknown cell: bs"), "{}", refused.err);
+    written("['bs', 'burst:in-order', [4]]", "");
+    everybuddy!("reproduce {file}").refused(&["unknown cell: bs"]);
     // A claim cannot need what is left out.
-    let claim = "think = 100\nseeds = 1\nwithout = [['bs', 'burst:in-order', [2]]]\n\
-                 [[claims]]\nkind = 'ratio'\ntext = 'A claim'\nmetric = 'throughput'\nstatistic = 'rate'\n\
+    let claim = "[[claims]]\nkind = 'ratio'\ntext = 'A claim'\nmetric = 'throughput'\nstatistic = 'rate'\n\
                  systems = ['lbs-31', 'bs']\nat_least = 1.0\n";
-    for (sources, code) in [("", 2), ("sources = ['burst:in-order/1']\n", 0)] {
-        let own = format!("{claim}{sources}");
-        std::fs::write(&file, simulation("'bs', 'lbs-31'", &own)).unwrap();
-        let run = everybuddy(&["reproduce", &file]);
-        assert_eq!(run.code == 2, code == 2, "{sources}: {}", run.err);
-        let is_named = run.err.contains("needs bs under burst:in-order/2");
-        assert_eq!(is_named, code == 2, "{}", run.err);
-    }
+    written(left_out, claim);
+    everybuddy!("reproduce {file}").refused(&["needs bs under burst:in-order/2"]);
+    written(
+        left_out,
+        &format!("{claim}sources = ['burst:in-order/1']\n"),
+    );
+    let run = everybuddy!("reproduce {file}");
+    assert!(
+        run.code != 2 && !run.err.contains("needs bs under"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
@@ -412,41 +358,44 @@ fn finished_cells_of_a_simulated_experiment_are_kept() {
         let own = format!("think = {think}\nseeds = 2\n");
         std::fs::write(&file, simulation("'bs'", &own)).unwrap();
     };
-    let run = |more: &[&str]| {
+    // In a process, because threads of the command report what is damaged.
+    let run = |more: &str| {
         let rows = folder.file("rows.jsonl");
-        let run = everybuddy(&[&["reproduce", &file, "--json", &rows], more].concat());
+        let run = process!("reproduce {file} --json {rows} {more}");
         assert_eq!(run.code, 0, "{}", run.err);
-        (std::fs::read_to_string(rows).unwrap(), run.err)
+        (text(rows), run.err)
     };
+    let kept_in = format!("--cells {cells}");
     let kept = || {
         let entries = std::fs::read_dir(&cells)
             .unwrap()
             .map(|entry| entry.unwrap());
+        let modified = |entry: &DirEntry| entry.metadata().unwrap().modified().unwrap();
         let mut all: Vec<_> = entries
-            .map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap()))
+            .map(|entry| (entry.path(), modified(&entry)))
             .collect();
         all.sort();
         all
     };
     written(100);
-    let (expected, _) = run(&[]);
-    assert_eq!(run(&["--cells", &cells]), (expected.clone(), String::new()));
+    let (expected, _) = run("");
+    assert_eq!(run(&kept_in), (expected.clone(), String::new()));
     let first = kept();
     assert_eq!(
         first.len(),
         4,
         "a file for each number of CPUs and each seed"
     );
-    assert_eq!(run(&["--cells", &cells]).0, expected);
+    assert_eq!(run(&kept_in).0, expected);
     assert_eq!(kept(), first, "nothing is simulated again");
     std::fs::write(&first[2].0, "half").unwrap();
-    let (rows, err) = run(&["--cells", &cells]);
+    let (rows, err) = run(&kept_in);
     assert!(rows == expected && err.contains("is damaged"), "{err}");
     assert_ne!(kept()[2], first[2]);
     // Other inputs are other cells.
     written(200);
-    assert_ne!(run(&["--cells", &cells]).0, expected);
+    assert_ne!(run(&kept_in).0, expected);
     assert_eq!(kept().len(), 8);
     std::fs::write(folder.file("cells/notes.txt"), "mine").unwrap();
-    everybuddy(&["reproduce", &file, "--cells", &cells]).refused(&["other files", "help: "]);
+    everybuddy!("reproduce {file} --cells {cells}").refused(&["other files", "help: "]);
 }

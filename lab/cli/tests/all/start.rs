@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{Folder, Run, everybuddy, trace};
+use crate::common::{Folder, everybuddy, json, process, trace, words};
 
 /// Free blocks of a synthetic machine: 4,223 frames.
 const BLOCKS: [u64; 11] = [7, 6, 5, 4, 3, 2, 1, 1, 1, 1, 3];
@@ -56,19 +56,18 @@ fn file(folder: &Folder, name: &str) -> String {
     path
 }
 
+/// Writes the tables of the machine, and returns their paths.
+fn tables(folder: &Folder) -> String {
+    ["synthetic-buddyinfo", "synthetic-zoneinfo"]
+        .map(|name| file(folder, name))
+        .join(",")
+}
+
 /// Writes a table of 50 free frames.
 fn small(folder: &Folder) -> String {
     let path = folder.file("small");
     std::fs::write(&path, "Node 0, zone Normal 50 0 0 0 0 0 0 0 0 0 0\n").unwrap();
     path
-}
-
-fn rows(run: &Run) -> Vec<Value> {
-    assert_eq!(run.code, 0, "{}", run.err);
-    let lines = run.out.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
 }
 
 /// Returns the values of `bs` for a metric, order by order.
@@ -77,100 +76,75 @@ fn of_bs(rows: &[Value], metric: &str, statistic: &str) -> Vec<(u64, f64)> {
         row["system"] == "bs" && row["metric"] == metric && row["statistic"] == statistic
     };
     let own = rows.iter().filter(own);
-    own.map(|row| {
+    let number = |row: &Value| {
         (
             row["order"].as_u64().unwrap_or(99),
             row["value"].as_f64().unwrap(),
         )
-    })
-    .collect()
+    };
+    own.map(number).collect()
 }
 
 #[test]
 fn comparisons_start_with_the_free_blocks_of_a_machine() {
     let folder = Folder::new("start");
     let tiny = folder.trace();
-    let tables = [
-        file(&folder, "synthetic-buddyinfo"),
-        file(&folder, "synthetic-zoneinfo"),
-    ]
-    .join(",");
-    let flags = [
-        file(&folder, "synthetic-kpageflags"),
-        file(&folder, "synthetic-zoneinfo"),
-    ]
-    .join(",");
-    let compare = |start: &str, more: &[&str]| {
-        let own = [
-            "compare",
-            &tiny,
-            "--start",
-            start,
-            "--systems",
-            "bs,everybuddy",
-            "--no-html",
-        ];
-        everybuddy(&[&own[..], more].concat())
+    let tables = tables(&folder);
+    let flags = file(&folder, "synthetic-kpageflags");
+    let flags = format!("{flags},{}", file(&folder, "synthetic-zoneinfo"));
+    let compare = |start: &str, more: &str| {
+        everybuddy!("compare {tiny} --start {start} --systems bs,everybuddy --no-html {more}")
     };
+    let counts = "random memory with the counts of synthetic-buddyinfo";
     for (start, name, described) in [
-        (
-            &tables,
-            "random:synthetic-buddyinfo",
-            "random memory with the counts of synthetic-buddyinfo",
-        ),
+        (&tables, "random:synthetic-buddyinfo", counts),
         (
             &flags,
             "synthetic-kpageflags",
             "memory as in synthetic-kpageflags",
         ),
     ] {
-        let table = compare(start, &[]);
-        assert_eq!(table.code, 0, "{}", table.err);
-        let text = table.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = words(&compare(start, "").succeeded()).join(" ");
         let described = format!("room 16 MiB free of 48 MiB, {described}:Node-0-Normal");
         assert!(text.contains(&described), "{text}");
-        let json = rows(&compare(start, &["--json", "-"]));
+        let json = json(&compare(start, "--json -").succeeded());
         let experiment = format!("compare+memory=16MiB+start={name}:Node-0-Normal");
         let is_own = |row: &Value| {
             row["experiment"].as_str().unwrap().split('@').next() == Some(&experiment[..])
         };
         assert!(json.iter().all(is_own), "{experiment}");
         // The trace needs 228 frames: three blocks of 4 MiB stay whole, which is what the state has, and no more.
-        let most = of_bs(&json, "free_blocks", "value")
-            .into_iter()
-            .filter(|(order, _)| *order == 10);
-        assert_eq!(most.map(|(_, count)| count).fold(0.0, f64::max), 3.0);
+        let values = of_bs(&json, "free_blocks", "value").into_iter();
+        let most = values
+            .filter(|(order, _)| *order == 10)
+            .map(|(_, count)| count);
+        assert_eq!(most.fold(0.0, f64::max), 3.0);
         let least = of_bs(&json, "free_blocks", "min");
         assert!(least.contains(&(10, 3.0)), "{least:?}");
     }
     // The same seed draws the same memory.
     let counted = |seed: &str| {
-        let json = rows(&compare(&tables, &["--json", "-", "--seed", seed]));
-        let timed = ["latency", "throughput"].map(Value::from);
-        let counted = json
-            .into_iter()
-            .filter(|row| !timed.contains(&row["metric"]));
+        let rows = json(&compare(&tables, &format!("--json - --seed {seed}")).succeeded());
+        let is_timed = |row: &Value| row["metric"] == "latency" || row["metric"] == "throughput";
+        let counted = rows.into_iter().filter(|row| !is_timed(row));
         counted.map(|row| row.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(counted("5"), counted("5"));
     // An earlier run is shown with its start.
     let earlier = folder.file("earlier.jsonl");
-    assert_eq!(compare(&tables, &["--json", &earlier]).code, 0);
-    let again = everybuddy(&["compare", &tiny, "--rows", &earlier, "--no-html"]);
-    let words = again.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    compare(&tables, &format!("--json {earlier}")).succeeded();
+    let again = everybuddy!("compare {tiny} --rows {earlier} --no-html").out;
+    let words = words(&again).join(" ");
     let start = "room 16 MiB, random memory with the counts of synthetic-buddyinfo:Node-0-Normal";
     assert!(words.contains(start), "{words}");
     // A part of the memory.
-    let part = compare(&tables, &["--memory", "8MiB"]);
-    assert_eq!(part.code, 0, "{}", part.err);
-    compare(&tables, &["--memory", "17MiB"]).refused(&["--memory 17 MiB: only 16 MiB are free"]);
+    compare(&tables, "--memory 8MiB").succeeded();
+    compare(&tables, "--memory 17MiB").refused(&["--memory 17 MiB: only 16 MiB are free"]);
     let small = small(&folder);
     let peak = "its peak of 912 KiB does not fit into the 200 KiB that are free in random memory";
-    compare(&small, &[]).refused(&["twice as large as its free memory", peak]);
-    compare(&tables, &["--aged", "3"]).refused(&["--aged"]);
-    compare(&file(&folder, "synthetic-zoneinfo"), &[]).refused(&["no free blocks by order"]);
-    compare("recorded", &[])
-        .refused(&["trace tiny does not contain the free blocks of its machine"]);
+    compare(&small, "").refused(&["twice as large as its free memory", peak]);
+    compare(&tables, "--aged 3").refused(&["--aged"]);
+    compare(&file(&folder, "synthetic-zoneinfo"), "").refused(&["no free blocks by order"]);
 }
 
 /// Ordinary requests get nothing from HighMem, and nothing from CMA.
@@ -182,16 +156,11 @@ fn memory_for_special_requests_is_in_use() {
                 3*4096kB (C) = 16384kB\nNode 0 HighMem: 0*4kB 0*8kB 0*16kB 0*32kB 0*64kB 0*128kB 0*256kB 0*512kB \
                 0*1024kB 0*2048kB 900*4096kB (M) = 3686400kB\n";
     std::fs::write(&path, format!("Mem-Info:\n{text}")).unwrap();
-    let run = everybuddy(&[
-        "bench",
-        "--systems",
-        "bs",
-        "--start",
-        &path,
-        "--memory",
-        "16MiB",
+    everybuddy!("bench --systems bs --start {path} --memory 16MiB").refused(&[
+        "Node-0-Normal",
+        "4 MiB",
+        "CMA",
     ]);
-    run.refused(&["Node-0-Normal", "4 MiB", "CMA"]);
 }
 
 #[test]
@@ -212,16 +181,8 @@ fn a_trace_brings_the_memory_of_its_machine() {
     };
     own.metadata.push(machine.entry());
     everybuddy_trace::write(&own, path.as_ref()).unwrap();
-    let systems = [
-        "--systems",
-        "bs",
-        "--no-html",
-        "--json",
-        "-",
-        "--start",
-        "recorded",
-    ];
-    let json = rows(&everybuddy(&[&["compare", &path][..], &systems].concat()));
+    let run = everybuddy!("compare {path} --systems bs --no-html --json - --start recorded");
+    let json = json(&run.succeeded());
     assert!(of_bs(&json, "free_blocks", "min").contains(&(10, 3.0)));
     let experiment = json[0]["experiment"].as_str().unwrap();
     assert_eq!(experiment, "compare+start=random:recorded");
@@ -230,82 +191,32 @@ fn a_trace_brings_the_memory_of_its_machine() {
 #[test]
 fn benchmarks_and_simulations_start_with_it_too() {
     let folder = Folder::new("start-bench");
-    let tables = [
-        file(&folder, "synthetic-buddyinfo"),
-        file(&folder, "synthetic-zoneinfo"),
-    ]
-    .join(",");
-    let bench = [
-        "bench",
-        "--workloads",
-        "aged-churn:mixed",
-        "--systems",
-        "bs,everybuddy",
-        "--threads",
-        "1",
-        "--rounds",
-        "1",
-        "--shrink",
-        "500",
-        "--start",
-        &tables,
-        "--json",
-        "-",
-    ];
-    let json = rows(&everybuddy(&bench));
+    let tables = tables(&folder);
+    let own = "--systems bs,everybuddy --threads 1 --rounds 1 --shrink 500";
+    let bench = format!("bench --workloads aged-churn:mixed {own} --start {tables} --json -");
+    let rows = json(&everybuddy!("{bench}").succeeded());
     let experiment = "bench+start=random:synthetic-buddyinfo:Node-0-Normal";
-    assert!(json.iter().any(|row| row["experiment"] == experiment));
-    let blocks = of_bs(&json, "free_blocks", "value");
+    assert!(rows.iter().any(|row| row["experiment"] == experiment));
+    let blocks = of_bs(&rows, "free_blocks", "value");
     assert!(
         blocks
             .iter()
             .all(|(order, count)| *order != 10 || *count <= 3.0),
         "{blocks:?}"
     );
-    assert_eq!(everybuddy(&[&bench[..], &["--check"]].concat()).code, 0);
-    everybuddy(&[
-        "bench",
-        "--workloads",
-        "hot",
-        "--systems",
-        "floor",
-        "--start",
-        &tables,
-    ])
-    .refused(&["cannot start with memory in use"]);
+    everybuddy!("{bench} --check").succeeded();
+    everybuddy!("bench --workloads hot --systems floor --start {tables}")
+        .refused(&["cannot start with memory in use"]);
     let tiny = folder.trace();
-    let simulate = |more: &[&str]| {
-        let own = [
-            "simulate",
-            "--systems",
-            "bs",
-            "--seeds",
-            "1",
-            "--shrink",
-            "64",
-            "--start",
-            &tables,
-            "--cpus",
-        ];
-        everybuddy(&[&own[..], more].concat())
-    };
-    let json = rows(&simulate(&[
-        "1",
-        "--trace",
-        &tiny,
-        "--workloads",
-        "aged-churn:mixed",
-        "--json",
-        "-",
-    ]));
+    let own = format!("--systems bs --seeds 1 --shrink 64 --start {tables} --cpus 1");
+    let loads = format!("--trace {tiny} --workloads aged-churn:mixed");
+    let rows = json(&everybuddy!("simulate {own} {loads} --json -").succeeded());
     let experiment = "simulate+start=random:synthetic-buddyinfo:Node-0-Normal";
-    assert!(json.iter().all(|row| row["experiment"] == experiment));
+    assert!(rows.iter().all(|row| row["experiment"] == experiment));
     let small = small(&folder);
-    everybuddy(&[
-        "simulate", "--trace", &tiny, "--cpus", "1", "--start", &small,
-    ])
-    .refused(&["are in use on 1 CPU, and 200 KiB are free in random memory"]);
-    simulate(&["1", "--zones", "socket"]).refused(&["--zones socket"]);
+    everybuddy!("simulate --trace {tiny} --cpus 1 --start {small}")
+        .refused(&["are in use on 1 CPU, and 200 KiB are free in random memory"]);
+    everybuddy!("simulate {own} --zones socket").refused(&["--zones socket"]);
 }
 
 #[test]
@@ -327,9 +238,8 @@ fn the_numbers_of_a_machine_are_rows_in_parquet() {
         file(&folder, "synthetic-buddyinfo"),
         folder.file("rows.parquet"),
     );
-    let run = everybuddy(&["memory", &input, "--parquet", &output]);
-    assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.out.contains("Node 0 Normal"), "{}", run.out);
+    let out = process!("memory {input} --parquet {output}").succeeded();
+    assert!(out.contains("Node 0 Normal"), "{out}");
     let reader = SerializedFileReader::new(std::fs::File::open(&output).unwrap()).unwrap();
     let rows = reader.get_row_iter(None).unwrap().map(|row| {
         let row = row.unwrap();
@@ -348,9 +258,7 @@ fn the_numbers_of_a_machine_are_rows_in_parquet() {
     };
     // A block of order 10 contains two of order 9.
     assert_eq!((free(10), free(9)), (3, 7));
-    let help = everybuddy(&["memory", "--help"]).out;
-    assert!(
-        help.contains("everybuddy memory dmesg.txt") && help.contains("which large blocks"),
-        "{help}"
-    );
+    let help = everybuddy!("memory --help").out;
+    let parts = ["everybuddy memory dmesg.txt", "which large blocks"];
+    assert!(parts.iter().all(|part| help.contains(part)), "{help}");
 }

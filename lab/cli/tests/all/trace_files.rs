@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Folder, everybuddy};
+use crate::common::{Folder, everybuddy, text};
 use everybuddy_trace::{Leniency, Trace, read};
 
 fn recording(name: &str) -> String {
@@ -19,112 +19,50 @@ fn strictly(path: &str) -> Trace {
 fn a_recording_becomes_a_trace_that_can_be_cut_and_exported() {
     let folder = Folder::new("trace-files");
     let (whole, part) = (folder.file("whole.parquet"), folder.file("part.parquet"));
-    let said = everybuddy(&["trace", "import", &recording("perf.data"), "-o", &whole]).noted();
+    let said = everybuddy!("trace import {} -o {whole}", recording("perf.data")).noted();
     assert!(said.contains("whole.parquet: 1"), "{said}");
     let trace = strictly(&whole);
 
-    let said = everybuddy(&["trace", "cut", &whole, "-o", &part, "--first", "50"]).noted();
+    let said = everybuddy!("trace cut {whole} -o {part} --first 50").noted();
     assert!(said.contains("50 of 1"), "{said}");
     assert_eq!(strictly(&part).events.len(), 50);
     assert_eq!(strictly(&whole), trace, "what is cut is not changed");
 
     let table = folder.file("whole.csv");
     assert_eq!(
-        everybuddy(&["trace", "export", &whole, "--to", "csv", "-o", &table]).done(),
+        everybuddy!("trace export {whole} --to csv -o {table}").done(),
         ""
     );
-    let text = everybuddy(&["trace", "export", &whole, "--to", "csv"]).done();
-    assert_eq!(fs::read_to_string(&table).unwrap(), text);
+    let lines = everybuddy!("trace export {whole} --to csv").done();
+    assert_eq!(text(&table), lines);
     let again = folder.file("again.parquet");
-    everybuddy(&["trace", "import", &table, "-o", &again]).noted();
-    assert_eq!(
-        everybuddy(&["trace", "export", &again, "--to", "csv"]).done(),
-        text
-    );
+    everybuddy!("trace import {table} -o {again}").noted();
+    assert_eq!(everybuddy!("trace export {again} --to csv").done(), lines);
 }
 
 #[test]
 fn a_program_is_cut_out_by_its_name() {
     let folder = Folder::new("trace-program");
     let part = folder.file("part.parquet");
-    everybuddy(&["trace", "cut", "gcc_build", "-o", &part, "--program", "ar"]).noted();
+    everybuddy!("trace cut gcc_build -o {part} --program ar").noted();
     assert!(!strictly(&part).events.is_empty());
-    let part = folder.file("wrong.parquet");
-    let wrong = ["trace", "cut", "gcc_build", "-o", &part, "--program", "arr"];
-    everybuddy(&wrong).refused(&["`arr`", "the programs are ar, as"]);
-}
-
-#[test]
-fn mistakes_are_refused_and_nothing_is_written() {
-    let folder = Folder::new("trace-mistakes");
-    let (tiny, new) = (folder.trace(), folder.file("new.parquet"));
-    let before = fs::read(&tiny).unwrap();
-    let refused = |arguments: &[&str], parts: &[&str]| everybuddy(arguments).refused(parts);
-    refused(
-        &["trace", "cut", &tiny, "-o", &tiny, "--first", "1"],
-        &["never changed", "-o"],
-    );
-    refused(
-        &["trace", "cut", &tiny, "-o", &new, "--from", "1h"],
-        &["`1h`", "200ms"],
-    );
-    refused(
-        &["trace", "cut", &tiny, "-o", &new, "--from", "9s"],
-        &["the selection is empty"],
-    );
-    refused(
-        &["trace", "cut", &tiny, "-o", &new, "--events", "5..3"],
-        &["an empty range"],
-    );
-    refused(
-        &["trace", "cut", &tiny, "-o", "new.csv", "--first", "1"],
-        &["new.parquet"],
-    );
-    refused(
-        &["trace", "export", &tiny, "--to", "xml"],
-        &["`xml`", "csv, perf-script"],
-    );
-    refused(
-        &["trace", "export", &tiny, "--to", "csv", "-o", &tiny],
-        &["never changed"],
-    );
-    refused(
-        &["trace", "import", &tiny, "-o", &new],
-        &["Parquet", "no import"],
-    );
-    refused(
-        &["trace", "import", "/no/such.data", "-o", &new],
-        &["/no/such.data"],
-    );
-    refused(&["trace", "import", "-"], &["-o TRACE.parquet"]);
-    refused(
-        &["trace", "import", &recording("README.md"), "-o", &new],
-        &["README.md, line 3", "perf script"],
-    );
-    assert_eq!(fs::read(&tiny).unwrap(), before);
-    assert!(!Path::new(&new).exists());
 }
 
 #[test]
 fn sizes_are_gathered_into_a_file() {
     let folder = Folder::new("sizes");
     let (trace, file) = (folder.trace(), folder.file("tiny.sizes.json"));
-    let run = everybuddy(&["trace", "sizes", &trace, "-o", &file]);
+    let run = everybuddy!("trace sizes {trace} -o {file}");
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.err.contains("tiny.sizes.json"), "{}", run.err);
-    let text = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(
-        everybuddy(&["trace", "sizes", &trace, "-o", "-"]).done(),
-        text
-    );
-    let sizes = everybuddy_trace::Sizes::from_json(text.as_bytes()).unwrap();
+    let whole = text(&file);
+    assert_eq!(everybuddy!("trace sizes {trace} -o -").done(), whole);
+    let sizes = everybuddy_trace::Sizes::from_json(whole.as_bytes()).unwrap();
     let last = sizes.first.last().unwrap();
     assert_eq!((last.requests, last.blocks), (sizes.total(), sizes.peak));
-    let run = everybuddy(&["trace", "sizes", &trace, "--memory", "64MiB", "-o", "-"]);
+    let run = everybuddy!("trace sizes {trace} --memory 64MiB -o -");
     let other: serde_json::Value = serde_json::from_str(&run.done()).unwrap();
     assert_eq!(other["frames"], 16384);
-    everybuddy(&["trace", "sizes", &trace, "-o", &trace]).refused(&[&trace]);
-    everybuddy(&["trace", "sizes"]).refused(&["TRACE"]);
 }
 
 /// Memory of two nodes that lie more than 16 TiB apart is moved together; a number that no machine has is left out, and
@@ -146,19 +84,18 @@ fn frames_that_are_too_far_apart_are_not_hidden() {
     }
     let (recording, trace) = (folder.file("apart.txt"), folder.file("apart.parquet"));
     std::fs::write(&recording, text).unwrap();
-    let said = everybuddy(&["trace", "import", &recording, "-o", &trace]).err;
+    let said = everybuddy!("trace import {recording} -o {trace}").err;
     for word in ["renumbered", "19 events", "1 events", "docs/limitations.md"] {
         assert!(said.contains(word), "{word}: {said}");
     }
-    for command in [["trace", "check", &trace], ["trace", "info", &trace]] {
-        let run = everybuddy(&command);
+    for command in ["check", "info"] {
+        let run = everybuddy!("trace {command} {trace}");
         assert_eq!(run.code, 0);
         for word in ["1 events were left out", "16 TiB", "docs/limitations.md"] {
             assert!(run.err.contains(word), "{word}: {}", run.err);
         }
     }
-    let (read, _) =
-        everybuddy_trace::read(trace.as_ref(), everybuddy_trace::Leniency::Strict).unwrap();
+    let read = strictly(&trace);
     let second = read.events.iter().find(|event| event.cpu == 64).unwrap();
     assert_eq!(second.pfn, 0x208_0000 + (1 << 18) + 1);
     let parts = read

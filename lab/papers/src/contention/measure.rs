@@ -106,7 +106,7 @@ impl Measure for Parameters {
         }
         // By system, by work, by round.
         let mut all: Vec<Vec<Vec<Vec<Number>>>> = vec![vec![Vec::new(); works.len()]; specs.len()];
-        for round in 0..self.rounds {
+        for round in 0..run.rounds(self.rounds as u32) as usize {
             for (at, work) in works.iter().enumerate() {
                 for turn in 0..specs.len() {
                     let who = (turn + round) % specs.len();

@@ -159,7 +159,8 @@ impl Measure for Parameters {
                 replaced: load.replaced,
                 rounds: load.rounds.min(if shrink > 1 { 2 } else { load.rounds }),
             };
-            let guests = (0..self.seeds).map(|own| Guest::modelled(model, seed << 16 | own));
+            let seeds = if shrink > 1 { 1 } else { self.seeds };
+            let guests = (0..seeds).map(|own| Guest::modelled(model, seed << 16 | own));
             rows.extend(self.of(run, load.subject(), self.frames, guests)?);
         }
         for (name, trace) in run.traces()? {
