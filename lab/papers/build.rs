@@ -1,7 +1,5 @@
 //! Lists the experiments: every folder of `src` that holds an `experiment.toml`, in the order of the names.
 //!
-//! # Purpose
-//!
 //! A new experiment is one new file.
 
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Where systems deviate from what the interface promises, as their documents say.
 //!
 //! # Invariants
-//!
 //! An exception that the whole list of scopes does not find is a fault: then the document says too much.
 
 use everybuddy::systems::{ListKind, Row, Switch, ZoneKind};

@@ -1,7 +1,5 @@
 //! When two states are the same: if no experiment tells them apart.
 //!
-//! # Purpose
-//!
 //! The bytes of equal states differ: counters grow, positions of rings move, words keep old values. Rather than to mask
 //! such bytes by hand, states are compared by what can be observed. An experiment is a sequence of steps from a state,
 //! which is undone afterwards. The first experiments are the states of all frames, and each request, repeated until it
@@ -10,7 +8,6 @@
 //! fails. Angluin learns automata in this way (Learning Regular Sets from Queries and Counterexamples, 1987).
 //!
 //! # Invariants
-//!
 //! An experiment consists of calls that a user could make, so what fails in it is a fault.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

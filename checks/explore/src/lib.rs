@@ -1,7 +1,5 @@
 //! Systems whose state can be saved, compared and restored: what the explorer runs on.
 //!
-//! # Purpose
-//!
 //! A system of Everybuddy is its metadata: the object lies there, and a token has no state. So a copy of these bytes
 //! is a state, and an explorer can return to it, as a model checker of distributed protocols does with a process.
 //!

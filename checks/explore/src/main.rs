@@ -9,7 +9,6 @@
 //! minutes, and the row says how deep it is. With all lists, every exception must be found, too.
 //!
 //! # Invariants
-//!
 //! Findings make the program fail, and are printed as tests: the shortest way to each, by the order of the search.
 mod exceptions;
 mod key;

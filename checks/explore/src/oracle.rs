@@ -1,7 +1,6 @@
 //! What the interface promises, on sets of frames: which results are right, and which state follows.
 //!
 //! # Invariants
-//!
 //! The oracle knows nothing of a system but what [`Promises`] says. It judges by the frames that were given and freed.
 
 use everybuddy::systems::{ListKind, ZoneKind};

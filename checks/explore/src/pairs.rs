@@ -1,12 +1,9 @@
 //! Two operations of two CPUs under all schedules with at most two preemptions, and calls that interrupt an operation.
 //!
-//! # Purpose
-//!
 //! A search of one thread never stops inside an operation. Here two operations run as coroutines from a state that the
 //! search reached, and the code is the same. A CPU that waits gives way, which does not count as a preemption.
 //!
 //! # Invariants
-//!
 //! 1. Preemption happens only before accesses of words that both operations access and one of them writes, in any
 //!    schedule of the pair: other accesses commute with those of the other operation. A schedule that shows another
 //!    such word begins the pair anew.

@@ -1,12 +1,9 @@
 //! A platform of one thread that logs every write, counts accesses, and calls a hook at an access.
 //!
-//! # Purpose
-//!
 //! The log says which words an operation may have changed, so that only these are compared and restored. The hook
 //! stops an operation between two accesses: another CPU goes on there, or an interrupt calls.
 //!
 //! # Invariants
-//!
 //! 1. A platform's CPUs are one thread, so no two accesses are simultaneous. Orderings of memory are not explored; the
 //!    models under loom do that.
 //! 2. The hook is called before the access takes effect.

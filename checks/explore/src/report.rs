@@ -1,7 +1,6 @@
 //! What a search prints: a row of a table, and what is wrong as tests.
 //!
 //! # Invariants
-//!
 //! A row is written when its scope is done, so the table of an interrupted run can be continued.
 
 use std::fs;

@@ -1,7 +1,6 @@
 //! What is explored: a system, its memory, and how far the search goes.
 //!
 //! # Invariants
-//!
 //! A scope is one line of text: `SYSTEM frames=N [hole=F] [cpus=N] [regions] [bytes] [states=N]`.
 
 use core::fmt;

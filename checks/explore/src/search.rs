@@ -1,7 +1,6 @@
 //! The search: breadth-first over the states of a system, each judged.
 //!
 //! # Invariants
-//!
 //! 1. From each state that was expanded, every step was executed, and its result and its following state were judged.
 //! 2. Every state that was reached, with other bytes too, was judged by the oracle and by `check`. Of those with equal
 //!    keys, one is expanded.

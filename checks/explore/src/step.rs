@@ -1,7 +1,6 @@
 //! The operations of the interface with their arguments, and what they return.
 //!
 //! # Invariants
-//!
 //! A step is printed as the line of a test, so a path from the new system to a fault can be read and run.
 
 use core::fmt;

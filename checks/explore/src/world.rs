@@ -1,7 +1,6 @@
 //! A system in memory of its own, and its states.
 //!
 //! # Invariants
-//!
 //! 1. The memory of a world lives for ever, and the world alone writes to it, apart from the system's cells and words.
 //! 2. Between two calls of [`World::undo`], a word differs from the loaded state only if the log names it.
 #![allow(unsafe_code)]

@@ -1,11 +1,8 @@
 //! Fuzzes the assembly of traces.
 //!
-//! # Purpose
-//!
 //! Whatever a kernel is said to have done, the trace of it replays by itself.
 //!
 //! # Invariants
-//!
 //! All rules stand in [`everybuddy_record::fuzz_checks::assemble`].
 #![no_main]
 

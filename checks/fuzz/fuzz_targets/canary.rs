@@ -1,12 +1,9 @@
 //! A rule that does not hold, for the fuzzer to find.
 //!
-//! # Purpose
-//!
 //! A fuzzer that sees nothing of the program finds nothing either, and says that all is
 //! well: `ci/fuzz.sh` runs this first, and stops when it passes.
 //!
 //! # Invariants
-//!
 //! It fails for some input, which takes a few thousand guided tries to find and is not
 //! found blindly.
 #![no_main]

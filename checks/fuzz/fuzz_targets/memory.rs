@@ -1,11 +1,8 @@
 //! Fuzzes the readers of a machine's state.
 //!
-//! # Purpose
-//!
 //! Logs and copies of files are cut, mixed and damaged. No text may cause a panic.
 //!
 //! # Invariants
-//!
 //! All rules are in [`everybuddy_memory::fuzz_checks::text`].
 #![no_main]
 

@@ -1,11 +1,8 @@
 //! Fuzzes the reader of perf.data.
 //!
-//! # Purpose
-//!
 //! No input makes it panic, or accept what is not a trace.
 //!
 //! # Invariants
-//!
 //! All rules stand in [`everybuddy_record::fuzz_checks::readers`].
 #![no_main]
 

@@ -1,11 +1,8 @@
 //! Fuzzes pages of the kernel's ring buffer, and what their records say.
 //!
-//! # Purpose
-//!
 //! No page makes the reader panic or take a record that does not lie inside of it.
 //!
 //! # Invariants
-//!
 //! All rules stand in [`everybuddy_record::fuzz_checks::ring_buffer`].
 #![no_main]
 

@@ -1,12 +1,9 @@
 //! Fuzzes the names of systems.
 //!
-//! # Purpose
-//!
 //! No name makes the parser panic, and that each name that it accepts means the same
 //! when it is written and read again.
 //!
 //! # Invariants
-//!
 //! A refusal has words.
 #![no_main]
 

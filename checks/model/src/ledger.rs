@@ -1,7 +1,5 @@
 //! A record of the holder of each frame, independent of the allocator.
 //!
-//! # Purpose
-//!
 //! An independent count detects an allocator that hands out a frame twice, loses a frame, or fails a request
 //! unnecessarily.
 //!
@@ -16,12 +14,10 @@
 //! more frames were neither allocated nor freed since the request began than other CPUs have requested.
 //!
 //! # Invariants
-//!
 //! A mutex of the standard library guards the ledger. The checkers run all model threads on one host thread and never
 //! switch while the mutex is held, so it is never contended and adds no ordering that the checkers could see.
 //!
 //! # Not modelled
-//!
 //! Whether a request for a larger block may fail, because that depends on which frames are free.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,5 @@
 //! The allocators under model checkers; no other crate depends on this one.
 //!
-//! # Purpose
-//!
 //! Tests on a real machine see only the few interleavings that happen to occur. Here the same allocator source runs
 //! on two platforms that choose the interleaving themselves.
 //!
@@ -15,12 +13,10 @@
 //! [`Worker`]s, which check every result against a [`ledger`] that is invisible to the checkers.
 //!
 //! # Invariants
-//!
 //! All memory that an allocator shares consists of the checker's own objects, which are created inside the run and
 //! belong to it. The ledger belongs to the test and never adds an ordering.
 //!
 //! # Not modelled
-//!
 //! More than two or three CPUs with a few operations (loom); weak memory in large programs (shuttle); sequentially
 //! consistent fences (the allocators use none); interrupts (a nested request comes from its own thread, or does not
 //! occur); and the duration of a wait.

@@ -1,12 +1,9 @@
 //! A system on a modelled machine, and the programs of its CPUs.
 //!
-//! # Purpose
-//!
 //! A model should read as a description of what its CPUs do. Building the system, the tokens, the threads and the
 //! checks of every result are shared by all models.
 //!
 //! # Invariants
-//!
 //! One thread at a time acts as a given CPU: [`Machine::on`] and [`Machine::at_once`] wait for all their threads
 //! before they return.
 

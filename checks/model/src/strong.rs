@@ -1,16 +1,12 @@
 //! Shuttle: random schedules of larger programs.
 //!
-//! # Purpose
-//!
 //! Errors that need three CPUs and a hundred operations are out of loom's reach. Shuttle picks schedules at random,
 //! or with few preemptions at random places (PCT), and can replay a failing schedule.
 //!
 //! # Invariants
-//!
 //! The schedule determines everything: the programs draw their random choices from shuttle's generator.
 //!
 //! # Not modelled
-//!
 //! Weak memory. Every atomic operation is sequentially consistent here, whatever ordering it names, so a missing
 //! acquire or release goes unnoticed; [`weak`](crate::weak) covers that. Nothing is exhaustive.
 

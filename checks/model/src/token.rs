@@ -1,11 +1,8 @@
 //! The token of a modelled CPU.
 //!
-//! # Purpose
-//!
 //! One type serves both checkers; neither needs more in a token than a number and counters.
 //!
 //! # Invariants
-//!
 //! Only [`Machine`](crate::Machine) creates tokens, and it hands out one token per number at a time. A CPU whose
 //! program [left](crate::Worker::leave) calls no more, so other CPUs may borrow its token.
 

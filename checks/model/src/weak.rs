@@ -1,17 +1,13 @@
 //! Loom: every schedule of a tiny program, under the memory model of C11.
 //!
-//! # Purpose
-//!
 //! The protocol that finds frames in other CPUs' lists depends on a few acquires and releases. Loom tries every
 //! relevant order of the atomic operations, lets relaxed loads return every value that the model allows, and reports
 //! unordered accesses to plain memory.
 //!
 //! # Invariants
-//!
 //! A run starts no thread that outlives it, and nothing from one run is used in another.
 //!
 //! # Not modelled
-//!
 //! Loom executes operations in the order in which they take effect, so no store or exchange overtakes an earlier one
 //! (a relaxed reply in the protocol would go unnoticed). It keeps the last seven values of each atomic, so a load
 //! never returns an older one. A thread that yielded sees all earlier writes of other threads. Sequentially

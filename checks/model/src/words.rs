@@ -1,11 +1,8 @@
 //! Cell values as words of 64 bits.
 //!
-//! # Purpose
-//!
 //! The checkers provide atomics of fixed types, but a cell is generic over its value.
 //!
 //! # Invariants
-//!
 //! `from_word(to_word(value)) == value` for every type that a cell may contain.
 
 use core::any::Any;

@@ -1,7 +1,5 @@
 //! What every system must do, and what tests of systems share. For development only: nothing depends on it but tests.
 //!
-//! # Purpose
-//!
 //! A property is written once, and holds for every system on every platform that has a [`Host`].
 //!
 //! | module | what it holds |
@@ -15,7 +13,6 @@
 //! | [`plain`] | another platform's cells as plain memory, so that ThreadSanitizer sees races |
 //!
 //! # Invariants
-//!
 //! Nothing here is timed, so systems are called indirectly, and no function that tests call compiles them.
 //!
 //! The feature `std`, which is on by default, adds [`platform`] and [`for_each_spec`]. The rest needs only a heap:

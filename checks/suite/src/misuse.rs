@@ -1,6 +1,5 @@
 //! Which misuse each system refuses, found by doing it.
 //!
-//! # Purpose
 //! A user who chooses a system wants to know which faults of a kernel it notices. SYSTEMS.md has the table that
 //! [`accepted`] gives, so that it cannot differ from what the systems do.
 //!

@@ -1,7 +1,5 @@
 //! Cells of plain memory, so that ThreadSanitizer reports two unordered accesses to one of them.
 //!
-//! # Purpose
-//!
 //! The cells of the native platform are atomics with relaxed ordering, so that a caller's misuse has no undefined
 //! behaviour. Such accesses never race, and a missing acquire or release goes unnoticed. Here
 //! [`get`](SharedCell::get) and [`set`](SharedCell::set) are ordinary accesses, and every access that the argument of
@@ -9,7 +7,6 @@
 //! systems. The records of frames are atomics on every platform, and their races are not reported.
 //!
 //! # Invariants
-//!
 //! 1. Only tests use it, and only under ThreadSanitizer: see `ci/tsan.sh`. A race is undefined behaviour here. It is
 //!    the error that the run exists to find, and the first report ends the run as a failure.
 //! 2. A [`peek`](SharedCell::peek) is a hint and may race. It reads a copy of the value, an atomic with relaxed

@@ -1,13 +1,10 @@
 //! The book: the documents of the project as a tree of files that mdBook renders, and the check of its links.
 //!
-//! # Purpose
-//!
 //! Every chapter is a document that reads well on its own. docs/SUMMARY.md names the chapters and their order. A copy
 //! of each has no comments, such as those that fill in numbers. Its links to what is not a chapter lead to a copy of
 //! the file, to the reference of a crate, or nowhere: then only their text remains.
 //!
 //! # Invariants
-//!
 //! Nothing outside of target/book is written. A chapter has the same path in the book as in the repository, so links
 //! between chapters need no change.
 

@@ -7,7 +7,6 @@
 //! re-exports count as uses of the module that they come from.
 //!
 //! # Invariants
-//!
 //! A cycle is reported once, at the folder whose members form it.
 
 use std::collections::{BTreeMap, BTreeSet};

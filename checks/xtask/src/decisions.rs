@@ -3,7 +3,6 @@
 //! A record that grows becomes a history, and a reference to a record that was removed explains nothing.
 //!
 //! # Invariants
-//!
 //! Results are records of their time, and may refer to decisions that no longer bind.
 
 use std::collections::BTreeSet;

@@ -1,7 +1,6 @@
 //! Generated documents: SYSTEMS.md, and the lists of docs/metrics.md.
 //!
 //! # Invariants
-//!
 //! Generated files say so, and with which command; `tidy` fails when one is out of date.
 
 use std::fmt::Write;

@@ -4,7 +4,6 @@
 //! Each page that is added seems useful; together they hide what a reader needs.
 //!
 //! # Invariants
-//!
 //! A document that quotes a file of the repository names one that exists. Only words that a person wrote count: no
 //! comments, no results, and no part that is generated.
 

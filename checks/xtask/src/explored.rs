@@ -1,7 +1,6 @@
 //! The tables of SYSTEMS.md about what the explorer went through.
 //!
 //! # Invariants
-//!
 //! They are made from two committed files, as the explorer and `ci/defects.sh` wrote them. Columns are found by their
 //! names.
 

@@ -1,7 +1,6 @@
 //! The rule dead-name: a Rust path in a document names a definition, and so does a test in the page of bugs.
 //!
 //! # Invariants
-//!
 //! The sources are read as text. A path resolves if one file agrees with all of it, so a name that moved to another
 //! module, or that only another type has, is reported.
 

@@ -1,7 +1,6 @@
 //! Plain English: patterns that no document, comment or message may have.
 //!
 //! # Invariants
-//!
 //! The examples of a rule are its test: it fires on each wrong one and on no right one. Code is not prose: all except
 //! comments, messages and paragraphs is blanked before a pattern is searched, and so are code blocks and code spans.
 

@@ -1,11 +1,8 @@
 //! The memory map of the crate bootloader_api.
 //!
-//! # Purpose
-//!
 //! `BootInfo::memory_regions` becomes regions.
 //!
 //! # Invariants
-//!
 //! Only regions of the kind `Usable` are used.
 
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};

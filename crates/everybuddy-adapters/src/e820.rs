@@ -1,12 +1,9 @@
 //! Memory maps of a PC's BIOS, named after the number of its call.
 //!
-//! # Purpose
-//!
 //! Three forms of the same entry exist: that of the BIOS call itself, the one with attributes, and that of the boot
 //! protocol PVH. A kernel finds them in what its boot loader passes, or calls the BIOS.
 //!
 //! # Invariants
-//!
 //! Addresses have 64 bits in all forms. Only memory of type 1 is usable. Source: ACPI 6.5, section 15.
 
 use core::fmt;

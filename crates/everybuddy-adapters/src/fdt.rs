@@ -1,7 +1,5 @@
 //! Device trees in their flattened form, which firmware and boot loaders pass on ARM and RISC-V.
 //!
-//! # Purpose
-//!
 //! The nodes of memory, the reservations of the header, and the children of `/reserved-memory` become the regions of a
 //! map. A kernel also finds its CPUs, its command line and its serial line in the tree, by [`Tree::find`].
 //!
@@ -9,12 +7,10 @@
 //! has; hermit-dtb 0.1 has no reservations, and fdt-raw 0.3 no checks of the structure.
 //!
 //! # Invariants
-//!
 //! [`Tree::new`] checks the whole tree: every token, every name, and every address that becomes a region. So iterators
 //! have no errors. Source of the format: the Devicetree Specification 0.4, chapter 5.
 //!
 //! # Complexity
-//!
 //! A lookup reads the tree from the node on: O(bytes).
 
 use core::fmt;

@@ -1,11 +1,8 @@
 //! The memory map of the crate limine.
 //!
-//! # Purpose
-//!
 //! The entries of a `MemoryMapResponse` become regions.
 //!
 //! # Invariants
-//!
 //! Memory of the boot loader is not used before the kernel asks for it.
 
 use limine::memory_map::{Entry, EntryType};

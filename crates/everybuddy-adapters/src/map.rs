@@ -1,17 +1,13 @@
 //! Memory maps: from regions in bytes to ranges of frames.
 //!
-//! # Purpose
-//!
 //! Maps of firmware and boot loaders are not sorted, their regions overlap, and they do not begin at frames. A system
 //! needs ascending ranges of whole frames.
 //!
 //! # Invariants
-//!
 //! A frame is used if all of its bytes are in usable regions, none is in a region of another kind, and its address has
 //! at most [`ADDRESS_BITS`]. The ranges ascend, and between two of them is at least one frame.
 //!
 //! # Complexity
-//!
 //! O(regions²) if few regions touch or overlap, and O(regions³) at worst: a map has at most a few hundred regions, and
 //! no memory is available for sorting.
 

@@ -1,11 +1,8 @@
 //! The memory map of Multiboot2, which GRUB passes.
 //!
-//! # Purpose
-//!
 //! The tag of the memory map becomes regions, through the crate multiboot2.
 //!
 //! # Invariants
-//!
 //! The map does not know what the loader put into memory. So the regions contain the boot information and the modules
 //! as regions that are not usable; the kernel adds itself. Source: Multiboot2 2.0, section 3.6.8.
 

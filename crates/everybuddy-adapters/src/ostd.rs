@@ -1,14 +1,11 @@
 //! The operations of OSTD's trait `GlobalFrameAllocator`: layouts and addresses in bytes.
 //!
-//! # Purpose
-//!
 //! OSTD forwards every allocation of frames to a static that implements its trait. OSTD needs a nightly compiler, so
 //! this crate does not depend on it: the kernel's type implements [`ByteFrames`] in a line of its own, and
 //! [`global_frame_allocator!`](crate::global_frame_allocator) implements the trait of OSTD with it. The tests use a
 //! trait of the same shape, that of OSTD 0.19.
 //!
 //! # Invariants
-//!
 //! Frames are never lost: what an aligned request takes too much is freed again.
 
 use core::alloc::Layout;

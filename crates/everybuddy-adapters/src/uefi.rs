@@ -1,12 +1,9 @@
 //! The memory map of UEFI.
 //!
-//! # Purpose
-//!
 //! The descriptors that a kernel got when it left the boot services become regions, with the types of the crate
 //! uefi-raw. The crate uefi returns the same descriptors: `map.entries()`.
 //!
 //! # Invariants
-//!
 //! Memory counts only if it can be cached by write-back, and is not kept for a special purpose, as in Linux. Source:
 //! UEFI 2.10, section 7.2.3.
 

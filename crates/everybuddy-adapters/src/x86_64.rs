@@ -1,11 +1,8 @@
 //! The traits of the crate x86_64: frames of 4 KiB, 2 MiB and 1 GiB for its page tables.
 //!
-//! # Purpose
-//!
 //! `OffsetPageTable` and the other mappers of that crate take a frame allocator of these traits.
 //!
 //! # Invariants
-//!
 //! A frame that was allocated is unused memory, and is not allocated again before it is freed.
 #![allow(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! Building a system: the setup is read and checked, then system, tokens and handle are written to the caller's memory.
 //!
 //! # Invariants
-//!
 //! A setup that is refused leaves no handle in the memory, and no result.
 
 use core::ffi::{CStr, c_void};

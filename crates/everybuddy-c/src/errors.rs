@@ -1,7 +1,6 @@
 //! The errors of `everybuddy` as codes, and an error in full.
 //!
 //! # Invariants
-//!
 //! Every variant of every error has a code: the conversions match without a wildcard.
 
 use core::ffi::c_char;

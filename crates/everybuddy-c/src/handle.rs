@@ -1,7 +1,6 @@
 //! The handle and the tokens: claiming them, and the checks that each call makes. [`build`](crate::build) makes them.
 //!
 //! # Design decisions
-//!
 //! Handle and tokens lie at the start of the caller's memory, before the metadata: a library without a heap has no
 //! other place. Each begins with a word that says what it is and in which state, so a call with a wrong, released or
 //! destroyed one is refused. A token also marks the call that it is in. That is a load and two stores of a line that
@@ -9,7 +8,6 @@
 //! runs between the load and the first store is not detected; it does no harm, since the call has not begun.
 //!
 //! # Invariants
-//!
 //! 1. A handle is written once, by `eb_build`, except its first word. A token's fields are atomics or never change.
 //! 2. A token's state changes from unclaimed to claimed by an exchange, so only one thread claims it.
 //! 3. If two threads use a token at a time, against the rules, frames may be allocated twice. Whether a call notices it

@@ -1,7 +1,6 @@
 //! The calls without a token: nested requests, what is known of a system, and of the library.
 //!
 //! # Invariants
-//!
 //! Only nested requests change a system. The numbers of all others never change, or are hints while CPUs work.
 
 use core::ffi::{CStr, c_char};

@@ -1,7 +1,6 @@
 //! The operations of a CPU on frames that the system chooses, and on all of them: each takes its token.
 //!
 //! # Invariants
-//!
 //! One function for each operation of `FrameAllocator`, with the same meaning. Frames are numbers from the start of the
 //! system's span.
 

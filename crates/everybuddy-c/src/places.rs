@@ -1,7 +1,6 @@
 //! The operations of a CPU on frames that the caller chooses: ranges that change their state, and requests for places.
 //!
 //! # Invariants
-//!
 //! Ranges are physical. As in [`operations`](crate::operations), there is one function for each operation.
 
 use crate::handle::{eb_cpu, read, run, run_with};

@@ -1,7 +1,6 @@
 //! The platform of C programs: tokens by number, and a pause and a clock that the program chooses.
 //!
 //! # Invariants
-//!
 //! A [`Token`] lives for one call. That two calls do not use one number at a time is what the caller promises; see
 //! [`handle`](crate::handle) for what is detected.
 

@@ -1,7 +1,6 @@
 //! Reporting: free blocks that are given back to the monitor of a virtual machine.
 //!
 //! # Invariants
-//!
 //! What lies behind an `eb_reporting` begins with a word that says what it is, and is written once. It belongs to one
 //! system; a token of another one is refused.
 

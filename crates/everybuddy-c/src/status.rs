@@ -1,7 +1,6 @@
 //! The code of each call's outcome, with its message.
 //!
 //! # Invariants
-//!
 //! 1. A code keeps its number for ever.
 //! 2. A message states what failed and what to do, and differs from all others. A code without a message would have the
 //!    text of an unknown one; `tests/c/misuse.c` finds it.

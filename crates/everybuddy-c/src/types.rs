@@ -1,7 +1,6 @@
 //! The structures of the interface, and their conversion.
 //!
 //! # Invariants
-//!
 //! Structures that C fills hold integers and pointers only. The conversions refuse values that mean nothing.
 
 use core::ffi::{c_char, c_void};

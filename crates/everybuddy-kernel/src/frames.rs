@@ -1,6 +1,5 @@
 //! A system in the memory that the kernel provides, and the operations on it.
 //!
-//! # Purpose
 //! Allocations and frees are called often, so they are compiled for each composition of systems: a call from C leads
 //! to code in which gate, check of the CPU and system are one function. That is one indirect call, no request in
 //! memory, and no second dispatch. All other operations go through the trait object.

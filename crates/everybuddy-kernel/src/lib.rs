@@ -1,6 +1,5 @@
 //! The allocators inside a kernel that is written in C: one object file and one header.
 //!
-//! # Purpose
 //! A kernel links one object, includes `include/everybuddy_kernel.h`, and selects any system by its name and options.
 //! `ci/linux.sh object` builds the object; the folder `linux` of the repository uses it in Linux.
 //!

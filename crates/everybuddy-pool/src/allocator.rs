@@ -1,11 +1,8 @@
 //! A pool as an allocator of collections.
 //!
-//! # Purpose
-//!
 //! Large vectors and tables can live in a pool. Each allocation has whole pages, so small ones waste memory.
 //!
 //! # Invariants
-//!
 //! The pages of an allocation follow from its size alone, and are the same for every size that fits it.
 #![allow(unsafe_code)]
 

@@ -1,11 +1,8 @@
 //! How a pool is described and built.
 //!
-//! # Purpose
-//!
 //! Everything that a pool cannot change later is chosen here.
 //!
 //! # Invariants
-//!
 //! A pool is built completely, or not at all: an error leaves no memory. (If too few huge pages are reserved, it leaves
 //! addresses, which cost nothing.)
 

@@ -1,11 +1,8 @@
 //! Errors of pools.
 //!
-//! # Purpose
-//!
 //! An error names what failed, and what the caller can do about it.
 //!
 //! # Invariants
-//!
 //! After an error the pool is as it was before the call. ([`PoolError::Release`] names what was released before it.)
 
 use std::fmt;

@@ -1,11 +1,8 @@
 //! Address space of the operating system.
 //!
-//! # Purpose
-//!
 //! This is the only file that calls the memory management of the kernel.
 //!
 //! # Invariants
-//!
 //! 1. A [`Mapping`] owns its addresses until it is dropped: no other code unmaps them.
 //! 2. All of its bytes can be read and written, and were initialised: fresh pages of the kernel are zero.
 #![allow(unsafe_code)]

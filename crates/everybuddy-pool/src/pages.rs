@@ -1,11 +1,8 @@
 //! Pages that a pool has allocated.
 //!
-//! # Purpose
-//!
 //! A guard is the memory: it derefs to bytes, and frees its pages when it is dropped.
 //!
 //! # Invariants
-//!
 //! A guard alone has its pages: the system has them as allocated, and no other guard overlaps it. It borrows from the
 //! pool, or keeps it, so the memory stays mapped.
 #![allow(unsafe_code)]

@@ -1,11 +1,8 @@
 //! The pool, as its users see it.
 //!
-//! # Purpose
-//!
 //! Handles of a pool, and everything that a pool can do.
 //!
 //! # Invariants
-//!
 //! Guards borrow from a handle, so the pool outlives them.
 #![allow(unsafe_code)]
 

@@ -1,11 +1,8 @@
 //! What all handles of a pool and its guards share.
 //!
-//! # Purpose
-//!
 //! A pool joins address space with a frame allocator, whose frame numbers are the pages of that space.
 //!
 //! # Invariants
-//!
 //! 1. Frame `n` of the system is the page at offset `n` times the page size. The system has no frame that is not in the
 //!    mapping.
 //! 2. A page belongs to one guard, or to one caller of `into_raw`, exactly while the system has it as allocated.

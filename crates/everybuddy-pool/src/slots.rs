@@ -1,7 +1,5 @@
 //! The CPU tokens of a pool, which its threads share.
 //!
-//! # Purpose
-//!
 //! A frame allocator is called with the token of a CPU, and threads are not CPUs: there may be more of them, they may
 //! be stopped between two calls for as long as the scheduler likes, and they end. A slot is a token under a lock of its
 //! own. A thread prefers one slot, whose lock no other thread acquires as long as there are slots enough. So a call
@@ -9,7 +7,6 @@
 //! thread that is not in a call: free memory is never withheld by a thread that does something else.
 //!
 //! # Invariants
-//!
 //! 1. A [`Token`] exists only while its slot is taken. So at most one token of a number exists.
 //! 2. While `short` is not zero, every call parks its token before it leaves its slot.
 

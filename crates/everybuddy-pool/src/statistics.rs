@@ -1,11 +1,8 @@
 //! What a pool has, and what happened in it.
 //!
-//! # Purpose
-//!
 //! One structure for logs and for tests, and the result of a release.
 //!
 //! # Invariants
-//!
 //! What calls count, from `allocations` to `borrowed`, are sums of counters that only the holders of tokens write: they
 //! cost no shared word.
 

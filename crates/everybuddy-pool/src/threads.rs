@@ -1,11 +1,8 @@
 //! The slots that this thread prefers, one per pool.
 //!
-//! # Purpose
-//!
 //! A call finds its slot by one comparison. When a thread ends, it leaves its slots.
 //!
 //! # Invariants
-//!
 //! The number of a pool is its generation: no two pools of a process have the same one. So a slot that was found for a
 //! pool that does not exist any more is never used for another one.
 

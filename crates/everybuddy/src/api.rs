@@ -1,12 +1,9 @@
 //! The interface of every system.
 //!
-//! # Purpose
-//!
 //! One interface makes systems comparable. The conformance suite runs over it, and adapters for kernels' own traits
 //! are built on it.
 //!
 //! # Invariants
-//!
 //! After an error the allocator is as it was before the call. Frames may have moved from a CPU's list to the zone,
 //! delayed coalescing may have been done, and what a call tried was given back: this changes the state of no allocated
 //! frame, but later requests may be given other blocks.

@@ -1,14 +1,11 @@
 //! The memory for metadata, provided by the caller.
 //!
-//! # Purpose
-//!
 //! A kernel needs frames before it has a heap. A system says how much metadata it needs
 //! ([`metadata_layout`](crate::metadata_layout)), the caller provides that memory, and everything shared
 //! lies in it, at offsets that depend on the parameters alone: a simulator can name a cache line by its
 //! offset.
 //!
 //! # Invariants
-//!
 //! 1. Every slice that [`Arena::slice`] returns lies inside the caller's memory, is aligned for its type,
 //!    and overlaps no other.
 //! 2. Every element was constructed in place before the slice is returned, or lies in zeroed bytes that the platform
@@ -16,7 +13,6 @@
 //!    dropped.
 //!
 //! # Memory layout
-//!
 //! The caller provides the memory for all shared state. Its parts are in this order:
 //!
 //! | part | size | contents |

@@ -1,12 +1,9 @@
 //! Runs of bits in words of 64: one bit for each frame.
 //!
-//! # Purpose
-//!
 //! A search for a run of free frames within a word is arithmetic, without a loop over frames. `llfree` and `nbbs`
 //! keep free frames in such words.
 //!
 //! # Invariants
-//!
 //! All functions are pure. Bit 0 is the lowest frame.
 
 use crate::frame::Order;

@@ -1,12 +1,9 @@
 //! A static for the boot of a kernel.
 //!
-//! # Purpose
-//!
 //! Before a kernel has a heap, the memory for metadata lies in its image, and all CPUs must find the system that is
 //! built there. Both take `unsafe`. Here it is written once.
 //!
 //! # Invariants
-//!
 //! 1. The bytes are lent once, and they are zero until then.
 //! 2. The system is written by the caller that was lent the bytes, before the state says that it is there, and never
 //!    again.

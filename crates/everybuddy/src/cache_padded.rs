@@ -1,12 +1,9 @@
 //! A value on cache lines of its own.
 //!
-//! # Purpose
-//!
 //! Words that different CPUs write must not share a cache line. This wrapper says so once, at the place where the
 //! memory is laid out.
 //!
 //! # Invariants
-//!
 //! The value starts at a multiple of [`LINE`], and no other value lies on its lines.
 
 use core::ops::Deref;

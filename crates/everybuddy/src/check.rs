@@ -1,15 +1,11 @@
 //! The invariant walker: every frame is in exactly one state, and the sums agree.
 //!
-//! # Purpose
-//!
 //! A test that only checks answers finds a corruption long after it happened. This walk finds it immediately.
 //!
 //! # Invariants
-//!
 //! It only reads, under the zone's lock, while no other CPU works.
 //!
 //! # Conditions
-//!
 //! 1. A frame is in exactly one state: hole, reserved, free in the zone, buffered by one CPU, or allocated. Its record,
 //!    or that of the head of its block, states which (frame_table.rs).
 //! 2. A block's bit is set exactly when its head is in the list of its order (iBuddy's bits).

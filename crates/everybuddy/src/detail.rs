@@ -1,12 +1,9 @@
 //! What only some systems store: lists, parts of memory and who has them, classes, queues.
 //!
-//! # Purpose
-//!
 //! A picture of a system shows more than which frames are free. [`inspect`](crate::FrameAllocator::inspect) passes the
 //! rest to a drawing program, in the same form for all systems.
 //!
 //! # Invariants
-//!
 //! Reading changes nothing and takes no lock, so no other CPU may work meanwhile.
 
 use crate::frame::{Index, Order};

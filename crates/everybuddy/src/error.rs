@@ -1,12 +1,9 @@
 //! Errors.
 //!
-//! # Purpose
-//!
 //! Misuse of an allocator is a bug of the caller that must not become a bug of the allocator. Every error leaves the
 //! state as it was.
 //!
 //! # Invariants
-//!
 //! Errors are `Copy` and contain no text. A result of a frame number or an error fits a register.
 
 use core::fmt;

@@ -1,7 +1,5 @@
 //! The vocabulary: frames, orders, blocks.
 //!
-//! # Purpose
-//!
 //! A frame number, an order and a count of frames are different things that all fit an integer, and a frame has two
 //! numbers. As types they cannot be swapped by accident.
 //!
@@ -13,7 +11,6 @@
 //! A system's [`Span`](crate::Span) translates one to the other.
 //!
 //! # Invariants
-//!
 //! An [`Order`] is never above [`Order::LIMIT`].
 
 use core::fmt;

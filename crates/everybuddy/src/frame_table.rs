@@ -1,7 +1,5 @@
 //! Per-frame metadata: the only place that indexes by frame number.
 //!
-//! # Purpose
-//!
 //! Each frame has one 8-byte [`Record`] of two words, whose meaning depends on the use of the frame. The first word
 //! alone determines the use, so one load detects every misuse:
 //!
@@ -13,7 +11,6 @@
 //!   second word of a buffered block's head may link it to the next block of a per-CPU list.
 //!
 //! # Invariants
-//!
 //! 1. Every [`Frame`] is below the number of records of the one table in its zone. Frames are made by
 //!    [`FrameTable::frame`], which checks the number (and which [`FrameTable::right`] uses); by [`FrameTable::next`],
 //!    [`FrameTable::previous`] and [`FrameTable::link`], which return only what was stored as a frame; and by

@@ -1,12 +1,9 @@
 //! Free blocks, counted from one bit for each frame.
 //!
-//! # Purpose
-//!
 //! `llfree`, `nbbs` and `everybuddy` have no lists of free blocks. A block is free if all of its bits are, so the free
 //! blocks of each order are counted from the bits whenever they are asked for.
 //!
 //! # Invariants
-//!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use crate::bit_runs::{WORD, WORD_ORDER, first};

@@ -1,12 +1,9 @@
 //! A token that cannot be lost.
 //!
-//! # Purpose
-//!
 //! A token that is only dropped can never be claimed again, and what its CPU keeps is lost to all others. That happens
 //! when a thread returns early or panics. A guard has the token, and returns it in these cases too.
 //!
 //! # Invariants
-//!
 //! A CPU parks in the system of its guard before its token can be claimed again.
 
 use core::fmt;

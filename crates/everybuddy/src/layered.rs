@@ -1,12 +1,9 @@
 //! A system made of layers: a per-CPU layer over a zone layer.
 //!
-//! # Purpose
-//!
 //! Validation, exact requests, partial frees, bulk, nested requests and the search before a
 //! failure are the same for every system of this kind, and are implemented here once.
 //!
 //! # Invariants
-//!
 //! Nothing from outside reaches a layer unvalidated: frame numbers became frames, orders are at
 //! most the largest, runs end within the span.
 

@@ -1,12 +1,9 @@
 //! A few bits for each block of one order, in memory that the caller lends.
 //!
-//! # Purpose
-//!
 //! Some things are known of whole blocks, free or not: that they have only zeros, or that a monitor took them back.
 //! Systems do not store them, so that a request costs nothing where nothing asks.
 //!
 //! # Invariants
-//!
 //! The bits of a block change by an exchange of their word, so a change of neighbouring bits is never lost.
 
 use core::ops::Range;

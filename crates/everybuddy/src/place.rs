@@ -1,18 +1,14 @@
 //! Where frames may lie: nodes, address limits, alignment, colours.
 //!
-//! # Purpose
-//!
 //! Some requests cannot use any frame: a device reaches only low addresses, a task stays on its node, a cache is
 //! partitioned by colour. They are few. Such a request goes through a call of its own,
 //! [`allocate_in`](crate::FrameAllocator::allocate_in), so that the code of an ordinary hit does not change.
 //!
 //! # Invariants
-//!
 //! 1. A block that a search returns satisfies every restriction of its place.
 //! 2. A search only goes upwards, so it ends.
 //!
 //! # Design decisions
-//!
 //! A system without zones finds such a frame by looking at the candidates in ascending order, each in O(orders), and
 //! by taking the first that is free. That is slow in memory without free candidates, but it needs nothing of the
 //! system except [`allocate_at`](crate::FrameAllocator::allocate_at). Where limits are common, [`Nodes`](crate::Nodes)

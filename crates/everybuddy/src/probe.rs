@@ -1,13 +1,10 @@
 //! Probes: how a layer reports what it did, at no cost if nothing listens.
 //!
-//! # Purpose
-//!
 //! Benchmarks count splits, refills and contended locks; kernels need none of that. The probe is part of the
 //! platform's type and lies in the CPU token, so counting needs no shared memory. With [`NoProbe`], every call
 //! disappears from the machine code.
 //!
 //! # Invariants
-//!
 //! A probe never influences what an allocator does.
 
 use crate::frame::Order;

@@ -1,17 +1,13 @@
 //! Physical memory: ranges with holes, at any start, however far apart.
 //!
-//! # Purpose
-//!
 //! Physical memory begins anywhere and has holes, while buddies are found by arithmetic on frame numbers. A [`Span`]
 //! maps physical frames ([`Pfn`]) to the small numbers ([`Index`]) that the layers use, without the large holes.
 //!
 //! # Invariants
-//!
 //! Each part of a span starts at a multiple of the largest block, by physical number and by index. So a block that is
 //! aligned by its index is aligned physically, and lies in one part.
 //!
 //! # Design decisions
-//!
 //! The metadata of all systems are arrays over indexes, so they grow with the holes that have indexes. A hole below
 //! [`Span::HOLE`] keeps its indexes, which costs little: then nearly all machines have few parts, and a conversion
 //! reads one or two of them.

@@ -1,13 +1,10 @@
 //! Giving free memory back to the monitor of a virtual machine, block by block.
 //!
-//! # Purpose
-//!
 //! A monitor withdraws the memory behind free blocks that its guest reports. A guest should not report a block twice,
 //! and should not keep much memory away from requests meanwhile. What was reported is stored here, for any system, and
 //! no system knows of it.
 //!
 //! # Mechanism
-//!
 //! Each block of the reporting order has a bit. A [`pass`](Reporting::pass) goes on where the last one ended. It
 //! allocates the next free block without a bit by [`try_allocate_at`](FrameAllocator::try_allocate_at), passes it to
 //! the monitor, sets the bit, and frees the block before it takes the next. A block is as large as free memory and the
@@ -15,13 +12,11 @@
 //! allocates, which clears bits.
 //!
 //! # Invariants
-//!
 //! 1. Bits are set only in a block that is held. So all frames of a marked block were free since it was reported, or
 //!    wait in a list, or were allocated by a CPU that has not called [`allocated`](Reporting::allocated) yet.
 //! 2. `taken` counts up before a block is taken, and `put` after it was freed. If both are the same, no block is held.
 //!
 //! # Design decisions
-//!
 //! Frames in per-CPU lists are not free blocks, and are not reported. A bit belongs to the whole block, so the first
 //! frame that is allocated from a block clears it. Later frames of that block do not seem reported, although the
 //! monitor may provide them only when they are accessed.

@@ -1,13 +1,10 @@
 //! Requests and frees, and what a caller may know about them.
 //!
-//! # Purpose
-//!
 //! The papers predict runs of requests from what a kernel knows at a fault or an unmap. Every request *and* every
 //! free carries hints, so that a system that uses them needs no other interface. [`Hint::NONE`] costs nothing: a
 //! system that ignores hints never reads them.
 //!
 //! # Invariants
-//!
 //! Hints and flags change speed, waiting and the place of a block, never the meaning of a request.
 
 use core::fmt;

@@ -1,12 +1,9 @@
 //! Many frames in few runs.
 //!
-//! # Purpose
-//!
 //! A buffer that a device reads by a table of runs, or a mapping of a process, need not be contiguous. It needs few
 //! runs, because each costs an entry of the table.
 //!
 //! # Invariants
-//!
 //! An allocation that fails frees what it had taken.
 
 use crate::error::AllocateError;

@@ -1,13 +1,10 @@
 //! Why a request failed.
 //!
-//! # Purpose
-//!
 //! An error says that no block is free, or that another CPU was busy. To act on it, a kernel needs to know whether
 //! memory is short, or scattered, or kept by which CPU, or free in another place. An error of eight bytes cannot say
 //! that, and so a second call does.
 //!
 //! # Invariants
-//!
 //! The numbers describe a single moment only if no other CPU allocates or frees during the call.
 
 use core::fmt;

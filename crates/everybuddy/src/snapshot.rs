@@ -1,11 +1,8 @@
 //! The state of an allocator's memory at a moment.
 //!
-//! # Purpose
-//!
 //! Fragmentation and memory maps are computed from these numbers in the same way for every system.
 //!
 //! # Invariants
-//!
 //! `free_frames` is the sum of the blocks in the zone layer. It does not include buffered frames.
 
 use core::fmt;

@@ -1,13 +1,10 @@
 //! Frames that no request may take: holes, and reserved frames.
 //!
-//! # Purpose
-//!
 //! Where no record of a frame exists, a frame that is withdrawn looks like an allocated one. Two bitmaps, which only
 //! ranges of memory and frees nearby read, say which frames are memory and which of them are reserved. `llfree` and
 //! `nbbs` share them.
 //!
 //! # Invariants
-//!
 //! 1. A reserved frame is memory.
 //! 2. A frame's bits change only while its system treats the frame as allocated. So no access here is stronger than
 //!    relaxed: what the system does afterwards orders it.

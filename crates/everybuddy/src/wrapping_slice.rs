@@ -1,13 +1,10 @@
 //! A slice that is indexed modulo its length.
 //!
-//! # Purpose
-//!
 //! A hit reads or writes one entry of a ring at a position that counts modulo a power of two. With a plain slice that
 //! takes a length, a subtraction, a mask, a comparison and a branch that is never taken: five instructions of thirty.
 //! Here it takes the mask alone.
 //!
 //! # Invariants
-//!
 //! `mask` is one less than the number of entries behind `first`.
 #![allow(unsafe_code)]
 

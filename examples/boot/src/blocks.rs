@@ -1,7 +1,6 @@
 //! What the tests write into frames, to see whether another block has the same frame.
 //!
 //! # Invariants
-//!
 //! The first word of a frame is not part of its content: a test may use it for a link.
 
 use everybuddy::{Block, CpuId, Index, Order, Release};

@@ -1,7 +1,6 @@
 //! What the boot loader says: the memory map and the command line.
 //!
 //! # Invariants
-//!
 //! Everything is copied out of the boot loader's memory before the first frame is allocated.
 
 use everybuddy::SystemSpec;

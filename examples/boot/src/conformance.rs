@@ -1,12 +1,9 @@
 //! The properties of `everybuddy-suite` on the CPUs of this kernel.
 //!
-//! # Purpose
-//!
 //! The same functions are the tests of native threads and of simulated CPUs. Here they run on CPUs of their own, with
 //! timer interrupts.
 //!
 //! # Invariants
-//!
 //! The suite needs a heap, whose frames come from the kernel's frame allocator. Afterwards they are free again.
 
 use alloc::vec;

@@ -1,7 +1,6 @@
 //! The serial line, and the report of a panic.
 //!
 //! # Invariants
-//!
 //! A line is printed whole: CPUs print one after the other. Interrupt handlers print only if they panic.
 
 use core::fmt::{self, Write};

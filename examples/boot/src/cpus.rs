@@ -1,7 +1,6 @@
 //! The CPUs: their tokens, how they are started, and how they run code together.
 //!
 //! # Invariants
-//!
 //! A CPU has at most one token. It is the CPU's flag `is_working`, which only this CPU reads and writes: an interrupt
 //! handler that finds it set interrupted an operation, and has no token.
 

@@ -1,7 +1,6 @@
 //! All CPUs allocate until nothing is left; then each frees what another one has.
 //!
 //! # Invariants
-//!
 //! The frames of a CPU are a list: the first word of each is the number of the next one, plus one. So the test needs no
 //! memory besides the frames.
 

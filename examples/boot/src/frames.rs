@@ -1,7 +1,6 @@
 //! The frame allocator of the kernel: the system that the command line names, in the kernel's image.
 //!
 //! # Invariants
-//!
 //! The system manages all frames of the map except those of the kernel and [`arch::UNMANAGED`]. All memory that
 //! it manages is mapped to itself.
 

@@ -1,11 +1,8 @@
 //! What the timer of each CPU does: its handler allocates a frame, and frees it at the next tick.
 //!
-//! # Purpose
-//!
 //! Where the handler interrupted an operation, it has no token, and uses the nested calls.
 //!
 //! # Invariants
-//!
 //! The handler runs with interrupts disabled. It never waits for a lock that the code below it may hold.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -1,7 +1,5 @@
 //! A kernel that takes its page frames from `everybuddy`, and tests the system that its command line names.
 //!
-//! # Purpose
-//!
 //! The allocators run on bare metal here: no operating system, several CPUs, timer interrupts inside operations, and
 //! frames that hold data. `ci/boot.sh` boots it in QEMU for every system.
 //!
@@ -16,7 +14,6 @@
 //! | `console` | the serial line |
 //!
 //! # Invariants
-//!
 //! The machine ends with [`arch::exit`], or by a panic, which is a failure.
 #![no_std]
 #![no_main]

@@ -1,7 +1,6 @@
 //! Random operations by all CPUs and by their timer interrupts, on frames that hold data.
 //!
 //! # Invariants
-//!
 //! Every allocation is filled with a content of its own, and the content is checked before it is freed. At the end,
 //! nothing is allocated any more.
 

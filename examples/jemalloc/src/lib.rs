@@ -1,12 +1,9 @@
 //! Memory and arenas of jemalloc, and hooks that put the extents of an arena into a pool.
 //!
-//! # Purpose
-//!
 //! jemalloc divides extents into objects, and gets them from the operating system. An arena with hooks gets them from a
 //! pool instead, and returns parts of them, or adjacent ones together.
 //!
 //! # Invariants
-//!
 //! 1. An extent is a run of pages of the pool that has no guard. jemalloc returns each page once.
 //! 2. The hooks of an arena live as long as the process.
 

@@ -1,7 +1,6 @@
 //! The code of docs/adapters.md for OSTD, with OSTD itself: a kernel whose frames come from `Everybuddy`.
 //!
 //! # Invariants
-//!
 //! The code is that of the page. Nothing of OSTD is replaced.
 #![no_std]
 

@@ -1,12 +1,9 @@
 //! The commit from which the program was built, if it can be determined.
 //!
-//! # Purpose
-//!
 //! A page that is found a year later states the version that made it. The commit is determined when a page is made,
 //! not when the program is built; otherwise every commit would require a rebuild.
 //!
 //! # Invariants
-//!
 //! Unknown facts are omitted, never guessed.
 
 use std::fs;

@@ -1,11 +1,8 @@
 //! Identities of contents: of files, of the program, and of cells.
 //!
-//! # Purpose
-//!
 //! What was calculated before is used again only if everything that it depends on is the same.
 //!
 //! # Invariants
-//!
 //! A digest is the beginning of a SHA-256 in hexadecimal digits: equal on every machine, and different for different
 //! contents. Parts are separated by their lengths, so what moves from one part to the next one changes the digest.
 

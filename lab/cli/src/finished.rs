@@ -1,14 +1,11 @@
 //! The file of finished cells, by which an interrupted simulation continues.
 //!
-//! # Purpose
-//!
 //! A simulation of many CPUs takes long. Each cell that ends is appended to the file, so an interrupt loses only the
 //! cells that were running. The same command line with the same file simulates the rest.
 //!
 //! The first line describes the run, each other line is a cell with its rows.
 //!
 //! # Invariants
-//!
 //! A line that is not complete is a cell that is not finished. Rows are read as they were written, so the results are
 //! those of a run without interrupts. A file of another run, or of no run, is never changed.
 

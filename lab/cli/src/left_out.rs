@@ -1,11 +1,8 @@
 //! The events that are missing in a trace.
 //!
-//! # Purpose
-//!
 //! A trace that is valid may still lack half of the recorded calls. Its metadata `stats` contains the counts.
 //!
 //! # Invariants
-//!
 //! A trace without such metadata lacks nothing that is known.
 
 use everybuddy_measure::size::count;

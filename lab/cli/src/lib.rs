@@ -1,7 +1,5 @@
 //! The program: commands, tables for readers, files for other programs.
 //!
-//! # Purpose
-//!
 //! One command answers "which of these allocators, for this program?". The binary `everybuddy` is a thin wrapper
 //! around this library; the measurements are in `everybuddy_measure`.
 //!
@@ -15,7 +13,6 @@
 //! `docs/metrics.md` defines every number that is printed or exported.
 //!
 //! # Invariants
-//!
 //! A command returns a complete result or an [`everybuddy_measure::Error`]; files appear completely or not at all.
 
 pub mod cmd;

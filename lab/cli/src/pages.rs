@@ -1,13 +1,10 @@
 //! Large memory of the program in huge pages.
 //!
-//! # Purpose
-//!
 //! A kernel reaches the metadata of its allocator through huge pages, those of its direct map. In a program, each
 //! miss of a cache could also be a miss of the TLB, and a system with much metadata would look slower than it is in a
 //! kernel. The same holds for what a workload keeps, and for the memory of other authors' allocators.
 //!
 //! # Invariants
-//!
 //! Only the kernel's choice of pages changes: the memory is that of the standard allocator. Where the kernel has no
 //! huge pages, small ones serve.
 

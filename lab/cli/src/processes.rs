@@ -1,11 +1,8 @@
 //! The processes of a trace.
 //!
-//! # Purpose
-//!
 //! Calls contain only their thread. The metadata `processes` contains the process of each thread and its program.
 //!
 //! # Invariants
-//!
 //! Unreadable entries are skipped; a trace without such metadata has no processes.
 
 use std::collections::{BTreeSet, HashMap};

@@ -1,11 +1,8 @@
 //! Waits for the end of a recording: the end of the command, a time limit, or an interrupt.
 //!
-//! # Purpose
-//!
 //! A recording ends properly, whichever of these comes first.
 //!
 //! # Invariants
-//!
 //! While waiting, only a flag and, on a terminal, the counters of the buffers are polled, so that the recorded
 //! programs are not disturbed.
 

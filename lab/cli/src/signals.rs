@@ -1,11 +1,8 @@
 //! Requests to terminate: Ctrl-C and signals.
 //!
-//! # Purpose
-//!
 //! A recording ends properly when the user ends it, and a file that is about to appear leaves no temporary file.
 //!
 //! # Invariants
-//!
 //! Unless a [`Hold`] exists, the signals terminate the program as if it had no handlers. Signals that the program's
 //! parent told it to ignore stay ignored.
 

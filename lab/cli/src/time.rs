@@ -1,11 +1,8 @@
 //! Parses and formats times.
 //!
-//! # Purpose
-//!
 //! `--from 1.5s` requires no counting of zeros.
 //!
 //! # Invariants
-//!
 //! Times are whole nanoseconds; finer times are rejected, not rounded.
 
 use std::fmt;

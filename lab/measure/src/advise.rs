@@ -1,12 +1,9 @@
 //! Advice for a machine whose kernel stays as it is: is the page allocator its problem, and would a setting help?
 //!
-//! # Purpose
-//!
 //! Linux has one setting for the lists of CPUs: `vm.percpu_pagelist_high_fraction`. A trace of the machine is replayed
 //! with the lists that each value makes, next to those that the machine has now.
 //!
 //! # Invariants
-//!
 //! "It is not the problem" and "nothing to gain" are answers: a value is advised only if it passes every threshold of
 //! this file. Counts decide, since those of one thread are exact. Times can only refuse.
 

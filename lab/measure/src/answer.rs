@@ -1,12 +1,9 @@
 //! The answer of a comparison: the few systems that no other one beats, with what each is best in and what it costs.
 //!
-//! # Purpose
-//!
 //! A table of many systems and columns has no winner, but most of its systems are beaten by another one. The terminal
 //! and the page show the others first, in the same sentences, for a new run and for the rows of an earlier one.
 //!
 //! # Invariants
-//!
 //! A difference within noise never decides. Each system that was not chosen is beaten by another one, or left out by
 //! the rule that the answer states. In each column, a system with the first place is chosen.
 

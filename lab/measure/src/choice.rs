@@ -1,11 +1,8 @@
 //! The selection of systems and workloads by name.
 //!
-//! # Purpose
-//!
 //! The error for a mistyped name suggests the nearest name and lists all names.
 //!
 //! # Invariants
-//!
 //! The selection is never empty and contains no system twice.
 
 use everybuddy::SystemSpec;

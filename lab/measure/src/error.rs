@@ -1,11 +1,8 @@
 //! Errors of the program, with messages for users.
 //!
-//! # Purpose
-//!
 //! Every failure is one clear message and one exit code. The message states the request, the problem and a remedy.
 //!
 //! # Invariants
-//!
 //! Exit code 1 means that a comparison failed; 2 means an error in usage, input or a file; 0 never accompanies an
 //! error message.
 

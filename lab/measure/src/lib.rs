@@ -1,7 +1,5 @@
 //! Measurements: the requests of real programs are replayed on every system, timed and counted.
 //!
-//! # Purpose
-//!
 //! The program and the papers' experiments measure in the same way.
 //!
 //! | folder | contents |
@@ -17,7 +15,6 @@
 //! `docs/metrics.md` defines every exported number.
 //!
 //! # Invariants
-//!
 //! This crate never prints, and does not depend on a command line. A measurement is complete or an [`Error`].
 
 pub mod advise;

@@ -1,12 +1,9 @@
 //! The traces that come with the program, and the locations of others.
 //!
-//! # Purpose
-//!
 //! A trace can be named by its file or, if it is bundled with the program, by its bare name. Bundled traces are part of
 //! the program, so they are there wherever it is installed and from whatever folder it runs.
 //!
 //! # Invariants
-//!
 //! The same name selects the same trace for every subcommand.
 
 use std::env;

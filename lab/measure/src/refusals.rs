@@ -1,12 +1,9 @@
 //! Requests and refusals by order.
 //!
-//! # Purpose
-//!
 //! Most requests are for single frames, which nearly every system can always serve. A share of all requests therefore
 //! hides that a system refuses larger blocks.
 //!
 //! # Invariants
-//!
 //! `compare`, `bench` and the experiments make the same rows from the same counts.
 
 use everybuddy::Order;

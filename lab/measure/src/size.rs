@@ -1,11 +1,8 @@
 //! Parses and formats amounts of memory.
 //!
-//! # Purpose
-//!
 //! `--memory 512MiB` has the same meaning everywhere, and the error for any other syntax shows an example.
 //!
 //! # Invariants
-//!
 //! Frames are 4 KiB; units are powers of 1024, with or without the `i`.
 
 use std::str::FromStr;

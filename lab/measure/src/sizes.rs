@@ -1,11 +1,8 @@
 //! Statistics of sizes from files, and the division of memory that they determine.
 //!
-//! # Purpose
-//!
 //! Statistics for one memory size do not apply to another, and this module checks that.
 //!
 //! # Invariants
-//!
 //! An unusable file is rejected with its name; a file for another memory size is not used, and a note reports it.
 
 use everybuddy_trace::shown;

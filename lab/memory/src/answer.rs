@@ -1,12 +1,9 @@
 //! Answers: which blocks a zone has, and which requests may use them.
 //!
-//! # Purpose
-//!
 //! The kernel counts free blocks by their own order. Users need the number of blocks of a size,
 //! those inside larger blocks included, and only those that their request may use.
 //!
 //! # Invariants
-//!
 //! A [`Range`] contains the true number. Its upper end is `None` if the input bounds it only from below.
 
 use crate::frames::OrderWindows;

@@ -1,11 +1,8 @@
 //! Adds what frames tell to the zones of a state.
 //!
-//! # Purpose
-//!
 //! The tables of a machine and the flags of its frames are different files. Answers need one [`State`].
 //!
 //! # Invariants
-//!
 //! Flags that do not belong to the zones are refused: a zone that ends after them, or that has another amount of free
 //! memory, is one of another machine. A state is changed only if all its frames were read.
 

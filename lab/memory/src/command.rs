@@ -1,11 +1,8 @@
 //! The command line of `everybuddy memory` and of the program `everybuddy-memory`.
 //!
-//! # Purpose
-//!
 //! Both programs have the same options, the same output and the same exit codes.
 //!
 //! # Invariants
-//!
 //! Results go to standard output, messages to standard error. Exit codes other than 0 and 2 come from `--need` alone.
 
 use std::io::{self, IsTerminal, Write};

@@ -1,11 +1,8 @@
 //! Why inputs could not be read, or an output not written.
 //!
-//! # Purpose
-//!
 //! A message names the file, the problem, and what to pass instead.
 //!
 //! # Invariants
-//!
 //! A [`Problem`] says nothing about its place, which [`MemoryError::file`] names.
 
 use std::fmt;

@@ -1,11 +1,8 @@
 //! Sentences about a state: why a request failed, and what the input cannot tell.
 //!
-//! # Purpose
-//!
 //! Users search for the message of a failure. These sentences say what the tables below it mean.
 //!
 //! # Invariants
-//!
 //! A sentence follows from the numbers of the state alone.
 
 use everybuddy_text::size;

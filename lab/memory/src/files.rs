@@ -1,12 +1,9 @@
 //! All inputs of one run: this machine, folders, logs and copies of files, in any order.
 //!
-//! # Purpose
-//!
 //! The command shows what [`read`] finds. Other programs start from the same states: those that need to know which
 //! frames are free take the [`Snapshot`] as well.
 //!
 //! # Invariants
-//!
 //! Reports of logs come first, in their order, and then at most one state of all copies, and those of folders.
 
 use std::io::{self, BufReader, Read, Write};

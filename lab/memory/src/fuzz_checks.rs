@@ -1,11 +1,8 @@
 //! What must hold for every text. Fuzzing and tests call it.
 //!
-//! # Purpose
-//!
 //! Fuzzing and tests check the same rules, which are stated here only.
 //!
 //! # Invariants
-//!
 //! A violated rule is a panic.
 
 use crate::answer::{self, Request};

@@ -1,11 +1,8 @@
 //! Opens copies of files and recognises them by their contents.
 //!
-//! # Purpose
-//!
 //! Users pass files in any order, under any names, compressed or not.
 //!
 //! # Invariants
-//!
 //! Only the first bytes of a file are read to recognise it, so that a pipe works as well.
 
 use std::fs::File;

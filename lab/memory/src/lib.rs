@@ -1,7 +1,5 @@
 //! The state of a Linux machine's page allocator: its free blocks, and the requests that they serve.
 //!
-//! # Purpose
-//!
 //! Users ask which large blocks a machine still has. The answer is in `/proc`, in copies of its files, or in the tables
 //! that the kernel logs when an allocation fails. This crate reads all of them into one model.
 //!
@@ -19,7 +17,6 @@
 //! [`command`] is the command line of `everybuddy memory` and of the program `everybuddy-memory`.
 //!
 //! # Invariants
-//!
 //! A value that the input does not contain is `None`. No input causes a panic.
 
 pub mod answer;

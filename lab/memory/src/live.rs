@@ -1,12 +1,9 @@
 //! The state of this machine, from `/proc`.
 //!
-//! # Purpose
-//!
 //! [`read`] reads the same files that [`crate::read`] reads as copies, from a folder: tests use a copy, containers the
 //! host's.
 //!
 //! # Invariants
-//!
 //! A file that cannot be read is named, except those that only root may read. Memory for the classes of all frames is
 //! allocated before the tables are read: otherwise the program would change what it measures.
 

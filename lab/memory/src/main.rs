@@ -1,11 +1,8 @@
 //! The program `everybuddy-memory`: `everybuddy memory` alone, as one small file.
 //!
-//! # Purpose
-//!
 //! A machine in trouble often has no compiler. This program needs no other file of the machine.
 //!
 //! # Invariants
-//!
 //! It does what [`everybuddy_memory::command`] does.
 
 use std::io::Write;

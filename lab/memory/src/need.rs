@@ -1,11 +1,8 @@
 //! Decides whether a machine has a number of blocks: `--need 200x32MiB,zone=Normal,node=0`.
 //!
-//! # Purpose
-//!
 //! Launchers and tests need one line and an exit code.
 //!
 //! # Invariants
-//!
 //! The line states the assumptions. If the input does not suffice, the answer is [`Outcome::Unknown`] and says so.
 
 use everybuddy_text::size::{self, grouped};

@@ -1,11 +1,8 @@
 //! The model: a machine, its zones, and the free blocks of each order.
 //!
-//! # Purpose
-//!
 //! Readers of all formats produce a [`State`], and answers are computed from it alone.
 //!
 //! # Invariants
-//!
 //! What a text does not contain is `None`, [`Types::Unknown`] or an empty collection; no reader guesses. The only
 //! assumption is the frame size of texts that do not reveal it, and [`FrameSize::is_known`] marks it.
 

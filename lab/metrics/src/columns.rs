@@ -1,12 +1,9 @@
 //! The columns of the table of systems on a trace.
 //!
-//! # Purpose
-//!
 //! The table of the terminal and the table of the page are the same: which numbers, under which headings, in which
 //! order. The terminal shows the default columns, `--all-columns` and the page show all.
 //!
 //! # Invariants
-//!
 //! Headings differ, and each has its unit or needs none. The metric says which values are good.
 
 use self::Places::{AboveFloor, Fixed, Three};

@@ -1,11 +1,8 @@
 //! The metrics that only experiments measure.
 //!
-//! # Purpose
-//!
 //! As `table`, apart from it because the two together would be too long a file.
 //!
 //! # Invariants
-//!
 //! As `table`.
 
 use crate::Better::{Higher, Lower, Neither};

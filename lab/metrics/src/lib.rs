@@ -1,7 +1,5 @@
 //! The metrics of all results: one table, from which everything that names a metric is made.
 //!
-//! # Purpose
-//!
 //! A result is a row with the name of a metric. What the name means, its unit, which values are good and how a table
 //! heads it are defined here and nowhere else. Rows take their units from here, experiments and claims are checked
 //! against it, and tables, the page, `everybuddy metrics` and docs/metrics.md are generated from it.
@@ -20,7 +18,6 @@
 //! `compare --all-columns` follow. To add any other metric: its entry in `table.rs`, and what makes its rows.
 //!
 //! # Invariants
-//!
 //! Names differ. Every row that leaves the program names a metric of this table, and one of its statistics.
 
 mod columns;

@@ -1,12 +1,9 @@
 //! The lists of docs/metrics.md.
 //!
-//! # Purpose
-//!
 //! docs/metrics.md describes how numbers are measured in prose, and what they are in lists. The lists are generated:
 //! `cargo run -p xtask -- docs` writes them between two marks, and `tidy` reports when they are out of date.
 //!
 //! # Invariants
-//!
 //! Every metric, statistic and operation is listed once.
 
 use std::fmt::Write;

@@ -1,11 +1,8 @@
 //! The metrics that only simulated machines have.
 //!
-//! # Purpose
-//!
 //! As `table`. Nothing here can be measured on a host.
 //!
 //! # Invariants
-//!
 //! As `table`.
 
 use crate::Better::{Higher, Lower, Neither};

@@ -1,12 +1,9 @@
 //! The table of metrics.
 //!
-//! # Purpose
-//!
 //! One entry per metric. Metrics that are counts of the allocators are defined where they are counted, in
 //! [`Counts`](everybuddy::Counts), and join this table by themselves.
 //!
 //! # Invariants
-//!
 //! A definition consists of whole sentences and names the command or experiment where it differs between them.
 
 use crate::Better::{Higher, Lower, Neither};

@@ -1,11 +1,8 @@
 //! Writes the page of a made-up report: `cargo run -p everybuddy-page --example specimen -- FILE`.
 //!
-//! # Purpose
-//!
 //! Work on the page without measuring anything.
 //!
 //! # Invariants
-//!
 //! The file contains exactly what `render` returns.
 
 #[path = "../tests/specimen/mod.rs"]

@@ -1,8 +1,6 @@
 //! Pages that show results of a comparison, of experiments or of a simulation, each as one HTML file that works
 //! offline.
 //!
-//! # Purpose
-//!
 //! This is a separate crate so that it is built and tested without the allocators: plain data goes in ([`Report`],
 //! [`Study`], [`Simulation`]), text comes out ([`render`], [`render_study`], [`render_simulation`]).
 //!
@@ -30,7 +28,6 @@
 //! that draws the figure and builds its table.
 //!
 //! # Invariants
-//!
 //! A page makes no network requests (its content security policy forbids them), never trusts a name, and states what
 //! it omits.
 

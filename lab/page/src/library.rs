@@ -1,7 +1,5 @@
 //! The text of plotly.js, which draws the charts.
 //!
-//! # Purpose
-//!
 //! `assets/library` contains the script, compressed, so that a build needs nothing but cargo. The crate `plotly`
 //! contains it too, but it brings 39 crates along, and its script supports chart types that no page uses:
 //! the page would be 1 MB larger. The script is the basic bundle of plotly.js 3.0.1, made from the package of that name
@@ -14,7 +12,6 @@
 //! ```
 //!
 //! # Invariants
-//!
 //! The file opens with the name, the version and the licence of the library; a test checks that.
 
 use std::sync::OnceLock;

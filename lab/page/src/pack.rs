@@ -1,12 +1,9 @@
 //! The encoding of the data in the page, and the choice of what is omitted.
 //!
-//! # Purpose
-//!
 //! The library and the data are several megabytes of text. They are compressed with gzip, which every browser can
 //! decompress, and encoded in base64, which cannot contain markup.
 //!
 //! # Invariants
-//!
 //! The maps of one moment form one parcel for all systems of a trace, so omitting a moment changes no other parcel.
 
 use std::io::Write;

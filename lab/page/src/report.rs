@@ -1,12 +1,9 @@
 //! The data of the page of a comparison.
 //!
-//! # Purpose
-//!
 //! The page can be built and tested without allocators. The measuring program fills in a [`Report`]; the page depends
 //! on these types only.
 //!
 //! # Invariants
-//!
 //! Times are in nanoseconds, shares are fractions from 0 to 1, and memory is counted in frames of 4 KiB. A missing
 //! number is `None`, or `f64::NAN` where a list must keep its length. The page shows nothing for it, never a zero.
 

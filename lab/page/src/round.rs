@@ -1,11 +1,8 @@
 //! Rounds numbers to the digits that matter.
 //!
-//! # Purpose
-//!
 //! Digits that are invisible on a chart would make up most of the size of the page.
 //!
 //! # Invariants
-//!
 //! A missing number stays null; no other number becomes null.
 
 use serde::{Serialize, Serializer};

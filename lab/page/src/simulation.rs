@@ -1,12 +1,9 @@
 //! The data of the page of a simulation.
 //!
-//! # Purpose
-//!
 //! Figures and tables of simulated machines can be rendered without simulating anything: the program fills in a
 //! [`Simulation`].
 //!
 //! # Invariants
-//!
 //! A line of a table has as many texts as the table has headings.
 
 use crate::study::Figure;

@@ -1,12 +1,9 @@
 //! The data of the page of experiments.
 //!
-//! # Purpose
-//!
 //! The figures and tables of papers, and the results measured here, can be rendered without measuring anything: the
 //! measuring program fills in a [`Study`].
 //!
 //! # Invariants
-//!
 //! A missing number is `None`, and the page shows nothing for it. Positions on axes are finite. A column has as many
 //! values as its table has lines.
 

@@ -1,13 +1,10 @@
 //! The behaviour of the page in a real browser.
 //!
-//! # Purpose
-//!
 //! No other test detects an exception, a request, an empty chart or a control without effect. The tests need
 //! Chromium, which `ci/page.sh` installs; without it they report that and pass. They write screenshots of the page to
 //! `target/page-shots` for manual inspection.
 //!
 //! # Invariants
-//!
 //! The browser has access to this file only; a request for anything else fails the test.
 
 mod browsing;

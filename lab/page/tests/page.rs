@@ -1,12 +1,9 @@
 //! Guarantees of the page's text, tested without a browser.
 //!
-//! # Purpose
-//!
 //! Most errors are found within a second: markup in names, an address that would be fetched, a figure without a
 //! container, a dead link, a page that is too large.
 //!
 //! # Invariants
-//!
 //! These tests ignore the effects of scripts; `browser.rs` tests those.
 
 mod markup;

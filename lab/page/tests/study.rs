@@ -1,7 +1,5 @@
 //! Guarantees of the page of experiments: its text. `study_browser.rs` tests its behaviour.
 //!
-//! # Purpose
-//!
 //! Reading code does not reveal a figure or a claim that is missing in the text.
 
 #[path = "specimen/study.rs"]

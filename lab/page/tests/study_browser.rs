@@ -1,12 +1,9 @@
 //! Guarantees of the page of experiments: its behaviour in a browser.
 //!
-//! # Purpose
-//!
 //! Reading code does not reveal a figure that is not drawn, or a page that is too wide for a telephone. Without
 //! Chromium, these tests report that and pass.
 //!
 //! # Invariants
-//!
 //! The browser has access to this file only; a request for anything else fails the test.
 
 #[allow(dead_code)] // The tests of the other page use more of this module.

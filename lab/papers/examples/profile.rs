@@ -7,7 +7,6 @@
 //! Exists for numbers without building the laboratory.
 //!
 //! # Invariants
-//!
 //! Prints what was counted and measured, and of the paper what was printed there.
 
 use everybuddy_papers::emulation::function::Function;

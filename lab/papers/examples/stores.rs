@@ -6,7 +6,6 @@
 //! Exists for numbers without building the laboratory.
 //!
 //! # Invariants
-//!
 //! Within a round both cases of all stores take turns.
 
 use everybuddy_papers::emulation::function::Function;

@@ -1,7 +1,5 @@
 //! The experiments of papers, repeated.
 //!
-//! # Purpose
-//!
 //! An experiment is a directory: its file with systems, tables and claims, its method, its figure.
 //!
 //! | folder | contents |
@@ -13,7 +11,6 @@
 //! | any other | an experiment: `experiment.toml`, `measure.rs`, `figure.rs` |
 //!
 //! # Invariants
-//!
 //! Tables, figures and claims use exported rows only.
 
 pub mod actions;

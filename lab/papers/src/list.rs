@@ -1,12 +1,9 @@
 //! The lists: experiments, methods, figures.
 //!
-//! # Purpose
-//!
 //! Everything that is selected by name is in one place. To add an experiment on an existing method, add a directory
 //! with an `experiment.toml`. To add a method or a figure, add its file, and a line here.
 //!
 //! # Invariants
-//!
 //! A returned [`Experiment`] names only existing systems, methods and figures.
 
 use std::fs;

@@ -1,12 +1,9 @@
 //! bitmap-allocator behind a spin lock.
 //!
-//! # Purpose
-//!
 //! Not a buddy system, but the peer with the least metadata, and one that serves a single frame in a few dozen
 //! instructions. It searches for larger blocks bit by bit.
 //!
 //! # Invariants
-//!
 //! Bits past the last frame stay unavailable.
 
 use bitmap_allocator::{BitAlloc, BitAlloc1M, BitAlloc16M};

@@ -1,7 +1,5 @@
 //! The page allocator of buddy-slab-allocator, behind a spin lock.
 //!
-//! # Purpose
-//!
 //! This is the published buddy system whose design is closest to Linux's and ours: free lists that are linked through
 //! an array with one record per frame.
 //!
@@ -10,7 +8,6 @@
 //! possible. The peer supports orders up to 20; requests here stop at order 10, as for all peers.
 //!
 //! # Invariants
-//!
 //! From `init` on, only the peer touches the region, and the region neither moves nor is freed before the peer is
 //! dropped.
 

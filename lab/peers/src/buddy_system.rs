@@ -1,7 +1,5 @@
 //! The `LockedFrameAllocator` of buddy_system_allocator.
 //!
-//! # Purpose
-//!
 //! This is the most widely used published frame allocator in Rust, and a plain buddy system. Our systems without
 //! per-CPU lists should beat it everywhere.
 //!
@@ -9,7 +7,6 @@
 //! fragmentation. It is built with orders 0 to 10, the default of our systems.
 //!
 //! # Invariants
-//!
 //! The peer never receives an order that it was not built with (it would index past its lists).
 
 use buddy_system_allocator::LockedFrameAllocator;

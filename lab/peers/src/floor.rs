@@ -1,7 +1,5 @@
 //! The floor: arrays of frame numbers, private to each thread.
 //!
-//! # Purpose
-//!
 //! The floor does the least work that is needed to hand out frame numbers: a pop and a push. The difference between
 //! an allocator and the floor is the cost of everything else that the allocator does.
 //!
@@ -11,7 +9,6 @@
 //! Nothing else is shared.
 //!
 //! # Invariants
-//!
 //! A free block is in exactly one array, in the pool, or in the unused rest of one share.
 
 use core::fmt;

@@ -1,13 +1,10 @@
 //! The floor behind the table of functions.
 //!
-//! # Purpose
-//!
 //! The difference between this contender and the floor is the cost of the table: an indirect call with C's calling
 //! convention, which the compiler cannot inline, and finding the data of a CPU by its number. Every loaded allocator
 //! has that cost.
 //!
 //! # Invariants
-//!
 //! The arrays of a CPU are accessed only by the thread that passes its number.
 
 #![allow(unsafe_code)]

@@ -1,7 +1,5 @@
 //! The buddy system and the depot of frame-alloc.
 //!
-//! # Purpose
-//!
 //! This is the published allocator whose goals are closest to ours: lock-free bitmaps with a per-CPU cache in front
 //! of them.
 //!
@@ -15,7 +13,6 @@
 //! this thread obtained last.
 //!
 //! # Invariants
-//!
 //! The host buffer outlives the allocator, and only the allocator touches it.
 
 #![allow(unsafe_code)]

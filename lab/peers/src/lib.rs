@@ -1,13 +1,10 @@
 //! Third-party page-frame allocators behind one small trait.
 //!
-//! # Purpose
-//!
 //! A time in nanoseconds means little without a comparison. The benchmark runs the same work on published allocators,
 //! and on a `floor` that no allocator can beat. Users of the library never build this crate. The program has `floor`
 //! and what loads an allocator from a shared library; the feature `third-party` adds the published allocators.
 //!
 //! # Invariants
-//!
 //! No peer touches a managed frame. Frames are only numbers here; a peer that stores its records in memory gets a
 //! buffer of ours.
 //!
@@ -18,7 +15,6 @@
 //! uses internally.
 //!
 //! # Allocators left out
-//!
 //! | crate | reason |
 //! |---|---|
 //! | llfree | not on crates.io |

@@ -1,12 +1,9 @@
 //! Allocators in shared libraries.
 //!
-//! # Purpose
-//!
 //! A user measures an allocator without a change of this program: a library that exports the table of
 //! `include/everybuddy-peer.h` becomes a row like those of the list.
 //!
 //! # Invariants
-//!
 //! A library stays loaded until the program ends, and so do its row and its functions. Nothing else of a table is read
 //! before its version was compared, and only a table that passed every check becomes a row.
 

@@ -1,7 +1,5 @@
 //! offset-allocator behind a spin lock.
 //!
-//! # Purpose
-//!
 //! A published sub-allocator that stores its records outside the memory that it manages. It is not a buddy system,
 //! but it takes O(1) time and merges neighbours of any size.
 //!
@@ -9,7 +7,6 @@
 //! therefore keeps the handles in a table indexed by frame, under the same lock, as users of the crate would have to.
 //!
 //! # Invariants
-//!
 //! The table contains a handle for exactly the frames that are allocated.
 
 use everybuddy::{Block, Index, Order};

@@ -1,12 +1,9 @@
 //! The list of peers.
 //!
-//! # Purpose
-//!
 //! Reports and documents identify each peer by crate and version, and list the features of an everybuddy system that
 //! it lacks.
 //!
 //! # Invariants
-//!
 //! The versions equal those in the manifest (a test compares them).
 
 use everybuddy::Order;

@@ -1,7 +1,5 @@
 //! rvm-memory: its `BuddyAllocator`, behind a spin lock.
 //!
-//! # Purpose
-//!
 //! Plain bitmaps, one per order, each searched word by word from its start. This peer shows what a buddy system costs
 //! without free lists and without a summary.
 //!
@@ -10,7 +8,6 @@
 //! free block, but not a double free of a block that is partly free.
 //!
 //! # Invariants
-//!
 //! No frame past the last one is free in the peer.
 
 use everybuddy::{Block, Index, Order};

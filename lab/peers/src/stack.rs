@@ -1,12 +1,9 @@
 //! Construction of values that are too large for a thread's stack.
 //!
-//! # Purpose
-//!
 //! Two peers are single values of up to several megabytes that can only be constructed by value. The compiler may
 //! build them on the stack before it moves them to the heap, but a test's thread has a stack of only 2 MiB.
 //!
 //! # Invariants
-//!
 //! Only the construction runs on another thread; the value is returned boxed.
 
 use std::thread;

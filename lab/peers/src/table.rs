@@ -1,13 +1,10 @@
 //! Allocators behind a table of functions.
 //!
-//! # Purpose
-//!
 //! An allocator that is not part of this crate is measured like the others if a library offers the table of
 //! `include/everybuddy-peer.h`. Each call is an indirect call of a function with C's calling convention. The cost is
 //! visible: the floor is also a contender behind such a table.
 //!
 //! # Invariants
-//!
 //! [`Functions`] has no null function, so nothing is checked when it is called. A handle is destroyed exactly once.
 
 #![allow(unsafe_code)]

@@ -1,11 +1,8 @@
 //! Verifies the missing features in the rows, as far as the peer's contract allows the attempt.
 //!
-//! # Purpose
-//!
 //! A table of other people's shortcomings must be true.
 //!
 //! # Invariants
-//!
 //! A claim about misuse holds for release builds; a debug build of a peer may panic instead.
 
 mod support;

@@ -1,11 +1,8 @@
 //! Every peer checked against a shadow bitmap.
 //!
-//! # Purpose
-//!
 //! A measurement of an allocator that loses or duplicates frames is worthless. The same holds for a faulty adapter.
 //!
 //! # Invariants
-//!
 //! Every feature that `PeerRow::cannot` does not list is tested for each peer.
 
 mod support;

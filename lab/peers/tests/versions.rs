@@ -1,11 +1,8 @@
 //! The versions in the rows equal the versions that are built.
 //!
-//! # Purpose
-//!
 //! A report takes the versions from the rows, so an update of the manifest must update the rows too.
 //!
 //! # Invariants
-//!
 //! The version of each peer is pinned exactly.
 
 use std::collections::HashSet;

@@ -1,7 +1,5 @@
 //! The page in which page allocators run step by step: one HTML file that works offline.
 //!
-//! # Purpose
-//!
 //! People who teach, learn or choose an allocator see the papers' walk-throughs happen. The systems themselves run in
 //! the page: `assets/engine.wasm.gz` is the crate `everybuddy-session`, compiled by `ci/play.sh`, which also compares
 //! what the page shows with what a session says natively.
@@ -23,7 +21,6 @@
 //! | `assets/script/main.js` | buttons, keys, the address |
 //!
 //! # Invariants
-//!
 //! The page makes no network requests: its content security policy forbids them.
 
 use base64::Engine;

@@ -1,13 +1,10 @@
 //! The layout of events and pages: a parser for the kernel's own descriptions.
 //!
-//! # Purpose
-//!
 //! Kernels differ: fields move, grow and disappear between versions and machines. Each event has a file `format`,
 //! pages have `events/header_page`, and a perf.data file contains the descriptions of its events. This crate has no
 //! other knowledge of offsets.
 //!
 //! # Invariants
-//!
 //! A [`Field`] parsed from any text extracts its value from any bytes without reading past their end. Numbers are
 //! little-endian, as on every machine that this crate records on and in every file that it accepts.
 

@@ -1,12 +1,9 @@
 //! Functions of the kernel that acquire a zone's lock.
 //!
-//! # Purpose
-//!
 //! `lock:contention_begin` contains only the address of the lock. The innermost caller that is not part of a lock or of
 //! the tracer itself tells whose lock it is.
 //!
 //! # Invariants
-//!
 //! A name that is not listed here is another function: then a wait is left out and counted, never attributed wrongly.
 
 /// What a function says about a lock that it waits for.

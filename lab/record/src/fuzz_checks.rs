@@ -1,11 +1,8 @@
 //! Entry points for fuzzing: functions that accept arbitrary bytes and check rules that must always hold.
 //!
-//! # Purpose
-//!
 //! A fuzzer and the property tests run the same code on the same bytes.
 //!
 //! # Invariants
-//!
 //! A function here returns for every input, or panics with the broken rule.
 
 pub mod readers;

@@ -1,12 +1,9 @@
 //! Memory events of a kernel: the common form of recordings of any kind.
 //!
-//! # Purpose
-//!
 //! Each source (a ring buffer, perf.data, a text) only translates to these events, and a single assembly builds a
 //! [`Trace`](everybuddy_trace::Trace) from them.
 //!
 //! # Invariants
-//!
 //! An event contains what the kernel reported and nothing inferred. Unreported values are 0, `None` or -1, never
 //! guessed.
 

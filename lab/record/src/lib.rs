@@ -1,7 +1,5 @@
 //! Recordings: turns the events of a kernel, recorded while a program ran, into a trace.
 //!
-//! # Purpose
-//!
 //! Separate from the trace format because it is platform-specific: recording requires Linux and root, and importing
 //! reads the output of Linux's tools. Readers of traces need neither.
 //!
@@ -13,7 +11,6 @@
 //! | [`fuzz_checks`] | entry points for fuzzing |
 //!
 //! # Invariants
-//!
 //! The result is a trace that replays by itself, whatever the input.
 
 mod assemble;

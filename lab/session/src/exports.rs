@@ -1,12 +1,9 @@
 //! The functions of the WebAssembly module.
 //!
-//! # Purpose
-//!
 //! The page passes text and gets text. It writes a request of [`play_room`] bytes at the address that this returns, and
 //! reads an answer of [`play_length`] bytes at the address that the other calls return.
 //!
 //! # Invariants
-//!
 //! One thread calls. The address of an answer is valid until the next call.
 #![allow(unsafe_code)]
 

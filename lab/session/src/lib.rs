@@ -1,7 +1,5 @@
 //! A buddy system in a small memory, step by step: what `everybuddy play` shows.
 //!
-//! # Purpose
-//!
 //! A [`Session`] holds one system, whichever it is, with two CPUs and 16 to 256 frames. It does one [`Step`] of a
 //! script at a time, and returns a [`Picture`]: what each frame, list, part of memory and queue is after the step, and
 //! one sentence that says why. The code of the systems is that of the crate `everybuddy`, with a probe that
@@ -33,7 +31,6 @@
 //! | `exports` | the functions of the WebAssembly module |
 //!
 //! # Invariants
-//!
 //! The same steps on the same system give the same pictures, natively and in a browser: nothing reads a clock, an
 //! address or a random number.
 

@@ -1,12 +1,9 @@
 //! The metadata of a session's system, which can be copied and put back.
 //!
-//! # Purpose
-//!
 //! All that a system stores lies in the memory that it was given. So an earlier copy of these bytes is the system as it
 //! was earlier.
 //!
 //! # Invariants
-//!
 //! The memory is not moved, and freed only after the system in it was last used.
 #![allow(unsafe_code)]
 

@@ -1,12 +1,9 @@
 //! A call during another one, on one thread.
 //!
-//! # Purpose
-//!
 //! A ghost of Spring Buddy, or a CPU that waits for a lock, exists only while another CPU is in the middle of a call. A
 //! script can show both, although a browser runs one call at a time.
 //!
 //! # Mechanism
-//!
 //! 1. The first CPU calls, and is interrupted where it has acquired a lock or a domain.
 //! 2. The second CPU calls. If it never waits, its call ends here, and the first one goes on.
 //! 3. If it waits, the memory is put back as it was before step 1, and the first CPU makes the same call again. Its
@@ -17,7 +14,6 @@
 //!    interrupted, unseen; then the result is put back.
 //!
 //! # Invariants
-//!
 //! A call depends on nothing but the system's memory. No two calls of one CPU change the memory of the result.
 
 use std::cell::RefCell;

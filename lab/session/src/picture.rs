@@ -1,7 +1,6 @@
 //! What a session shows after a step.
 //!
 //! # Invariants
-//!
 //! The pieces cover the memory, in ascending order, and none overlaps another one.
 
 /// Something that covers a run of frames.

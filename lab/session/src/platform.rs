@@ -1,13 +1,10 @@
 //! The CPUs of a session: one thread, which takes turns.
 //!
-//! # Purpose
-//!
 //! A step of a script is one call on one CPU, and no other CPU works meanwhile. Every event is recorded. Two places can
 //! be made to interrupt a call: the first lock that it acquires, and its first wait. So a script can let a CPU call
 //! while another one holds a lock or a domain.
 //!
 //! # Invariants
-//!
 //! What is recorded and what interrupts belongs to the thread, so sessions of several threads do not meet.
 
 use std::cell::{Cell, RefCell};

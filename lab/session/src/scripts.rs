@@ -1,7 +1,6 @@
 //! The scripts: the papers' walk-throughs, and what allocators meet every day.
 //!
 //! # Invariants
-//!
 //! Every line is a step, and every script works on every system: a system that has no such service, or no such block,
 //! says so. The tests compare the walk-throughs with what the papers' text says.
 

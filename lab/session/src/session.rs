@@ -1,7 +1,6 @@
 //! A system, its CPUs, and what was allocated.
 //!
 //! # Invariants
-//!
 //! A slot holds what its allocation returned until it is freed. The field `memory` is dropped after `system`.
 
 use std::rc::Rc;

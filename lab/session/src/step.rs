@@ -1,7 +1,5 @@
 //! What a line of a script says.
 //!
-//! # Purpose
-//!
 //! Scripts name no frames, because each system chooses others. The n-th allocation of a script is *slot* n, from 0,
 //! also if it was refused; a free names a slot.
 //!

@@ -1,7 +1,5 @@
 //! The systems, with options that fit a small memory.
 //!
-//! # Purpose
-//!
 //! Batches of 31 frames and spaces of 4 MiB are larger than the memory here. A list of 4 frames shows the same.
 
 use everybuddy::SystemSpec;

@@ -1,11 +1,8 @@
 //! The sentences of a step: what was called, and what happened inside.
 //!
-//! # Purpose
-//!
 //! The probe records each split, lock and refill of a call. A reader wants to know what they were, and in which order.
 //!
 //! # Invariants
-//!
 //! A sentence says only what the outcome and the events say.
 
 use everybuddy::systems::ZoneKind;

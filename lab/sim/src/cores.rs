@@ -1,7 +1,5 @@
 //! Cores with run queues: more virtual CPUs than run at the same time.
 //!
-//! # Purpose
-//!
 //! A hypervisor preempts a virtual CPU wherever it is, also while it holds a lock, and those that wait for the lock
 //! wait until it runs again. Here each virtual CPU belongs to a core, the cores take turns among their CPUs, and a
 //! slice ends to the cycle: what remains of an access or of work is done in the next slice. A kernel disables
@@ -16,7 +14,6 @@
 //!    preemption.
 //!
 //! # Not modelled
-//!
 //! CPUs do not move to other cores. Switches disturb no cache, except by the cost that is given.
 
 use std::collections::VecDeque;

@@ -1,17 +1,13 @@
 //! The cost of an access.
 //!
-//! # Purpose
-//!
 //! The engine decides which CPU runs, never how long an operation takes. A model of caches and coherence replaces
 //! [`Flat`] by implementing [`CostModel`]; nothing else changes.
 //!
 //! # Invariants
-//!
 //! A cost model sees the accesses in the order of virtual time, and decides only their duration. Values are read and
 //! written before the model is consulted.
 //!
 //! # Not modelled
-//!
 //! [`Flat`] models nothing. It ignores cache lines and which CPU touched them last.
 
 use everybuddy::CpuId;

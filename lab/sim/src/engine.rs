@@ -1,7 +1,5 @@
 //! Virtual CPUs as coroutines of one host thread.
 //!
-//! # Purpose
-//!
 //! An allocator is ordinary code that cannot be suspended at its accesses. A coroutine has its own stack, so a CPU
 //! can stop inside an access, at any call depth, and continue later.
 //!
@@ -25,7 +23,6 @@
 //! 5. The schedule is not borrowed during a switch.
 //!
 //! # Not modelled
-//!
 //! The actions of other host threads. A closure may start threads; their accesses take effect but are neither charged
 //! nor counted.
 #![allow(unsafe_code)]

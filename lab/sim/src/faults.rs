@@ -1,7 +1,5 @@
 //! What is watched in a run: CPUs that are stopped or interrupted at chosen accesses, writers, shared cores.
 //!
-//! # Purpose
-//!
 //! A lock holder that never runs again, or a handler that interrupts an operation, must be tested at every access of an
 //! operation. A plan names CPUs and accesses; the schedule asks at each access what is due.
 //!

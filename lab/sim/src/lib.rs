@@ -1,8 +1,6 @@
 //! A machine of virtual CPUs for the buddy systems of `everybuddy`: one host thread, any number of CPUs, and the same
 //! run every time.
 //!
-//! # Purpose
-//!
 //! The behaviour of a buddy system on many CPUs cannot be measured on a host with two CPUs, and no measurement
 //! repeats exactly. Here the same allocator source runs on the platform [`Sim`]: every access to shared metadata is
 //! observed, costs virtual cycles, and may switch to another virtual CPU.
@@ -25,14 +23,12 @@
 //! | `watchdog` | runs that make no progress |
 //!
 //! # Invariants
-//!
 //! At every access to shared memory, the CPU that makes it has the smallest clock of all CPUs that can run (ties go
 //! to the smaller CPU number). A run is therefore one interleaving, ordered by virtual time. It depends only on the
 //! code, the number of CPUs, the cost model, the seed and the jitter: not on the host, and not on where memory is
 //! placed.
 //!
 //! # Not modelled
-//!
 //! - Caches and coherence by [`Flat`], which charges every access the same. [`Caches`] models them, and states what it
 //!   leaves out.
 //! - Weak memory: the simulation is sequentially consistent, and orderings have no effect. It finds logical races,
@@ -45,7 +41,6 @@
 //!   [`Machine::interrupt`] plans.
 //!
 //! # Example
-//!
 //! ```
 //! use everybuddy::prelude::*;
 //! use everybuddy_sim::{Flat, Machine, Region, Sim, SimCpu, build_any};

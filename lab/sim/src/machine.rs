@@ -1,13 +1,10 @@
 //! The machine: the number of CPUs, the costs, and the closures that run on the CPUs.
 //!
-//! # Purpose
-//!
 //! The machine is the source of tokens. A token exists inside [`Machine::run`] and
 //! [`Machine::outside`] only. Both borrow the machine exclusively, so no two tokens of a machine have the same number
 //! at the same time.
 //!
 //! # Invariants
-//!
 //! A run starts at time zero with a cost model that was reset. Earlier runs leave no trace except in the caller's
 //! memory.
 

@@ -1,12 +1,9 @@
 //! The platform `Sim`.
 //!
-//! # Purpose
-//!
 //! This is the only interface between an allocator and the simulated machine. Every access through it takes effect
 //! first, as on the native platform, and is then charged to the virtual CPU that made it.
 //!
 //! # Invariants
-//!
 //! Cells and words have the size and alignment of native ones, so that metadata has the same layout and the same
 //! false sharing. A [`SimCpu`] with a given number exists once in a run, and only while its closure runs.
 //!
@@ -14,7 +11,6 @@
 //! with spinning waiters.
 //!
 //! # Not modelled
-//!
 //! Orderings. They are passed on to the host, which matters only if other host threads read the memory.
 
 use core::hint::spin_loop;

@@ -1,7 +1,5 @@
 //! The queue of CPUs that are ready to run.
 //!
-//! # Purpose
-//!
 //! Nearly every access replaces the first key by that of the CPU that made the access. A binary heap compares twice at
 //! each level and branches on the results, which no processor predicts. In a tournament the path is known beforehand:
 //! from a leaf to the root, with one minimum at each level.
@@ -12,7 +10,6 @@
 //!    ready, and [`Ready::NONE`] otherwise.
 //!
 //! # Complexity
-//!
 //! [`first`](Ready::first) is O(1); everything else takes O(log(CPUs)).
 
 use everybuddy::CpuId;

@@ -1,12 +1,9 @@
 //! Cache lines, numbered so that results do not depend on where memory is placed.
 //!
-//! # Purpose
-//!
 //! The host may place an arena anywhere. A line's number is its offset from the start of the arena, so two runs that
 //! differ only in addresses are the same run.
 //!
 //! # Invariants
-//!
 //! The numbers depend on offsets only. All words outside the region share one number, because their addresses are not
 //! reproducible.
 

@@ -1,12 +1,9 @@
 //! The results of a run, or the reason why it did not finish.
 //!
-//! # Purpose
-//!
 //! Reports of two runs are compared with `==`, which is what "deterministic" means here. A run that hangs must report
 //! where, instead of hanging the host.
 //!
 //! # Invariants
-//!
 //! Nothing in a report or an error depends on the host, its clock or its addresses.
 
 use core::fmt;

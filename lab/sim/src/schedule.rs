@@ -1,7 +1,5 @@
 //! Clocks: which CPU runs next, which CPUs wait for which word, and the counters.
 //!
-//! # Purpose
-//!
 //! Everything that decides the order of events is in this module, without coroutines and without unsafe code, so that
 //! it can be read and tested by itself.
 //!

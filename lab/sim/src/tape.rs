@@ -1,12 +1,9 @@
 //! A probe that counts, measures waits for locks, and on demand keeps every event with its time.
 //!
-//! # Purpose
-//!
 //! A timeline shows when a CPU held a lock and when it waited. The probe of a virtual CPU knows the events, and the
 //! engine knows the time.
 //!
 //! # Invariants
-//!
 //! The tape costs no virtual time: it is not in simulated memory. Times on one tape never decrease.
 
 use everybuddy::{Counts, Event, Probe};

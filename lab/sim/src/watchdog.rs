@@ -1,12 +1,9 @@
 //! When a run is aborted: its limit of virtual time, and the watchdog.
 //!
-//! # Purpose
-//!
 //! CPUs that never end a call, in a livelock or behind a lock that is not released, must end the run. The limit of
 //! virtual time of a long run comes too late for that: the host would simulate it for days.
 //!
 //! # Invariants
-//!
 //! The watchdog counts steps, and not cycles: a CPU that works for long, outside of calls, makes one step. It looks
 //! after every [`BETWEEN_LOOKS`] cycles, so an access does not know of it.
 

@@ -1,11 +1,8 @@
 //! A CPU that calls a system, and what it measures.
 //!
-//! # Purpose
-//!
 //! Workloads and traces decide which calls are made. How a call is made and measured is the same for both.
 //!
 //! # Invariants
-//!
 //! A CPU that waits for other CPUs outside of calls has parked itself, as an idle CPU of a kernel does: otherwise a CPU
 //! that needs what is in its list would wait for it. The time is idle time and no part of a call. It may do the work of
 //! services meanwhile.

@@ -1,11 +1,8 @@
 //! One system under one load with one number of CPUs.
 //!
-//! # Purpose
-//!
 //! Builds the system, runs the load on a machine, and summarizes what all CPUs measured.
 //!
 //! # Invariants
-//!
 //! What the driver itself does costs nothing: it is not in simulated memory.
 
 use std::cell::RefCell;

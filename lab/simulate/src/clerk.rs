@@ -1,7 +1,5 @@
 //! An allocator for tests: it gives each frame once and writes down what it is asked.
 //!
-//! # Purpose
-//!
 //! Tests of loads check which calls are made, when, and by which CPU, without a system in between.
 
 use std::collections::HashSet;

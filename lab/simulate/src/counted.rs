@@ -1,11 +1,8 @@
 //! What a CPU measures.
 //!
-//! # Purpose
-//!
 //! CPUs that make calls and CPUs that run services fill in the same numbers, each its own.
 //!
 //! # Invariants
-//!
 //! What happened before a measurement began is not in its numbers.
 
 use crate::timeline::Moment;

@@ -1,11 +1,8 @@
 //! Independent work on several threads of the host.
 //!
-//! # Purpose
-//!
 //! Cells do not depend on each other, so each CPU of the host can simulate one.
 //!
 //! # Invariants
-//!
 //! Work is begun in the order of its numbers. So the error that is returned, that of the smallest number, does not
 //! depend on the number of threads.
 

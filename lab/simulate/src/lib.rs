@@ -1,7 +1,5 @@
 //! Workloads and traces on simulated machines with hundreds of CPUs.
 //!
-//! # Purpose
-//!
 //! Runs the workloads of the benchmark, and traces, on the virtual machine of `everybuddy-sim` with its model of
 //! caches. Says up to how many CPUs each system scales, and which part of its metadata it waits for.
 //!
@@ -25,12 +23,10 @@
 //! | [`work`] | the instructions of an allocator's paths |
 //!
 //! # Not modelled
-//!
 //! What the model of caches leaves out ([`Caches`](everybuddy_sim::Caches)). The instructions between two accesses,
 //! except as an average over a path ([`Work`](work::Work)). Interrupts. Accesses to the frames themselves.
 //!
 //! # Invariants
-//!
 //! Everything is simulated: the same plan gives the same rows on every host. Every row says so.
 
 mod caller;

@@ -1,11 +1,8 @@
 //! What the CPUs of a simulation do.
 //!
-//! # Purpose
-//!
 //! A plan treats all loads in the same way: each has a name and needs some CPUs.
 //!
 //! # Invariants
-//!
 //! The name of a load is the source of its rows.
 
 use std::sync::Arc;

@@ -1,11 +1,8 @@
 //! All cells of a run.
 //!
-//! # Purpose
-//!
 //! A plan is what the command line asks for. Its cells are simulated on the CPUs of the host, several at the same time.
 //!
 //! # Invariants
-//!
 //! The order of the rows, and every value, depend on the plan alone: neither on the number of threads nor on the cells
 //! that an earlier run has simulated.
 

@@ -1,12 +1,9 @@
 //! The address regions that the calls of a published program are for.
 //!
-//! # Purpose
-//!
 //! A paper states how many requests follow each other in one region. Predictive systems are told the region of each
 //! call, as a kernel would tell them.
 //!
 //! # Invariants
-//!
 //! Two consecutive runs are for different regions. The lengths of runs are geometrically distributed. Assumed: a
 //! frame's region when it is freed does not depend on that when it was allocated.
 

@@ -1,12 +1,9 @@
 //! The rows of a plan.
 //!
-//! # Purpose
-//!
 //! A cell becomes rows in the columns of every other result. How a system scales is a summary of the rows of its cells,
 //! so a cell whose rows were stored need not be simulated again.
 //!
 //! # Invariants
-//!
 //! A system that has stopped scaling is named together with the part of its metadata on which its calls spend most of
 //! their time with memory.
 

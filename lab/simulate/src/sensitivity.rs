@@ -1,12 +1,9 @@
 //! Which conclusions change with an assumption.
 //!
-//! # Purpose
-//!
 //! A simulation is as good as its numbers, and some of them are assumed. Two runs with different assumptions are
 //! compared by what readers conclude: up to how many CPUs a system scales, and which of two systems is faster.
 //!
 //! # Invariants
-//!
 //! The two runs have the same loads, systems and numbers of CPUs. Times that differ by less than [`MARGIN`] count as
 //! equal.
 

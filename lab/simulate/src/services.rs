@@ -1,13 +1,10 @@
 //! The services of a system, on CPUs of their own or on those of callers that wait.
 //!
-//! # Purpose
-//!
 //! Some systems leave work to services, such as dividing and linking. A kernel runs them as threads, or at idle
 //! priority, and their accesses cost what those of callers cost. Where no service runs, a request does the work itself
 //! when it needs the result.
 //!
 //! # Invariants
-//!
 //! A CPU that finds work does the next unit immediately. Otherwise it looks again, less and less often, so that it does
 //! not take the lines that others need. A caller does units only while it waits outside of calls, one at a time: after
 //! each of them it looks whether it still has to wait.

@@ -1,12 +1,9 @@
 //! The tasks of a trace as a load.
 //!
-//! # Purpose
-//!
 //! Each CPU makes the calls of its tasks in the order of the trace, as fast as the system and the time between calls
 //! permit. Copies of the trace begin at different times. Nothing has warmed up: the first call is measured.
 //!
 //! # Invariants
-//!
 //! A free waits until its block is allocated. An allocation never waits, and each CPU follows the order of the trace.
 //! So a chain of CPUs that wait for each other leads to ever earlier calls, and ends at a CPU that does not wait: CPUs
 //! never wait in a circle.

@@ -1,12 +1,9 @@
 //! A simulated run as a timeline in Perfetto's format.
 //!
-//! # Purpose
-//!
 //! A table says that a lock is waited for; a timeline shows by whom, when, and what the holder did meanwhile. The file
 //! opens in Perfetto's viewer, offline or at ui.perfetto.dev.
 //!
 //! # Format
-//!
 //! One track for each CPU: slices for calls, and inside them for waiting and for holding a lock; instants for what
 //! happened (refills, drains, extensions, ...). Three counters for each CPU: calls, contended calls and acquisitions of
 //! locks. Their last values add up to the rows of the run. Times are nanoseconds of the simulated machine.
@@ -16,7 +13,6 @@
 //! to the CPU that waited for it.
 //!
 //! # Invariants
-//!
 //! Slices nest, and each of them ends. In a track, time never decreases. A flow has two ends, on different CPUs. It
 //! begins where a slice of its lock ends, or at an instant if the release is in no slice: a CPU that looks for a free
 //! domain acquires locks without events, and the CPU may not be recorded yet.

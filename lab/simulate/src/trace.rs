@@ -1,12 +1,9 @@
 //! A trace, and how its tasks are dealt out to CPUs.
 //!
-//! # Purpose
-//!
 //! The tasks are dealt out round robin. If the trace has fewer tasks than there are CPUs, copies of it run at the same
 //! time, each on blocks of its own.
 //!
 //! # Invariants
-//!
 //! Each call of each copy belongs to one CPU, all calls of a task to the same one, and the calls of a CPU are in the
 //! order of the trace.
 

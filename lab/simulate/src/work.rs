@@ -1,18 +1,14 @@
 //! The instructions of an allocator's paths.
 //!
-//! # Purpose
-//!
 //! The machine sees only accesses to shared memory. What a CPU executes around them differs from system to system, and
 //! from path to path: each access of a call stands for the instructions that were counted on the paths of its operation
 //! and order.
 //!
 //! # Source
-//!
 //! `work.tsv`, which `ci/work.sh` writes: the instructions of native paths, counted by callgrind, and the accesses of
 //! the same calls on the virtual machine.
 //!
 //! # Invariants
-//!
 //! A call that makes as many accesses as the shortest counted path executes the instructions that were counted. A
 //! longer call executes more.
 

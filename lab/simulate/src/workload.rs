@@ -1,7 +1,5 @@
 //! A workload of the benchmark as a load.
 //!
-//! # Purpose
-//!
 //! Each CPU runs the program of its thread, step by step. All of them prepare, one after the other, and run a round to
 //! warm up; then a round is measured.
 //!
@@ -10,7 +8,6 @@
 //! continues until all have, but not for ever.
 //!
 //! # Invariants
-//!
 //! A block that one CPU passes to another is passed at no cost.
 
 use std::cell::{Cell, RefCell};

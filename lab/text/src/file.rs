@@ -1,11 +1,8 @@
 //! Files that appear completely or not at all.
 //!
-//! # Purpose
-//!
 //! An interrupted program must not leave a partial result that looks complete, nor a temporary file.
 //!
 //! # Invariants
-//!
 //! Until [`Pending::finish`], the named file is unchanged and its directory has no new entry: what is written goes to a
 //! file that loses its name before anything is in it. `finish` copies it to a temporary name and renames that. An
 //! existing file keeps its permissions and, where the user may set it, its owner; a symbolic link stays, and the file

@@ -1,12 +1,9 @@
 //! Text that several parts of the laboratory read or write: files that appear completely or not at all, sizes, and rows
 //! of files in `/proc`; and enums whose variants have names.
 //!
-//! # Purpose
-//!
 //! One rule for each. Small programs use this crate too, so it depends on the standard library alone.
 //!
 //! # Invariants
-//!
 //! No text causes a panic.
 
 mod file;

@@ -1,12 +1,9 @@
 //! The lines of a text, one at a time, with a length limit.
 //!
-//! # Purpose
-//!
 //! A recording may have any size, and a file that is not text may have no line end at
 //! all: reading it must not fill the memory.
 //!
 //! # Invariants
-//!
 //! Lines are counted from 1, as editors count them, whether or not they were too long.
 
 use std::borrow::Cow;

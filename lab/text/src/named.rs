@@ -1,11 +1,8 @@
 //! Enums whose variants have names.
 //!
-//! # Purpose
-//!
 //! A variant, its name and its place in the list of all variants are written once, and cannot disagree.
 //!
 //! # Invariants
-//!
 //! `ALL` has each variant once, in the order of their declaration.
 
 /// Declares an enum, each variant with its name. The enum has all variants in `ALL`, and returns a name by `name`.

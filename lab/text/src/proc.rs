@@ -1,11 +1,8 @@
 //! Rows of `/proc/buddyinfo`, `/proc/pagetypeinfo` and `/proc/zoneinfo`.
 //!
-//! # Purpose
-//!
 //! Several readers need different fields of these files.
 //!
 //! # Invariants
-//!
 //! A row that has another form is `None`, never a guess.
 
 /// The row that begins a zone, or that contains its numbers.

@@ -1,11 +1,8 @@
 //! Sizes in units of 1024, and numbers with separators.
 //!
-//! # Purpose
-//!
 //! Users write and read `32MiB`.
 //!
 //! # Invariants
-//!
 //! [`parse`] reads everything that [`shown`] writes for whole units.
 
 /// Reads `4096`, `64KiB`, `2 MiB`, `1G`. Units of 1000 do not exist here.

@@ -1,11 +1,8 @@
 //! The rule of acquisitions: a CPU waits for one zone's lock at a time.
 //!
-//! # Purpose
-//!
 //! Reading a file and assembling a recording share one definition of which acquisitions are possible.
 //!
 //! # Invariants
-//!
 //! Admitted acquisitions are sorted by time. On each CPU, a wait begins after the previous acquisition was released, or
 //! after it was acquired if the release is unknown.
 

@@ -1,13 +1,10 @@
 //! The rules of a trace, one event at a time.
 //!
-//! # Purpose
-//!
 //! Reading, repairing and resolving share one definition of "this trace replays by itself". A [`Ledger`] follows the
 //! events and knows every block. It rejects the first event that breaks a rule, without changing its state, so that a
 //! repair can continue from there.
 //!
 //! # Invariants
-//!
 //! A block's count of live frames equals the number of frames that the map records as live for it.
 
 use crate::error::Problem;

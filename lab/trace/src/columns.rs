@@ -1,13 +1,10 @@
 //! Reads columns of integers from Parquet files of any writer.
 //!
-//! # Purpose
-//!
 //! Programs write the same number with different types: pandas writes a nullable signed 64-bit integer where another
 //! program writes an unsigned 16-bit integer. This module accepts any width and sign as long as the values fit, and
 //! columns in any order. It ignores unknown columns.
 //!
 //! # Invariants
-//!
 //! A scan passes on exactly the number of rows of the table, and holds one batch of them.
 
 use std::collections::BTreeMap;

@@ -1,13 +1,10 @@
 //! The companion files of a trace: faults, address regions, and acquisitions of a zone's lock.
 //!
-//! # Purpose
-//!
 //! Only the faults reveal what memory an allocation was for, and only the acquisitions how long the recorded kernel
 //! waited. All files are optional: without faults no region is known, and without a table of regions each region is
 //! known by number alone.
 //!
 //! # Invariants
-//!
 //! Files of another trace are not read. The faults are sorted by row, each belongs to an allocation, and their regions
 //! exist. Acquisitions are sorted by time, and those of one CPU do not overlap.
 

@@ -1,11 +1,8 @@
 //! Extracts a part of a trace.
 //!
-//! # Purpose
-//!
 //! A long recording contains more than one question needs: select one phase, one program, or the first million calls.
 //!
 //! # Invariants
-//!
 //! The result replays by itself. It contains exactly the selected allocations and the frees of their blocks within
 //! the cut; nothing is added. A cut that selects everything is the trace itself.
 

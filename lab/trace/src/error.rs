@@ -1,12 +1,9 @@
 //! Errors in traces, with messages for readers.
 //!
-//! # Purpose
-//!
 //! Every error message states the place (file and row), the problem, and a remedy. The kinds are data, so that
 //! programs and tests can distinguish them.
 //!
 //! # Invariants
-//!
 //! Rows are counted from 0 in the file on disk, as in the column `row` of `NAME.faults.parquet`, in pandas and in
 //! polars.
 

@@ -1,11 +1,8 @@
 //! Exports traces as text for other programs: CSV, and the output format of `perf script`.
 //!
-//! # Purpose
-//!
 //! Programs without Parquet support can read a trace, and tools that read perf's text can process it.
 //!
 //! # Invariants
-//!
 //! The import of `everybuddy-record` reads both formats back. CSV preserves every column; perf's text preserves every
 //! call (time, CPU, thread, frame, order, mobility, flags).
 

@@ -1,13 +1,10 @@
 //! Library calls that survive the library's panics.
 //!
-//! # Purpose
-//!
 //! Libraries trust some of their input: a few damaged files (1 in 100 flipped bits of a small Parquet file) make them
 //! panic instead of returning an error. A damaged file is a user error, so such a panic becomes an error, and its
 //! message does not reach standard error.
 //!
 //! # Invariants
-//!
 //! Panics outside a guarded call are reported as if this module did not exist. That includes the panic hook of a
 //! fuzzer, which ends the program.
 

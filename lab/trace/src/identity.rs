@@ -1,12 +1,9 @@
 //! The identity that the files of one trace have in common.
 //!
-//! # Purpose
-//!
 //! A trace is up to four files, which appear one after another. If the program is killed in between, files of an
 //! older trace lie next to those of a newer one, and faults would be attributed to the wrong calls.
 //!
 //! # Invariants
-//!
 //! Every file that this crate writes contains the identity of its trace, and files are read together only if their
 //! identities agree. Files of other programs have none, which agrees with having none. The same trace always has the
 //! same identity.

@@ -30,7 +30,6 @@
 //! The crate `everybuddy-record` turns recordings into traces.
 //!
 //! # Invariants
-//!
 //! A [`Trace`] returned by [`read()`] **replays by itself**: time never decreases, no live frame is allocated, and
 //! every free is inside a live block. One without calls contains only waits for zones' locks ([`WaitsOnly`]).
 //! [`Leniency::Strict`] rejects a file that violates this and reports its first bad row;

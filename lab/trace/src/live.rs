@@ -1,14 +1,11 @@
 //! The owner of each frame: a two-level table over the frames of a trace.
 //!
-//! # Purpose
-//!
 //! Checking a trace looks up the owner of every frame of every event. Neither a plain array (a machine may have 16
 //! TiB) nor a hash table (one entry per frame of a block) is fast for every trace. The upper level has one entry per
 //! group of 64 frames. An entry names one owner of the whole group, or a lower table with one owner per frame. Only
 //! memory for used frames is touched; a block of order 9 takes eight entries.
 //!
 //! # Invariants
-//!
 //! An entry of the upper level refers to a lower table that no other entry refers to.
 
 /// Binary logarithm of the number of frames per group.

@@ -1,12 +1,9 @@
 //! The machine on which a trace was recorded.
 //!
-//! # Purpose
-//!
 //! The number of frames that the list of a CPU keeps and moves depends on the machine's memory, and not on what the
 //! traced program used. A replay needs both.
 //!
 //! # Invariants
-//!
 //! The metadata of a file contain this under the key `machine`, as JSON. What is missing or unreadable there is
 //! unknown, and never an error: older traces have none of it.
 

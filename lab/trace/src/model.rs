@@ -1,12 +1,9 @@
 //! The in-memory representation of a trace: events, address regions, faults, acquisitions of a zone's lock.
 //!
-//! # Purpose
-//!
 //! All other modules (checks, replay, statistics) work on one plain structure and never on files. Events stay in file
 //! order and keep the recorded frame numbers. Nothing here is derived except [`Event::region`] of frees.
 //!
 //! # Invariants
-//!
 //! The [`RegionId`] of an event or a fault refers to an entry of
 //! [`Trace::regions`] of the same trace.
 

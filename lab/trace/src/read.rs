@@ -1,12 +1,9 @@
 //! Reads a trace from its files and checks it.
 //!
-//! # Purpose
-//!
 //! This is the only way from files to a [`Trace`]. Every result has passed the rules of [`crate::check`], so no later
 //! code needs to check again.
 //!
 //! # Invariants
-//!
 //! Strict reading changes nothing. Lenient reading changes nothing in a trace that strict reading accepts.
 
 use std::path::Path;

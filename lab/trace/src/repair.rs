@@ -1,12 +1,9 @@
 //! The strictness of reading, and a report of the repairs.
 //!
-//! # Purpose
-//!
 //! A repaired trace must never pass for a recorded one. Every row that was dropped, moved, changed or added is
 //! counted by reason, and the counts accompany the trace.
 //!
 //! # Invariants
-//!
 //! A report without counts means that the trace equals the contents of the file.
 
 use std::fmt;

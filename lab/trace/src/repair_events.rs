@@ -1,12 +1,9 @@
 //! Repairs events that do not replay by themselves.
 //!
-//! # Purpose
-//!
 //! Real recordings lose events, are merged from several CPUs, and are truncated; most of such a trace is still worth
 //! replaying. Each repair is the smallest that makes the next event legal, and is counted.
 //!
 //! # Invariants
-//!
 //! The repaired events pass [`crate::check::check`].
 
 use crate::check::{LARGEST_SPAN, Ledger, check_shape};

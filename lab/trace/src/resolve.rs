@@ -1,12 +1,9 @@
 //! Matches every free with its allocation, and prepares a trace for replay.
 //!
-//! # Purpose
-//!
 //! An allocator under test hands out its own frames, so a replay identifies blocks by number, never by recorded
 //! frames. Hints (task, region, pages left) are looked up here once, so that the replay loop only reads them.
 //!
 //! # Invariants
-//!
 //! Step `i` is event `i` of the trace. Blocks are numbered from 0 by order of allocation, so each allocating step has
 //! the next number.
 

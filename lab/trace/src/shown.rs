@@ -1,12 +1,9 @@
 //! Texts of users in messages.
 //!
-//! # Purpose
-//!
 //! A file, a program or a field of a file may be named anything. A message that shows such a name must not control the
 //! terminal, nor look like two messages.
 //!
 //! # Invariants
-//!
 //! The result contains no control character and no character that changes the direction of text.
 
 use std::borrow::Cow;

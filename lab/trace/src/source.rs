@@ -1,11 +1,8 @@
 //! Where the files of a trace are: in a folder, or in the program itself.
 //!
-//! # Purpose
-//!
 //! A program that carries traces with it reads them as it reads files: the same checks, the same errors.
 //!
 //! # Invariants
-//!
 //! A trace that is part of the program never reads a file.
 
 use std::fs::File;

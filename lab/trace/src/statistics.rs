@@ -1,12 +1,9 @@
 //! Statistics of a trace: the numbers for choosing traces and explaining results.
 //!
-//! # Purpose
-//!
 //! Every program that prints or plots them computes them in the same way. All shares are fractions from 0 to 1, all
 //! times are in nanoseconds, and all quantiles are nearest-rank (a value that occurred).
 //!
 //! # Invariants
-//!
 //! The numbers depend on the trace alone, never on an allocator.
 
 mod buffered;

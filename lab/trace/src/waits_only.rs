@@ -1,12 +1,9 @@
 //! Traces that contain waits for zones' locks and no calls.
 //!
-//! # Purpose
-//!
 //! To record every call costs a busy machine time, and to record only the waits costs next to nothing. Such a trace
 //! says whether CPUs wait for a zone's lock. It cannot be replayed.
 //!
 //! # Invariants
-//!
 //! A trace without calls is read only if its metadata contain this under the key `waits_only`, as JSON. A recording
 //! without a single wait is an answer, too, so the entry states how long the recording took.
 

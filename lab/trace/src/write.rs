@@ -1,12 +1,9 @@
 //! Writes a trace as its files.
 //!
-//! # Purpose
-//!
 //! Recorded, imported and repaired traces have one form that pandas, polars and DuckDB read directly: unsigned types,
 //! zstd, and a suitable encoding for each column.
 //!
 //! # Invariants
-//!
 //! Each file appears completely or not at all, after all of them have been written: first the companions, then the
 //! trace itself. Files of an older trace are deleted last. All files contain the [identity] of the
 //! trace, so a set that was interrupted in between is rejected when it is read.

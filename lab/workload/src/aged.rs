@@ -1,13 +1,10 @@
 //! Random replacement in memory that has aged.
 //!
-//! # Purpose
-//!
 //! Random replacement that starts with empty memory keeps most of the memory in one piece, since the first blocks were
 //! allocated in order of address. On a machine that has run for days, nearly every frame has been in use, and the free
 //! frames are scattered. Huge pages are then scarce, and allocators differ in whether such blocks become whole again.
 //!
 //! # Invariants
-//!
 //! Memory is filled to 90 % with mixed orders. All blocks are shuffled and dealt out to the threads anew, and freed at
 //! random until the level is 40 %. Then blocks are replaced at that level.
 

@@ -1,12 +1,9 @@
 //! Repeatedly allocates 512 frames, then frees them.
 //!
-//! # Purpose
-//!
 //! A batch exceeds the capacity of a per-CPU list but does not empty the zone: every refill is soon followed by a
 //! drain.
 //!
 //! # Invariants
-//!
 //! No block is held at the start or the end of a section.
 
 use everybuddy::Order;

@@ -1,12 +1,9 @@
 //! Allocates many blocks in a row, then frees them all.
 //!
-//! # Purpose
-//!
 //! Programs allocate in long runs, and on exit they free in long runs. Per-CPU lists refill and drain, and the zone
 //! layer does work.
 //!
 //! # Invariants
-//!
 //! No block is held at the start or the end of a round.
 
 use everybuddy::Order;

@@ -1,12 +1,9 @@
 //! Random replacement over a number of slots.
 //!
-//! # Purpose
-//!
 //! This workload visits all states of an allocator and causes splits and coalescing everywhere. Stress tests and
 //! fragmentation measurements use it.
 //!
 //! # Invariants
-//!
 //! `full[slot]` records whether the last step that named the slot was an allocation.
 
 use everybuddy::{Frames, Order, Size};

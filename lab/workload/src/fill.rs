@@ -1,12 +1,9 @@
 //! Single frames from memory that is filled: to a given level, or so that only blocks of one order are free.
 //!
-//! # Purpose
-//!
 //! Allocators that search slow down when little memory is free; `fill` shows at which level. But frames that are freed
 //! at random leave single frames free at every level, so that nothing must be split. `split` leaves none.
 //!
 //! # Invariants
-//!
 //! `fill`: the held frames are scattered over all of memory at random, one by one. `split`: of each two buddies one is
 //! held. The number of held frames is the same at the start and the end of a section.
 

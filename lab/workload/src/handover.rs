@@ -1,12 +1,9 @@
 //! One thread allocates, another frees.
 //!
-//! # Purpose
-//!
 //! In a pipe, a network card, or a file that one process writes and another deletes, frames are not freed where they
 //! were allocated. One CPU's list only fills up and the other's only empties.
 //!
 //! # Invariants
-//!
 //! Each even thread hands blocks to the odd thread after it; the number of blocks received equals the number handed
 //! over.
 

@@ -1,11 +1,8 @@
 //! Repeatedly allocates one block and frees it immediately.
 //!
-//! # Purpose
-//!
 //! This workload exercises only the fast path and measures the cost of a hit.
 //!
 //! # Invariants
-//!
 //! Between two pairs, the thread holds only the blocks that keep memory scattered.
 
 use everybuddy::Order;

@@ -1,12 +1,9 @@
 //! Request generators: the requests of a thread, as deterministic iterators without I/O.
 //!
-//! # Purpose
-//!
 //! Benchmarks, the simulator and the stress tests must make the same requests. A workload does not depend on an
 //! allocator: it names *slots*, and its host stores the block that each slot holds.
 //!
 //! # Invariants
-//!
 //! A workload allocates into a slot only while the slot is empty and frees only full slots. The same seed gives the
 //! same steps on every machine.
 //!

@@ -1,13 +1,10 @@
 //! Distributions of sizes that are not powers of two.
 //!
-//! # Purpose
-//!
 //! A buddy system that rounds a request up to the next block wastes the difference. Traces of a kernel's page
 //! allocator do not show this waste, because kernels request powers of two. Each mix is a list of weights, so that
 //! the cost of rounding can be calculated as well as measured.
 //!
 //! # Invariants
-//!
 //! Sizes are 1 to [`LARGEST`] frames; the same seed gives the same sizes.
 
 use everybuddy::Order;

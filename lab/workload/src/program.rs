@@ -1,13 +1,10 @@
 //! The work of a thread in a benchmark: preparation, then timed sections, repeatedly.
 //!
-//! # Purpose
-//!
 //! A loop that decodes steps one by one costs more than a hit in a per-CPU list. A program therefore describes its
 //! work by *section*, in a form whose loop compiles to almost nothing besides the calls of the allocator. Every
 //! section is also available as plain [`Step`]s, for hosts that do not measure nanoseconds.
 //!
 //! # Invariants
-//!
 //! The loop of a section and its [`steps`](Body::steps) make the same requests in the same order. A program allocates
 //! into empty slots only, and its random choices depend on the seed alone.
 

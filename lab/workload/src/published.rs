@@ -1,13 +1,10 @@
 //! The programs that the papers measure, as generators of their page requests.
 //!
-//! # Purpose
-//!
 //! The papers' tables are about whole programs: stream, sysbench, a build. Their traces are not published. What the
 //! papers say about each program is its memory, its number of requests, how fast it makes them, how many of them follow
 //! each other in one region, and what share of them a per-CPU list serves. These generators have those numbers.
 //!
 //! # Invariants
-//!
 //! Nothing here was adjusted to the papers' times. Where a paper gives no number, [`IBUDDY`] and [`SPRING`] say what is
 //! assumed, and why. Assumed of all programs:
 //!

@@ -1,11 +1,8 @@
 //! Random choices.
 //!
-//! # Purpose
-//!
 //! All workloads make random choices with the same generator, which never changes.
 //!
 //! # Invariants
-//!
 //! The choices depend on the seed and the stream alone.
 
 use rand_xoshiro::Xoshiro256StarStar;

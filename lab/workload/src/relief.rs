@@ -1,12 +1,9 @@
 //! Random replacement after memory was full.
 //!
-//! # Purpose
-//!
 //! A system that serves requests in another way while memory is short has to notice when it no longer is. Memory that
 //! was full and was emptied at random looks short for longest: many frames are free, but few large blocks.
 //!
 //! # Invariants
-//!
 //! Memory is filled to 99.9 % with blocks of 1 to 16 frames, all sizes equally often, and freed at random to the level.
 //! Then blocks are replaced at that level. The first replacements belong to the preparation.
 

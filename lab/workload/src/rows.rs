@@ -1,11 +1,8 @@
 //! The list of workloads and of their variants.
 //!
-//! # Purpose
-//!
 //! Benchmarks, help texts and documents are generated from these rows.
 //!
 //! # Invariants
-//!
 //! The names of variants are unique. A variant has the name of its workload only if it is the only variant, so that a
 //! workload's name always stands for all of its variants.
 

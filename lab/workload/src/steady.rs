@@ -1,12 +1,9 @@
 //! Random replacement at a constant level.
 //!
-//! # Purpose
-//!
 //! This workload models a machine that has been running for a long time: the blocks that are freed are unrelated to
 //! the blocks that are allocated, and at 90 % large blocks are rare. Failed requests are counted.
 //!
 //! # Invariants
-//!
 //! Each thread has as many slots as its share of the level has blocks. After the preparation, every slot has been
 //! replaced once on average.
 

@@ -1,23 +1,18 @@
 //! Traffic of message buffers in virtual time: each block is allocated at one moment and freed at another.
 //!
 //! # Source
-//!
 //! \[BL89\] section 5 and table 1: for each class of blocks, the mean time between the requests of a user, and the mean
 //! holding time of a block.
-//!
-//! # Purpose
 //!
 //! Whether delayed coalescing pays off depends on how steady the demand for each class is. Distributions of times
 //! describe that; a random choice of the next step does not.
 //!
 //! # Invariants
-//!
 //! A block is freed after its holding time, whether or not other requests failed, so the calls are the same for every
 //! allocator. The same seed gives the same calls on every machine, since no library function whose last bit may
 //! differ is used.
 //!
 //! # Design decisions
-//!
 //! The paper does not specify these points:
 //! - With deterministic times, each user has its own clock for each class, which starts at a random moment of the
 //!   first interval. Users whose requests arrive at random are merged into one source with the sum of their rates.

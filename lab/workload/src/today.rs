@@ -1,12 +1,9 @@
 //! Loads that trouble page allocators today, as generators of their page requests.
 //!
-//! # Purpose
-//!
 //! The programs of the papers ran on machines of up to 32 CPUs. What is discussed today are page faults of many
 //! processes at the same time, allocators that purge, and huge pages that are wanted while small ones fill memory.
 //!
 //! # Invariants
-//!
 //! As in [`published`](crate::published), nothing was adjusted to a result. [`TODAY`] says what is known and what is
 //! assumed.
 

@@ -1,14 +1,11 @@
 //! Which experiments tell states apart: learned by comparing states with equal keys, step by step.
 //!
-//! # Purpose
-//!
 //! A search that begins anew with each experiment repeats everything but the new one. So while experiments are learned,
 //! the bytes of all states are kept. A new experiment is executed in each of them, which may tell a state apart from
 //! the one with which it was merged. Then the search goes on. What it judged by an earlier key does not count: the last
 //! search begins anew, with all experiments.
 //!
 //! # Invariants
-//!
 //! While `merged` is there, each state of bytes is in `nodes` or there, and `seen` leads to the node with its key.
 
 use super::*;

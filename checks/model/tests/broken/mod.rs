@@ -1,7 +1,5 @@
 //! A lock that is deliberately wrong, for the canaries.
 //!
-//! # Purpose
-//!
 //! A checker that reports no error may be a checker that checks nothing.
 
 use std::sync::Arc;

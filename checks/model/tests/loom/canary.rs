@@ -1,7 +1,5 @@
 //! Tests that loom finds errors. Each of these models is deliberately wrong.
 //!
-//! # Purpose
-//!
 //! A checker that reports no error may be a checker that checks nothing.
 
 use std::sync::Arc;

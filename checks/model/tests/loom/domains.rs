@@ -1,13 +1,10 @@
 //! Elastic domains and their spring, under loom.
 //!
-//! # Purpose
-//!
 //! A domain is taken by one exchange and put back by a store, while other CPUs queue for it under a lock, receive
 //! parts of it, and merge it with others. No CPU may take a block from another CPU's domain, no CPU may wait for
 //! ever, and no request may fail because its frames are in a domain that the CPU does not hold.
 //!
 //! # Invariants
-//!
 //! In every schedule no frame is handed out twice or lost, and no request for a single frame fails while one is free.
 //! At the end no CPU waits, no domain number is lost, each CPU can allocate every frame, and one domain is left in
 //! which everything is coalesced. The event that a model tests occurs in some of its schedules, which is counted.
@@ -15,7 +12,6 @@
 //! The numbers before a model's name bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
-//!
 //! More than three CPUs; ranges that are added or removed; a domain number that three domains had in succession,
 //! which needs more preemptions than can be tried (the random programs of `zone/tests/programs.rs` check after each
 //! step that a number names no old domain).

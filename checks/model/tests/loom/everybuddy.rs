@@ -1,19 +1,15 @@
 //! Everybuddy's trees, under loom.
 //!
-//! # Purpose
-//!
 //! The cells of a tree are plain memory, which loom reports if two CPUs access them and no claim, release or
 //! acknowledgement orders the accesses. Frees into trees of other CPUs come between any two steps of an owner. No frame
 //! may be handed out twice or lost, the holder of a frame must see what its last holder did, and a request for a frame
 //! may be refused only if none was free.
 //!
 //! # Invariants
-//!
 //! In every schedule the ledger accepts all results, and [`Machine::settle`] finds all frames free and all masks right.
 //! The numbers in `bound` are preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
-//!
 //! More than three CPUs; more than two trees. Frames that two CPUs free simultaneously are in
 //! [`misuse`](crate::misuse).
 

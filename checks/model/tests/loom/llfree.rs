@@ -1,18 +1,14 @@
 //! LLFree's two levels, under loom.
 //!
-//! # Purpose
-//!
 //! Every operation is a sequence of single exchanges, and any other operation may come between two of them. No frame
 //! may be handed out twice or lost, the holder of a frame must see what its last holder did, the counters of both
 //! levels must agree with the bits at the end, and a request for a frame may be refused only if none was free.
 //!
 //! # Invariants
-//!
 //! In every schedule the ledger accepts all results, and [`Machine::settle`] finds all frames free and all counters
 //! right. The numbers in `bound` are preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
-//!
 //! More than three CPUs; more than a pair of children; retry bounds that run out.
 
 use everybuddy::{Block, FrameRange, Index, Pfn};

@@ -1,7 +1,5 @@
 //! Programs for the systems without lists, under loom: `llfree`, `nbbs` and `everybuddy`.
 //!
-//! # Purpose
-//!
 //! In these systems CPUs allocate from one structure without a lock, so the same programs test each of them. The
 //! parameters are the sizes and the last operation of each CPU. A CPU of `everybuddy` parks, since other CPUs may ask
 //! for its tree.

@@ -1,16 +1,12 @@
 //! The locks by themselves, under loom.
 //!
-//! # Purpose
-//!
 //! A lock that is handed over in a queue can lose a hand-over, which a test-and-set lock cannot. Here waiters sleep
 //! as on a futex, so a lost wake-up ends the run as a deadlock.
 //!
 //! # Invariants
-//!
 //! The counters under a lock are plain memory, whose accesses loom checks.
 //!
 //! # Not modelled
-//!
 //! Tickets that wrap around (after 2^32, and after 2^16 in the queued lock); more than three threads.
 
 use std::sync::Arc;

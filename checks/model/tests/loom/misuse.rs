@@ -1,7 +1,5 @@
 //! A frame that two CPUs free at the same time, under loom.
 //!
-//! # Purpose
-//!
 //! A hit detects a double free by a tag that it reads and then writes, without a lock. Two CPUs that free the same
 //! frame simultaneously may therefore both succeed. The guarantees are then:
 //!

@@ -1,18 +1,14 @@
 //! NBBS's tree of status words, under loom.
 //!
-//! # Purpose
-//!
 //! Blocks of all sizes are taken and given back by single exchanges of different words. No frame may be handed out
 //! twice or lost, the holder of a frame must see what its last holder did, at the end every mark must agree with the
 //! word that it stands for, and a request for a frame may be refused only if none was free.
 //!
 //! # Invariants
-//!
 //! In every schedule the ledger accepts all results, and [`Machine::settle`] finds all frames free, all words empty and
 //! no mark left. The numbers in `bound` are preemptions; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
-//!
 //! More than three CPUs; more than three levels; versions that wrap around; retry bounds that run out.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

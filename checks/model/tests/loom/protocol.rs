@@ -1,7 +1,5 @@
 //! The protocol that finds frames in other CPUs' lists, under loom.
 //!
-//! # Purpose
-//!
 //! A request may fail only if no CPU caches a suitable frame, yet hits must not use an atomic read-modify-write.
 //! `everybuddy::percpu::buffered` argues that the protocol achieves both; these models test it. In every schedule,
 //! the test ends if a request for a single frame fails although one was free throughout, or if a frame is handed out
@@ -10,7 +8,6 @@
 //! The numbers in `all_models!` bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
-//!
 //! A CPU that neither calls nor parks (the CPU that waits for it gives up after 65,536 polls, too many for loom);
 //! three concurrent CPUs with more than one preemption.
 

@@ -1,13 +1,10 @@
 //! Reporting against allocation and free, under loom.
 //!
-//! # Purpose
-//!
 //! A block is marked while it is held, and the next holder of one of its frames must see the mark, although marks are
 //! relaxed: the system itself orders the two. Neighbouring bits are changed simultaneously. A request that fails while
 //! a block is held must find it, although no lock joins the two.
 //!
 //! # Not modelled
-//!
 //! More than three preemptions.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,5 @@
 //! Frees into the list of another CPU, under loom: the lists of `pcp-buddy`.
 //!
-//! # Purpose
-//!
 //! A frame is freed into the list of the CPU that owns its page block, whichever CPU frees it. In every schedule, a
 //! free that meets the owner's request, a drain, or a change of the owner loses no frame and gives none twice; all
 //! memory is coalesced at the end. Every access to plain memory is checked for races.

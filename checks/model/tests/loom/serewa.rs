@@ -1,20 +1,16 @@
 //! Serewa's queues and services, under loom.
 //!
-//! # Purpose
-//!
 //! A free is one word in a slot, a remnant is another, and any CPU that comes by works on them. No frame may have two
 //! owners or none, no request may fail while a frame that would serve it waits in a queue or is being processed, and
 //! whatever the services did, everything is linked at the end.
 //!
 //! # Invariants
-//!
 //! In every schedule no frame is handed out twice or lost, no request for a single frame fails while one is free, and
 //! at the end everything is coalesced. The models count that the queue was actually used.
 //!
 //! The numbers in `all_models!` bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
-//!
 //! The wrap-around of a slot's lap counter after 2048 laps; more than three CPUs; ranges that are added or removed. A
 //! caller leaves a manager on a thread after its second poll, not after thousands. The allocator's own tests stop
 //! threads permanently at every operation of a queue.

@@ -1,13 +1,10 @@
 //! Buddy spaces and their pool, under loom.
 //!
-//! # Purpose
-//!
 //! A space moves from one CPU to another while a third CPU frees into it, under two locks that are acquired one after
 //! the other. A search of all spaces must not miss a space that changes hands. Spaces have one or two frames here, so
 //! that every second request exchanges one.
 //!
 //! # Invariants
-//!
 //! In every schedule no frame is handed out twice or lost, and no request for a single frame fails while one is free
 //! throughout. At the end the lists of spaces, the users and the counts are right, every frame can be allocated, and
 //! everything is coalesced.
@@ -15,7 +12,6 @@
 //! The numbers before a model's name bound the preemptions, see [`bound`]; `LOOM_MAX_PREEMPTIONS=N` replaces them.
 //!
 //! # Not modelled
-//!
 //! Nested requests; ranges that are removed or freed across a border; more than three CPUs.
 
 use std::sync::Mutex;

@@ -1,13 +1,10 @@
 //! The zone layer without lists, under loom.
 //!
-//! # Purpose
-//!
 //! Splitting and coalescing move the same blocks under one lock. Whatever two CPUs do concurrently, no frame is
 //! handed out twice and everything coalesces at the end. This includes batches that release the lock in the middle,
 //! while another CPU allocates or frees blocks between those of the batch.
 //!
 //! # Not modelled
-//!
 //! More than three preemptions where a model has a bound; adding and removing memory.
 
 use everybuddy::{Index, Release, Request};

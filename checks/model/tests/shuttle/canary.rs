@@ -1,7 +1,5 @@
 //! Tests which errors shuttle finds, and which it does not.
 //!
-//! # Purpose
-//!
 //! As in the canary of loom.
 
 use crate::broken::{Fault, Join, count_under};

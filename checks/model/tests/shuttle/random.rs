@@ -1,12 +1,9 @@
 //! Every system on three CPUs, under random schedules.
 //!
-//! # Purpose
-//!
 //! Loom's programs are tiny. Here each CPU performs about forty operations of all kinds, and every result is checked
 //! against the ledger. At the end all lists are drained, and memory is consistent and coalesced.
 //!
 //! # Not modelled
-//!
 //! Weak memory; bulk and nested requests; adding and removing memory.
 
 use everybuddy::Index;

@@ -1,18 +1,14 @@
 //! Serewa's three services with two callers, under shuttle.
 //!
-//! # Purpose
-//!
 //! Loom's programs are tiny. Here two callers request all kinds of sizes and free them in parts, while dividing,
 //! linking and (where it is a service) the manager run concurrently, with queues that are mostly empty and queues
 //! that are mostly full.
 //!
 //! # Invariants
-//!
 //! In every schedule no frame is handed out twice or lost, no request for a single frame fails while one is free, and
 //! at the end everything is coalesced.
 //!
 //! # Not modelled
-//!
 //! Weak memory; threads that stop permanently, which the allocator's own tests cover.
 
 use everybuddy::Index;

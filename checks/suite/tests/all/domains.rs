@@ -1,13 +1,10 @@
 //! Elastic domains: what is left of them when it is quiet, many CPUs that extend the spring, and misuse.
 //!
-//! # Purpose
-//!
 //! The paper promises that the fragmentation of a quiet system is the standard buddy's. Here that is tested block for
 //! block, whatever was done before. A frame may also be freed into any domain, so two CPUs that free the same frame at
 //! the same moment share no lock.
 //!
 //! # Invariants
-//!
 //! Each test of splitting and merging domains counts that both happen many times. Interleavings that the machine does
 //! not produce are not covered; see `everybuddy-model`.
 

@@ -1,12 +1,9 @@
 //! A platform that lends the token of a CPU between two of its operations.
 //!
-//! # Purpose
-//!
 //! A CPU that never calls again keeps trees or a list. Where its token can be borrowed, no request may fail as busy
 //! because of that, and none may wait for an operation that does not end.
 //!
 //! # Invariants
-//!
 //! A token of this platform exists during one operation only. Exchanges that acquire and release take it
 //! and put it back.
 

@@ -1,12 +1,9 @@
 //! Frames that one CPU allocates and another frees, and many frames that are freed together.
 //!
-//! # Purpose
-//!
 //! Two answers to the same question of the Linux kernel list, held against Linux 2.6.32's list: merging a batch before
 //! it drains, and returning each frame to the CPU that owns its page block.
 //!
 //! # Invariants
-//!
 //! Acquisitions of the zone's lock and operations under it are counted, never timed.
 
 use std::sync::mpsc;

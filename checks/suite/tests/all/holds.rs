@@ -1,12 +1,9 @@
 //! Memory that runs out in the middle of a batch, under every way to hold the zone's lock.
 //!
-//! # Purpose
-//!
 //! The published patch of \[Porter\] leaves its lock held on that exit path. Here the lock must be free: a request or
 //! free that follows neither waits nor fails.
 //!
 //! # Invariants
-//!
 //! Nothing is timed. A nested free, which only tries the lock, shows that it is free. A waiting CPU gives up after very
 //! many polls.
 

@@ -1,12 +1,9 @@
 //! Serewa's manager on a thread, which stops in the middle of a request until its caller has left.
 //!
-//! # Purpose
-//!
 //! What the manager allocated for that caller belongs to no CPU. Whether other CPUs find it must not depend on the
 //! caller, which may never call again.
 //!
 //! # Invariants
-//!
 //! While the manager has the block, no request fails as exhausted. Afterwards every frame is free. Nothing is timed:
 //! the manager waits for the caller's error, and its probe says when it stops.
 

@@ -1,12 +1,9 @@
 //! Magazines: what moves between CPUs in the depot, and that nothing is lost there.
 //!
-//! # Purpose
-//!
 //! Frames in the depot belong to no CPU, so three things must still hold: they are counted, misuse of them is found,
 //! and a request that needs them gets them.
 //!
 //! # Invariants
-//!
 //! Acquisitions of locks are counted, never timed.
 
 use everybuddy::platform::NativeCpus;

@@ -1,12 +1,9 @@
 //! Serewa's services: what each does, and two managers, both of which serve a CPU that no longer waits.
 //!
-//! # Purpose
-//!
 //! A manager that finds nothing waits as long as another one may still free the block of a late answer. Two managers
 //! in this state must not wait for each other.
 //!
 //! # Invariants
-//!
 //! Memory is exhausted, so neither manager can answer. One of them finishes without waiting while the other is
 //! stopped. Nothing is timed: a manager stops when its probe says that it has looked for a block.
 

@@ -1,12 +1,9 @@
 //! All calls of the interface together: several threads exchange tokens and frames, in memory that comes and goes.
 //!
-//! # Purpose
-//!
 //! The other properties call few functions at a time, by threads that keep their CPUs. `ci/tsan.sh` runs this one on
 //! cells of plain memory, where ThreadSanitizer reports each access that nothing orders.
 //!
 //! # Invariants
-//!
 //! What the test shares between its threads orders as little as possible, since each order that it adds hides a race:
 //! the owners of frames are relaxed words, and only a token, frames or a range that change hands are ordered.
 

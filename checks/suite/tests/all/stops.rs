@@ -1,13 +1,10 @@
 //! Serewa's system, with a thread that stops in the middle and never goes on.
 //!
-//! # Purpose
-//!
 //! A service may be killed, or a CPU taken out, between any two operations of a queue. Then no frame may
 //! be lost or be in two places: each is allocated, free, in the slot of the stopped thread or owned by it; and all
 //! other threads continue.
 //!
 //! # Invariants
-//!
 //! A program is run again and again, and stopped at its first, second, third ... operation of a queue, until
 //! it runs to its end.
 

@@ -1,7 +1,5 @@
 //! Numbers in sentences.
 //!
-//! # Purpose
-//!
 //! A number that is written by hand stays when the measurement changes. A sentence that has one is listed in
 //! `checks/xtask/numbers.txt` with the query that gives it, so the document itself has no mark:
 //!
@@ -18,7 +16,6 @@
 //! a cell of a table that consists of numbers.
 //!
 //! # Invariants
-//!
 //! The text of a fact is found exactly once in its document, and each exemption at least once: the list does not
 //! outlive its sentences.
 

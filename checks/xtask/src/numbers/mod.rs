@@ -1,13 +1,10 @@
 //! Numbers in documents, from committed results.
 //!
-//! # Purpose
-//!
 //! The run behind a number that was copied by hand is unknown a year later. Measured numbers are in tables that a
 //! comment above them fills ([`table`]), or in sentences that a list names ([`facts`]). Both use the words of
 //! [`query`].
 //!
 //! # Invariants
-//!
 //! `docs` changes nothing but cells of such tables. `tidy` fails if it would change any, if a sentence has another
 //! number than the results, and if comments take more than a tenth of a document.
 

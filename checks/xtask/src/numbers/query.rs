@@ -1,7 +1,5 @@
 //! Numbers of committed results: which rows are meant, and how their values are written.
 //!
-//! # Purpose
-//!
 //! Tables and facts ask for numbers in the same words:
 //!
 //! ```text
@@ -19,7 +17,6 @@
 //! A later word replaces an earlier one, so the words of a column add to those of their table.
 //!
 //! # Invariants
-//!
 //! A row that the results do not have is an error. So are several rows where one is meant.
 
 use everybuddy_metrics::count;

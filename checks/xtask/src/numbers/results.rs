@@ -1,12 +1,9 @@
 //! The rows of committed results.
 //!
-//! # Purpose
-//!
 //! A document names an experiment and not a file, if one run alone has rows of it in the file that its command writes.
 //! Other files are named by their path below `results`.
 //!
 //! # Invariants
-//!
 //! A file is read once.
 
 use std::cell::RefCell;

@@ -1,7 +1,6 @@
 //! Where the buffers of the cache come from: a pool, or `mmap` and `munmap`, which a program uses without one.
 //!
 //! # Invariants
-//!
 //! A buffer owns its memory until it is dropped.
 #![allow(unsafe_code)]
 

@@ -1,12 +1,9 @@
 //! A small store: records of 1 to 16 pages in a file, and a cache of them in memory.
 //!
-//! # Purpose
-//!
 //! The cache is a real use of a pool: threads read records, and a record that is not in memory replaces others (CLOCK).
 //! Where the memory of a record lies is a parameter.
 //!
 //! # Invariants
-//!
 //! Every word of a record says which record it belongs to, so a buffer that two records share is found.
 
 use std::collections::{HashMap, VecDeque};

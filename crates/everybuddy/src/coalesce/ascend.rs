@@ -1,15 +1,11 @@
 //! iBuddy's policy, which its structure implements: a freed frame ascends, and nothing is split.
 //!
-//! # Purpose
-//!
 //! The layers above call a policy.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §3.1.1 to §3.1.3: a free splits and an allocation coalesces, and only blocks larger than a frame.
 //!
 //! # Invariants
-//!
 //! Those of [`inverse`](crate::structure::inverse). Operations on lists and map are recorded there: how many frames
 //! move, and how far they ascend, depends on what is free.
 

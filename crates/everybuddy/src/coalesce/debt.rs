@@ -1,16 +1,12 @@
 //! DELAY-2 with a debt: a call coalesces at most two blocks of a class and leaves the rest to later calls.
 //!
-//! # Purpose
-//!
 //! A kernel that frees under a lock, or in an interrupt, needs a bound for the call.
 //!
 //! # Source
-//!
 //! \[BL89\] §3.2, whose sentence "at most two coalescing delays for each release" is true of a free into a class. One
 //! call may cause 2^(j+1) of them j classes up ([`delay`](super::delay)). The debt is ours.
 //!
 //! # Mechanism
-//!
 //! A call frees at most two blocks of each class globally, so it coalesces at most two of each: 2 M in all, if M
 //! classes are at least as large as its own. A further block is freed locally although the slack does not allow it.
 //! The slack D = N - 2 Fl - Fg then falls below zero by the amount owed, so the debt needs no memory of its own and
@@ -21,11 +17,9 @@
 //! arise above the class of a free, and the calls that reach those classes pay.
 //!
 //! # Invariants
-//!
 //! After a call, each class from its own up has no debt, or two of its blocks were freed globally.
 //!
 //! # Design decisions
-//!
 //! The bound holds for one freed or allocated block, so for each block of a batch. Coalescing everything (`quiesce`,
 //! `reclaim=on`, memory that is removed) has no bound. When all blocks were freed without a debt, everything is
 //! coalesced, as with DELAY-2; what is owed then stays locally free until the next call.

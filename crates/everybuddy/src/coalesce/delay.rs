@@ -1,23 +1,18 @@
 //! The policies of 1989: coalescing is delayed while a class of blocks is in use.
 //!
-//! # Purpose
-//!
 //! A freed block is likely to be requested again. Freed *locally*, it costs a list operation and its buddy is not
 //! examined. Freed *globally*, it is coalesced if possible. The rule keeps each class in the *lazy space*, so that
 //! everything is coalesced once all blocks are freed, and a free into a class costs at most two coalescing delays
 //! there.
 //!
 //! # Source
-//!
 //! \[BL89\]. DELAY-2: §3.2, figure 1, and §4, figure 3 (the slack variable). Watermarks: §3.1.
 //!
 //! # Invariants
-//!
 //! With N existing blocks of a class, Fl of them locally and Fg globally free, the slack D = N - 2 Fl - Fg is the
 //! number of blocks that are allocated or split, minus the number that are locally free. It is never negative.
 //!
 //! # Design decisions
-//!
 //! The paper does not decide the following:
 //! - Memory need not be a power of two: a class may have any number of blocks that can never coalesce.
 //! - The usage for the watermarks counts the block that is being freed; otherwise not everything is finally

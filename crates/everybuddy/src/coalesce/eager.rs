@@ -1,20 +1,15 @@
 //! The standard buddy's policy: coalesce whenever a buddy is free.
 //!
-//! # Purpose
-//!
 //! It keeps blocks as large as possible, and pays a split and a coalescing for alternating requests. Every other
 //! policy tries to avoid that cost.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §2.1, §3.1.1 and §3.1.2; \[BL89\] §3.
 //!
 //! # Invariants
-//!
 //! No two buddies of an order below the largest are both free.
 //!
 //! # Design decisions
-//!
 //! A split allocates the lower half and keeps the upper.
 
 use super::{Coalesce, is_free, record_move};

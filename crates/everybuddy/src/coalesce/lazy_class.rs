@@ -1,15 +1,11 @@
 //! Classes of blocks with delayed coalescing: a block of a class moves, and the class's counts follow.
 //!
-//! # Purpose
-//!
 //! The rules of [`delay`](super::delay) and of [`debt`](super::debt) decide which of these moves a call makes.
 //!
 //! # Source
-//!
 //! \[BL89\] §4, figure 3: each move changes the slack by a constant.
 //!
 //! # Invariants
-//!
 //! After each function, the slack of a class is N - 2 Fl - Fg: see [`delay`](super::delay). A block that is split or
 //! coalesced counts in the classes of both orders.
 

@@ -1,13 +1,10 @@
 //! Which page block serves a request of a class, and when a page block changes its type.
 //!
-//! # Purpose
-//!
 //! Splitting and coalescing are those of the standard buddy. What differs is which free block is split: one of a page
 //! block of the request's own type. If there is none, a block of another type must serve, and the frames of two classes
 //! share a page block from then on, or the page block changes its type.
 //!
 //! # Source
-//!
 //! [`Steal::Linux`] follows Linux 6.12, mm/page_alloc.c (`__rmqueue_fallback`, `steal_suitable_fallback`), with page
 //! blocks of the largest order. The types are tried in Linux's order, the largest free block first. The page block
 //! changes its type if the free block covers it. It also changes its type if at least half of it is free, and the
@@ -20,11 +17,9 @@
 //! picks the page block with the smallest sufficient free block.
 //!
 //! # Invariants
-//!
 //! A request that any free block can serve is served, whatever the types.
 //!
 //! # Design decisions
-//!
 //! Linux also counts the allocated frames of the request's class in the page block. The class of an allocated frame is
 //! not recorded here, so only free frames count.
 

@@ -1,12 +1,9 @@
 //! Coalescing policies: when buddies are merged.
 //!
-//! # Purpose
-//!
 //! The standard buddy merges buddies immediately; the policies of Barkley and Lee merge them later. The structure
 //! underneath is the same.
 //!
 //! # Invariants
-//!
 //! Called under the zone's lock. Whatever a policy delays, once all blocks are freed the zone's memory is coalesced
 //! as it was initially.
 //!

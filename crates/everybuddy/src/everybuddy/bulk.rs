@@ -1,12 +1,9 @@
 //! Many frames, or many blocks, by one call.
 //!
-//! # Purpose
-//!
 //! The frames of a word are taken or freed by one change of its planes. Blocks of whole words are taken one by one from
 //! the current tree, without a search.
 //!
 //! # Invariants
-//!
 //! A bulk does what its requests would do one by one, except for the lists of freed frames: it takes frames by address
 //! as long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
 //! release: a group of releases that cannot be freed together is freed one by one.

@@ -1,7 +1,5 @@
 //! How a CPU gets the trees of the others.
 //!
-//! # Purpose
-//!
 //! A CPU owns trees over many operations, and yet a request may fail only if no CPU owns a suitable free frame. The
 //! protocol is that of [`buffered`](crate::percpu::buffered), with trees in place of lists: a CPU that asks takes away
 //! the identities of the running CPUs, each of which releases its trees in its next operation and acknowledges. While
@@ -14,7 +12,6 @@
 //! platform [lends](CpuToken::exclude) the token of a CPU between two of its operations, the CPU that asks parks it.
 //!
 //! # Invariants
-//!
 //! 1. While a CPU is parked, it owns no tree. Its owner ends parking before it claims one.
 //! 2. A CPU that acknowledged an epoch keeps no tree after an operation until the request of that epoch has ended.
 //! 3. CPUs that ask do not wait in a circle: each acknowledges its own epoch, and owns no tree, before it waits.

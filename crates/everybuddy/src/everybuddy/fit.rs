@@ -1,12 +1,9 @@
 //! How a request finds the smallest block that suffices.
 //!
-//! # Purpose
-//!
 //! In a shortage, a small request looks at some of the CPU's own trees and at some trees that no CPU owns, and takes
 //! the smallest block that suffices. [`fitting`](super::fitting) says when.
 //!
 //! # Invariants
-//!
 //! A search by fit is a hint. It reads trees that other CPUs may change, looks at a bounded number of trees and words,
 //! and is followed by the search by address.
 

@@ -1,7 +1,5 @@
 //! Whether memory is short, and the smallest block of a tree.
 //!
-//! # Purpose
-//!
 //! By address, a request for a frame takes a part of whatever block lies first. In memory that is nearly full, this
 //! leaves no block of more than a few frames. Once all free frames are scattered, they become blocks again only by
 //! chance. In a shortage, a CPU therefore takes the smallest free block that suffices, as a standard buddy system does:
@@ -13,7 +11,6 @@
 //! when the estimate is high enough. Both need a number of looks that does not grow with memory.
 //!
 //! # Invariants
-//!
 //! What is known here is an estimate: it decides which block is taken, but not whether a request is refused.
 
 use crate::bit_runs::{WORD, blocks_of_16, first, smallest_block};

@@ -1,13 +1,10 @@
 //! Trees that a CPU does not own: claims, releases, and frees into the trees of others.
 //!
-//! # Purpose
-//!
 //! One exchange claims a tree that has no owner. A free into a tree that another CPU owns takes one exchange on the
 //! word. A second exchange names the word in the tree's inbox; if several frames of the word are freed one after the
 //! other, it serves all of them. A free never waits.
 //!
 //! # Invariants
-//!
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.
 //! 2. A tree with a free frame that no CPU keeps is not marked as spent, except while a CPU changes the tree. A request
 //!    that found nothing in trees without a mark therefore searches all trees before it fails as exhausted.

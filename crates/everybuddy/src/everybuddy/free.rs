@@ -1,12 +1,9 @@
 //! Frees that enter no list.
 //!
-//! # Purpose
-//!
 //! A block or a run of an own tree is freed by plain writes: by one change of its word, or of the tree's header if it
 //! consists of whole words. A tree that such frees empty is released.
 //!
 //! # Invariants
-//!
 //! 1. Each free of this CPU that makes a word of an own tree whole is noted: the tree may have large blocks then.
 //!    Frames that other CPUs returned are collected without a note.
 //! 2. Parts of words below the first-fit point that enter no list are counted, so that the point returns to them.

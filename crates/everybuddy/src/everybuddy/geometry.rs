@@ -1,11 +1,8 @@
 //! How many trees there are, and what else the memory and the CPUs decide.
 //!
-//! # Purpose
-//!
 //! The size of the metadata follows from few numbers. If these are constants, so is the size: that of a static.
 //!
 //! # Invariants
-//!
 //! A tree has 1 to 64 words.
 
 use crate::bit_runs::WORD;

@@ -1,12 +1,9 @@
 //! A byte for each frame, which says what was allocated there.
 //!
-//! # Purpose
-//!
 //! A free looks at one byte and knows whether it frees an allocation, of which size, and into which list the frame
 //! goes. So a free that enters a list is checked, and neither plane is read.
 //!
 //! # Invariants
-//!
 //! 1. An allocation consists of *pieces*: blocks of 2^k frames that start at multiples of their size. A block is one
 //!    piece; a run is as few pieces as possible, and so is what a free leaves of an allocation.
 //! 2. The byte of the first frame of a piece is 2 (k + 1), plus the number of the kind of its tree. All other bytes are

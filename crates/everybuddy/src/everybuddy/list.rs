@@ -1,11 +1,8 @@
 //! The frames that a CPU freed last, which its requests take first.
 //!
-//! # Purpose
-//!
 //! A CPU has a list for each kind of frame, in which the frame that was freed last comes first.
 //!
 //! # Invariants
-//!
 //! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. A search by address would soon
 //!    find each such frame, too. So the list does not keep high addresses in use.
 //! 2. Frames of all trees enter a list. A listed frame is allocated in the planes, and its head is zero.

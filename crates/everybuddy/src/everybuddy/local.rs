@@ -1,13 +1,10 @@
 //! What a CPU keeps: which trees it owns, and where it allocates.
 //!
-//! # Purpose
-//!
 //! A hit is a frame of the CPU's [`list`](super::list), or the first free frame of its current tree. It compares the
 //! owner of the frame's tree with the CPU's identity. A CPU whose identity was taken away hits nothing, so a hit pays
 //! nothing to notice that another CPU asks for its trees.
 //!
 //! # Invariants
-//!
 //! 1. A CPU owns the trees in its slots, and those that it claims during one operation.
 //! 2. The first-fit point of a kind is where the CPU last allocated a single frame by address. It returns to 0 when the
 //!    list cannot name what is free below it.

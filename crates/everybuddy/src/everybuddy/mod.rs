@@ -1,7 +1,5 @@
 //! Everybuddy: trees of frames that CPUs own, two bits and a byte per frame, and no lock on the path of a request.
 //!
-//! # Purpose
-//!
 //! This project's own system. A hit is plain reads and writes of small metadata, which detect nearly all misuse; memory
 //! that is all zero is a system that is all free, and free frames collect at high addresses, so that large blocks
 //! become whole again.
@@ -9,7 +7,6 @@
 //! It is a system of its own and not a composition of layers: it has no list of free blocks.
 //!
 //! # Source
-//!
 //! None. The trees resemble those of \[LLFree\], and the protocol between CPUs is that of the per-CPU lists.
 //! docs/everybuddy.md has the design and the alternatives.
 //!
@@ -37,7 +34,6 @@
 //! | `survey` | the state of memory, computed from the planes; the checks |
 //!
 //! # Invariants
-//!
 //! 1. Those of the files in the table.
 //! 2. At every moment, each frame is in exactly one state, which the two planes and the header of its tree determine.
 //! 3. A free waits for no other CPU. The exception is the free of a part of an allocation, while another CPU frees a

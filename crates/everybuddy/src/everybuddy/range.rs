@@ -1,14 +1,11 @@
 //! Ranges of frames: allocated where they are, added, removed, reserved.
 //!
-//! # Purpose
-//!
 //! Such a request names its frames, so it claims their trees, in ascending order, and holds all of them while it checks
 //! and changes the frames. That a frame is absent is in the planes. Whether it is a hole or reserved is in the header
 //! of its tree, for all absent frames of a word together; only a word with frames of both kinds needs an entry in a
 //! table.
 //!
 //! # Invariants
-//!
 //! The table has an entry exactly for each word that has both holes and reserved frames: the reserved ones.
 
 use crate::arena::zero_cells;

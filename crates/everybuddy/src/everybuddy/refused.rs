@@ -1,7 +1,5 @@
 //! What was refused stays refused until something is freed.
 //!
-//! # Purpose
-//!
 //! A refusal costs a search of all trees, during which no other CPU owns one. Until something is freed, the next
 //! request of that size would fail in the same way. So the system remembers the smallest block that it refused, and
 //! refuses requests for as much without a search.
@@ -12,7 +10,6 @@
 //! hit.
 //!
 //! # Invariants
-//!
 //! While a block is remembered as refused, no such block is free. A request that searches in vain reads the number of
 //! frees (`moment`) before it asks the other CPUs for their trees, and remembers its size only if the number is still
 //! the same. It therefore sees each free or is stopped by it:

@@ -1,7 +1,5 @@
 //! How a request that did not hit finds frames, and where a free that did not hit goes.
 //!
-//! # Purpose
-//!
 //! A request that did not hit takes these steps, from the cheapest to the most certain:
 //!
 //! 1. `refill`: the free frames of a word of the current tree enter the list, if the request is for a frame.
@@ -16,7 +14,6 @@
 //!    owns all of them.
 //!
 //! # Invariants
-//!
 //! A request that may wait is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns
 //! all trees and all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. Other
 //! requests fail as busy if another CPU had a tree or may have kept a frame, and their search is not atomic.

@@ -1,12 +1,9 @@
 //! The trees that a CPU owns.
 //!
-//! # Purpose
-//!
 //! The trees are sorted, so that a search by address ends at the first one that serves. A tree is added or removed when
 //! it is claimed or released, which is far rarer than a search.
 //!
 //! # Invariants
-//!
 //! The first `count` slots name different trees, in ascending order. Only the holder of the CPU's token touches them.
 
 use core::ops::RangeInclusive;

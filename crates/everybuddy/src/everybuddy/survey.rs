@@ -1,13 +1,10 @@
 //! The state of memory, computed from the planes.
 //!
-//! # Purpose
-//!
 //! No list of free blocks exists, so they are counted from the planes whenever they are asked for. A returned frame is
 //! free, although it cannot be allocated before the owner of its tree collects it. The frames of a tree that a CPU
 //! owns are free, too: the CPU releases the tree when another one asks.
 //!
 //! # Invariants
-//!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use crate::api::FrameAllocator;

@@ -1,12 +1,9 @@
 //! Trees, and what the owner of a tree does with its words.
 //!
-//! # Purpose
-//!
 //! One CPU at a time owns a tree. It changes the tree by plain reads and writes. A search for a block of less than 64
 //! frames is arithmetic on one word after another, and one for 64 frames or more is arithmetic on the header alone.
 //!
 //! # Invariants
-//!
 //! 1. A frame of a split word is in one of four states, by its bits in the two planes `own` and `foreign`:
 //!
 //!    | own | foreign | the frame is |

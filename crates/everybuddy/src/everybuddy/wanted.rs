@@ -1,11 +1,8 @@
 //! A checked request, and the numbers that stand for owners of trees.
 //!
-//! # Purpose
-//!
 //! What nearly all files of the system name, and what depends on none of them.
 //!
 //! # Invariants
-//!
 //! No CPU has the number of an owner that is defined here.
 
 use crate::bit_runs::WORD_ORDER;

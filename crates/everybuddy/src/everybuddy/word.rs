@@ -1,12 +1,9 @@
 //! The planes of a word, and the header of a tree.
 //!
-//! # Purpose
-//!
 //! The shared state of the system: two bits for each frame, and a cache line for each tree. The methods are the single
 //! changes that an owner makes to a word and its masks, and those that other CPUs make to the foreign plane.
 //!
 //! # Invariants
-//!
 //! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further` and `has_foreign`, and those methods
 //! that return hints: `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the
 //! tree's owner.

@@ -1,6 +1,5 @@
 //! A system made of layers that call each other indirectly, for code that is not timed.
 //!
-//! # Purpose
 //! Each layer is compiled once for a platform instead of once for each composition, and what joins them once for all. A
 //! program that counts, checks or simulates takes half as long to compile.
 //!

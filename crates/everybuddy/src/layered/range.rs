@@ -1,11 +1,8 @@
 //! Ranges of frames that the caller names: adding, withdrawing, allocating.
 //!
-//! # Purpose
-//!
 //! Such a call needs frames that the lists of CPUs may cache. It is rare, so all lists are drained for it.
 //!
 //! # Invariants
-//!
 //! The zone layer knows indexes only. Each error leaves this module with a physical frame.
 
 use core::borrow::Borrow;

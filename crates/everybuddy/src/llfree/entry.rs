@@ -1,12 +1,9 @@
 //! The entries of the children: how many frames are free, and whether all are one huge frame.
 //!
-//! # Purpose
-//!
 //! A request lowers the counter of a child before it looks for bits, so it looks only where it will find some. A huge
 //! frame is taken by one exchange of the entry, two adjacent ones by one exchange of the word that holds both.
 //!
 //! # Invariants
-//!
 //! 1. At every moment, the counter of a child is at most the number of its free bits. It is lowered before bits are
 //!    taken, and raised after bits are given back.
 //! 2. A huge frame is allocated by its flag alone. The same exchange inverts the polarity of the child's bits, so the

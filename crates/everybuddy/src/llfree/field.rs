@@ -1,12 +1,9 @@
 //! The bit fields: one bit for each frame, 512 bits for each child.
 //!
-//! # Purpose
-//!
 //! A search for a run of free frames within 64 is arithmetic on one word. Longer runs cover several words, which are
 //! taken one by one, and given back if another CPU takes a frame in between.
 //!
 //! # Invariants
-//!
 //! 1. Which value of a bit means "allocated" is the [`Polarity`] of the child. It changes only while no frame of the
 //!    child is allocated by itself, and no CPU may take one.
 //! 2. Only the holder of a frame, or a CPU that lowered the child's counter for it, changes its bit. So the holder can

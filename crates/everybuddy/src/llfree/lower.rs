@@ -1,12 +1,9 @@
 //! The lower level: which frames are free, exactly.
 //!
-//! # Purpose
-//!
 //! Entries and bit fields together take and free runs of frames within children. This level knows nothing of CPUs and
 //! trees, and it is complete: what the level above counts decides only where a request looks first.
 //!
 //! # Invariants
-//!
 //! 1. A frame that is a hole or reserved is allocated in its bit, and counted nowhere. The two cold bitmaps say which
 //!    of the two it is, and the entry of its child says that they must be read.
 //! 2. A free checks all frames that it names before it changes anything.

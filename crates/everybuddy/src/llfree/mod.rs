@@ -1,7 +1,5 @@
 //! LLFree: bit fields and counters that are changed by single exchanges, without any lock.
 //!
-//! # Purpose
-//!
 //! A lock serializes CPUs, and a CPU that stops while it holds one stops the others. Here each step of an operation is
 //! one exchange or one addition on one word, and after each of them the state is valid, even if its CPU stops there. A
 //! CPU reserves a part of memory for its own requests, so CPUs seldom write the same cache line. The metadata are
@@ -10,7 +8,6 @@
 //! It is a system of its own and not a composition of layers: it has no list, no zone and no record of a frame.
 //!
 //! # Source
-//!
 //! \[LLFree\]: the two levels, the children of 512 frames with a counter each, the pair of entries in a word, the trees
 //! and the reservations of CPUs.
 //!
@@ -24,14 +21,12 @@
 //! | `survey` | the state of memory, computed from the bits; the checks |
 //!
 //! # Invariants
-//!
 //! 1. Those of `field`, `entry`, `lower` and `upper`.
 //! 2. No operation waits for another CPU. An operation retries only after another CPU has changed a word, and the
 //!    number of retries is bounded. Nested operations therefore need no special case.
 //! 3. A request for a single frame is refused as exhausted only if at some moment no frame was free at all.
 //!
 //! # Design decisions
-//!
 //! Where the paper is silent or another interface is needed: see the row in `systems`.
 
 mod entry;

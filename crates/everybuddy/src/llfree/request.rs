@@ -1,13 +1,10 @@
 //! How a request finds frames, and where a free counts them.
 //!
-//! # Purpose
-//!
 //! A request looks in four places, from the cheapest to the most certain: the tree that its CPU has reserved; another
 //! tree, which the CPU reserves; all children, those in reserved trees included; and all children again until no frame
 //! came back meanwhile.
 //!
 //! # Invariants
-//!
 //! Frames that were taken at the lower level are subtracted exactly once at the upper level, before or afterwards.
 //! Freed frames are added there exactly once.
 

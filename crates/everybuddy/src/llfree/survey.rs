@@ -1,11 +1,8 @@
 //! The state of memory, computed from the bits.
 //!
-//! # Purpose
-//!
 //! What `free_bits` counts is the lower level's bits. The checks compare them with all counters.
 //!
 //! # Invariants
-//!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use super::LlFree;

@@ -1,12 +1,9 @@
 //! The upper level: trees of several children, and which CPU allocates from which.
 //!
-//! # Purpose
-//!
 //! CPUs that allocate from different trees write different cache lines. A CPU reserves a tree: it takes over the tree's
 //! counter into a word of its own, and lowers that one.
 //!
 //! # Invariants
-//!
 //! 1. The counter of a tree, and that of the CPU that has reserved it, add up to the free frames of the tree's
 //!    children, apart from what operations in progress have counted at one level only. A request that takes frames of
 //!    a tree that another CPU has reserved lowers the tree's counter, which may therefore be negative.

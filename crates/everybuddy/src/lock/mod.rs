@@ -1,7 +1,5 @@
 //! Locks.
 //!
-//! # Purpose
-//!
 //! Which lock guards a zone, and for how long it is held, determines the cost of contention.
 //!
 //! | file | contents |
@@ -12,12 +10,10 @@
 //! | `zone_lock` | a zone's lock, of any kind; how long it is held, and where it lies |
 //!
 //! # Invariants
-//!
 //! A [`RawLock`] passes state from `lock` to `unlock` (a queue's node), so that every known algorithm
 //! fits. A guard unlocks exactly once, when it is dropped.
 //!
 //! # Lock order
-//!
 //! | system | order |
 //! |---|---|
 //! | any, with `+percpu=locked`; `pcp-buddy` | a list's lock before the locks of the zone layer; never two lists' locks together. `magazines` hold the depot's lock alone |

@@ -1,24 +1,19 @@
 //! A queued lock.
 //!
-//! # Purpose
-//!
 //! Waiters are served in the order in which they came. Only the first of them polls the lock, and each of the others a
 //! cache line of its own. So a release moves the lock's line to one CPU and not to all that wait, as with the locks of
 //! Linux since 4.2.
 //!
 //! # Source
-//!
 //! D. Dice, A. Kogan, "TWA: Ticket Locks Augmented with a Waiting Array", Euro-Par 2019. All locks of a system share
 //! the array, so a lock need not know the CPU, and a CPU can hold several locks.
 //!
 //! # Differences
-//!
 //! In the paper, each release changes the array. Here one word has both the ticket that is served and the number of
 //! CPUs, so a release knows whether a CPU waits in the array. It changes the word by a read-modify-write, where Linux
 //! stores a byte.
 //!
 //! # Invariants
-//!
 //! The high half of the word is the ticket whose holder has the lock, modulo 2^16. The low half is the number of CPUs
 //! that hold the lock or wait for it, which is less than 2^16. The CPU whose ticket follows the served one polls the
 //! word. All others wait in the array, and the release that makes a ticket the first one changes its line.

@@ -1,12 +1,9 @@
 //! A test-and-test-and-set lock.
 //!
-//! # Purpose
-//!
 //! The simplest lock: unfair, and fastest without contention. It needs one read-modify-write to acquire and one store
 //! to release. Waiters poll without writing, and back off as the platform defines.
 //!
 //! # Invariants
-//!
 //! The word is 1 exactly while a CPU holds the lock.
 
 use super::RawLock;

@@ -1,16 +1,12 @@
 //! A ticket lock.
 //!
-//! # Purpose
-//!
 //! Waiters are served in the order in which they came, and the holder can see whether a CPU waits, which releasing a
 //! lock "when contended" needs.
 //!
 //! # Source
-//!
 //! The locks of the measurements in "Integration with Ticket Spinlocks" of the zone lock patch \[Porter\].
 //!
 //! # Invariants
-//!
 //! `served` is the number of the ticket whose holder has the lock; `next` is the next ticket. Tickets count modulo
 //! 2^32.
 

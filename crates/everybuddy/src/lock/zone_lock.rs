@@ -1,13 +1,10 @@
 //! The lock of a zone, of the kind that the system was built with.
 //!
-//! # Purpose
-//!
 //! Any system can run under any lock. A zone's lock is acquired off the hit path, so its kind is a variant and not a
 //! type. Compiling every composition once for every kind would cost minutes. The branch, which always goes the same
 //! way, costs a quarter of a nanosecond of an operation that takes ten or more.
 //!
 //! # Invariants
-//!
 //! The kind never changes.
 
 use super::queued::{QueuedWord, WaitingArray};

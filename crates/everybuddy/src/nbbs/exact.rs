@@ -1,12 +1,9 @@
 //! Given frames: parts of allocations, ranges, holes and reserved frames.
 //!
-//! # Purpose
-//!
 //! The tree knows blocks. A run of frames is taken, freed or withdrawn block by block, or word by word, and undone if a
 //! frame is not free.
 //!
 //! # Invariants
-//!
 //! 1. A withdrawn frame is an occupied frame of a lowest word that says so. It is never part of a larger block.
 //! 2. A free checks all frames that it names before it changes anything.
 

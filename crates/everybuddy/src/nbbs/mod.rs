@@ -1,7 +1,5 @@
 //! NBBS: a buddy system whose blocks are split and coalesced by single exchanges, without any lock.
 //!
-//! # Purpose
-//!
 //! A buddy system under a lock lets one CPU at a time split and coalesce. Here the tree of all possible blocks exists
 //! as status bits, and an allocated block is a bit in it. Splitting and coalescing need no work of their own: a block
 //! is free if neither it, nor a block that contains it, nor a part of it is allocated. Several levels of the tree share
@@ -11,7 +9,6 @@
 //! bits tell with which order a block was allocated.
 //!
 //! # Source
-//!
 //! \[NBBS\]: the tree of status bits, several levels in one word, marks of parts that are occupied, the scattered
 //! places where CPUs begin to search. The row in `systems` lists the differences.
 //!
@@ -24,7 +21,6 @@
 //! | `survey` | the state of memory, computed from the words; the checks |
 //!
 //! # Invariants
-//!
 //! 1. Those of `word`, `tree`, `search` and `exact`.
 //! 2. No operation waits for another CPU, so nested operations need no special case.
 

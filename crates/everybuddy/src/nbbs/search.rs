@@ -1,13 +1,10 @@
 //! How a request finds a block, and what a CPU remembers for its next request.
 //!
-//! # Purpose
-//!
 //! A request searches the words of its level by address. It starts at a place of its CPU, and continues at the first
 //! word after the last one. The places of the CPUs are far apart, so CPUs seldom write the same word. When a CPU frees
 //! a block below its place, the place moves back to that block, so the CPU's blocks stay close together.
 //!
 //! # Invariants
-//!
 //! A request is refused as exhausted only if a search of all words found no block of its size, and no CPU finished a
 //! free during that search that could have made one. For this each CPU counts its frees after they have taken effect. A
 //! free that is not finished when the search ends still occupies its block at that moment.

@@ -1,12 +1,9 @@
 //! The state of memory, read from the words; the checks.
 //!
-//! # Purpose
-//!
 //! The free frames are those that no word says are occupied. The checks compare the levels with each other and with
 //! the bitmaps of withdrawn frames.
 //!
 //! # Invariants
-//!
 //! Nothing here changes anything. While other CPUs work, the results are hints.
 
 use super::Nbbs;

@@ -1,14 +1,11 @@
 //! The tree of status words, and how blocks are taken and given back in it.
 //!
-//! # Purpose
-//!
 //! A block and the blocks that contain it may lie in different words, which no single exchange changes together. A word
 //! that is not empty has a mark in the word above it, its parent, and a marked unit belongs to no block of the parent.
 //! So a request in a word that is in use changes this word alone. Only the first block of a word, and the last, change
 //! the parent, too.
 //!
 //! # Invariants
-//!
 //! 1. At every moment, a word that is not empty has a mark in its parent, or lies in a block that is being split. The
 //!    parent is then not empty either.
 //! 2. The parent is marked before the first block of a word is taken, and each mark raises the parent's version.

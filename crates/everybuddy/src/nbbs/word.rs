@@ -1,7 +1,5 @@
 //! The status words: several levels of the tree in one word.
 //!
-//! # Purpose
-//!
 //! One exchange of a word changes a block and its place in several levels of the tree together. The words of the lowest
 //! level have 32 units, which are frames, and thereby six levels. All others have 16 units, each the reach of a word
 //! of the level below, and thereby four levels of blocks above it.
@@ -15,7 +13,6 @@
 //! | 32 to 63 of an empty word | 32 to 63 | the version |
 //!
 //! # Invariants
-//!
 //! 1. A word is empty if no unit is occupied. A block that is allocated in a word occupies its units, and no two blocks
 //!    of a word overlap.
 //! 2. An occupied unit that belongs to no block is an allocated frame, or a withdrawn one, in a lowest word. In another

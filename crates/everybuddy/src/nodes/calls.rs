@@ -1,11 +1,8 @@
 //! The interface of all systems, for zones.
 //!
-//! # Purpose
-//!
 //! Each call goes to the zones that it concerns, with frame numbers translated.
 //!
 //! # Invariants
-//!
 //! Those of [`nodes`](super).
 
 use super::Nodes;

@@ -1,20 +1,16 @@
 //! Zones by node and by address: many systems as one.
 //!
-//! # Purpose
-//!
 //! A machine with several nodes wants each request to be served near its CPU, and a machine whose devices reach only
 //! low addresses wants to keep these for the devices. [`Nodes`] divides memory into zones, each of which is a system of
 //! its own, and is a system itself: the layer above does not know the difference.
 //!
 //! # Mechanism
-//!
 //! A request tries the zones that its [`Place`] allows. It starts with the nearest node. Within a node it starts with
 //! the highest addresses, so that low memory is used last. A zone may have a reserve: frames that are available only to
 //! requests whose limit excludes all higher zones. The request first tries all zones without waiting. Only if all of
 //! them refuse does it drain the lists of other CPUs.
 //!
 //! # Invariants
-//!
 //! 1. The spans of the zones ascend and do not overlap. The index of a frame here and that in its zone belong to the
 //!    same physical frame.
 //! 2. The count of free frames of a zone with a reserve is exact when no operation is in progress. An allocation lowers
@@ -22,7 +18,6 @@
 //!    can briefly be negative. It is a signed number that is stored in an unsigned word.
 //!
 //! # Design decisions
-//!
 //! A request never chooses a zone by a hint about its free frames, because a failed attempt costs only one lookup. A
 //! request fails only after every zone that it may use has refused it. It can miss frames that are freed into a zone
 //! after that zone has refused. A release must lie in one zone. The reserve is kept from

@@ -1,24 +1,19 @@
 //! Which huge blocks have only zeros in their free frames.
 //!
-//! # Purpose
-//!
 //! A huge block takes long to fill with zeros. If it was filled while the machine was idle, or if a hypervisor handed
 //! it out filled, the next holder need not do it again.
 //!
 //! # Mechanism
-//!
 //! A block has two bits. A free that promises zeros for a whole block sets them to [`PENDING`], frees the frames, and
 //! then changes `PENDING` to [`ZEROED`]. A promise for a part of a block does not change them. Every other call that
 //! makes frames free first clears the bits. Allocations do not change them.
 //!
 //! # Invariants
-//!
 //! If a block is `ZEROED`, all of its free frames have only zeros. So do its frames that were allocated since then,
 //! until their holder writes to them. A block stays `ZEROED` while parts of it are allocated, and loses that with the
 //! first part that is freed without a promise.
 //!
 //! # Design decisions
-//!
 //! `PENDING` is needed since a free can fail, and since the frames can be allocated, written and freed by another CPU
 //! before the free returns. That CPU clears the bits, and the change from `PENDING` then does not happen. Not noticed
 //! are two simultaneous frees of one block that both promise zeros.

@@ -1,11 +1,8 @@
 //! A zone: memory of one node, and the count of its reserve.
 //!
-//! # Purpose
-//!
 //! Devices that reach only low addresses need some of them to be free, although other requests may use them too.
 //!
 //! # Invariants
-//!
 //! Those of [`nodes`](super), invariant 2.
 
 use core::fmt;

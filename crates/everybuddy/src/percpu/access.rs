@@ -1,12 +1,9 @@
 //! How a CPU enters its own list, and how other CPUs reach it.
 //!
-//! # Purpose
-//!
 //! Whether a list has a lock is a type parameter, so that a list without a lock does not pay for the other variant.
 //! Without locks, one word holds everything that other CPUs know about a CPU.
 //!
 //! # Invariants
-//!
 //! The meaning of the states of [`CpuState`]. The protocol that maintains it is described in
 //! [`buffered`](super::buffered).
 

@@ -1,12 +1,9 @@
 //! A list of blocks of one order in an array, for one CPU.
 //!
-//! # Purpose
-//!
 //! Linux links the frames of a per-CPU list through their metadata. The same order of frames in an array needs one
 //! cache line where the links need one line per frame. Every kind of list is built from these rings.
 //!
 //! # Invariants
-//!
 //! `bottom <= top <= bottom + capacity` and `bottom < capacity`. The entries `bottom..top`, modulo the capacity (a
 //! power of two), are the list, with the youngest at the top. The heads of the blocks are tagged as buffered by the
 //! CPU that owns the list. One CPU touches the list at a time.

@@ -1,13 +1,10 @@
 //! Per-CPU lists, and how other CPUs drain them.
 //!
-//! # Purpose
-//!
 //! A hit must not execute an atomic read-modify-write, a token makes its CPU's list exclusive by type, and yet a
 //! request may fail only if no CPU caches a suitable frame. These three requirements need a protocol. It is the same
 //! for every kind of list ([`CpuList`]) and is defined here.
 //!
 //! # The protocol (with tokens)
-//!
 //! A list is *open* or *closed*. A hit compares the list's length with its watermarks in any case. A closed list has
 //! watermarks that no operation hits, so a hit pays nothing to notice a close. Each CPU has a word, its [`CpuState`]:
 //! running, parked, or draining (another CPU drains its list), and the last epoch that the CPU acknowledged.
@@ -31,13 +28,11 @@
 //! operation ends parking by itself, since a parked list is closed.
 //!
 //! # Complexity
-//!
 //! A hit pays nothing, and neither does a miss that finds the list open and goes past it. Any other miss pays one
 //! exchange on a cache line of this CPU, and two loads of a line that is written only when a CPU requests a drain. The
 //! alternative, in which each CPU reads a shared word after every N hits, costs a counter on each hit and reacts later.
 //!
 //! # With locks
-//!
 //! [`Locked`](super::access::Locked) is Linux's method: each operation tries the list's own lock, and a requester
 //! acquires it and drains the list itself. The watermarks, the drain requests and the order of steps are the same.
 //!
@@ -45,7 +40,6 @@
 //! does, and find it open or closed.
 //!
 //! # Invariants
-//!
 //! A list is touched by the holder of its CPU's token while the CPU's state is running, by the requester that took it
 //! over while the state is draining, and by no CPU while the state is parked. With locks, it is touched by the holder
 //! of the list's lock.

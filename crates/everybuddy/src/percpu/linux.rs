@@ -1,29 +1,23 @@
 //! Linux's per-CPU list of 2.6.32: single frames, a batch, a high watermark.
 //!
-//! # Purpose
-//!
 //! It is the "lazy layer" of every comparison in the papers.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §2.1, §2.4 and §4. A request that finds the list empty (low watermark 0) moves a batch from the zone into
 //! the list and returns its first frame. A free that fills the list to its high watermark returns the oldest batch to
 //! the zone. With bypass (batch 1), a request at the low watermark and a free at the high watermark go past the list.
 //! Larger orders always go past it.
 //!
 //! # Invariants
-//!
 //! The entries of the ring are single frames tagged as buffered by this CPU. Between operations there are fewer than
 //! `high` of them (with bypass, at most `high`).
 //!
 //! # Design decisions
-//!
 //! The list is a ring in an array, in the order of Linux's list: the youngest frame is allocated first, a batch is
 //! allocated in the order in which the zone returned it, and the oldest frames are drained. With `drain=merged`, the
 //! frames of a drain are first merged into larger blocks (`merge`), outside the zone's lock.
 //!
 //! # Complexity
-//!
 //! A hit is O(1) and touches two cache lines of this CPU and the frame's record. A miss is O(batch × orders) with one
 //! lock.
 

@@ -1,11 +1,8 @@
 //! The per-CPU lists of current Linux: one list per order, and a self-tuning high watermark.
 //!
-//! # Purpose
-//!
 //! It is what users have today.
 //!
 //! # Source
-//!
 //! Linux 6.12, `mm/page_alloc.c`: what its functions for batch, high watermark, refill and bulk free compute,
 //! rewritten from their behaviour. Blocks of orders 0 to 3 and of a huge page (order 9) are cached in one list per
 //! order, and counted together in frames. The batch is about 0.025 % of the zone, at most 63 frames. A refill of single
@@ -16,12 +13,10 @@
 //! returns more, so that they do not fragment memory.
 //!
 //! # Invariants
-//!
 //! `frames` is the sum over the lists. The entries of a list are heads of blocks of its order, tagged as buffered by
 //! this CPU.
 //!
 //! # Design decisions
-//!
 //! Deviations from the source: there is one list per order, since there are no migrate types here. No timer decays
 //! the high watermark (a measured run has no idle time), and there is no reaction to reclaim. Lists are rings in an
 //! array, which is as long as the maximum of the high watermark, or as the managed memory if that is less.

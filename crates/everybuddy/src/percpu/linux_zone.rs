@@ -1,16 +1,12 @@
 //! The zone of a machine, as far as the parameters of Linux's lists follow from it.
 //!
-//! # Purpose
-//!
 //! What a CPU's list keeps follows from the machine and not from the memory that happens to be managed: a program that
 //! runs in a corner of a large machine has the lists of that machine.
 //!
 //! # Source
-//!
 //! Linux 6.12, `mm/page_alloc.c`: what it computes for the watermarks of a zone, rewritten from its behaviour.
 //!
 //! # Invariants
-//!
 //! Nothing here depends on the managed memory.
 
 /// A zone of memory, and the CPUs that share it.

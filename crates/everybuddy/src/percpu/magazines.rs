@@ -1,13 +1,10 @@
 //! Magazines: two short stacks of frames for each CPU, and a shared depot of full and empty ones.
 //!
-//! # Purpose
-//!
 //! A list that drains a batch when it is full and refills one when it is empty moves frames through the zone whenever
 //! requests and frees of different CPUs differ: on one CPU that only frees, and another that only allocates, every
 //! frame goes through the zone's lock. CPUs with magazines exchange them whole, without touching the frames.
 //!
 //! # Source
-//!
 //! Bonwick and Adams 2001, "Magazines and Vmem", section 3. A CPU has a *loaded* and a *previous* magazine. A request
 //! takes the youngest frame of the loaded one, and a free adds to it. If the loaded one is empty, or full at a free,
 //! and the previous one is full, or empty, the two change places. Otherwise the previous one is exchanged for a full
@@ -16,7 +13,6 @@
 //! for each CPU and no depot.
 //!
 //! # Invariants
-//!
 //! 1. Each number of a magazine is in one place: loaded or previous of one CPU, or in the depot. An exchange swaps two
 //!    numbers.
 //! 2. The previous magazine, and each one in the depot, is full or empty. Full is `size` frames.
@@ -26,7 +22,6 @@
 //!    When all lists have been drained, the depot is therefore empty, too.
 //!
 //! # Design decisions
-//!
 //! The number in the record makes an exchange independent of the number of frames. With the number of the CPU, the CPU
 //! that receives a magazine would have to write the record of each of its frames.
 //!
@@ -35,7 +30,6 @@
 //! Here both numbers are fixed.
 //!
 //! # Complexity
-//!
 //! A hit is O(1). A miss is O(1) with no lock or with one, or O(size × orders) with one more lock.
 
 use super::Missed;
@@ -59,7 +53,7 @@ const OF_CPU: u32 = 2;
 const IN_DEPOT: u32 = 2;
 
 /// The largest number of CPUs: a record has 16 bits for the number of a magazine.
-pub(crate) const MAX_CPUS: u16 = u16::MAX / (OF_CPU + IN_DEPOT) as u16;
+pub(crate) const MAX_MAGAZINE_CPUS: u16 = u16::MAX / (OF_CPU + IN_DEPOT) as u16;
 
 /// Returns the number of magazines in the depot.
 fn stored(cpus: u16) -> usize {

@@ -1,29 +1,23 @@
 //! A batch of single frames becomes larger blocks before it returns to the zone: `drain=merged`.
 //!
-//! # Purpose
-//!
 //! A drain frees its frames one by one under the zone's lock, and most of that time merges buddies. If the frames of
 //! a batch are neighbours, a CPU can merge them outside the lock, and the zone receives a few large blocks.
 //!
 //! # Source
-//!
 //! Zi Yan's question on linux-mm of 2026-04-03, in reply to the RFC "mm: page_alloc: pcp buddy allocator": let the
 //! per-CPU list merge pages before it holds the zone's lock. The reply contains no code; the algorithm is our own.
 //!
 //! # Invariants
-//!
 //! A frame is merged only if its record says that it is in the list of the CPU that owns the batch. Any other frame
 //! stays in the batch unmerged, and the zone drops it under the zone's lock. The batch covers the same frames before
 //! and after a merge. After it, the heads of the merged blocks are at the start of the batch, in ascending order.
 //!
 //! # Design decisions
-//!
 //! The batch is sorted where it is, in the list's entries, since a drain must not allocate. Shell's sort needs no
 //! other memory, and is fast for what is sorted in long parts, as a batch often is. The order of a merged block is
 //! read from the record of its head.
 //!
 //! # Complexity
-//!
 //! About n to the power of 1.3 accesses to the entries of n frames, and two accesses to the record of each.
 
 use crate::frame::{Index, Order};

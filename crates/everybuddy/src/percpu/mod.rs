@@ -1,12 +1,9 @@
 //! Per-CPU layers: blocks that a CPU caches for itself.
 //!
-//! # Purpose
-//!
 //! Most requests are for single frames, and a list that only its own CPU touches serves them without a lock. Linux's
 //! lists, LiS and Spring's predictive layer differ in what they cache, how much, and when they refill and drain.
 //!
 //! # Invariants
-//!
 //! 1. The head of a buffered block is tagged with the CPU whose list the block is in ([`magazines`]: with the number
 //!    of the magazine). If two CPUs free the same block at the same moment, both may find it allocated and both may
 //!    cache it. The later tag wins, and the block is dropped when it would leave the other list. Hits therefore need

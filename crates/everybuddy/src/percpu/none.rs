@@ -1,15 +1,11 @@
 //! No per-CPU layer: every request goes to the zone layer.
 //!
-//! # Purpose
-//!
 //! It shows what the lists are worth.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §2.4: `BS`, the buddy system without its lazy layer.
 //!
 //! # Invariants
-//!
 //! No block is ever cached.
 
 use super::{Missed, PerCpu};

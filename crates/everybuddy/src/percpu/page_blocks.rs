@@ -1,12 +1,9 @@
 //! The owners of page blocks.
 //!
-//! # Purpose
-//!
 //! A frame is freed into the list of the CPU that owns its page block, so the freeing CPU must find the owner by the
 //! frame's number alone.
 //!
 //! # Invariants
-//!
 //! The owner of a page block changes only while no other CPU can access any of its frames. There are three cases: a CPU
 //! claims the whole block under the zone's lock; the whole block is about to return to the zone; or the block is free
 //! in the zone and the CPU holds the zone's lock. While a frame of the block is allocated or cached, the owner

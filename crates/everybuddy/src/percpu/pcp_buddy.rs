@@ -1,20 +1,16 @@
 //! A buddy allocator for each CPU: whole page blocks, owned by the CPU that claimed them.
 //!
-//! # Purpose
-//!
 //! Frames that one CPU allocates and another frees empty the list of the one and fill the list of the other, so both
 //! call on the zone. Here a frame returns to the list of the CPU that owns its page block, whichever CPU frees it, and
 //! buddies meet there again: they are merged under the list's lock instead of the zone's.
 //!
 //! # Source
-//!
 //! Johannes Weiner, RFC "mm: page_alloc: pcp buddy allocator", linux-mm, 2026-04-03, from its description and from the
 //! thread's. A refill claims whole page blocks under the zone's lock and splits them outside; a free goes to the list
 //! of the page block's owner; a drain merges bottom-up under the list's lock and returns larger chunks under the zone's
 //! lock. The four phases of a refill are those of [`supply`](crate::zone::supply).
 //!
 //! # Invariants
-//!
 //! 1. The head of a cached block is tagged as buffered by the CPU of the list, with the block's order. It is in the
 //!    list of that order, and the second word of its record links it to the next block.
 //! 2. A free claims its block by one exchange of the tag. Of two CPUs that free the same block one is refused, so no
@@ -23,7 +19,6 @@
 //! 4. Everything except `open` is touched only under the list's lock.
 //!
 //! # Design decisions
-//!
 //! The description leaves these points open:
 //! - A CPU that frees into the list of another only tries its lock, and frees into the zone if the lock is held.
 //! - The batch and the high watermark are those of Linux 6.12 before self-tuning, except that the high watermark is at
@@ -37,7 +32,6 @@
 //! - A CPU remembers 32 page blocks with parts in the zone. If there are more, it forgets the oldest.
 //!
 //! # Complexity
-//!
 //! A hit of a request is O(1); a hit of a free takes one atomic read-modify-write besides the lock. A drain visits
 //! every cached block.
 

@@ -1,24 +1,19 @@
 //! Spring Buddy's list: the run of requests predicts how many frames move.
 //!
-//! # Purpose
-//!
 //! A list of fixed length is too short for a long run and too long after a short one. The next operations are
 //! predictable: requests come in runs from one address region of one task, and so do frees.
 //!
 //! # Source
-//!
 //! \[Spring\] §III-C and figure 7. A *run* is a sequence of requests, or of frees, of the same task and region on
 //! this CPU. From the run so far and from what is left of the region, the list predicts how much longer the run
 //! continues. Before requests it refills that many frames. Before frees it raises its limit by that many frames, so
 //! that they stay in the list and return to the zone in bulk. When the run has ended, the list returns the rest.
 //!
 //! # Invariants
-//!
 //! The entries of the ring are single frames tagged as buffered by this CPU. Between operations there are fewer than
 //! [`Bound::max`] of them. A prediction changes how many frames move and when, never the meaning of a request.
 //!
 //! # Design decisions
-//!
 //! The paper says what is predicted, but neither how nor how far.
 //! 1. A run is predicted to continue for as long as it has lasted, since lengths of runs have no scale of their own
 //!    (the averages in the paper's table II range from 122 to 74,249). The number of frames that move therefore
@@ -53,7 +48,6 @@
 //!    the hit that begins a run read it. Other hits do not.
 //!
 //! # Complexity
-//!
 //! A hit costs as much as one of [`linux`](super::linux), plus one comparison if the hints are known: about ten
 //! instructions if they come from memory. The first request or free of a run is a hit of about 40 more instructions,
 //! or takes the slow path, about 170 instructions, if the limit changes; it takes no lock unless it returns frames. A

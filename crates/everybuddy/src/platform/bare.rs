@@ -1,14 +1,11 @@
 //! The real machine, with CPU tokens and a pause of the user's choice.
 //!
-//! # Purpose
-//!
 //! A kernel knows best what proves that code runs on a CPU (a guard that disables preemption), and what a waiting CPU
 //! does. It implements these two. [`Bare`] provides atomics and cells that compile to plain instructions.
 //! [`Native`] is this platform with the tokens of [`NativeCpus`](super::NativeCpus). `examples/kernel`
 //! uses it in a kernel. Nothing is counted on [`Bare`], unless its third parameter says where a CPU's probe is.
 //!
 //! # Invariants
-//!
 //! The platform costs nothing natively: every function here is inlined to the instruction that hand-written code would
 //! use.
 

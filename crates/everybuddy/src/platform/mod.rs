@@ -1,14 +1,11 @@
 //! The platform: everything a layer may ask of the machine it runs on.
 //!
-//! # Purpose
-//!
 //! The very same allocator source is measured natively, model-checked under loom and
 //! shuttle, simulated on machines with hundreds of CPUs, and linked into a kernel. The platform is
 //! therefore a *type parameter* and never a feature or a run-time flag: one program can hold a native
 //! and a simulated instance of the same system side by side, and neither pays for the other.
 //!
 //! # Invariants
-//!
 //! Layers (`structure`, `coalesce`, `zone`, `percpu`) keep all shared memory in
 //! [`Platform::AtomicU32`], [`Platform::AtomicU64`] and [`Platform::Cell`]. Plain links and counters
 //! under a lock go through [`Cell`](Platform::Cell) too, because they are where most coherence misses of

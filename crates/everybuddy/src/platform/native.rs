@@ -1,12 +1,9 @@
 //! The real machine, and threads as its CPUs.
 //!
-//! # Purpose
-//!
 //! Natively the seam must cost nothing, so every type here is a transparent wrapper and every function is inlined to
 //! the instruction that hand-written code would use.
 //!
 //! # Invariants
-//!
 //! A [`NativeCpus`] hands out a [`NativeCpu`] of a given number once until it is returned, and it cannot leave its
 //! thread. A set takes back only tokens that it handed out.
 

@@ -1,12 +1,9 @@
 //! How long a CPU waits for another one.
 //!
-//! # Purpose
-//!
 //! A CPU that neither calls nor parks must not stop the others. A poll takes a microsecond or, where waiting gives the
 //! processor away on a loaded machine, many milliseconds. So polls alone do not bound the time.
 //!
 //! # Design decisions
-//!
 //! The clock is read only after some polls. Most waits end before, and a CPU that was itself stopped for long asks
 //! again before it gives up.
 

@@ -1,12 +1,9 @@
 //! A run of frames that waits to be divided or linked.
 //!
-//! # Purpose
-//!
 //! A remnant is not a block, and the caller who leaves it should not have to split it into blocks. The record of its
 //! first frame therefore stores its length, and all other frames stay interior.
 //!
 //! # Invariants
-//!
 //! An area's last block is its largest: an area is a block, or what remains of a block whose first part was
 //! allocated.
 

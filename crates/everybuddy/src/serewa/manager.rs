@@ -1,22 +1,17 @@
 //! Resource management: the work that callers wait for.
 //!
-//! # Purpose
-//!
 //! A request removes a block from a list and leaves the remnant to dividing; a free leaves its blocks to linking. The
 //! operations of every zone layer are implemented here.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2.1 and §2.2.2.
 //!
 //! # Invariants
-//!
 //! Before each operation of a queue, the records say of every frame whether it is allocated or free, or which waiting
 //! area it belongs to. A thread that stops there therefore leaves every frame accounted for. A thread that stops
 //! while it frees a block still owns that block: it is tagged as waiting, and no other thread receives it.
 //!
 //! # A walk: `serewa`
-//!
 //! 1. `Serewa` is a zone layer without a per-CPU list. It takes a block of the requested order out of its structure,
 //!    under the lock. If there is none it takes a larger one, allocates its first frames, and pushes the rest into the
 //!    dividing queue as one word (queue.rs).

@@ -1,13 +1,10 @@
 //! Serewa's system: requests are served from the blocks that exist, and services do the rest.
 //!
-//! # Purpose
-//!
 //! In the standard buddy an allocating caller waits for all splits that its request needs, and a freeing caller waits
 //! for all merges. Here a request removes one block and leaves its remnant as it is, and a free is an entry in a
 //! queue. It is a system of its own and not a policy, because its callers and its services do different work.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2, figure 1. Three actions are separate: resource management answers requests, dividing splits what
 //! remains of blocks that were larger than requested, and linking merges what was freed. Two queues join them.
 //!
@@ -21,13 +18,11 @@
 //! | `presplit` | how memory is divided initially |
 //!
 //! # Services
-//!
 //! Services are declared here and run by the host: on threads, or on an idle CPU (`serve(cpu, service, budget)`, one
 //! unit of the budget per area). Where no host runs them, requests do their work when they find no block. With
 //! `linking=idle`, linking needs no thread: it is for idle CPUs. A free that finds the queue full merges itself.
 //!
 //! # Invariants
-//!
 //! 1. A frame is in a free block, or in exactly one slot of a queue, or allocated, or owned by the thread that is
 //!    freeing it; also while a thread is suspended before any operation of a queue. The first frame of an area in a
 //!    slot, or owned by a freeing thread, is tagged with the area's length.
@@ -37,7 +32,6 @@
 //! 3. No two buddies are both in the free lists, except where memory was initially divided so.
 //!
 //! # Design decisions
-//!
 //! Where the paper is silent: a full queue makes its caller do the work. A request that finds no block processes what
 //! waits in the queues, one area at a time, and waits for areas that other threads process, before it fails. A thread
 //! that files a piece of a remnant merges it if its buddy was freed meanwhile. Linking proceeds one level at a time

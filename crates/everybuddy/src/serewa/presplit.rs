@@ -1,16 +1,12 @@
 //! How memory is divided initially.
 //!
-//! # Purpose
-//!
 //! A system that starts with memory in largest blocks splits a block for almost each of its first requests.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2.3: the number of blocks of each size that memory is first divided into may follow the sizes that
 //! are requested most, according to earlier statistics.
 //!
 //! # Invariants
-//!
 //! A presplit requests blocks; it does not guarantee their number. What memory cannot provide is left out, and the
 //! rest stays in largest blocks.
 

@@ -1,19 +1,15 @@
 //! The queue between two services: a bounded ring of areas of memory.
 //!
-//! # Purpose
-//!
 //! Allocating and freeing threads leave work for others, and must never wait for them. A slot is one word, and always
 //! says which frames it accounts for. A service that stops in the middle of its work, and never continues, therefore
 //! loses no frame. The slot that it stopped in is lost to the queue as room, not as memory.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2.2 and figure 1: the queues that join resource management, dividing and linking. The paper leaves
 //! synchronization open and mentions binary semaphores. A thread that finds a semaphore taken blocks; `sync=lock`
 //! excludes as a binary semaphore does, but its threads wait as the platform waits for any lock, natively by spinning.
 //!
 //! # Invariants
-//!
 //! 1. Positions count up. The slot of a position is empty in that position's lap, then filled, then taken, then empty
 //!    in the next lap. Each of these changes is one write of one word. The first two are contended; the thread that
 //!    takes a slot owns it until it releases it.

@@ -1,16 +1,12 @@
 //! Requests to a manager that runs on a thread of its own.
 //!
-//! # Purpose
-//!
 //! It shows what the literal reading costs: each request passes through two threads, and through two context switches
 //! if they do not both run.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2.2, read literally: resource management is the third of three threads.
 //!
 //! # Invariants
-//!
 //! A slot belongs to its CPU while it is idle or answered, and to the managers while it contains a request. A caller
 //! that stops waiting takes the request back. If a manager is already processing it, the caller leaves, and the slot
 //! belongs to that manager until the manager has freed what it allocated. The exchange that answers and the exchange

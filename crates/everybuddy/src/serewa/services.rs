@@ -1,17 +1,13 @@
 //! Dividing and linking, one area at a time.
 //!
-//! # Purpose
-//!
 //! The same steps are executed by the thread of a service, by an idle CPU, and by a request that would fail
 //! otherwise.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2.2: dividing breaks remnants into powers of two and adds them to the resources; linking merges
 //! freed areas with their twins.
 //!
 //! # Invariants
-//!
 //! The slot of an area accounts for what a step has not filed yet. The step updates the slot before it files each
 //! piece, under the same lock.
 

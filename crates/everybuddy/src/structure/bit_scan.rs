@@ -1,27 +1,21 @@
 //! Free blocks as bits alone, with summaries above that are scanned.
 //!
-//! # Purpose
-//!
 //! A tree pays for its order with a walk at every insertion and removal. Bits are ordered by address by their nature:
 //! an insertion sets one, and one instruction per level of summaries finds the lowest one.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2.4 asks for structures better than queues and names processor instructions for counting zeros. This
 //! is what a program makes of both today, and what TLSF and Linux's `sbitmap` do.
 //!
 //! # Invariants
-//!
 //! A block's bit is set exactly if the block is in. A bit of a summary is set exactly if the word below that it
 //! represents is not zero. The record of a block's head is tagged as a free head and links nothing.
 //!
 //! # Design decisions
-//!
 //! Each order has summaries of its own, so that a scan never meets blocks of another order. An order has as many
 //! levels of summaries as it needs: a level has one word for 64 words below, and the last level has one word.
 //!
 //! # Complexity
-//!
 //! `contains` is O(1). `insert` and `remove` are O(1) unless a word becomes the first or the last of its summary's;
 //! then they are O(log64 n), where n is the number of possible blocks. `take` is O(log64 n). 2.03 bits per frame in
 //! addition to the records.

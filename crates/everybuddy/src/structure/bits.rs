@@ -1,12 +1,9 @@
 //! One bit for each aligned block of each level.
 //!
-//! # Purpose
-//!
 //! Both kinds of free lists keep such a bitmap. The bits of a level are contiguous, and the levels follow each other.
 //! The parts of a zone layer have separate words, so that different owners never share one.
 //!
 //! # Invariants
-//!
 //! `starts[order]` is where the words of that level begin.
 
 use super::levels::LEVELS;

@@ -1,19 +1,15 @@
 //! Which domain a free block belongs to.
 //!
-//! # Purpose
-//!
 //! There is one word of 16 bits per frame, where the standard buddy has two bits. A bit per block would share a word
 //! with the bits of its neighbours, which belong to other domains: every change would be an atomic read-modify-write.
 //! A frame's own word is written by plain moves.
 //!
 //! # Source
-//!
 //! \[Spring\] §III-B: a frame may be freed into any domain, so a domain is a set of blocks and not a range of
 //! addresses. A CPU that frees a block must find out whether its buddy is free in the same domain, while other CPUs
 //! work on theirs. The paper says only that such a mapping exists.
 //!
 //! # Invariants
-//!
 //! A frame's word is the order and the id of the domain's record while the frame is the head of a free block, and
 //! [`NOTHING`] otherwise. Only the holder of the domain to which a record belongs writes or clears the words that
 //! name the record. A word that names a domain which its reader holds is therefore true, and stays true; any other is

@@ -1,26 +1,20 @@
 //! The standard buddy's structure: a bitmap and doubly linked lists, both by level.
 //!
-//! # Purpose
-//!
 //! It is the baseline of every paper, and what Linux's zones are built on.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §3.1 and figure 5b; \[BL89\] §3. One bit per aligned block of each order says whether exactly that
 //! block is free. The free blocks of an order are linked through the records of their heads.
 //!
 //! # Invariants
-//!
 //! A block's bit is set exactly if its head is in the list of its order, and then the block of no other set bit
 //! overlaps it.
 //!
 //! # Design decisions
-//!
 //! Blocks are inserted at the head of their list and removed from there, as in Linux. Levels are searched upwards one
 //! by one: a mask of the non-empty levels would be faster, but no paper's baseline has one.
 //!
 //! # Complexity
-//!
 //! `insert`, `remove`, `take` and `contains` are O(1). Two bits per frame in addition to the records.
 
 use core::ops::Range;

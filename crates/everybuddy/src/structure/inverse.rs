@@ -1,17 +1,13 @@
 //! iBuddy's structure: every free frame separately in a list, and bits that also represent groups.
 //!
-//! # Purpose
-//!
 //! Nearly all requests are for single frames. Here a frame is allocated without a split: the frame that is found at
 //! the highest level can be taken "without any modification to the lower levels". Larger blocks pay for that, since
 //! their frames are linked and unlinked one by one.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §3.1, §3.1.1 to §3.1.3 and §5; figures 5c, 6b, 7b.
 //!
 //! # Invariants
-//!
 //! For every free frame and every aligned group of frames:
 //! 1. each free frame is in exactly one list;
 //! 2. a group's bit is set exactly if one of its frames, the *representative*, is in the list of the group's level,
@@ -24,13 +20,11 @@
 //! represents. A group is free exactly if its own bit or one above it is set.
 //!
 //! # Design decisions
-//!
 //! The paper does not decide the following. A frame is inserted at the head of its list and removed from there. A
 //! block of order j is the one, in the group at the highest level, that contains that group's representative: any
 //! other would leave a group without one.
 //!
 //! # Complexity
-//!
 //! Removing one frame takes O(1) list operations, in O(orders), with one insertion. Removing a block of m frames
 //! takes O(m), in O(m × orders). Two bits per frame in addition to the records.
 

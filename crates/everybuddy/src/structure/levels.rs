@@ -1,11 +1,8 @@
 //! Doubly linked lists of frames by level, through the records of the frames.
 //!
-//! # Purpose
-//!
 //! The standard buddy links the heads of free blocks, iBuddy every free frame; the lists are the same.
 //!
 //! # Invariants
-//!
 //! A list's length is counted. Its first element has no previous one. Links agree in both directions.
 
 use crate::detail::Detail;

@@ -1,29 +1,23 @@
 //! Lists of locally and of globally free blocks.
 //!
-//! # Purpose
-//!
 //! A block that is freed locally costs a list operation and nothing else. Its bit stays clear, so its buddy treats it
 //! as allocated, and no free coalesces it until its class has too many locally free blocks.
 //!
 //! # Source
-//!
 //! \[BL89\] §3.1 and §4: both kinds in one doubly linked list per class, locally free blocks at the head, globally
 //! free ones at the tail, allocation from the head.
 //!
 //! # Invariants
-//!
 //! The first `local` blocks of a list are locally free, and their bits are clear. The other `global` ones have their
 //! bits set. `total` is the number N of blocks of the class that exist: free, allocated or split further.
 //!
 //! # Design decisions
-//!
 //! \[BL89\] §4 keeps one variable per class, the slack D = N - 2 Fl - Fg; here there are four. With D alone, the bit of
 //! the first block tells whether it is locally free. Finding that bit takes more instructions than keeping the counts:
 //! a call that only moves a block takes one less, one that coalesces or splits up to 6 % more. The watermarks need
 //! Fl + Fg and N.
 //!
 //! # Complexity
-//!
 //! O(1) each. Two bits per frame in addition to the records, and six words per class.
 
 use core::ops::Range;

@@ -1,23 +1,18 @@
 //! Free lists by mobility: each page block has a type, and its free blocks are in the lists of that type.
 //!
-//! # Purpose
-//!
 //! A frame that stays keeps the block around it from becoming whole. If frames that stay lie in few blocks, the others
 //! can become whole again, or can be made whole by moving what is in them.
 //!
 //! # Source
-//!
 //! Linux 6.12, mm/page_alloc.c: a page block has a type, and each free block is in the list of the type of the page
 //! block that contains it. Which types there are, and when a page block changes its type, is a policy:
 //! [`mobility`](crate::coalesce::mobility).
 //!
 //! # Invariants
-//!
 //! 1. A page block is a block of the largest order, aligned. Its free blocks are in the lists of its type.
 //! 2. The bits are those of the standard buddy's free lists, and do not depend on the type.
 //!
 //! # Complexity
-//!
 //! As [`free_list`](super::free_list), except that changing a type is O(frames of a page block / 64 + free blocks). Two
 //! bits per page block in addition.
 

@@ -1,12 +1,9 @@
 //! Structures: how the free blocks of a zone are stored.
 //!
-//! # Purpose
-//!
 //! The papers differ in the structure that holds free blocks; everything around it is the same. A structure contains
 //! no policy: it inserts and removes blocks, but does not split or coalesce them.
 //!
 //! # Invariants
-//!
 //! Called under the zone's lock, by one CPU at a time. Methods take `&self`, and all state lies in the platform's
 //! cells, so that no plain field escapes a simulator or a model checker.
 //!

@@ -1,29 +1,23 @@
 //! Free blocks in balanced trees, ordered by address.
 //!
-//! # Purpose
-//!
 //! A queue returns the block that was freed last or first. A tree returns the lowest address, so that high memory
 //! stays whole. Measurements of this structure show whether that is worth a walk.
 //!
 //! # Source
-//!
 //! \[Serewa\] §2.2.4, which proposes balanced trees in place of queues and leaves the kind open. Here it is the AVL
 //! tree (Adelson-Velsky and Landis 1962): it is the lowest of the usual ones, and a record has room for it.
 //!
 //! # Invariants
-//!
 //! A block's bit is set exactly if its head is in the tree of its order. In a tree, addresses ascend from left to
 //! right. The two sides of a node differ in height by at most one, and the node stores which is higher.
 //!
 //! # Design decisions
-//!
 //! A node is the record of a block's head: the left child in its first word, where a list has the next block, and the
 //! right child and the lean in the second. A zone therefore has at most `MAX_TREE_FRAMES` frames. The bits are
 //! those of [`free_list`](super::free_list), and `contains` reads them in both: the structures differ only in the
 //! queue and the tree.
 //!
 //! # Complexity
-//!
 //! For n blocks in a tree, `insert`, `remove` and `take` descend at most 1.44 log2(n + 2) nodes, and ascend as far as
 //! heights change. An insertion rotates at most one node, or two; a removal rotates one per level. `contains` is
 //! O(1). There is no allocation and no recursion: a [`Path`] stores the way down. Two bits per frame in addition to

@@ -1,6 +1,5 @@
 //! How layers become a system: planning its memory and making it there.
 //!
-//! # Purpose
 //! A layer says once what memory it needs and how it is made; every composition of layers can then be planned and made.
 //! A type alias is all that a new composition takes.
 //!

@@ -1,6 +1,5 @@
 //! The parameters of a system in words.
 //!
-//! # Purpose
 //! Tables and pages say under a result which system it belongs to: what differs from the plainest system.
 //!
 //! # Invariants

@@ -1,6 +1,5 @@
 //! The systems: by type, and by name.
 //!
-//! # Purpose
 //! This is the only place where layers meet. A *composition* is a type alias for layers over layers, in the file of its
 //! family; a *row* is an empty type that names a composition and the options that make a system of it. Two lists in
 //! this file hold all compositions and all rows; building, dispatch by name, the tests, the laboratory and SYSTEMS.md

@@ -1,7 +1,5 @@
 //! The name that a mistyped one was meant to be.
 //!
-//! # Purpose
-//!
 //! Every error about an unknown name suggests the nearest one, in a kernel without a heap as in the program.
 
 /// The letters of the longest name that is compared.

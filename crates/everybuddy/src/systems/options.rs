@@ -1,6 +1,5 @@
 //! The table of options: all that can be said about a system besides its name, written `+key=value`.
 //!
-//! # Purpose
 //! An option is one entry of the list in this file: its key, its type, its default, its meaning. The fields of
 //! [`Options`], parsing, printing, error messages, SYSTEMS.md and `everybuddy systems` are made from that entry.
 //!

@@ -1,6 +1,5 @@
 //! What a system's name, its options and the machine's memory decide together.
 //!
-//! # Purpose
 //! Planning, building and describing a system start from the same numbers.
 
 use super::values::{ListAccess, ListKind, ZoneKind};

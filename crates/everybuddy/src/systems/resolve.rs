@@ -25,8 +25,8 @@ use crate::structure::StructureKind;
 use crate::zone::{BLOCKS_PER_LOOK, Exchange, Select, SpringKind};
 
 impl Composition {
-    /// Returns the key of the option that makes two compositions differ, the one first that says most. Two rows may also
-    /// differ by the `list` alone, which no option chooses.
+    /// Returns the key of the option that makes two compositions differ, the one first that says most. Two rows may
+    /// also differ by the `list` alone, which no option chooses.
     pub(super) fn differs_by(&self, other: &Self, row: &Row) -> &'static str {
         match () {
             () if self.zone != other.zone && row.zone() == ZoneKind::Separated => "separate",
@@ -54,7 +54,7 @@ impl SystemSpec {
         let options = given.or(&self.row.preset);
         let list = self.row.list;
         let most = match list {
-            ListKind::Magazines => magazines::MAX_CPUS,
+            ListKind::Magazines => magazines::MAX_MAGAZINE_CPUS,
             _ => MAX_CPUS,
         };
         if !(1..=most).contains(&setup.cpus) {

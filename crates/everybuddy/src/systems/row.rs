@@ -1,6 +1,5 @@
 //! A system, described.
 //!
-//! # Purpose
 //! SYSTEMS.md, `everybuddy systems`, the conformance suite and the laboratory go over these descriptions.
 //!
 //! # Invariants

@@ -1,6 +1,5 @@
 //! The machine that a system is built for.
 //!
-//! # Purpose
 //! Memory map, CPUs and statistics are given once, the same way for every system.
 //!
 //! # Invariants

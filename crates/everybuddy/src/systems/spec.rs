@@ -1,6 +1,5 @@
 //! How a system is named: `NAME+key=value+key=value`.
 //!
-//! # Purpose
 //! All that is said about a system is one word, on the command line, in experiments and in results.
 //!
 //! # Invariants

@@ -40,7 +40,7 @@ const DEVIATES: &str = "A CPU takes a domain by an exchange on the domain's own 
     spring.";
 
 /// The preset of domains.
-const PRESET: Options = Options {
+const DOMAINS: Options = Options {
     zone: Some(ZoneKind::Domains),
     ..Options::NONE
 };
@@ -68,7 +68,7 @@ impl System for Spring {
             sixteenth of memory divided by the number of CPUs does, at most 16 MiB. The core layer is that of \
             spring-core.",
         list: ListKind::Predictive,
-        preset: PRESET,
+        preset: DOMAINS,
         ..Row::BLANK
     };
 }
@@ -85,7 +85,7 @@ impl System for SpringCore {
         source: "[Spring] III-B, figures 4 to 6",
         faithful: FAITHFUL,
         deviates: DEVIATES,
-        preset: PRESET,
+        preset: DOMAINS,
         ..Row::BLANK
     };
 }
@@ -105,7 +105,7 @@ impl System for SpringFixlazy186 {
         list: ListKind::Linux,
         preset: Options {
             high: Some(Count::preset(186)),
-            ..PRESET
+            ..DOMAINS
         },
         ..Row::BLANK
     };
@@ -126,7 +126,7 @@ impl System for SpringFixlazy372 {
         list: ListKind::Linux,
         preset: Options {
             high: Some(Count::preset(372)),
-            ..PRESET
+            ..DOMAINS
         },
         ..Row::BLANK
     };
@@ -147,7 +147,7 @@ impl System for SpringFixlazy744 {
         list: ListKind::Linux,
         preset: Options {
             high: Some(Count::preset(744)),
-            ..PRESET
+            ..DOMAINS
         },
         ..Row::BLANK
     };

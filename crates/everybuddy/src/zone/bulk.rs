@@ -1,15 +1,11 @@
 //! How a batch moves between a list and a structure.
 //!
-//! # Purpose
-//!
 //! For how long the lock is held is a choice that applies to every zone layer in the same way.
 //!
 //! # Source
-//!
 //! The loops of Linux's `rmqueue_bulk` and `free_pages_bulk`, and what the zone lock patch \[Porter\] makes of them.
 //!
 //! # Invariants
-//!
 //! Called with the lock held, and returns with it held. Whatever happens in between, the guard releases it once. (The
 //! published patch leaves its lock held if memory runs out in the middle of a refill.)
 

@@ -1,18 +1,14 @@
 //! Collecting: acquiring many domains for one request, and checking all of them.
 //!
-//! # Purpose
-//!
 //! A request that its domain cannot serve must not fail while another domain could serve it, or while two together
 //! could. The CPU releases its own domain, then acquires one domain after the other and merges them, until the
 //! request can be served or all domains are one. It waits for domains that other CPUs hold. These CPUs hand them over
 //! when they release them, before any ghost receives one.
 //!
 //! # Source
-//!
 //! \[Spring\] does not mention this case.
 //!
 //! # Invariants
-//!
 //! One CPU collects at a time, under the collector's lock, and no CPU holds a domain while it waits for that lock.
 //! The collector therefore receives every domain after a bounded number of steps of the holders.
 

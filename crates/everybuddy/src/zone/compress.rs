@@ -1,17 +1,13 @@
 //! Compression: which domains are idle, and merging them.
 //!
-//! # Purpose
-//!
 //! The number of domains must fall to the number that CPUs use. It must not fall below it, or each domain that was made
 //! for a ghost is merged and made again. A look must cost the other CPUs nothing as long as all domains are in use.
 //!
 //! # Source
-//!
 //! \[Spring\] §III-B3 and figure 6: a CPU that releases a domain finds two that "have been idle for a long time", and
 //! merges them. The paper does not say for how long.
 //!
 //! # Mechanism
-//!
 //! After a number of blocks a CPU **looks**. It *watches* one domain, whose record counts how often the domain was
 //! released. If the count has changed, the domain is in use, and the CPU watches the next one. This reads one cache
 //! line of another CPU, acquires no lock, and writes only the line of the CPU that looks.
@@ -24,7 +20,6 @@
 //! use, and the time of a look is bounded.
 //!
 //! # Invariants
-//!
 //! 1. The words that a CPU reads without the lock are hints: they decide only whether it compares.
 //! 2. A domain is merged only if no CPU acquired it during [`IDLE_LOOKS`] looks of another CPU. This includes a domain
 //!    that was made for a ghost.
@@ -32,7 +27,6 @@
 //!    advances by about one for each look of one CPU, however many CPUs look.
 //!
 //! # Design decisions
-//!
 //! The number of domains needed is the number that CPUs use, not the number that they hold simultaneously. Each CPU
 //! returns to its own domain, and CPUs that share one although others exist meet there again and again.
 

@@ -1,16 +1,12 @@
 //! One buddy domain: a set of free blocks with one holder at a time.
 //!
-//! # Purpose
-//!
 //! Splitting a domain in halves and merging two domains must take a bounded time, however many blocks they have.
 //!
 //! # Source
-//!
 //! \[Spring\] §III-B1: split and merge stay inside one domain. §III-B2: a part of its frames is passed to a waiting
 //! ghost. §III-B3: two domains are merged.
 //!
 //! # Mechanism
-//!
 //! A [`DomainRecord`], named by an id, holds a set of lists by order. The id is also what the words of free blocks
 //! name ([`DomainTags`]). A domain is one record, its *root*, and the records that the root has absorbed. Merging
 //! turns the other root into an absorbed record of this one: it writes a few words and touches no block. The blocks
@@ -19,7 +15,6 @@
 //! *reusable* for a new domain.
 //!
 //! # Invariants
-//!
 //! 1. Only its holder touches a domain: the CPU that acquired it by [`DomainRecord::try_hold`], or that another CPU
 //!    handed it to.
 //! 2. The `owner` of a root is the root itself, that of an absorbed record is its root. The holder of a root changes
@@ -30,11 +25,9 @@
 //!    no two buddies are free at all.
 //!
 //! # Design decisions
-//!
 //! The paper says "a part of its pages"; see [`HeldDomain::split_off`].
 //!
 //! # Complexity
-//!
 //! Splitting off a part is O(orders + 64 blocks), merging is O(absorbed records). Each visit moves
 //! [`MIGRATE_PER_VISIT`] blocks out of absorbed lists, plus one for every four that the visit itself moved.
 

@@ -1,22 +1,17 @@
 //! Buddy domains: free memory in as many parts as CPUs work at the same time.
 //!
-//! # Purpose
-//!
 //! iBuddy's spaces are ranges of addresses, so a frame must return to the space that it came from, whose lock another
 //! CPU may hold. A domain is a set of blocks: a CPU acquires any domain, allocates from it or frees into it, and
 //! releases it. No other CPU is in it meanwhile, and no lock is held.
 //!
 //! # Source
-//!
 //! \[Spring\] §III-B, the spring core layer.
 //!
 //! # Invariants
-//!
 //! A block's words and records are written by the holder of the domain that the block is in, or by the owner of its
 //! allocation. An exchange of its tag passes it from one to the other.
 //!
 //! # Design decisions
-//!
 //! [`domain`](super::domain) defines what a domain is, what a part of it is, and how merging costs nothing.
 //! [`spring`](super::spring) decides when domains are split and merged, and which CPU waits for which.
 //!
@@ -34,7 +29,6 @@
 //!   steps that follow each other quickly find a domain idle although its CPU is only between two calls.
 //!
 //! # Complexity
-//!
 //! Allocating and freeing is O(orders), with two operations on the spring. A request that fails is O(blocks ×
 //! orders).
 

@@ -1,12 +1,9 @@
 //! How CPUs wait for a domain, and how they are served.
 //!
-//! # Purpose
-//!
 //! A CPU that finds every domain held is a ghost: it enters a queue, and the next CPU that releases a domain hands it
 //! the domain or a part of it. See [`spring`](super::spring) for the mechanism and its invariants.
 //!
 //! # Invariants
-//!
 //! A ghost is in the queue until another CPU removes it, which then hands it a domain, or until it finds a domain
 //! itself, under the lock. So it never receives two.
 

@@ -1,15 +1,11 @@
 //! The spring whose CPUs return to their own domains: `spring=own`.
 //!
-//! # Purpose
-//!
 //! While all CPUs find their domains, a visit acquires no lock and writes no cache line that other CPUs write.
 //!
 //! # Source
-//!
 //! Not in \[Spring\], which does not say which domain a CPU acquires.
 //!
 //! # Mechanism
-//!
 //! Two CPUs that had the same domain last would meet in it again and again. Therefore a CPU that finds its domain held,
 //! but others free, takes one to which no CPU returns. If it took any, the CPU that returns there would be the next to
 //! find its domain held. If there is none, and there are fewer domains than CPUs, it takes one that is large; otherwise
@@ -19,7 +15,6 @@
 //! How idle domains are found: see [`compress`](super::compress).
 //!
 //! # Invariants
-//!
 //! A record of a CPU is written by that CPU only. Other CPUs read `last` as a hint, under the spring's lock.
 
 use super::spring_records::{Home, NO_CPU, Root};

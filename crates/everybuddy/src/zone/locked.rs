@@ -1,18 +1,14 @@
 //! The globally locked spring: `spring=locked`.
 //!
-//! # Purpose
-//!
 //! In the paper, CPUs take domains from a global spring and put them back, and these two operations are the only
 //! contention. With this option a visit does exactly that, so that the paper's design can be measured next to the
 //! default, in which a CPU returns to its own domain without a lock.
 //!
 //! # Source
-//!
 //! \[Spring\] §IV-B: contention is "limited to simple operations of fetching/returning domains from/to the global
 //! spring". §III-B3 and figure 6: a domain that is put back triggers the detection of two idle ones.
 //!
 //! # Mechanism
-//!
 //! The [`shelf`](super::shelf) contains the domains that lie in the spring, in the order in which they were put back.
 //! A CPU acquires the lock and takes the domain on top, which was put back last; idle ones therefore sink. When a CPU
 //! puts one back, it compares the age of the lowest one with the number of domains. The two lowest are merged under
@@ -20,17 +16,14 @@
 //! put back.
 //!
 //! # Invariants
-//!
 //! 1. A domain is on the shelf exactly while no CPU holds it. All operations are under the spring's lock.
 //! 2. No CPU has a domain of its own: the spring has no [`homes`](super::homes).
 //!
 //! # Design decisions
-//!
 //! The paper does not say which domain is taken, nor what "a long time" is. Here a domain is idle if it was not taken
 //! during 16 acquisitions per domain (`idle=`). Ghosts, parts, collecting and merging are those of the default.
 //!
 //! # Complexity
-//!
 //! Taking a domain and putting it back are O(1), apart from merging.
 
 use super::Caller;

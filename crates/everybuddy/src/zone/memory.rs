@@ -1,12 +1,9 @@
 //! The memory of a zone layer's locks, lists and bits.
 //!
-//! # Purpose
-//!
 //! One zone has a lock, lists and bits once; buddy spaces have them many times. In both, the lock lies on a cache
 //! line of its own or next to the lists.
 //!
 //! # Invariants
-//!
 //! Bits of different parts never share a word. Lists and locks of different parts never share a cache line.
 
 use crate::arena::{Arena, ArenaPlan};

@@ -1,13 +1,10 @@
 //! Zone layers: which part of free memory is guarded by which lock.
 //!
-//! # Purpose
-//!
 //! The standard buddy guards all frames by one lock, iBuddy divides them into spaces, and Spring Buddy divides them
 //! into domains. Every zone layer offers the same operations: allocating and freeing blocks, one by one or many under
 //! one lock, and operations on ranges.
 //!
 //! # Invariants
-//!
 //! An allocated block's head has the tag that the caller asked for, and a block is freed only if its head has the tag
 //! that the caller names. That test, under the lock, detects every misuse of a block that a per-CPU list does not
 //! move at the same moment (see [`percpu`](crate::percpu), invariant 1).

@@ -1,15 +1,11 @@
 //! One zone under one lock.
 //!
-//! # Purpose
-//!
 //! It is what Linux has for each zone of memory, and the lock that the other zone layers avoid.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §2.1 and figure 8a: the buddy layer as a single resource.
 //!
 //! # Invariants
-//!
 //! The structure, and the records of the heads of free blocks, are touched only while the lock is held.
 
 use core::marker::PhantomData;

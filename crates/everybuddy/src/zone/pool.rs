@@ -1,7 +1,5 @@
 //! The pool of buddy spaces: which CPU has which space, and which spaces are available.
 //!
-//! # Purpose
-//!
 //! A CPU whose space has run out needs another one immediately, without a search through 8,192 spaces. Unassigned
 //! spaces are therefore kept in two lists: one of the partly used spaces and one of the free ones. While the 1,024
 //! frames of an unassigned space are freed one by one, the space changes its list twice, so the lock of the lists is
@@ -9,11 +7,9 @@
 //! spaces with lists and a lock of their own.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §5: the four states of a space, and the policy that selects one.
 //!
 //! # Invariants
-//!
 //! A space's state leaves `Assigned`, and changes between the unassigned states, only while the space's own lock is
 //! held. A CPU that holds a space's lock and reads `Assigned` can therefore rely on it. Everything about a space is
 //! written under the lock of its shard, except for the order of the largest block in the state of a partly used space
@@ -26,7 +22,6 @@
 //! misses a space only if [`moves`](Pool::moves) has changed.
 //!
 //! # Design decisions
-//!
 //! The paper says only that partly used spaces come first. It does not say how the pool is protected: one shard, and so
 //! one lock, is the default. With several, a CPU prefers the spaces of its home shard, and takes a free one there even
 //! if another shard has a partly used one. Lists are last in, first out.
@@ -36,7 +31,6 @@
 //! takes a free one. Only if no space is free, it looks at all partly used ones, so that none is refused in vain.
 //!
 //! # Complexity
-//!
 //! Everything is O(1), except that a request for more than one frame is O(spaces) while no space is free.
 
 use crate::arena::{Arena, ArenaPlan};

@@ -1,13 +1,10 @@
 //! Runs of frames: exact requests, given frames, partial frees, adding and withdrawing memory.
 //!
-//! # Purpose
-//!
 //! A run that is not a single block is split into blocks in the same way in every zone layer. \[Serewa\] §2.2.1 names
 //! both needs: a request takes the block that covers it and frees the remnant as powers of two, and any part of an
 //! allocation can be freed.
 //!
 //! # Invariants
-//!
 //! Called under the lock of the zone that owns the frames. Every operation checks everything first and changes it
 //! afterwards, so an error leaves all frames as they were. An operation that needs free frames coalesces first what was
 //! delayed, even if it then fails.

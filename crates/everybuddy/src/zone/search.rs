@@ -1,18 +1,14 @@
 //! The search for a space that can serve a request.
 //!
-//! # Purpose
-//!
 //! A request tries the CPU's own space first, then an unassigned one in exchange for it, then the spaces of other
 //! CPUs. This order, and the locks held meanwhile, are defined here. With `exchange=single` a larger block comes from
 //! an unassigned space that stays unassigned: where one request in a hundred is for 2 MiB, exchanges break up a space
 //! per such request.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §5, algorithm 1; §3.2 for sharing.
 //!
 //! # Invariants
-//!
 //! The pool is informed about a space while that space's lock is held. A CPU never holds the locks of two spaces.
 
 use super::Caller;

@@ -1,11 +1,8 @@
 //! The shelf of the locked spring: the domains that no CPU holds, in the order in which they were put back.
 //!
-//! # Purpose
-//!
 //! A CPU takes the domain that was put back last, so idle ones sink; see [`locked`](super::locked).
 //!
 //! # Invariants
-//!
 //! All operations are under the spring's lock.
 
 use super::domain::DomainTable;

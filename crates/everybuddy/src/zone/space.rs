@@ -1,15 +1,11 @@
 //! One buddy space.
 //!
-//! # Purpose
-//!
 //! It groups what a space's lock guards, and computes the state that the pool records.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §5: one free area per space.
 //!
 //! # Invariants
-//!
 //! Everything except the lock is touched only under the lock. `free` counts the frames in the structure, but is out
 //! of date while a batch moves.
 

@@ -1,23 +1,18 @@
 //! Buddy spaces: memory in parts, each with a lock and a free area of its own.
 //!
-//! # Purpose
-//!
 //! With one space assigned to each CPU, CPUs meet at a lock only when one frees what another allocated, or when
 //! spaces have run out. The blocks that one CPU splits are in its space, not everywhere in memory.
 //!
 //! # Source
-//!
 //! \[iBuddy\] §3.2, §5, algorithms 1 and 2, figure 8b.
 //!
 //! # Invariants
-//!
 //! A block lies in one space. A space's structure and its count of free frames are touched only under its lock. What
 //! the pool records of an unassigned space is what the space can provide, once every operation on it has ended; see
 //! [`pool`](super::pool) for states and lock order. Which frames are holes or reserved changes only under the range
 //! lock, so a range that was found to be a hole is one until the operation on it ends.
 //!
 //! # Design decisions
-//!
 //! The paper does not decide the following:
 //! - Algorithm 1 looks at a space before it acquires the lock. Here the space is tried under its lock. If it cannot
 //!   serve, it is tried again, and exchanged in the same critical section, so no other CPU can intervene. (Tried once,
@@ -29,12 +24,10 @@
 //!   frame that is freed into a space that it has already tried.
 //!
 //! # Complexity
-//!
 //! Allocating and freeing is O(orders) with one lock, and a lock of the pool when a space is exchanged or an unassigned
 //! one changes its list: twice while all of it is freed. A request tries the spaces of all CPUs before it fails.
 //!
 //! # A walk: `lis-1`
-//!
 //! 1. `Spaces` looks up the CPU's space and acquires its lock. The policy asks `Inverse`, which takes the first frame
 //!    of the list of the highest level and clears its bit. It splits nothing.
 //! 2. If the space has no such frame, it is exchanged while its lock is held: for the first partly used space of the

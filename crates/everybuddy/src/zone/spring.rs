@@ -1,16 +1,12 @@
 //! The spring: which domains exist, which CPU acquires which, and where CPUs wait for one.
 //!
-//! # Purpose
-//!
 //! CPUs meet only when they acquire a domain and when they release it. Between the two, the holder works on its
 //! domain without a lock.
 //!
 //! # Source
-//!
 //! \[Spring\] §III-B, figures 4 to 6.
 //!
 //! # Mechanism
-//!
 //! A domain is in the spring while no CPU holds it. A CPU acquires the domain that it had last, by one exchange on a
 //! cache line that few other CPUs touch, and releases it by a store. Only if another CPU holds that domain does it
 //! search for another, under the spring's lock; see [`homes`](super::homes). With `spring=locked` CPUs take domains
@@ -28,7 +24,6 @@
 //! For a request that no single domain can serve, see [`collect`](super::collect).
 //!
 //! # Invariants
-//!
 //! 1. All cells here are accessed only under the lock, but for hints.
 //! 2. A ghost, or the collector, waits only while its last look under the lock found every domain held, and it looks
 //!    again whenever it wakes. A CPU that releases a domain looks for ghosts afterwards. No ghost is therefore
@@ -42,13 +37,11 @@
 //! their whole operation, so that they need not wait to release a domain.
 //!
 //! # Design decisions
-//!
 //! The paper does not say which domain is acquired. Here it is the one that the CPU had last: its lists are in this
 //! CPU's cache, and no other CPU is likely to want it. The paper extends the spring only if no domain is left.
 //! Splitting one for a CPU whose own is held is an addition that follows from this preference.
 //!
 //! # A walk: `spring`
-//!
 //! 1. `PredictiveList` compares the request's task and region with those of the run, then continues as Linux's list
 //!    does. If they differ, or if the list is empty, it predicts how long the run continues, and from that how much to
 //!    refill or to drain.

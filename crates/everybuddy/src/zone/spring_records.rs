@@ -1,11 +1,8 @@
 //! What the spring stores: its head, and records of the CPUs and of the domains.
 //!
-//! # Purpose
-//!
 //! [`spring`](super::spring), [`ghosts`](super::ghosts) and the others of its modules operate on these records.
 //!
 //! # Invariants
-//!
 //! The queue of ghosts is guarded by the spring's lock. Only `given` passes between CPUs without it.
 
 use crate::lock::ZoneLock;

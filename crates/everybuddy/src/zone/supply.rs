@@ -1,18 +1,14 @@
 //! What a per-CPU buddy list takes from the zone: page blocks, parts of page blocks, and smaller chunks.
 //!
-//! # Purpose
-//!
 //! A list that splits and merges by itself wants free memory in pieces as large as possible. It takes them in four
 //! phases under one acquisition of the zone's lock.
 //!
 //! # Source
-//!
 //! Johannes Weiner, RFC "mm: page_alloc: pcp buddy allocator", linux-mm, 2026-04-03, from its description. Phase 0:
 //! the free parts of page blocks that the CPU owns. Phase 1: whole page blocks. Phase 2: chunks smaller than a page
 //! block, the largest first. Phase 3: blocks of the requested order, one by one.
 //!
 //! # Invariants
-//!
 //! Called under the zone's lock. A block that is passed to the sink is no longer in the structure, and the sink tags
 //! the block's head.
 

@@ -1,13 +1,10 @@
 //! A zone layer that disables interrupts during its operations.
 //!
-//! # Purpose
-//!
 //! An interrupt handler may wait for a lock that another CPU holds while that CPU allocates. If the handler interrupted
 //! an operation that holds the lock of a zone, or a domain, both CPUs could wait for each other for ever. So each
 //! operation of a zone layer runs in a [`Section`], which compiles to nothing in user space.
 //!
 //! # Invariants
-//!
 //! A lock or a domain of a zone layer for which CPUs wait without a bound is held only within a section. Sections are
 //! properly nested; guards of locks are not.
 

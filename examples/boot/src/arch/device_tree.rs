@@ -1,7 +1,6 @@
 //! What the device tree says, on architectures whose firmware passes one.
 //!
 //! # Invariants
-//!
 //! Everything is copied out of the tree before the first frame is allocated: the tree lies in memory that the system
 //! manages later.
 

@@ -1,7 +1,5 @@
 //! What differs between architectures.
 //!
-//! # Purpose
-//!
 //! Each architecture has a folder with the same functions; the rest of the kernel is shared.
 //!
 //! | name | contents |
@@ -16,7 +14,6 @@
 //! | `start_others` | starts CPUs, each of which takes its stack from `stack_ends` |
 //!
 //! # Invariants
-//!
 //! The interrupt entries save what a function may change, and run on the stack of the code below them. No code uses
 //! floating-point registers: the targets have none.
 

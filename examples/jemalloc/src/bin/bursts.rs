@@ -1,8 +1,6 @@
 //! A program whose memory grows and rests: with jemalloc, which returns free memory by its decay, and with a pool that
 //! a timer empties, or the program itself after each burst.
 //!
-//! # Purpose
-//!
 //! Both return memory to the operating system some time after it was freed. The sooner, the less memory is resident,
 //! and the more pages are faulted again. Each row is a process of its own that makes the same calls: sizes, order and
 //! pauses are the same, and all memory is written.

@@ -1,11 +1,8 @@
 //! `everybuddy advise`: is the page allocator a machine's problem, and would a setting of Linux help?
 //!
-//! # Purpose
-//!
 //! An administrator who cannot change the kernel gets an answer in one command, from a recording of the machine.
 //!
 //! # Invariants
-//!
 //! Nothing on this machine is changed. The answer is [`everybuddy_measure::advise`]'s.
 
 use std::collections::HashSet;

@@ -1,11 +1,8 @@
 //! `everybuddy bench`: a comparison of systems on synthetic workloads.
 //!
-//! # Purpose
-//!
 //! Measures the speed of the systems relative to each other, without other influences.
 //!
 //! # Invariants
-//!
 //! All names are parsed and checked before the first visit, and files are written after the last.
 
 use std::collections::BTreeSet;

@@ -1,11 +1,8 @@
 //! `everybuddy compare`: a comparison of systems on traces.
 //!
-//! # Purpose
-//!
 //! This is the first command that a new user runs: without arguments it compares all systems on the bundled traces.
 //!
 //! # Invariants
-//!
 //! All input is read and checked before the first pass, and files are written after the last.
 
 mod earlier;

@@ -1,11 +1,8 @@
 //! `everybuddy completions`: a shell's script that completes the command line.
 //!
-//! # Purpose
-//!
 //! A shell offers the commands and options of the installed program, because the script is made by that program.
 //!
 //! # Invariants
-//!
 //! The script follows from the definition of the command line, and from nothing else.
 
 use clap::{Args, Command};

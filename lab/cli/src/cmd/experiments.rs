@@ -1,12 +1,9 @@
 //! `everybuddy experiments`: the list of experiments.
 //!
-//! # Purpose
-//!
 //! Users look up names, sources and claims in the program itself, which reads them from the files in
 //! `everybuddy-papers`.
 //!
 //! # Invariants
-//!
 //! Every experiment is listed.
 
 use clap::Args;

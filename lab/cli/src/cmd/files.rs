@@ -1,11 +1,8 @@
 //! The options for files of rows.
 //!
-//! # Purpose
-//!
 //! All measuring commands write rows in the same formats, with the same options.
 //!
 //! # Invariants
-//!
 //! At most one format uses standard output. Impossible files are rejected before the work starts.
 
 use std::path::PathBuf;

@@ -1,12 +1,9 @@
 //! `everybuddy machines`: the list of machines, and the measurement of this host.
 //!
-//! # Purpose
-//!
 //! Users look up what a simulated machine is made of, how well each number is known, and how many instructions an
 //! access stands for. They measure their own host to compare the simulation with it.
 //!
 //! # Invariants
-//!
 //! Every number is shown with its source. A measurement never replaces a file that was not named.
 
 use everybuddy_trace::shown;

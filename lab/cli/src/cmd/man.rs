@@ -1,11 +1,8 @@
 //! `everybuddy man`: manual pages.
 //!
-//! # Purpose
-//!
 //! A package, or a user, installs the pages of exactly this program.
 //!
 //! # Invariants
-//!
 //! One page per command, with the text that `--help` shows. A page appears completely or not at all.
 
 use everybuddy_trace::shown;

@@ -1,12 +1,9 @@
 //! `everybuddy memory`: which large blocks a Linux machine has.
 //!
-//! # Purpose
-//!
 //! [`everybuddy_memory::command`] has the options and the output, which the program `everybuddy-memory` shares. This
 //! program also writes Parquet, whose library would make the other one large.
 //!
 //! # Invariants
-//!
 //! The exit codes of `--need` pass through unchanged. A number in Parquet is one of those of `--json`.
 
 use std::ops::ControlFlow;

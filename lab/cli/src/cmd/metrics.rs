@@ -1,12 +1,9 @@
 //! `everybuddy metrics`: the definitions of metrics.
 //!
-//! # Purpose
-//!
 //! Users look up names, units and definitions in the program itself, which reads them from
 //! [`everybuddy_metrics::METRICS`].
 //!
 //! # Invariants
-//!
 //! Every metric is listed.
 
 use clap::Args;

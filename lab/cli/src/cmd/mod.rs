@@ -1,12 +1,9 @@
 //! The command line: one file per subcommand.
 //!
-//! # Purpose
-//!
 //! A file contains a subcommand's arguments, its help and its implementation. To add a subcommand, add a file, a line
 //! in `Command`, and a line in `Cli::run`.
 //!
 //! # Invariants
-//!
 //! Results go to standard output, everything else to standard error. The exit code is 0 if the command succeeded, 1
 //! if a claim or comparison failed, and 2 for errors in usage, input or files. `memory --need` documents its own codes.
 

@@ -1,11 +1,8 @@
 //! Numbers on the command line.
 //!
-//! # Purpose
-//!
 //! A number that an option cannot use is refused with what the option takes.
 //!
 //! # Invariants
-//!
 //! A message contains no word of the parser.
 
 /// Parses a number of threads. The command checks the largest.

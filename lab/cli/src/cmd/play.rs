@@ -1,7 +1,5 @@
 //! `everybuddy play`: the page in which systems run step by step.
 //!
-//! # Purpose
-//!
 //! [`everybuddy_play`] has the page. This file writes it.
 
 use std::path::PathBuf;

@@ -1,11 +1,8 @@
 //! `everybuddy record`: records a trace of your own program, or only its waits for zones' locks.
 //!
-//! # Purpose
-//!
 //! "Which allocator for this program?" takes two commands: record, compare.
 //!
 //! # Invariants
-//!
 //! The trace appears completely or not at all, and no file is replaced without `--force`. All messages go to standard
 //! error, since standard output belongs to the recorded command.
 

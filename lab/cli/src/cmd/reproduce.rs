@@ -1,11 +1,8 @@
 //! `everybuddy reproduce`: repeats the measurements behind papers' figures and tables.
 //!
-//! # Purpose
-//!
 //! One command checks the claims of papers and draws their figures.
 //!
 //! # Invariants
-//!
 //! All names and files are checked before the first measurement. A failed claim gives exit code 1 after everything
 //! was printed and written. Nothing else runs while times are measured.
 

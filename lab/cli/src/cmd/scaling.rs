@@ -1,12 +1,9 @@
 //! `everybuddy scaling`: what the simulation predicts for a machine, and what the machine does.
 //!
-//! # Purpose
-//!
 //! The model of caches was compared with machines of two CPUs only. The command checks it on larger ones: it
 //! measures calls per second on more and more CPUs, and prints next to them what the simulation predicted.
 //!
 //! # Invariants
-//!
 //! Measurement and prediction have the same loads, systems, memory, lists and seed. The prediction depends on the
 //! machine's file alone, so it can be written down before a host is measured.
 

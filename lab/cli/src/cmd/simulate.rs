@@ -1,11 +1,8 @@
 //! `everybuddy simulate`: systems on simulated machines with many CPUs.
 //!
-//! # Purpose
-//!
 //! Shows up to how many CPUs each system scales, and which part of its metadata it waits for then.
 //!
 //! # Invariants
-//!
 //! All names are parsed and checked before the first run. The same command line gives the same rows on every host.
 
 use everybuddy_trace::shown;

@@ -1,11 +1,8 @@
 //! The option `--start`: memory as it was on a machine.
 //!
-//! # Purpose
-//!
 //! All measuring commands start from the same states, which are those that `everybuddy memory` reads.
 //!
 //! # Invariants
-//!
 //! One zone of the last state is used: of those that serve ordinary requests, the one with the most free memory.
 //! Watermarks do not apply. What is drawn or assumed is said.
 

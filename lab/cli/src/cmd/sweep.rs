@@ -1,11 +1,8 @@
 //! `everybuddy sweep`: grids of simulations and replays, on this machine or on many; searches for options.
 //!
-//! # Purpose
-//!
 //! A grid that outgrows one machine gives the same rows wherever its cells run, and continues where it stopped.
 //!
 //! # Invariants
-//!
 //! All names are checked before the first cell runs. Results appear when all cells are finished, in the grid's order.
 
 use everybuddy_trace::shown;

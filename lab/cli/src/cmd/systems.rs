@@ -1,12 +1,9 @@
 //! `everybuddy systems`: the list of systems.
 //!
-//! # Purpose
-//!
 //! Users look up names, options and sources in the program itself, which reads them from
 //! [`everybuddy::systems::ROWS`].
 //!
 //! # Invariants
-//!
 //! Every row is listed, and aliases are marked.
 
 use clap::Args;

@@ -1,11 +1,8 @@
 //! `everybuddy trace`: operations on trace files.
 //!
-//! # Purpose
-//!
 //! Groups the subcommands for traces.
 //!
 //! # Invariants
-//!
 //! No subcommand changes its input. Output files appear completely or not at all.
 
 use clap::Subcommand;

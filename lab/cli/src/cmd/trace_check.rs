@@ -1,11 +1,8 @@
 //! `everybuddy trace check`: checks that traces replay by themselves.
 //!
-//! # Purpose
-//!
 //! Validates a recording before its results are trusted.
 //!
 //! # Invariants
-//!
 //! Each valid trace gives one line on standard output. For each invalid trace, the first error is printed on standard
 //! error, and the exit code is 2.
 

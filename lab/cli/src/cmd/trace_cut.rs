@@ -1,11 +1,8 @@
 //! `everybuddy trace cut`: extracts a part of a trace.
 //!
-//! # Purpose
-//!
 //! Restricts a long recording to one phase or one program.
 //!
 //! # Invariants
-//!
 //! The result replays by itself; the original trace is not changed, and no trace is replaced without `--force`.
 
 use std::collections::BTreeSet;

@@ -1,11 +1,8 @@
 //! `everybuddy trace export`: converts a trace to text for other programs.
 //!
-//! # Purpose
-//!
 //! Programs without Parquet support can read the text.
 //!
 //! # Invariants
-//!
 //! `trace import` can read the output.
 
 use std::path::PathBuf;

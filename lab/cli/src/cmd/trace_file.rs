@@ -1,11 +1,8 @@
 //! The trace that a subcommand of `everybuddy trace` reads.
 //!
-//! # Purpose
-//!
 //! All of them repair traces in the same way, and report the repairs in the same words.
 //!
 //! # Invariants
-//!
 //! Nothing is repaired unless `--lenient` was given.
 
 use everybuddy_measure::{Error, library};

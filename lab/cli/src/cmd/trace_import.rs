@@ -1,11 +1,8 @@
 //! `everybuddy trace import`: converts a recording of another tool to a trace.
 //!
-//! # Purpose
-//!
 //! An existing recording, or one made with installed tools, can be replayed.
 //!
 //! # Invariants
-//!
 //! Lost, skipped, unrecognized and omitted events are reported on standard error. No trace is replaced without
 //! `--force`.
 

@@ -1,11 +1,8 @@
 //! `everybuddy trace info`: statistics of a trace.
 //!
-//! # Purpose
-//!
 //! The requests of a trace explain the results of the allocators.
 //!
 //! # Invariants
-//!
 //! The numbers are those of [`everybuddy_trace::Statistics`].
 
 use std::path::PathBuf;

@@ -1,11 +1,8 @@
 //! `everybuddy trace sizes`: writes statistics of the requested sizes for the next run.
 //!
-//! # Purpose
-//!
 //! A system can divide memory in advance according to an earlier run.
 //!
 //! # Invariants
-//!
 //! The traces are checked before anything is written; the file appears completely or not at all.
 
 use std::path::{Path, PathBuf};

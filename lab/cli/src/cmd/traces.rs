@@ -1,11 +1,8 @@
 //! `everybuddy traces`: the list of bundled traces.
 //!
-//! # Purpose
-//!
 //! The bundled traces are part of the program, so no folder shows which there are.
 //!
 //! # Invariants
-//!
 //! Every bundled trace is listed, with numbers that are computed from the trace itself.
 
 use clap::Args;

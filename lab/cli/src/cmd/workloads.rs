@@ -1,12 +1,9 @@
 //! `everybuddy workloads`: the list of request generators.
 //!
-//! # Purpose
-//!
 //! Users look up names and sources in the program itself, which reads them from
 //! [`everybuddy_workload::WORKLOADS`].
 //!
 //! # Invariants
-//!
 //! Every row is listed.
 
 use clap::Args;

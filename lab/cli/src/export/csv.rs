@@ -1,11 +1,8 @@
 //! Comma-separated values with a header, empty where a column has no value.
 //!
-//! # Purpose
-//!
 //! For spreadsheets and other programs.
 //!
 //! # Invariants
-//!
 //! Fields are quoted only if necessary; lines end with a line feed.
 
 use std::io;

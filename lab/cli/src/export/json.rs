@@ -1,11 +1,8 @@
 //! JSON lines: one object per row, `null` where a column has no value.
 //!
-//! # Purpose
-//!
 //! For `jq`, `pandas.read_json(lines=True)`, `polars.read_ndjson` and DuckDB.
 //!
 //! # Invariants
-//!
 //! Each line is a complete JSON value. What `encode` writes, `decode` reads as the same rows.
 
 use std::io;

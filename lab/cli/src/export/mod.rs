@@ -1,12 +1,9 @@
 //! Results for other programs: tidy rows, one measurement each.
 //!
-//! # Purpose
-//!
 //! Every command exports the same columns in every format. To add a format, add a file with a function from rows to
 //! bytes, and a line in [`Format`].
 //!
 //! # Invariants
-//!
 //! The columns and their order are the same in all formats; the order of the rows depends on the command line alone.
 
 mod csv;

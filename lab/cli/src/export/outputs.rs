@@ -1,11 +1,8 @@
 //! The files that a command writes.
 //!
-//! # Purpose
-//!
 //! A mistake in a file name is reported before the work starts, and never costs a file that the user has.
 //!
 //! # Invariants
-//!
 //! The outputs of a command are different files, and none of them is an input, whatever names lead to them. A file
 //! appears completely or not at all, and an interrupt leaves no temporary file.
 

@@ -1,12 +1,9 @@
 //! Parquet: the columns of rows, compressed, as pandas, polars and DuckDB read them.
 //!
-//! # Purpose
-//!
 //! A run with samples has a hundred thousand rows. As Parquet they take a hundredth of the bytes of JSON lines, and
 //! load with their types.
 //!
 //! # Invariants
-//!
 //! Columns have the names and the order of [`COLUMNS`](everybuddy_measure::rows::COLUMNS). A value that a row lacks is
 //! null. What is written is read as the same rows.
 

@@ -1,11 +1,8 @@
 //! The statistics of a trace as tidy rows.
 //!
-//! # Purpose
-//!
 //! Programs that compare results can also compare traces.
 //!
 //! # Invariants
-//!
 //! The numbers are those of [`Statistics`]; shares are fractions from 0 to 1.
 
 use everybuddy_trace::{Context, LockWaits, Quantiles, RunLengths, Statistics};

@@ -1,11 +1,8 @@
 //! Advice for a machine, for readers.
 //!
-//! # Purpose
-//!
 //! One line says what to do. Below it are the numbers from which that follows, and what they leave out.
 //!
 //! # Invariants
-//!
 //! Every threshold is printed from its constant. What a trace does not contain is called unknown, and never zero.
 
 use everybuddy_measure::advise::{

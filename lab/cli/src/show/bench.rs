@@ -1,11 +1,8 @@
 //! The tables of a benchmark: one per workload, with a line per contender and a column per variant.
 //!
-//! # Purpose
-//!
 //! Shows at a glance which contender is fast at which workload, and by how much.
 //!
 //! # Invariants
-//!
 //! The floor comes first and does not compete. An empty cell means that the contender cannot run the workload.
 
 use std::collections::HashMap;

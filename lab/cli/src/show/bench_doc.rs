@@ -1,12 +1,9 @@
 //! A benchmark as a page of the documentation.
 //!
-//! # Purpose
-//!
 //! A run can be published with all its tables, and with the versions and limits of every contender. The method, and a
 //! selection of results, are in docs/benchmarks.md.
 //!
 //! # Invariants
-//!
 //! Tables are plain text as on a terminal; the page contains nothing that the run did not print or measure.
 
 use super::bench::{Benchmark, closing};

@@ -1,11 +1,8 @@
 //! Claims with their verdicts, as text.
 //!
-//! # Purpose
-//!
 //! Experiments and benchmarks show what was claimed, and the numbers behind each verdict, in the same words.
 //!
 //! # Invariants
-//!
 //! A verdict is a word, never a colour alone.
 
 use everybuddy_measure::Error;

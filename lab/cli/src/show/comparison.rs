@@ -1,11 +1,8 @@
 //! The table of systems on a trace, its legend, and notes on the method.
 //!
-//! # Purpose
-//!
 //! A result to show to others: a headline with the conditions, the answer, a self-explanatory table, and notes.
 //!
 //! # Invariants
-//!
 //! Every column that can appear has one line of legend.
 
 use everybuddy_measure::answer::Answer;

@@ -1,11 +1,8 @@
 //! Experiments as text: the list, the tables, the claims.
 //!
-//! # Purpose
-//!
 //! The results of all experiments have the same layout.
 //!
 //! # Invariants
-//!
 //! Shows exported rows, and nothing else.
 
 use everybuddy_measure::claim::{Claim, Verdict, short};

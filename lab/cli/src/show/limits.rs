@@ -1,11 +1,8 @@
 //! Where systems stop scaling under many loads, and why, side by side.
 //!
-//! # Purpose
-//!
 //! Each load of a simulation has a table of its own. Readers who compare loads want one with all limits.
 //!
 //! # Invariants
-//!
 //! The limits and causes are those of the tables of each load. A system that was simulated on one number of CPUs, or
 //! not under a load, has none there.
 

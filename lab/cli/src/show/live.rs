@@ -1,11 +1,8 @@
 //! A live status line for work without a known end, or without passes.
 //!
-//! # Purpose
-//!
 //! A recording lasts as long as its command, and sorting its events may take as long again.
 //!
 //! # Invariants
-//!
 //! Nothing is drawn or polled if standard error is not a terminal.
 
 use std::time::Duration;

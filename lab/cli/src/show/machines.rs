@@ -1,11 +1,8 @@
 //! The list of machines, and a machine in full.
 //!
-//! # Purpose
-//!
 //! The list compares machines; the full text shows how well each number is known.
 //!
 //! # Invariants
-//!
 //! Shows only the contents of the machine files. A number that is assumed is marked wherever its source is shown.
 
 use everybuddy::SystemSpec;

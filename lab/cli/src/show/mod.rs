@@ -1,7 +1,5 @@
 //! Results for readers: text for a terminal.
 //!
-//! # Purpose
-//!
 //! Separates text and layout from the commands and the replay.
 //!
 //! | file | contents |
@@ -28,7 +26,6 @@
 //! | [`output`] | the output streams, and their use of colour |
 //!
 //! # Invariants
-//!
 //! Colour and progress appear on a terminal only, and never if `NO_COLOR` is set.
 
 pub mod advise;

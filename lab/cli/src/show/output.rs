@@ -1,12 +1,9 @@
 //! The output streams, and their use of colour.
 //!
-//! # Purpose
-//!
 //! Results and other messages never mix, and a closed pipe ends the program silently instead of with a panic. A caller
 //! within the process can receive what a command writes ([`captured`]).
 //!
 //! # Invariants
-//!
 //! Nothing else in the crate writes to standard output or standard error, except the progress bar and `memory`. Control
 //! characters reach a stream only as line ends, tabulators and colours of this module; rows for programs are written
 //! unchanged.

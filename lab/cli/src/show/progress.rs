@@ -1,11 +1,8 @@
 //! A progress bar with an estimate of the remaining time.
 //!
-//! # Purpose
-//!
 //! A comparison takes longer than users wait without a sign of progress.
 //!
 //! # Invariants
-//!
 //! Several threads may draw the bar. While times are measured only one does, between passes.
 
 use std::fs::File;

@@ -1,11 +1,8 @@
 //! The summary of a recording.
 //!
-//! # Purpose
-//!
 //! Shows at a glance whether the trace is usable, and what to do with it.
 //!
 //! # Invariants
-//!
 //! If anything was lost, the summary reports the loss and a remedy.
 
 use everybuddy_trace::{WaitsOnly, shown};

@@ -1,11 +1,8 @@
 //! Measured next to predicted calls per second.
 //!
-//! # Purpose
-//!
 //! Readers see at a glance where the simulation is right about a machine and where it is not.
 //!
 //! # Invariants
-//!
 //! A number that was not measured is missing, and no verdict says anything about it.
 
 use everybuddy_measure::replay::background_load::HostInfo;

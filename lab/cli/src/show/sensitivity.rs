@@ -1,11 +1,8 @@
 //! What `everybuddy simulate --sensitivity` found.
 //!
-//! # Purpose
-//!
 //! One paragraph for each assumption on which a conclusion depends, and one list of all others.
 //!
 //! # Invariants
-//!
 //! Every assumption that was changed is mentioned.
 
 use everybuddy_simulate::sensitivity::{Difference, MARGIN};

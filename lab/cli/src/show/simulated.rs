@@ -1,12 +1,9 @@
 //! The tables of `everybuddy simulate`.
 //!
-//! # Purpose
-//!
 //! One table for each workload or trace: how many calls a system makes with each number of CPUs, and where and why it
 //! stops.
 //!
 //! # Invariants
-//!
 //! Every table says that its numbers are simulated.
 
 use everybuddy_measure::rows::Row;

@@ -1,11 +1,8 @@
 //! A series as one line of text.
 //!
-//! # Purpose
-//!
 //! The shape of a curve is more informative than its mean.
 //!
 //! # Invariants
-//!
 //! The highest value of the series is a full block, zero is a space.
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

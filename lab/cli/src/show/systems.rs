@@ -1,11 +1,8 @@
 //! The lists of systems and of workloads.
 //!
-//! # Purpose
-//!
 //! The contents of [`everybuddy::systems::ROWS`] and [`everybuddy_workload::WORKLOADS`] can be read in a terminal.
 //!
 //! # Invariants
-//!
 //! Shows only the contents of the rows.
 
 use everybuddy::systems::{Parameters, ROWS};

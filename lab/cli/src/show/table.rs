@@ -1,11 +1,8 @@
 //! Aligned columns of numbers with the best value of each marked.
 //!
-//! # Purpose
-//!
 //! A table fits the terminal and can be read column by column.
 //!
 //! # Invariants
-//!
 //! Without colour the text contains no escape codes; marks never change the layout. A name is never broken over lines.
 
 use std::borrow::Cow;

@@ -1,11 +1,8 @@
 //! The statistics of a trace, for readers.
 //!
-//! # Purpose
-//!
 //! Labels the statistics of the trace crate.
 //!
 //! # Invariants
-//!
 //! Shares are printed as percentages.
 
 use everybuddy_trace::{

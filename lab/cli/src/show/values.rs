@@ -1,11 +1,8 @@
 //! Values of one system out of rows.
 //!
-//! # Purpose
-//!
 //! Tables of a simulation show one number for the values with all seeds.
 //!
 //! # Invariants
-//!
 //! A number without rows is `None`, and not 0.
 
 use everybuddy_measure::rows::Row;

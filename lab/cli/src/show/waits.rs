@@ -1,11 +1,8 @@
 //! Waits for the zone's lock that a kernel reported, next to the simulated waits of each system.
 //!
-//! # Purpose
-//!
 //! The terminal and the page show the same table, so both take it from here.
 //!
 //! # Invariants
-//!
 //! The first line is recorded; the others are simulated on the same number of CPUs. Otherwise there is no table.
 
 use everybuddy_measure::rows::Row;

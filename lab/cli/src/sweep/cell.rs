@@ -1,12 +1,9 @@
 //! A cell: a command line of this program, its key, and running it.
 //!
-//! # Purpose
-//!
 //! A cell runs in a process of its own, wherever it runs. So its rows are those of its command line, and a crash loses
 //! one cell.
 //!
 //! # Invariants
-//!
 //! The rows of a cell are its own: what is about several cells, or about a trace without a run, is left out, so that no
 //! row appears twice in a grid.
 

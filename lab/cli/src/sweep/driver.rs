@@ -1,12 +1,9 @@
 //! A Python program that is asked and answers, line by line.
 //!
-//! # Purpose
-//!
 //! Ray and Optuna are libraries of Python. The programs that call them are part of this one, so they always fit, and
 //! only the libraries must be installed.
 //!
 //! # Invariants
-//!
 //! Each line is a JSON object. An answer with `error` ends the program; its message says what failed. What the
 //! libraries print goes to standard error, of which the end is shown if the program crashes.
 

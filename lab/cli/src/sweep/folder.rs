@@ -1,12 +1,9 @@
 //! The folder of finished cells.
 //!
-//! # Purpose
-//!
 //! All machines that run cells write into one folder, and whatever was finished there is not run again. `reproduce`
 //! keeps the cells of simulated experiments in the same way, in a folder without a grid.
 //!
 //! # Invariants
-//!
 //! A cell has one file, which is named by its key and contains its rows, the key and a digest of the rows. It appears
 //! completely or not at all: processes that run the same cell leave one file. `grid.json` describes the grid. A folder
 //! of another grid, or with other files, is never changed.

@@ -1,12 +1,9 @@
 //! The file of a grid: lists of systems, options, traces, workloads, machines, numbers of CPUs and seeds.
 //!
-//! # Purpose
-//!
 //! The product of the lists is the cells. Of `simulate`, a cell has one value of each list. Of `compare`, a cell has
 //! all systems: they take turns, so that their times can be compared.
 //!
 //! # Invariants
-//!
 //! A grid names only what exists, and no two cells give the same rows. The order of cells follows from the file alone.
 
 use everybuddy_trace::shown;

@@ -1,12 +1,9 @@
 //! Words of a command line, and the files that they name.
 //!
-//! # Purpose
-//!
 //! A command runs on any machine and in any folder, so it names files by their whole paths. Its identity must not
 //! depend on where they are: it depends on their contents.
 //!
 //! # Invariants
-//!
 //! The key of a word that names a file has the file's name, which rows show, and the digest of its contents.
 
 use std::fs;

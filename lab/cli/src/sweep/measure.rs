@@ -1,11 +1,8 @@
 //! What a search minimizes, and the bounds that it keeps.
 //!
-//! # Purpose
-//!
 //! A number of a cell is named as in rows: `latency:p99:allocate`.
 //!
 //! # Invariants
-//!
 //! A name selects one row of a cell, or is refused with the names that would.
 
 use std::str::FromStr;

@@ -1,7 +1,5 @@
 //! Grids of cells: simulations and replays that outgrow one run, and one machine.
 //!
-//! # Purpose
-//!
 //! A cell is a command line of this program, with one value of each list of a grid. The same cells run here, as tasks
 //! of Ray, or as commands that another scheduler starts; and a search chooses which cells to run.
 //!
@@ -19,7 +17,6 @@
 //! | [`search`] | a search for the best options, by Optuna |
 //!
 //! # Invariants
-//!
 //! The key of a cell depends on all that its rows depend on: its command line, the contents of the files that it reads,
 //! and the program. A file of a cell is complete, or it does not exist.
 

@@ -1,11 +1,8 @@
 //! A search for the best options, by Optuna.
 //!
-//! # Purpose
-//!
 //! Optuna proposes systems with options, this program runs their cells, and Optuna learns from the numbers.
 //!
 //! # Invariants
-//!
 //! The proposals depend on the grid, the search and the numbers alone, not on what runs the cells. A cell that is
 //! finished is not run again, so a search that is repeated takes no time, and one that was interrupted continues.
 

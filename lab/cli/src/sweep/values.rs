@@ -1,11 +1,8 @@
 //! The values of a grid's lists.
 //!
-//! # Purpose
-//!
 //! A wrong value is refused with its key and what the key takes.
 //!
 //! # Invariants
-//!
 //! A list is never empty, and has no value twice.
 
 use std::fmt;

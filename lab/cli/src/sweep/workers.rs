@@ -1,11 +1,8 @@
 //! What runs cells: this machine, or the machines of a Ray cluster.
 //!
-//! # Purpose
-//!
 //! A sweep and a search need rows of cells, wherever they run.
 //!
 //! # Invariants
-//!
 //! A cell that fails does not end the others. A finished cell is not run again, even if another process finished it in
 //! the meantime.
 

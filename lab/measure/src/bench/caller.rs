@@ -1,7 +1,6 @@
 //! A thread's calls of an allocator.
 //!
 //! # Invariants
-//!
 //! A [`Caller`] is used only by the thread that created it.
 
 use everybuddy::Order;

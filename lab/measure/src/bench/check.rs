@@ -1,12 +1,9 @@
 //! Contenders checked against a shadow of memory.
 //!
-//! # Purpose
-//!
 //! A fast allocator that hands out a frame twice is useless. Every allocation and free flips the bits of its frames
 //! in a shadow; a bit in the wrong state is an error.
 //!
 //! # Invariants
-//!
 //! The shadow changes before a block is freed and after it was allocated, so that a bit never belongs to two threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,5 @@
 //! The operations that a benchmark needs of an allocator.
 //!
-//! # Purpose
-//!
 //! Our systems and third-party allocators are measured by the same loops. The loops are compiled for each allocator,
 //! so that nothing is dispatched dynamically while time is measured. The code around the loops is compiled once, for
 //! `dyn` [`Contender`], because every line of the loops is compiled about twenty times.
@@ -9,15 +7,16 @@
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
     AllocateError, Block, CpuId, FrameAllocator, Index, NoProbe, Order, Release, Request,
+    WithSystem,
 };
 
 pub use super::caller::Caller;
-use super::perform::{Tools, Work};
+use super::perform::{Tools, Work, Worker};
 use crate::replay::adapter::REFUSED;
+use crate::replay::calls::Calls;
 use crate::replay::host::ReplayPlatform;
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::services;
-use crate::replay::timed::TimedSystem;
 
 /// An allocator that threads can call.
 pub trait Contender: Sync {
@@ -46,7 +45,7 @@ pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Contender);
 
 /// One of our systems.
 pub struct System<'s> {
-    system: &'s dyn TimedSystem,
+    system: &'s dyn BenchSystem,
     cpus: NativeCpus,
 }
 
@@ -146,8 +145,64 @@ impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> Caller for SystemCaller<'_, A> 
     }
 }
 
-/// Passes a system on as a contender.
-pub(crate) fn pass_on(system: &dyn TimedSystem, threads: u16, visitor: Visitor<'_>) {
+/// One of our systems, as the benchmark needs it: what is compiled for each composition.
+trait BenchSystem: Calls<NoProbe> {
+    fn caller<'s>(&'s self, cpus: &'s NativeCpus, thread: u16) -> Option<Box<dyn Caller + 's>>;
+
+    fn worker<'s>(
+        &'s self,
+        cpus: &'s NativeCpus,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'s>,
+    ) -> Option<Box<dyn Work + 's>>;
+
+    fn max_order(&self) -> Order;
+
+    fn metadata_bytes(&self) -> usize;
+}
+
+impl<A: FrameAllocator<ReplayPlatform<NoProbe>>> BenchSystem for A {
+    fn caller<'s>(&'s self, cpus: &'s NativeCpus, thread: u16) -> Option<Box<dyn Caller + 's>> {
+        Some(Box::new(SystemCaller::claim(self, cpus, thread)?))
+    }
+
+    fn worker<'s>(
+        &'s self,
+        cpus: &'s NativeCpus,
+        thread: u16,
+        slots: u32,
+        tools: Tools<'s>,
+    ) -> Option<Box<dyn Work + 's>> {
+        let local = SystemCaller::claim(self, cpus, thread)?;
+        Some(Worker::boxed(local, slots, tools))
+    }
+
+    fn max_order(&self) -> Order {
+        FrameAllocator::max_order(self)
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        FrameAllocator::metadata_bytes(self)
+    }
+}
+
+/// Converts a system to a contender.
+pub(crate) struct OfSystem<'v> {
+    pub(crate) threads: u16,
+    pub(crate) visitor: Visitor<'v>,
+}
+
+impl WithSystem<ReplayPlatform<NoProbe>> for OfSystem<'_> {
+    type Output = ();
+
+    fn call<A: FrameAllocator<ReplayPlatform<NoProbe>>>(self, _: &'static str, system: &A) {
+        pass_on(system, self.threads, self.visitor);
+    }
+}
+
+/// Passes a system on as a contender, while its services run.
+fn pass_on(system: &dyn BenchSystem, threads: u16, visitor: Visitor<'_>) {
     let cpus = NativeCpus::new(threads);
     services::alongside(system, threads, &NoProbe::default, || {
         visitor(&System { system, cpus });

@@ -1,24 +1,20 @@
 //! Contenders by name.
 //!
-//! # Purpose
-//!
 //! Our systems and third-party allocators are selected, listed and built in the same way.
 //!
 //! # Invariants
-//!
 //! Each call of [`ContenderSpec::with`] builds a new allocator.
 
 use std::path::PathBuf;
 
-use everybuddy::SystemSpec;
+use everybuddy::{NoProbe, SystemSpec};
 use everybuddy_peers::{FLOOR, FLOOR_TABLE, PEERS, PeerRow};
 
-use super::contender::{Contender, Visitor, pass_on};
+use super::contender::{Contender, OfSystem, Visitor};
 use crate::Error;
 use crate::choice;
 use crate::replay::host::Arena;
 use crate::replay::memory::Memory;
-use crate::replay::timed;
 
 /// Frames of the memory of a start that is timed: one million, 4 GiB.
 pub const START_FRAMES: u32 = 1 << 20;
@@ -172,9 +168,8 @@ impl ContenderSpec {
     ) -> Result<(), Error> {
         match self {
             ContenderSpec::System(spec) => {
-                timed::with(arena, spec, memory, threads, &mut |system| {
-                    pass_on(system, threads, &mut *visitor);
-                })
+                let visitor = OfSystem { threads, visitor };
+                arena.build::<NoProbe, _>(spec, memory, threads, visitor)
             }
             ContenderSpec::Peer(row) => {
                 if memory.taken > 0 {

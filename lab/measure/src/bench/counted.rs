@@ -1,14 +1,11 @@
 //! A system on a workload, with its events counted instead of timed.
 //!
-//! # Purpose
-//!
 //! Counters show interactions between threads that would distort a timed run. Each thread runs the same program as in
 //! a benchmark, without preparation and cleanup.
 //!
 //! Each thread is one task with one address region, and its requests carry both as hints.
 //!
 //! # Invariants
-//!
 //! The counters of a thread are added to the common sum once, when it finishes.
 
 use std::sync::{Mutex, PoisonError};

@@ -1,12 +1,9 @@
 //! The number of instructions per operation.
 //!
-//! # Purpose
-//!
 //! Instruction counts are reproducible, times are not. The program runs itself under callgrind twice, with few and
 //! with many rounds of a workload. The difference is the cost of the additional rounds.
 //!
 //! # Invariants
-//!
 //! Both runs create the same programs, so that the cost of creating them cancels out.
 
 use std::process::Command;

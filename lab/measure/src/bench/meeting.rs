@@ -1,12 +1,9 @@
 //! A barrier for the threads between sections.
 //!
-//! # Purpose
-//!
 //! Sections are short. Threads that are woken one after another would hardly overlap. Here they spin, and yield if
 //! the wait is long.
 //!
 //! # Invariants
-//!
 //! If a thread dies, the others continue and learn of it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

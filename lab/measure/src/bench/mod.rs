@@ -1,7 +1,5 @@
 //! The benchmark: workloads that isolate the effects that are mixed in traces, on all contenders in one run.
 //!
-//! # Purpose
-//!
 //! The question "how fast, compared with what?" has a reproducible answer.
 //!
 //! | file | contents |
@@ -22,7 +20,6 @@
 //! | [`start`] | the start-up time of a system |
 //!
 //! # Invariants
-//!
 //! In each round, each contender runs each workload once, on a new allocator, in an order that rotates every round.
 
 mod caller;
@@ -34,7 +31,7 @@ pub mod instructions;
 mod meeting;
 pub mod outcome;
 mod peer;
-pub mod perform;
+mod perform;
 pub mod ratio;
 pub mod rows;
 pub mod start;

@@ -1,12 +1,9 @@
 //! Reduces many times to a few numbers.
 //!
-//! # Purpose
-//!
 //! A single number hides its reliability. Each cell keeps the median of every round, so that the ratio of two
 //! contenders has an interval.
 //!
 //! # Invariants
-//!
 //! The result of a round is the median of its valid sections. A cell without valid sections is marked, and falls back
 //! on the median of the disturbed sections.
 

@@ -1,12 +1,9 @@
 //! Third-party allocators, and those in shared libraries, as contenders.
 //!
-//! # Purpose
-//!
 //! Allocators that published crates and shared libraries contain are measured by the loops of our systems. A default
 //! build omits the published ones.
 //!
 //! # Invariants
-//!
 //! A call of a peer has no cost besides the peer's own, and that of the table behind which it is.
 
 use everybuddy::{Block, Index, Order};

@@ -1,12 +1,9 @@
 //! The loops: run the sections of a program on a contender, with a timestamp every few hundred calls.
 //!
-//! # Purpose
-//!
 //! The loops exist once for all contenders, and are compiled for each. A call is surrounded only by an index, a store
 //! and a count.
 //!
 //! # Invariants
-//!
 //! Between two timestamps nothing is allocated, printed or dispatched dynamically.
 
 use std::hint::black_box;
@@ -35,7 +32,7 @@ const NOTHING: u32 = u32::MAX - 1;
 const BELT: usize = 1024;
 
 /// The belt that passes blocks from one thread to the next.
-pub struct Belt(Vec<AtomicU32>);
+pub(crate) struct Belt(Vec<AtomicU32>);
 
 impl Belt {
     /// Creates an empty belt.
@@ -45,7 +42,7 @@ impl Belt {
 }
 
 /// The pot from which blocks are dealt out to all threads.
-pub type Pot = Mutex<Vec<u64>>;
+pub(crate) type Pot = Mutex<Vec<u64>>;
 
 /// The timestamps of a section, each with the number of items since the previous one.
 #[derive(Clone, Debug, Default)]

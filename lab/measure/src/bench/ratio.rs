@@ -1,11 +1,8 @@
 //! The ratio of two contenders' times, and its reliability.
 //!
-//! # Purpose
-//!
 //! Times on a shared machine drift, but ratios within a round do not.
 //!
 //! # Invariants
-//!
 //! A ratio is formed only from two undisturbed times of the same round.
 
 use super::outcome::extremes;

@@ -1,11 +1,8 @@
 //! The results of a benchmark as tidy rows.
 //!
-//! # Purpose
-//!
 //! The numbers of a benchmark get the names of their metrics here. `docs/metrics.md` defines each name.
 //!
 //! # Invariants
-//!
 //! An unsupported workload has no row; a workload whose requests mostly fail has no time.
 
 use everybuddy_workload::Part;

@@ -1,11 +1,8 @@
 //! The start-up time of a system.
 //!
-//! # Purpose
-//!
 //! A kernel builds its allocator before anything else runs, so this time is boot time.
 //!
 //! # Invariants
-//!
 //! The memory for metadata is new each time, so that the first access to each page counts, for our systems as for
 //! allocators that bring their own memory.
 

@@ -1,7 +1,5 @@
 //! One visit: a workload on a new allocator, on its threads.
 //!
-//! # Purpose
-//!
 //! All rules for preparing threads, synchronizing them and validating sections are in this module.
 //!
 //! Sections are repeated on the same memory; the first round warms up. A section is valid if no thread was switched
@@ -9,7 +7,6 @@
 //! up to a limit.
 //!
 //! # Invariants
-//!
 //! All threads run the same number of rounds, based on the observations of all threads.
 
 use std::ops::RangeInclusive;

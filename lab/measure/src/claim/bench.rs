@@ -1,11 +1,8 @@
 //! The claims about benchmarks: `bench.toml`, read and checked.
 //!
-//! # Purpose
-//!
 //! A benchmark is evaluated like an experiment, by the same engine and with the same words.
 //!
 //! # Invariants
-//!
 //! A claim is evaluated only if its system and one of its rivals took part. Such a claim without numbers is
 //! inconclusive.
 

@@ -1,12 +1,9 @@
 //! The rows that a claim needs.
 //!
-//! # Purpose
-//!
 //! A file can contain a part of a run's rows. A claim that is judged by a part of its numbers can pass or fail wrongly:
 //! the source that refutes it may be missing, or the rounds that disagree.
 //!
 //! # Invariants
-//!
 //! A claim that lacks a row is inconclusive, and its verdict names the row.
 
 use super::judge::{State, Verdict};

@@ -1,12 +1,9 @@
 //! The verdict on a claim.
 //!
-//! # Purpose
-//!
 //! Turns a claim and rows into a verdict, with the numbers behind it: one case for each source, operation and number of
 //! CPUs.
 //!
 //! # Invariants
-//!
 //! The verdict is that of the worst case; a claim without cases is inconclusive.
 
 use super::numbers::{Cell, Finder, Number, short};

@@ -1,7 +1,5 @@
 //! Claims and their verdicts.
 //!
-//! # Purpose
-//!
 //! The program compares results with a source's figures, or with predictions, in the same way for every experiment
 //! and for benchmarks. Claims are data, and use rows only.
 //!
@@ -24,7 +22,6 @@
 //! | `numbers` | the rows that a claim applies to |
 //!
 //! # Invariants
-//!
 //! A claim without numbers never passes. A checked claim names only what exists.
 
 pub mod bench;

@@ -1,11 +1,8 @@
 //! The numbers that a claim applies to: rows, found and joined.
 //!
-//! # Purpose
-//!
 //! A claim names a metric, a statistic, operations, sources and systems. Only this module searches their rows.
 //!
 //! # Invariants
-//!
 //! A number's interval contains the number.
 
 use super::{Claim, Kind};

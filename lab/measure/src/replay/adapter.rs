@@ -1,12 +1,9 @@
 //! The operations that the replay needs of a system.
 //!
-//! # Purpose
-//!
 //! A loop over the moves of a segment is compiled for each system, and once for the floor: the same loop without an
 //! allocator shows the cost of the loop itself. What surrounds it is compiled once, and enters it by one indirect call.
 //!
 //! # Invariants
-//!
 //! An adapter is used by one thread, with that thread's CPU tokens.
 
 use everybuddy::{Counts, Snapshot};

@@ -1,11 +1,8 @@
 //! The machine of the measurement, and its background load.
 //!
-//! # Purpose
-//!
 //! Times from a busy machine are misleading, unless the result states that it was busy.
 //!
 //! # Invariants
-//!
 //! Unknown facts are omitted, never guessed.
 
 use std::fs;

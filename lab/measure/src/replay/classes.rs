@@ -1,13 +1,10 @@
 //! Where frames of each class lie: which blocks they spoil.
 //!
-//! # Purpose
-//!
 //! A huge block is available if nothing in it is in use, or if everything in it can be moved. One frame that stays is
 //! enough to prevent that. So it matters which frames a system places next to each other, also while memory is not
 //! short.
 //!
 //! # Invariants
-//!
 //! A frame is in use from its allocation to its free in the trace. What else a system keeps, in lists or as the rest of
 //! a larger block, counts as free. On several threads the order of calls is known up to segments, and the order in
 //! which threads made them differs from that of the trace by as much. A map can then miss some frames, or show some

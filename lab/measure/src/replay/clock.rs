@@ -1,7 +1,5 @@
 //! The timer and its cost.
 //!
-//! # Purpose
-//!
 //! A hit in a per-CPU list takes less time than reading any clock. Hits are therefore timed in segments, the timer's
 //! cost is subtracted from each measurement, and single operations are reported only if they exceed the timer's
 //! spread. A single operation is timed between fences. Otherwise what overlaps with the clock would be subtracted as
@@ -14,7 +12,6 @@
 //! exist twice: between fences for single operations, and without for segments.
 //!
 //! # Invariants
-//!
 //! A time is never negative after the cost was subtracted.
 
 use quanta::Clock;

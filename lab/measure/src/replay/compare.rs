@@ -1,12 +1,9 @@
 //! All passes of all systems on a trace.
 //!
-//! # Purpose
-//!
 //! Systems are compared within one run. Each timed pass of each system occurs once per round, and systems take turns,
 //! so that a machine that becomes slower or busier affects all of them equally.
 //!
 //! # Invariants
-//!
 //! Every pass starts with a newly built system on the same memory.
 
 use everybuddy::systems::Parameters;

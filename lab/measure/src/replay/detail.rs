@@ -1,12 +1,9 @@
 //! Data for charts that tables omit: distributions, the course of time, the placement of blocks.
 //!
-//! # Purpose
-//!
 //! Percentiles hide shapes: whether latencies form two bands, whether they drift, which frames a system leaves free
 //! between live ones. All of this comes from passes that are run anyway.
 //!
 //! # Invariants
-//!
 //! On one thread, the latency of a call is its median over the rounds, as in
 //! [`pace`](crate::replay::pace). On several threads, which interleave differently each time, it is the latency in
 //! the last round.

@@ -1,12 +1,9 @@
 //! A point that instructions do not cross.
 //!
-//! # Purpose
-//!
 //! A processor reads its time stamp counter while earlier instructions are still in progress, and starts later ones
 //! before it is read. The time of a call of a hundred instructions would mostly vanish in the timer's own cost.
 //!
 //! # Invariants
-//!
 //! All instructions before the fence are done before any after it starts. Stores may still be on their way to memory.
 
 #![allow(unsafe_code)]

@@ -1,7 +1,5 @@
 //! Which frames of a real machine were free.
 //!
-//! # Purpose
-//!
 //! What a program leaves of a machine's large blocks depends on what the machine had when it started. `--start STATE`
 //! creates that memory: the free frames of a state are free, and all others do not exist for the system, so that they
 //! stay as they are.
@@ -12,7 +10,6 @@
 //! not drawn: most of the small ones are close to others.
 //!
 //! # Invariants
-//!
 //! Frame 0 is at a multiple of 1 GiB of the machine, so the alignment of every block is that of the machine. The same
 //! state and seed give the same memory.
 

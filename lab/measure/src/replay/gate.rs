@@ -1,7 +1,5 @@
 //! Keeps several threads close to the order of the trace.
 //!
-//! # Purpose
-//!
 //! A replay on several threads must preserve two properties of the trace. A free waits for its allocation. No thread
 //! runs more than a window of events ahead of the slowest thread; otherwise more memory would be in use than in the
 //! trace.
@@ -12,7 +10,6 @@
 //! can continue. This requires a window that is wider than any segment ([`Segment::WIDEST`]).
 //!
 //! # Invariants
-//!
 //! A published position never exceeds that of the thread's next move.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,12 +1,9 @@
 //! The host of the systems: threads of this process.
 //!
-//! # Purpose
-//!
 //! `everybuddy` does not depend on an operating system, and leaves three tasks to its host: waiting, the assignment
 //! of CPU tokens, and the memory for metadata.
 //!
 //! # Invariants
-//!
 //! A thread that waits for another thread, or ends, has parked its CPUs first. A thread that runs out of frames can
 //! then drain their lists.
 

@@ -1,13 +1,10 @@
 //! The machine whose lists are measured, as opposed to the memory that is managed.
 //!
-//! # Purpose
-//!
 //! Linux computes batch and watermarks of a CPU's lists from the size of a zone. A replay manages little more than the
 //! traced program used, and no real machine is that small. So there are two numbers: the *machine*, from
 //! which the parameters of all lists follow, and the *room* in which a trace runs.
 //!
 //! # Invariants
-//!
 //! The machine is what the command line says, or what the trace says, or [`Machine::COMMON`].
 
 use std::fmt;

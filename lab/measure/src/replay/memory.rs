@@ -1,7 +1,5 @@
 //! The size of the managed memory, and which of it is in use at the start.
 //!
-//! # Purpose
-//!
 //! Every system manages the same frames, and starts with the same frames in use.
 //!
 //! # Aging
@@ -19,7 +17,6 @@
 //! the seed and the size alone: each system starts with the same frames in use.
 //!
 //! # Invariants
-//!
 //! The managed memory is a whole number of blocks of the largest order.
 
 use std::borrow::Cow;

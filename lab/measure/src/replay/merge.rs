@@ -1,11 +1,8 @@
 //! Combines several traces into one.
 //!
-//! # Purpose
-//!
 //! Long-term effects require more than one program: one after another, or all concurrently on one memory.
 //!
 //! # Invariants
-//!
 //! A combined trace contains each call of its parts once, in the order of its part; no two parts share a block, a
 //! thread or a region.
 

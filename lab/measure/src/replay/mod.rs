@@ -1,7 +1,5 @@
 //! The replay: the requests of a trace are made to every system, timed and counted.
 //!
-//! # Purpose
-//!
 //! All systems receive the same requests on the same memory in the same run, and the cost of measuring is known and
 //! subtracted.
 //!
@@ -33,11 +31,11 @@
 //! | [`background_load`] | the machine of the measurement, and its background load |
 //!
 //! # Invariants
-//!
 //! While a pass is timed, nothing is allocated, dispatched by name, or printed.
 
 pub mod adapter;
 pub mod background_load;
+pub mod calls;
 pub mod classes;
 pub mod clock;
 pub mod compare;

@@ -1,11 +1,8 @@
 //! Count, mean and standard deviation of values that are not stored.
 //!
-//! # Purpose
-//!
 //! Probes receive millions of values in places where they must not allocate memory.
 //!
 //! # Invariants
-//!
 //! The sums are integers, so the order of the values does not matter.
 
 /// Sums over some numbers.

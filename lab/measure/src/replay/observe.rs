@@ -1,7 +1,5 @@
 //! The passes: what is observed while a script runs.
 //!
-//! # Purpose
-//!
 //! One replay cannot show everything. A timestamp around each operation would cost more than the operation, and
 //! counting distorts times. Each pass therefore observes one quantity, on a newly built system.
 //!
@@ -14,7 +12,6 @@
 //! | [`Counting`] | the internal events of each operation, and free memory over time |
 //!
 //! # Invariants
-//!
 //! Observers store into memory that was reserved before the start.
 
 use std::iter::Peekable;

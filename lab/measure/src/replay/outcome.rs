@@ -1,11 +1,8 @@
 //! The results of a comparison, in numbers.
 //!
-//! # Purpose
-//!
 //! Tables and exports read all numbers from this module. `docs/metrics.md` defines each number.
 //!
 //! # Invariants
-//!
 //! Times are in nanoseconds without the timer's cost; shares are fractions from 0 to 1.
 
 use everybuddy::{Counts, Order, SystemSpec};

@@ -1,7 +1,5 @@
 //! Reduces the times of all rounds to a few numbers.
 //!
-//! # Purpose
-//!
 //! The machine also runs other programs. A thread that is switched out for milliseconds would dominate the mean of a
 //! hundred thousand calls of ten nanoseconds.
 //!
@@ -14,7 +12,6 @@
 //! median over the rounds.
 //!
 //! # Invariants
-//!
 //! Work that an allocator does in every round never counts as a disturbance.
 
 use crate::replay::clock::Timer;

@@ -1,6 +1,5 @@
 //! Pairs of an allocation and a free by one caller, with or without pauses.
 //!
-//! # Purpose
 //! Between its calls the caller may wait by reading the clock, which is not timed. Systems are called indirectly, so
 //! that the loop is compiled once.
 //!
@@ -14,10 +13,10 @@ use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{Block, CpuId, Index, Order, Release, Request};
 
 use crate::Error;
+use crate::replay::calls::Calls;
 use crate::replay::clock::Timer;
 use crate::replay::retry::{MAX_RETRIES_ALONE, retry};
 use crate::replay::services::{self, Served};
-use crate::replay::timed::Calls;
 use crate::replay::watch::ReadableProbe;
 
 /// What a caller does.

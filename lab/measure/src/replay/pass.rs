@@ -1,14 +1,11 @@
 //! One pass: a script on a newly built system.
 //!
-//! # Purpose
-//!
 //! Comparisons and experiments run a script in the same way, whatever they observe and whichever probe they use.
 //!
 //! A timed pass calls the loops that [`timed`] compiles for each composition, one indirect call for each segment. A
 //! watched pass calls each operation indirectly.
 //!
 //! # Invariants
-//!
 //! A failed free, or inconsistent metadata, is an error and never a result.
 
 use std::cell::RefCell;
@@ -19,6 +16,7 @@ use everybuddy::{CpuId, NoProbe, Order, Snapshot, SystemSpec};
 
 use crate::Error;
 use crate::replay::adapter::{Adapter, Floor};
+use crate::replay::calls::Calls;
 use crate::replay::clock::Timer;
 use crate::replay::host::{self, AnySystem, Arena, SystemAdapter};
 use crate::replay::memory::{Initial, Memory};
@@ -26,7 +24,7 @@ use crate::replay::observe::{Observer, Segments, Singles, Ticks, Timing, Whole};
 use crate::replay::play::{Part, Played, Stretch, play};
 use crate::replay::script::{Lane, Script};
 use crate::replay::services::{self, Served};
-use crate::replay::timed::{self, Calls, TimedSystem};
+use crate::replay::timed::{self, TimedSystem};
 use crate::replay::watch::{ReadableProbe, Watch};
 
 /// The results of a watched pass.

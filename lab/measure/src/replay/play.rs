@@ -1,12 +1,9 @@
 //! The loop: runs a script on an adapter for each thread.
 //!
-//! # Purpose
-//!
 //! A single loop serves every pass on every system and the replay without an allocator, so that the code around the
 //! measured part is always the same.
 //!
 //! # Invariants
-//!
 //! An observer sees only calls of the adapter. Waiting for other threads, looking up the placement of a block and
 //! recording a new placement happen between segments, outside the observed part.
 

@@ -1,11 +1,8 @@
 //! The random numbers of replays.
 //!
-//! # Purpose
-//!
 //! The order in which systems take turns, and the memory with which they start, follow from a seed.
 //!
 //! # Invariants
-//!
 //! The numbers of a seed are the same on every machine.
 
 use rand_xoshiro::SplitMix64;

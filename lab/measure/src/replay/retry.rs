@@ -1,19 +1,16 @@
 //! The retry loop for requests.
 //!
-//! # Purpose
-//!
 //! A request that fails because another CPU is busy may succeed at the next attempt. The number of retries affects the
 //! measurements, so it is the same for all systems.
 //!
 //! # Invariants
-//!
 //! Only [`AllocateError::Busy`] is repeated, and only a bounded number of times.
 
 use everybuddy::platform::{NativeCpu, Waiting};
 use everybuddy::{AllocateError, Index, Request};
 
+use crate::replay::calls::Calls;
 use crate::replay::platform::Yielding;
-use crate::replay::timed::Calls;
 use crate::replay::watch::ReadableProbe;
 
 /// The maximum number of retries.

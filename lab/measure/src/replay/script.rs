@@ -1,7 +1,5 @@
 //! A trace prepared for replay.
 //!
-//! # Purpose
-//!
 //! The timed loop reads one small array from front to back. Blocks, hints, CPUs and orders are looked up here, once.
 //!
 //! A **lane** contains the moves of one thread, in trace order. A **segment** is a run of consecutive moves of the

@@ -1,7 +1,5 @@
 //! The services of a system, on separate threads.
 //!
-//! # Purpose
-//!
 //! A system that leaves dividing and linking to services needs threads for them. While a script runs, each service
 //! that requires a thread has one. The thread performs one unit of work at a time and checks for the next. If there
 //! is none, it checks again a few times and then sleeps, for increasing durations, so that it does not take processor
@@ -9,7 +7,6 @@
 //! the same way, by `serve` with a budget.
 //!
 //! # Invariants
-//!
 //! No service runs before `body` starts or after `alongside` returns.
 
 use std::sync::Mutex;
@@ -21,8 +18,8 @@ use everybuddy::platform::{NativeCpus, Waiting};
 use everybuddy::{CpuId, Progress};
 use quanta::Instant;
 
+use crate::replay::calls::Calls;
 use crate::replay::host::Yielding;
-use crate::replay::timed::Calls;
 use crate::replay::watch::ReadableProbe;
 
 /// The work of a service.

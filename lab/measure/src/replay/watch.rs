@@ -1,7 +1,5 @@
 //! Probes inside a system, for passes that are not timed from outside.
 //!
-//! # Purpose
-//!
 //! All observers share one probe type, because every probe type defines a platform for which all systems are compiled
 //! again. The times of operations are measured with `NoProbe`, which is the other platform.
 //!
@@ -10,7 +8,6 @@
 //! subtracted.
 //!
 //! # Invariants
-//!
 //! Counting does not change what is recorded in addition.
 
 use std::mem::MaybeUninit;

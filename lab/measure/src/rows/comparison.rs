@@ -1,11 +1,8 @@
 //! The results of a comparison as tidy rows.
 //!
-//! # Purpose
-//!
 //! The numbers of a comparison get the names of their metrics here. `docs/metrics.md` defines each name.
 //!
 //! # Invariants
-//!
 //! Values below the resolution (single latencies below the timer's spread) and undefined values (ratios to zero) have
 //! no row.
 

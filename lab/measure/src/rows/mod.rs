@@ -1,7 +1,5 @@
 //! Rows: one measurement each.
 //!
-//! # Purpose
-//!
 //! Rows are the only result. Whatever was measured, every command gives the same columns; tables, pages, files and
 //! claims are made of rows.
 //!
@@ -11,7 +9,6 @@
 //! | [`table`](mod@table) | rows laid out as a table, for the terminal and the page |
 //!
 //! # Invariants
-//!
 //! The order of the rows depends on the command line alone. A row that leaves the program names a metric and a
 //! statistic of [`METRICS`](everybuddy_metrics::METRICS); its unit comes from there ([`checked`]).
 

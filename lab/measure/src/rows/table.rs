@@ -1,12 +1,9 @@
 //! Rows arranged as a table: systems down, columns across.
 //!
-//! # Purpose
-//!
 //! The terminal and the page show the same tables, each in its own way. The numbers come from rows, and the columns
 //! from [`everybuddy_metrics::COLUMNS`].
 //!
 //! # Invariants
-//!
 //! Every column has as many values, texts and marks as the table has names.
 
 use std::borrow::Cow;

@@ -1,11 +1,8 @@
 //! The mean over several seeds, and its confidence interval.
 //!
-//! # Purpose
-//!
 //! A difference between two policies is not significant if it is smaller than the difference between two seeds.
 //!
 //! # Invariants
-//!
 //! The interval of a single number is unknown, not zero.
 
 /// A mean with the half width of its 95 % confidence interval.

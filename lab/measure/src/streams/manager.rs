@@ -1,11 +1,8 @@
 //! The systems that serve the calls: a buddy system, fast fits, or none.
 //!
-//! # Purpose
-//!
 //! The same loops perform calls on all of them.
 //!
 //! # Invariants
-//!
 //! Compiled for each manager: no call is dispatched dynamically while anything is measured.
 
 use std::mem::MaybeUninit;

@@ -1,11 +1,8 @@
 //! Ways to perform a recording: timed, counted, in an arena that grows.
 //!
-//! # Purpose
-//!
 //! Counting and timing disturb each other, so each has a separate pass over the same calls.
 //!
 //! # Invariants
-//!
 //! A failed request leaves its slot empty, and its free is skipped.
 
 use everybuddy::Order;

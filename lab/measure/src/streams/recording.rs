@@ -1,11 +1,8 @@
 //! Calls that are generated once and performed on every manager.
 //!
-//! # Purpose
-//!
 //! Generating the calls takes longer than serving them, and would hide the measured effect.
 //!
 //! # Invariants
-//!
 //! A slot is full from a successful allocation to its free.
 
 use everybuddy::{Order, Size};

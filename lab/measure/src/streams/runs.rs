@@ -1,6 +1,5 @@
 //! Timed and indirect performances on systems by name.
 //!
-//! # Purpose
 //! All code for the systems is compiled here, once, and not by each method.
 //!
 //! # Invariants

@@ -1,12 +1,9 @@
 //! Counters for the internal events of calls.
 //!
-//! # Purpose
-//!
 //! A time depends on the machine, a count does not. A mean hides the one call that did a hundred times as much work
 //! as the others.
 //!
 //! # Invariants
-//!
 //! Nothing is sampled: every successful call is in a tally.
 
 use everybuddy::{Event, NoProbe, Order, Probe};

@@ -1,7 +1,6 @@
 //! The blocks of one order, one by one: what can become of each, and what it holds.
 //!
 //! # Invariants
-//!
 //! A block that crosses the end of its zone, or a hole, is [`Verdict::Absent`]: the allocator never has it. Counts of
 //! verdicts equal those of [`OrderWindows`](super::OrderWindows) of the same order.
 

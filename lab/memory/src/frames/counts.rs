@@ -4,12 +4,10 @@
 //! its cache and its buffers explain is pinned: for a device, by a pipe, or for a moment by a CPU's batch of pages.
 //!
 //! # Invariants
-//!
 //! The flags are read again together with the counts, so that both are of one moment: a frame that changed since the
 //! snapshot has its newer class.
 //!
 //! # Assumptions
-//!
 //! Folios of several frames are not checked: their references are not those of one page.
 
 use std::io::{Read, Seek};

@@ -1,7 +1,6 @@
 //! What a snapshot tells about a machine, besides the windows of its zones.
 //!
 //! # Invariants
-//!
 //! A source that is missing or that fails is a sentence in [`Facts::notes`], never an empty list of holders.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! The class of a page frame, from its word in `/proc/kpageflags`.
 //!
 //! # Invariants
-//!
 //! The order of the tests matters, because a word keeps bits of earlier uses. Slab pages also show `ANON` and `KSM`,
 //! free frames keep `UPTODATE`, and reserved ones show `MMAP` and `REFERENCED`. A frame without flags is not called
 //! free: free frames on the CPUs' lists look like that, and so do kernel stacks, pipe buffers and `vmalloc` memory.

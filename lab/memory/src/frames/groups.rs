@@ -5,7 +5,6 @@
 //! but no folder.
 //!
 //! # Invariants
-//!
 //! A frame without a group is counted as such, by class, and never given to another group.
 
 use std::collections::{BTreeMap, BTreeSet};

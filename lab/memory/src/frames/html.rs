@@ -1,7 +1,6 @@
 //! The picture of memory as a part of an HTML page, without external parts.
 //!
 //! # Invariants
-//!
 //! The table has every number of the picture, so that a reader without scripts misses no fact. Names from the
 //! input are escaped.
 

@@ -4,12 +4,10 @@
 //! offsets that are needed. The array's address is the value of the kernel's variable `vmemmap_base`.
 //!
 //! # Invariants
-//!
 //! Nothing is guessed. A kernel that does not state an offset, or hides its symbols, gives an error that names what
 //! is missing. Every offset of the file is checked before it is used.
 //!
 //! # Assumptions
-//!
 //! The descriptors form one virtual array that begins with frame 0. That is true on x86-64, and only there.
 
 use std::collections::BTreeMap;

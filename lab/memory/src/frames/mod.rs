@@ -13,13 +13,11 @@
 //! | all of it | [`Facts::of`] | what a state contains besides windows |
 //!
 //! # Invariants
-//!
 //! Every count is about one moment, as far as the kernel provides that: the memory for a snapshot is allocated and
 //! touched before the first read. No input of any kind causes a panic. A file that ends too early is an error that
 //! names the frame, never a smaller machine.
 //!
 //! # Assumptions
-//!
 //! Flags do not show whether a device or a program has pinned a page (direct I/O, RDMA, VFIO). Such a page looks
 //! like any other movable page, so each count of movable memory assumes that no page is pinned. The flags do not
 //! tell a frame on a CPU's own free list from an ordinary page of the kernel either: such counts are intervals.

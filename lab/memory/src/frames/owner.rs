@@ -1,13 +1,11 @@
 //! The functions that hold pages, from `/sys/kernel/debug/page_owner`.
 //!
 //! # Invariants
-//!
 //! A record begins with `Page allocated via order`, and its second line names the frame. Both forms of stacks are
 //! read: `[<address>] function+offset/size`, and the function alone. A line of any other kind is counted and
 //! skipped, and so is a record without a frame. Memory does not grow with the file.
 //!
 //! # Design decisions
-//!
 //! The function of a record is the first one of its stack that is not part of the allocators. For a slab page this
 //! is the function whose request made the slab grow: other functions may hold objects in it.
 

@@ -1,13 +1,11 @@
 //! One byte per frame: the classes of all frames of all zones, read from `/proc/kpageflags` or from a copy of it.
 //!
 //! # Invariants
-//!
 //! [`Snapshot::prepare`] allocates and touches all memory, and [`Snapshot::read`] allocates none per frame:
 //! otherwise the program would change what it measures. Only frames inside of "System RAM" are read, because newer
 //! kernels report a hole as a frame without flags. A source that ends inside of a zone is an error.
 //!
 //! # Assumptions
-//!
 //! Memory that the kernel initialises late is at the end of its zone. The number of these frames is `present` minus
 //! `managed`, without the frames that are reserved or returned to a host.
 

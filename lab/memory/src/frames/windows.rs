@@ -4,17 +4,14 @@
 //! hole.
 //!
 //! # Invariants
-//!
 //! Each window belongs to exactly one of four groups: open (all frames free or movable), drainable (some are on
 //! CPUs' lists), unsure (some have no flags), and blocked (a frame is pinned). A window that is free now is open.
 //!
 //! # Design decisions
-//!
 //! A window is summarised by the set of classes that it contains, and the sets of two halves give that of the whole.
 //! All counts are sums over the number of windows with each set: one pass over the frames serves all orders.
 //!
 //! # Complexity
-//!
 //! Linear in the frames. The sets of an order take 128 KiB, and nothing is stored per frame.
 
 use std::collections::BTreeMap;

@@ -1,11 +1,8 @@
 //! Copies of files in `/proc`, recognised by their contents.
 //!
-//! # Purpose
-//!
 //! Users have these files one by one, all in one text, or quoted in mail.
 //!
 //! # Invariants
-//!
 //! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were
 //! read at different moments.
 

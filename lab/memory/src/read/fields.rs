@@ -1,11 +1,8 @@
 //! Fields of the kernel's log lines: `free:13820kB min:64kB`, names of zones, requests.
 //!
-//! # Purpose
-//!
 //! These functions find a field anywhere in a line, whatever precedes it.
 //!
 //! # Invariants
-//!
 //! A number without its unit may be cut, and is not used.
 
 use everybuddy_text::proc::digits;

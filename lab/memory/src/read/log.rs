@@ -1,12 +1,9 @@
 //! Reports in the kernel's log: out of memory, allocation failures, sysrq.
 //!
-//! # Purpose
-//!
 //! A report consists of an event, a line per zone and a table per zone. Several reports may overlap, since
 //! CPUs print at the same time.
 //!
 //! # Invariants
-//!
 //! A part belongs to the first open report that lacks it. If lines name the thread that printed them, parts never mix
 //! between threads. Rejected tables are named in the report's remarks.
 

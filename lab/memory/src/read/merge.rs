@@ -1,11 +1,8 @@
 //! Joins the tables of `buddyinfo`, `pagetypeinfo` and `zoneinfo` into one state.
 //!
-//! # Purpose
-//!
 //! Each file knows something that the others lack, but they were read at different moments.
 //!
 //! # Invariants
-//!
 //! The table of a zone comes from one file. Where two disagree, a remark states by how much.
 
 use super::rows::{self, Row};

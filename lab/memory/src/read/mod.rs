@@ -1,11 +1,8 @@
 //! Readers of all texts that describe a machine's memory.
 //!
-//! # Purpose
-//!
 //! [`Reader`] recognises each text by its contents, line by line, and emits a [`State`] as soon as it is complete.
 //!
 //! # Invariants
-//!
 //! Memory is bounded, whatever the size of the input. Text before, between and after the lines that matter is skipped.
 
 mod copies;

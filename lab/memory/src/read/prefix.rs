@@ -1,11 +1,8 @@
 //! What precedes a line of the kernel: times, hosts, marks of quotes.
 //!
-//! # Purpose
-//!
 //! Logs reach this program through `dmesg`, the journal, syslog, containers and mail, and each adds a prefix.
 //!
 //! # Invariants
-//!
 //! The rest of the line is unchanged, and its leading blanks remain except the one that ends a prefix.
 
 /// A line, divided into its prefix and the kernel's text.

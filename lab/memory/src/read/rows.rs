@@ -1,11 +1,8 @@
 //! Rows of numbers: `/proc/buddyinfo`, `/proc/pagetypeinfo`.
 //!
-//! # Purpose
-//!
 //! These files have no checksum. Their layout shows whether a wrapped row can be joined without doubt.
 //!
 //! # Invariants
-//!
 //! A row whose numbers are in doubt is rejected, and so is one with another number of columns than the others.
 
 use everybuddy_text::proc::{ZoneRow, word, zone_row};

@@ -1,12 +1,9 @@
 //! Lines of an input of any size, with quick skips over lines of no interest.
 //!
-//! # Purpose
-//!
 //! In a log of a gigabyte, only a few lines describe memory. [`Lines`] searches whole chunks for the words that
 //! such lines contain, and counts the lines in between without looking at them.
 //!
 //! # Invariants
-//!
 //! Memory is bounded by the size of a chunk. A longer line is cut to that size, and [`Lines::cut_lines`] counts it.
 
 use std::io::{self, Read};

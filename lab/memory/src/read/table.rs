@@ -1,12 +1,9 @@
 //! Tables of free blocks in logs: `1*4kB (U) 0*8kB ... = 13312kB`.
 //!
-//! # Purpose
-//!
 //! Mail wraps these lines, quotes mark them, and other CPUs print between their parts. A [`Table`] is assembled from
 //! whatever parts arrive.
 //!
 //! # Invariants
-//!
 //! The sizes double from part to part, and the sum that the kernel prints must equal the sum of the parts. Only then
 //! is a table accepted, so a wrong repair is rejected.
 

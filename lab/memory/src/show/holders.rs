@@ -1,11 +1,8 @@
 //! What makes blocks unavailable, in words.
 //!
-//! # Purpose
-//!
 //! The number of lost blocks does not help a user. The name of their holder, and what frees it, does.
 //!
 //! # Invariants
-//!
 //! The worst holder comes first. What the input does not show is named with the assumption that replaces it.
 
 use everybuddy_text::size::{self, grouped};

@@ -1,11 +1,8 @@
 //! The page: the answers as tables, what holds the rest, and a map of memory.
 //!
-//! # Purpose
-//!
 //! A picture shows where memory is broken up.
 //!
 //! # Invariants
-//!
 //! The page is one file without external parts. Names from the input are escaped, and each number of the terminal's
 //! table is in a table of the page.
 

@@ -1,11 +1,8 @@
 //! States as JSON, one object per line.
 //!
-//! # Purpose
-//!
 //! Programs read every number, those of all orders included.
 //!
 //! # Invariants
-//!
 //! Numbers that may be bounds have two fields, `low` and `high`. Unknown values are `null`.
 
 use serde_json::{Value, json};

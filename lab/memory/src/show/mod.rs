@@ -1,11 +1,8 @@
 //! Output: a table for people, a page, JSON, and metrics for Prometheus.
 //!
-//! # Purpose
-//!
 //! Each form shows the same answers.
 //!
 //! # Invariants
-//!
 //! A bound is shown as a bound, never as a number.
 
 pub mod holders;

@@ -1,11 +1,8 @@
 //! Metrics for the textfile collector of node_exporter.
 //!
-//! # Purpose
-//!
 //! Dashboards show how many blocks of each size a machine still has.
 //!
 //! # Invariants
-//!
 //! Sizes are in bytes. Of values that are known only within bounds, only the lower bound `usable_blocks` is exported.
 
 use std::fmt::Write;

@@ -1,11 +1,8 @@
 //! The table for people.
 //!
-//! # Purpose
-//!
 //! For each zone and each size: how many blocks are free now, and how many an ordinary request may use.
 //!
 //! # Invariants
-//!
 //! The columns of a table are aligned.
 
 use everybuddy_text::size::{self, grouped};

@@ -1,11 +1,8 @@
 //! The definition of each number, on the page itself.
 //!
-//! # Purpose
-//!
 //! Readers do not look up a number whose definition is elsewhere; they guess.
 //!
 //! # Invariants
-//!
 //! Every anchor that a figure or the table links to is defined here, once. A page without systems has only the
 //! definitions of the traces' own numbers.
 

@@ -1,12 +1,9 @@
 //! The layout of the figures: heading, caption, definitions, empty panels, data.
 //!
-//! # Purpose
-//!
 //! The structure of the page exists before any script runs, and can be tested without a browser. The scripts in
 //! `assets/script/` draw into the panels, under the same names.
 //!
 //! # Invariants
-//!
 //! A figure whose numbers no system has is omitted: a trace may have no systems, and stored rows have only some
 //! numbers.
 

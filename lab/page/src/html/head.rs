@@ -1,11 +1,8 @@
 //! The parts above and below the results: title, machine, control bar, provenance.
 //!
-//! # Purpose
-//!
 //! A recipient of the page learns in two sentences what was compared, and on which machine.
 //!
 //! # Invariants
-//!
 //! Unknown facts are omitted.
 
 use maud::{Markup, html};

@@ -1,11 +1,8 @@
 //! The page as HTML: everything that can be read without JavaScript, and placeholders for the rest.
 //!
-//! # Purpose
-//!
 //! The page has a structure that readers, printers and screen readers can rely on before any script runs.
 //!
 //! # Invariants
-//!
 //! Every text from outside goes through the template, which escapes it; data is base64. The content security policy
 //! forbids every request ([`shell`]).
 

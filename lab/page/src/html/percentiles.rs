@@ -1,11 +1,8 @@
 //! The table of all latencies, with more columns than the table of systems.
 //!
-//! # Purpose
-//!
 //! Every measured time can be read and copied without JavaScript.
 //!
 //! # Invariants
-//!
 //! A time below the timer's resolution is marked as such; a time that was not measured is not shown.
 
 use maud::{Markup, html};

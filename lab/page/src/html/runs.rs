@@ -1,11 +1,8 @@
 //! The table of run lengths.
 //!
-//! # Purpose
-//!
 //! A mean and a maximum show at a glance what a histogram does not.
 //!
 //! # Invariants
-//!
 //! Unknown values (no regions in the trace) have no row.
 
 use maud::{Markup, html};

@@ -1,12 +1,9 @@
 //! The caption of each figure: one or two sentences.
 //!
-//! # Purpose
-//!
 //! A chart without a caption is hard to read. The first part of the caption explains how to read the chart; the
 //! second states a result, computed from the numbers.
 //!
 //! # Invariants
-//!
 //! A result covers all systems, shown or not. If the numbers support no result, the caption has none.
 
 use super::words::{count, duration, memory, percent, short};

@@ -1,11 +1,8 @@
 //! The parts of every page: head, content security policy, error message.
 //!
-//! # Purpose
-//!
 //! Every page has the policy under which a browser makes no network requests.
 //!
 //! # Invariants
-//!
 //! Every text from outside goes through the template, which escapes it.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};

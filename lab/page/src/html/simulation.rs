@@ -1,11 +1,8 @@
 //! The page of a simulation as HTML: a section for each load, and the machine.
 //!
-//! # Purpose
-//!
 //! Readers see how far each system scales and what stops it, and at the end what the machine is made of.
 //!
 //! # Invariants
-//!
 //! Every table and figure of the simulation is shown. No title claims a measurement: they come with the data.
 
 use maud::{Markup, PreEscaped, html};

@@ -1,12 +1,9 @@
 //! The table of systems on a trace, and the answer above it.
 //!
-//! # Purpose
-//!
 //! These are the first things that readers see. The table is plain HTML, so it works without JavaScript; with it,
 //! the columns can be sorted.
 //!
 //! # Invariants
-//!
 //! A column without numbers is omitted. The best value of a column is marked by more than colour, and only if the
 //! mark is informative.
 

@@ -1,11 +1,8 @@
 //! Formats numbers as text, and derives anchors from names.
 //!
-//! # Purpose
-//!
 //! Every table and sentence formats the same number in the same way.
 //!
 //! # Invariants
-//!
 //! A missing number is an empty text, never a zero.
 
 use crate::report::Machine;

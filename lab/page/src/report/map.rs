@@ -1,11 +1,8 @@
 //! A map of memory at one moment, frame by frame.
 //!
-//! # Purpose
-//!
 //! A map of a hundred thousand frames must be small: adjacent frames with equal values form one run.
 //!
 //! # Invariants
-//!
 //! The runs of a map, in order from frame 0, cover each frame once.
 
 /// The owner of a frame that is free in the zone layer.

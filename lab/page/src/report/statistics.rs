@@ -1,11 +1,8 @@
 //! The statistics of a trace, independent of any system.
 //!
-//! # Purpose
-//!
 //! A page about a trace alone shows these numbers and nothing else.
 //!
 //! # Invariants
-//!
 //! The numbers depend on the trace alone. `[T; 2]` is allocations, then frees.
 
 use serde::Serialize;

@@ -1,11 +1,8 @@
 //! The results of one system on one trace.
 //!
-//! # Purpose
-//!
 //! Separate from the statistics of the trace, which do not depend on a system.
 //!
 //! # Invariants
-//!
 //! `[T; 2]` is allocations, then frees.
 
 use serde::Serialize;

@@ -1,12 +1,9 @@
 //! The table of systems on a trace, and the answer above it.
 //!
-//! # Purpose
-//!
 //! Which numbers a table shows, how they are written and which are best is decided where they are measured: the
 //! terminal shows the same.
 //!
 //! # Invariants
-//!
 //! A column has a value, a text and a mark for each system of its trace, in the same order.
 
 use everybuddy_metrics::Better;

@@ -1,11 +1,8 @@
 //! A page in a headless browser.
 //!
-//! # Purpose
-//!
 //! Tests describe the actions of a reader, not the control of a browser.
 //!
 //! # Invariants
-//!
 //! Every complaint and every request of the browser is recorded.
 
 use std::path::{Path, PathBuf};

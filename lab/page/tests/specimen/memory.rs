@@ -1,11 +1,8 @@
 //! Made-up memory: related frames are mostly adjacent.
 //!
-//! # Purpose
-//!
 //! Maps make up most of a page's size, so they must be as disordered as real ones.
 //!
 //! # Invariants
-//!
 //! A map has as many frames as the memory, and about as many frames in use as the trace.
 
 use everybuddy_page::report::{FREE, LISTED, Map};

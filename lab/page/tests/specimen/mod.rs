@@ -1,12 +1,9 @@
 //! A made-up report with the size of a real one: three traces, sixteen systems.
 //!
-//! # Purpose
-//!
 //! The page can be viewed, tested and weighed without measuring anything. The numbers are random but plausible; they
 //! describe no real system.
 //!
 //! # Invariants
-//!
 //! The same seed produces the same report.
 
 mod memory;

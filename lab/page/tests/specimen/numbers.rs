@@ -1,11 +1,8 @@
 //! Random but plausible numbers for systems with and without lists.
 //!
-//! # Purpose
-//!
 //! Separate from the traces so that each file has one topic.
 //!
 //! # Invariants
-//!
 //! Percentiles are computed from the same times as the histogram.
 
 use everybuddy_metrics::Better;

@@ -1,11 +1,8 @@
 //! A made-up page of experiments with every kind of series, table and verdict.
 //!
-//! # Purpose
-//!
 //! The page can be viewed and tested without measuring anything; the numbers are meaningless.
 //!
 //! # Invariants
-//!
 //! The same study each time.
 
 use everybuddy_page::report::Machine;

@@ -1,11 +1,8 @@
 //! The time of callers, the time of callers and services together, and free 4 MiB blocks, by system, on traces.
 //!
-//! # Purpose
-//!
 //! The figure compares the work that callers save with its cost elsewhere.
 //!
 //! # Invariants
-//!
 //! Every trace has its position on the horizontal axis, with the systems side by side.
 
 use crate::shared::prelude::*;

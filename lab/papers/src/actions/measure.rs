@@ -1,7 +1,5 @@
 //! The time of callers on traces if services do the dividing and linking, and the work of these services.
 //!
-//! # Purpose
-//!
 //! Deferred work is not saved. The waiting times of callers are therefore reported together with the work of the
 //! services, and with the effect of waiting work on free memory.
 //!
@@ -9,7 +7,6 @@
 //! work of callers and services, are added. Services run concurrently, so their counts vary slightly between runs.
 //!
 //! # Invariants
-//!
 //! Ratios are formed within a round.
 
 use everybuddy::Service;

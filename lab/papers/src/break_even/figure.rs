@@ -1,11 +1,8 @@
 //! The time of a caller for a pair relative to the standard buddy, over the order, with a panel per load.
 //!
-//! # Purpose
-//!
 //! The figure shows where the lines cross: left of it a queue to another thread pays, right of it it does not.
 //!
 //! # Invariants
-//!
 //! All panels have the same axes, and bs is the line at 1.
 
 use crate::shared::prelude::*;

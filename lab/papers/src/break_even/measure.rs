@@ -1,7 +1,5 @@
 //! The point at which a queue to another thread costs more than the splits and merges that it saves.
 //!
-//! # Purpose
-//!
 //! The source argues with what a caller no longer does, and not with what it does instead. So what is
 //! saved is varied, from ten splits to none, and so is how much time the services have.
 //!
@@ -10,7 +8,6 @@
 //! Queues and splits are counted in a separate pass.
 //!
 //! # Invariants
-//!
 //! Systems take turns, and ratios are formed within a round, of visits that follow each other.
 
 use everybuddy::{Counts, NoProbe, Order};

@@ -1,13 +1,10 @@
 //! The miss rate of lists over their residual: a curve of fixed lengths, dots for fixed lists with larger batches, and
 //! rings for other lists.
 //!
-//! # Purpose
-//!
 //! The figure compares an adaptive list with all fixed lists. Below the curve and the dots it is better than any of
 //! them; among them, adapting has no benefit.
 //!
 //! # Invariants
-//!
 //! A curve connects the fixed lists of one source that move a sixth of their length, by increasing length. Both axes
 //! are logarithmic, so zeros are omitted.
 

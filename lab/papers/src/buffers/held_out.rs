@@ -1,12 +1,9 @@
 //! A constant of a predicting list, chosen on some traces and tested on another.
 //!
-//! # Purpose
-//!
 //! A constant that was fitted to a paper's figure says nothing about that figure. The same choice, made by a rule on
 //! other traces, does.
 //!
 //! # Invariants
-//!
 //! What is chosen for a trace does not depend on its own numbers.
 
 use crate::shared::prelude::*;

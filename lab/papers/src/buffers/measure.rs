@@ -1,12 +1,9 @@
 //! The miss rate of lists of different sizes, and their residual at the end of a run.
 //!
-//! # Purpose
-//!
 //! The two goals conflict: a longer list misses less and leaves more frames unused. Only a comparison with all fixed
 //! lists shows whether an adaptive list is better. What its constants were fitted to is tested on other traces.
 //!
 //! # Invariants
-//!
 //! Counted on one thread in the trace's order: the numbers are reproducible.
 
 use super::held_out::{self, Multiple};

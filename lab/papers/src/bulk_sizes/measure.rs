@@ -1,12 +1,9 @@
 //! The number of frames that a refill and a drain move, and their orders.
 //!
-//! # Purpose
-//!
 //! A batch is what a list asks for, not what it gets, and because what one holds a lock for
 //! is the frames that really move.
 //!
 //! # Invariants
-//!
 //! Counted on one thread in the trace's order: the same numbers come out each time. The order of a refill or a drain is
 //! that of the call that caused it. Lists of several orders drain in turns, so that a drain may move other orders, too.
 

@@ -1,11 +1,8 @@
 //! Splits and coalescings on traces, and free blocks of 2 MiB, by policy.
 //!
-//! # Purpose
-//!
 //! Splits and coalescings show the savings of delayed coalescing; free blocks show its cost.
 //!
 //! # Invariants
-//!
 //! Every trace has its position on the horizontal axis.
 
 use crate::shared::prelude::*;

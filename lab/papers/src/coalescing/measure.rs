@@ -1,12 +1,9 @@
 //! The numbers of splits and coalescings on traces, and their effect on free memory.
 //!
-//! # Purpose
-//!
 //! Delayed coalescing was designed for message buffers in 1989. Its savings on today's page traces, and the blocks
 //! that it leaves uncoalesced for requests of large blocks, are counted in the same replays.
 //!
 //! # Invariants
-//!
 //! Counted on one thread in the trace's order: the numbers are reproducible.
 
 use crate::shared::prelude::*;

@@ -1,11 +1,8 @@
 //! The time of a call by system, with a panel per trace and number of threads.
 //!
-//! # Purpose
-//!
 //! From one system to the next, one component or one property of the lock changes.
 //!
 //! # Invariants
-//!
 //! All panels have the same systems in the same positions. Bars are from the fastest round to the slowest.
 
 use crate::shared::prelude::*;

@@ -1,12 +1,9 @@
 //! The time of a call on traces, with any number of threads, and the share of it that locks take.
 //!
-//! # Purpose
-//!
 //! The papers compare systems by the mean time of a request over whole programs. `compare` reports it for one number
 //! of threads; here a trace is replayed with several.
 //!
 //! # Invariants
-//!
 //! Systems take turns in each round, and each round starts with another system. Times are of systems without a probe;
 //! locks are timed in a replay of their own.
 

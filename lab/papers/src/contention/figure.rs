@@ -1,11 +1,8 @@
 //! The contention rate of threads, by their work.
 //!
-//! # Purpose
-//!
 //! Results are compared with figure 12 of \[Spring\], and with what a zone layer does by itself.
 //!
 //! # Invariants
-//!
 //! Both panels have the same work in the same positions. The vertical axis is logarithmic, so zeros are omitted.
 
 use crate::shared::prelude::*;

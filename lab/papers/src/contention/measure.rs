@@ -1,13 +1,10 @@
 //! The contention rate between threads inside a system.
 //!
-//! # Purpose
-//!
 //! A system that serves a request fast may still make the next CPU wait. Two rates are counted: among all operations,
 //! which a per-CPU layer keeps small, and among the operations that reached the zone layer, which characterizes the
 //! zone layer itself.
 //!
 //! # Invariants
-//!
 //! Systems take turns in each round, and each round starts with a new system.
 
 use everybuddy_workload::Variant;

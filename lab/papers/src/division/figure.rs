@@ -1,11 +1,8 @@
 //! The number of requests that split a larger block, over the number of requests.
 //!
-//! # Purpose
-//!
 //! The figure shows what dividing memory beforehand saves at the start of a program, and how long that lasts.
 //!
 //! # Invariants
-//!
 //! One panel per trace; a system that did not reach a number of requests has no point there.
 
 use crate::shared::prelude::*;

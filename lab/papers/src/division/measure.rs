@@ -1,7 +1,5 @@
 //! The number of the first requests of a program that split a larger block, by the initial division of memory.
 //!
-//! # Purpose
-//!
 //! \[Serewa\] §2.2.3 proposes to divide memory by statistics for the sake of the start, when all callers
 //! wait. The figure therefore shows the start of each trace.
 //!
@@ -12,7 +10,6 @@
 //! up.
 //!
 //! # Invariants
-//!
 //! Counted on one thread: the same numbers come out each time.
 
 use everybuddy::platform::NativeCpus;

@@ -1,11 +1,8 @@
 //! \[Serewa\]'s emulation program: the ratio of case 2 to case 1, and the steps per call, by store.
 //!
-//! # Purpose
-//!
 //! The figure shows in which stores the source's gain remains, and why.
 //!
 //! # Invariants
-//!
 //! Every store has its place on the horizontal axis.
 
 use crate::shared::prelude::*;

@@ -1,11 +1,8 @@
 //! The functions of the paper's program, by the names of its profile.
 //!
-//! # Purpose
-//!
 //! Calls, steps and shares of time are compared with listings 2 and 3.
 //!
 //! # Invariants
-//!
 //! [`Function::ALL`] is in the order of the discriminants.
 
 /// A function of the paper's program.

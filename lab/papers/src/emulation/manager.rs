@@ -1,7 +1,6 @@
 //! The paper's simple buddy system: a heap in units of 8 bytes, blocks of powers of two of them.
 //!
 //! # Source
-//!
 //! \[Serewa\] section 3, figure 2 and listings 1 to 3. The text leaves many details open; this implementation agrees
 //! with both profiles to the last call:
 //!
@@ -12,12 +11,9 @@
 //!   is none; *case 2* merges once, and splits if that did not help;
 //! - a merge for a class merges every pair of buddies in every class below, starting with the smallest class.
 //!
-//! # Purpose
-//!
 //! Runs differ only in the case and the store.
 //!
 //! # Invariants
-//!
 //! [`Work::balance`]; every unit is in one free block, or allocated.
 
 use crate::emulation::function::{Function, Table};

@@ -1,13 +1,10 @@
 //! \[Serewa\]'s emulation program: calls, steps and shares of time, by case and store.
 //!
-//! # Purpose
-//!
 //! Results are compared with listings 2 and 3 of \[Serewa\]. They show whether the listings' gain remains in stores
 //! that are better than a queue that is walked at each insertion. The program is in `crate::emulation`; here its
 //! numbers become rows.
 //!
 //! # Invariants
-//!
 //! Within a round both cases of its stores take turns. Stores that take long have one round. Every run checks its own
 //! accounting.
 

@@ -1,8 +1,6 @@
 //! The emulation program of \[Serewa\] §3: a million calls on a simple buddy system, which splits first or
 //! merges first.
 //!
-//! # Purpose
-//!
 //! The paper explains a gain of 38 % by blocks that are spread evenly over queues. Its profile says that
 //! four fifths of the time went into walking a queue to its end. So the same program runs here on better structures,
 //! and what is walked is counted in addition to the time. A unit of 8 bytes stands for a frame.
@@ -23,7 +21,6 @@
 //! | [`paper`] | listings 2 and 3 |
 //!
 //! # Invariants
-//!
 //! What is asked for depends on the seed and on nothing else; the accounting identities that the paper's
 //! profiles obey hold in every run ([`manager::Work::balance`]).
 

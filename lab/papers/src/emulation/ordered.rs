@@ -1,11 +1,8 @@
 //! The structures by address of the allocators' crate, as a store.
 //!
-//! # Purpose
-//!
 //! What is measured here is what systems can be built with.
 //!
 //! # Invariants
-//!
 //! A unit stands for a frame, a class for an order.
 
 use everybuddy::structure::{Ordered, Placed};

@@ -1,15 +1,11 @@
 //! Listings 2 and 3: the paper's profiles.
 //!
 //! # Source
-//!
 //! \[Serewa\] section 3; on a Pentium II at 350 MHz.
-//!
-//! # Purpose
 //!
 //! The counts can be compared with it.
 //!
 //! # Invariants
-//!
 //! Numbers are as printed.
 
 use crate::emulation::function::Function;

@@ -1,15 +1,11 @@
 //! Listing 1: the main loop.
 //!
 //! # Source
-//!
 //! \[Serewa\] section 3.
-//!
-//! # Purpose
 //!
 //! It stands alone, as it was printed.
 //!
 //! # Invariants
-//!
 //! The numbers that are drawn depend on the seed and on which requests were refused, and on nothing else.
 
 use crate::emulation::function::Function;

@@ -1,7 +1,6 @@
 //! Queues of two directions.
 //!
 //! # Source
-//!
 //! \[Serewa\] section 3: "two direction queues", one for each size.
 //!
 //! It has two parameters. `PLACE` is where a block is inserted:
@@ -15,7 +14,6 @@
 //! With `SEARCH`, a merge walks the rest of the queue to find a block's buddy. Otherwise it looks at the buddy's mark.
 //!
 //! # Invariants
-//!
 //! Links agree in both directions; a block's mark is its class and one, that of every other unit zero.
 
 use everybuddy::Platform;

@@ -1,17 +1,13 @@
 //! The random numbers of the GNU C library: the results of `rand` after `srand`.
 //!
 //! # Source
-//!
 //! The additive feedback generator of `random(3)` of degree 31, `TYPE_3`: each number is the sum of the numbers 3 and
 //! 31 places before it. The first 31 come from a linear congruential generator (Park and Miller's, by Schrage's
 //! method), and 310 numbers are discarded.
 //!
-//! # Purpose
-//!
 //! With the same seed, the program makes the same requests as the paper's program.
 //!
 //! # Invariants
-//!
 //! `front` is 3 places ahead of `rear`, modulo 31.
 
 /// The number of stored values.

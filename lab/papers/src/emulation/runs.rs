@@ -1,11 +1,8 @@
 //! Runs of the program, by case and store.
 //!
-//! # Purpose
-//!
 //! Every store is compiled here, once, and not in each method.
 //!
 //! # Invariants
-//!
 //! Every run begins with a heap of its own, all of it free.
 
 use everybuddy::structure::{BitScan, Trees};

@@ -1,12 +1,9 @@
 //! A structure of the allocators' crate without a zone, a lock or a policy.
 //!
-//! # Purpose
-//!
 //! The emulation program has its own rules of when to split and to merge. It needs the structures by address and
 //! nothing else. A unit of the program stands for a frame.
 //!
 //! # Invariants
-//!
 //! Every call is checked before the structure sees it, so a wrong call changes nothing. The records belong to one
 //! [`Standalone`], which passes only frames of its own table to its structure.
 #![allow(unsafe_code)]

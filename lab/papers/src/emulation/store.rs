@@ -1,11 +1,8 @@
 //! The stores of the free blocks of each class.
 //!
-//! # Purpose
-//!
 //! The paper blames the queues: everything but the store stays the same.
 //!
 //! # Invariants
-//!
 //! A block is a class and the number of its first unit, a multiple of 2^class; no two in a store overlap.
 
 use std::fmt;

@@ -1,11 +1,8 @@
 //! Observers of the manager's control flow.
 //!
-//! # Purpose
-//!
 //! The observer is a type, so counting and sampling cost nothing in a run without them.
 //!
 //! # Invariants
-//!
 //! An observer is notified of every change of the running function, in order.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

@@ -1,12 +1,9 @@
 //! The cost of a single frame over the fill level of memory, and over the order of the free blocks.
 //!
-//! # Purpose
-//!
 //! The figure shows whether an allocator that searches slows down when little is left to be found, and what a split
 //! costs that nothing avoids.
 //!
 //! # Invariants
-//!
 //! Each point is the median of the rounds, its bar their minimum and maximum.
 
 use crate::shared::prelude::*;

@@ -1,11 +1,8 @@
 //! Times on synthetic workloads, measured like `everybuddy bench`.
 //!
-//! # Purpose
-//!
 //! Experiments and benchmarks mean the same by a number.
 //!
 //! # Invariants
-//!
 //! Systems take turns in each round, on fresh memory of 1 GiB, on one thread.
 
 use everybuddy_workload::{Setting, Variant};

@@ -1,11 +1,8 @@
 //! Free 4 MiB blocks over requests, with a panel per combination of traces.
 //!
-//! # Purpose
-//!
 //! Results are compared with figure 13 of \[iBuddy\].
 //!
 //! # Invariants
-//!
 //! Shows every sample, those taken while all is freed included.
 
 use crate::shared::prelude::*;

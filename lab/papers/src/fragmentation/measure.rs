@@ -1,13 +1,10 @@
 //! Free 4 MiB blocks while several traces are replayed on one memory.
 //!
-//! # Purpose
-//!
 //! Fragmentation becomes visible only after several programs have started and ended. The traces run one after
 //! another, and concurrently; the memory that they leave allocated stays until the end, when everything is freed.
 //! Traces that differ in what they ask for can be replayed in groups of their own.
 //!
 //! # Invariants
-//!
 //! Runs on one thread, so the numbers are reproducible.
 
 use everybuddy::Order;

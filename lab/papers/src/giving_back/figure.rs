@@ -1,12 +1,9 @@
 //! What a guest gives back, what that takes, and what it accesses again, by the order and by the delay.
 //!
-//! # Purpose
-//!
 //! Each choice is a trade: a smaller order gives back more and takes more reports; a shorter delay gives back more, and
 //! more is faulted again.
 //!
 //! # Invariants
-//!
 //! Each system has the same place at each order and each delay.
 
 use crate::shared::prelude::*;

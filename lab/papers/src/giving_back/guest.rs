@@ -1,12 +1,9 @@
 //! What the programs of a guest allocate and free, and when.
 //!
-//! # Purpose
-//!
 //! How much a guest can give back depends on pauses, and on what stays allocated among the free frames. Some guests are
 //! models, with the numbers of public reports. The others are recorded programs, with the times of the recording.
 //!
 //! # Invariants
-//!
 //! The steps of a guest are in the order of time, and free what they allocated. The same seed makes the same steps.
 
 use everybuddy::Class;

@@ -1,14 +1,11 @@
 //! What a guest gives back to its monitor, by the order of the blocks and by the delay.
 //!
-//! # Purpose
-//!
 //! A monitor chooses from which order on, and how long after a free, a guest reports free blocks. Small blocks and
 //! short delays give back more. They also cost more calls, and more frames that the guest soon accesses again.
 //!
 //! What is measured, and how, is in `world`.
 //!
 //! # Invariants
-//!
 //! All systems run the same steps. The same numbers come out each time.
 
 use everybuddy::Order;

@@ -1,11 +1,8 @@
 //! A guest on a system, and its host: what is given back, and what is accessed again.
 //!
-//! # Purpose
-//!
 //! The monitor's side of a report is simulated, so that every frame is known exactly.
 //!
 //! # Method
-//!
 //! The steps of a guest run on one CPU, on a virtual clock. A free makes a pass due after the delay, as in Linux
 //! (mm/page_reporting.c). A pass reports free blocks that were not reported, up to a number of frames; if it leaves
 //! some, the next one is due after another delay. The host is known exactly: which frames have memory, and which were
@@ -15,7 +12,6 @@
 //! given back.
 //!
 //! # Invariants
-//!
 //! Marks agree with the host: a marked block has no memory. That is checked at each allocation. No time of the host is
 //! measured: the same numbers come out each time.
 

@@ -1,12 +1,9 @@
 //! Histograms of the times of single calls, with a panel per system and direction.
 //!
-//! # Purpose
-//!
 //! Results are compared with figures 1 and 12 of \[iBuddy\], whose bands are the humps here. Like these figures, it has
 //! the lazy buddy and lazy iBuddy only; the tables have all systems.
 //!
 //! # Invariants
-//!
 //! Times in the shaded range are below the timer's spread and cannot be resolved.
 
 use crate::shared::prelude::*;

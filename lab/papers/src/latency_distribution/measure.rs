@@ -1,7 +1,5 @@
 //! The distribution of the times of single calls, and whether they reached the zone layer.
 //!
-//! # Purpose
-//!
 //! A mean hides two bands: calls that a list serves, and those that wait for a batch.
 //!
 //! A counting pass determines the calls that reach the zone layer. On one thread a timed pass repeats it call by call.
@@ -11,7 +9,6 @@
 //! segments, and the mean of these times is the expected value of the mean.
 //!
 //! # Invariants
-//!
 //! All of the passes perform the same calls in the same order.
 
 use std::collections::BTreeMap;

@@ -1,11 +1,8 @@
 //! Operations on lists: single frames by trace, and blocks of each order.
 //!
-//! # Purpose
-//!
 //! The first panel is the paper's gain, the second its price.
 //!
 //! # Invariants
-//!
 //! Both panels show means per call. The first has requests and frees, the second requests from free memory.
 
 use crate::shared::prelude::*;

@@ -1,7 +1,5 @@
 //! The events inside a system, per call, for each order.
 //!
-//! # Purpose
-//!
 //! A time depends on the machine, and on everything else that a call does. The argument of a paper is often about
 //! something that can be counted: operations on lists, exchanges of spaces, frames that a list serves.
 //!
@@ -9,7 +7,6 @@
 //! block of each order is allocated and freed: there, the numbers follow from the algorithm alone.
 //!
 //! # Invariants
-//!
 //! Counted on one thread in the trace's order: the same numbers come out each time.
 
 use everybuddy::{Counts, Order};

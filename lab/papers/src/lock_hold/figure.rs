@@ -1,11 +1,8 @@
 //! The wait and hold times of locks, as points with intervals over the rounds.
 //!
-//! # Purpose
-//!
 //! Shows at a glance whether a difference is significant.
 //!
 //! # Invariants
-//!
 //! Both panels have the same systems in the same positions.
 
 use crate::shared::prelude::*;

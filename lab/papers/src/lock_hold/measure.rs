@@ -1,7 +1,5 @@
 //! The wait times and the hold times of locks.
 //!
-//! # Purpose
-//!
 //! A hold policy and a kind of lock trade one for the other, and throughput hides which.
 //!
 //! The probe reads the clock when a lock is requested, acquired and released. A reading costs tens of nanoseconds,
@@ -9,7 +7,6 @@
 //! measurement.
 //!
 //! # Invariants
-//!
 //! A measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
 //! and left out.
 

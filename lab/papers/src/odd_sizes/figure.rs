@@ -1,12 +1,9 @@
 //! The cost of rounding up, and the cost of exact service: frames in use, failed requests, unusable memory.
 //!
-//! # Purpose
-//!
 //! Each of the two ways to serve a request of an odd size has a cost. A mean shows neither how it grows with the fill
 //! level nor whether systems differ.
 //!
 //! # Invariants
-//!
 //! Rounded and exact service of one system are next to each other; every source has its place.
 
 use crate::shared::prelude::*;

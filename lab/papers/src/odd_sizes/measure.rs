@@ -1,7 +1,5 @@
 //! Requests of sizes that are not powers of two: served exactly, or rounded up to a block.
 //!
-//! # Purpose
-//!
 //! Internal fragmentation is the first problem that \[Serewa\] wants to solve. The solution has a cost that the paper
 //! does not measure: remnants between runs.
 //!
@@ -12,7 +10,6 @@
 //! three pieces, each after its own time.
 //!
 //! # Invariants
-//!
 //! Counted on one thread: the numbers are reproducible. The load counts requested frames, so a system that needs more
 //! frames fails more requests. At each sample every invariant of the system is checked.
 

@@ -1,11 +1,8 @@
 //! The actual lengths of runs over the predicted lengths: medians with quartiles, and the line of equality.
 //!
-//! # Purpose
-//!
 //! A prediction that is correct on average but wrong for each run is visible as such.
 //!
 //! # Invariants
-//!
 //! Both axes are logarithmic, a step per doubling; a point represents the predictions of one octave.
 
 use crate::shared::prelude::*;

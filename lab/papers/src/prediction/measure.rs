@@ -1,7 +1,5 @@
 //! The predictions of a list about runs, compared with their actual lengths.
 //!
-//! # Purpose
-//!
 //! A prediction is only as good as the run that follows it: misses and residuals show what it is
 //! worth, not whether it was right.
 //!
@@ -9,7 +7,6 @@
 //! one and the following ones, for frees the following ones. `everybuddy_trace` defines runs.
 //!
 //! # Invariants
-//!
 //! A prediction is judged when its run ends, and belongs to exactly one run.
 
 use std::collections::BTreeMap;

@@ -1,11 +1,8 @@
 //! The share of single frames by trace, and the share of them that a list serves.
 //!
-//! # Purpose
-//!
 //! Results are compared with figures 2 and 3 of \[iBuddy\].
 //!
 //! # Invariants
-//!
 //! Shares are per cent. A workload has no share of single frames that tells anything: it asks for nothing else.
 
 use crate::shared::chart::{Axis, Panel, Shape, drawing};

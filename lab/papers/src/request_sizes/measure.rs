@@ -1,12 +1,9 @@
 //! What programs ask for, and how much of it a list serves: the observations that iBuddy starts from.
 //!
-//! # Purpose
-//!
 //! A system that is designed for single frames, and past a list, is as good as these two observations. Whether a
 //! program of today fits them is a property of its trace.
 //!
 //! # Invariants
-//!
 //! Counted on one thread in the trace's order: the same numbers come out each time.
 
 use std::collections::BTreeSet;

@@ -1,12 +1,9 @@
 //! The share of a trace's requests in runs of at least a given length.
 //!
-//! # Purpose
-//!
 //! A mean hides the distribution of runs: the benefit of a buffer depends on the runs that contain most requests, not
 //! on the number of short runs.
 //!
 //! # Invariants
-//!
 //! Every curve starts with all requests at length one, and decreases.
 
 use crate::shared::prelude::*;

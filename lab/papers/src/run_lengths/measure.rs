@@ -1,14 +1,11 @@
 //! The lengths of runs of similar requests.
 //!
-//! # Purpose
-//!
 //! Batches and predictions depend on runs: how long does a program continue with the same kind of request? The trace
 //! alone answers this; no system is involved.
 //!
 //! In place of a system, rows contain the criterion that joins requests: [`REGION`], [`TASK`] or [`BUFFER`].
 //!
 //! # Invariants
-//!
 //! Counted, so the numbers are reproducible.
 
 use crate::shared::prelude::*;

@@ -1,17 +1,13 @@
 //! The engine: an area of units, blocks of a table of sizes, splitting and coalescing.
 //!
-//! # Purpose
-//!
 //! Systems that differ in their sizes only share one program, so that a comparison compares the sizes.
 //!
 //! # Invariants
-//!
 //! 1. Blocks are disjoint and cover the area.
 //! 2. No two buddies are both free.
 //! 3. A free block is in the list of its class, and no other block is in a list.
 //!
 //! # Design decisions
-//!
 //! **The buddy.** An address and a size do not determine the buddy if a block of the same size can be the left part of
 //! one block or the right part of another. Each block therefore stores its *origin*: the split that made it, and its
 //! side. When a block is split, the left part keeps the origin of the whole, and the right part keeps what the whole
@@ -23,7 +19,6 @@
 //! is free, the request takes a block of the next class.
 //!
 //! # Complexity
-//!
 //! An allocation is O(classes) if a block yields its class, and a free is O(classes).
 
 use std::error::Error;

@@ -1,11 +1,8 @@
 //! The sizes of a buddy system, and the pairs into which its blocks are split.
 //!
-//! # Purpose
-//!
 //! All systems of this crate differ in this table only.
 //!
 //! # Invariants
-//!
 //! 1. Sizes ascend, and the least is one unit.
 //! 2. The two parts of a split add up to the block, and the left part is not smaller than the right one.
 

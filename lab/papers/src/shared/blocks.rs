@@ -1,11 +1,8 @@
 //! The blocks of a trace, while its steps are performed one by one.
 //!
-//! # Purpose
-//!
 //! A method that looks at a system between the calls of a trace performs them itself.
 //!
 //! # Invariants
-//!
 //! Only what was allocated is freed.
 
 use everybuddy::{Block, FrameAllocator, Index, Order, Platform, Release, Request};

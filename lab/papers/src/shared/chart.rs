@@ -1,11 +1,8 @@
 //! Shared by all figures: panels, axes with units, one legend, colours.
 //!
-//! # Purpose
-//!
 //! A figure's file describes the contents, not the drawing of lines.
 //!
 //! # Invariants
-//!
 //! A panel's axes include all of its points. The legend names every series once, whatever panels contain it, and is
 //! next to the data, never over it.
 

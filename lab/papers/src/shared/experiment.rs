@@ -1,11 +1,8 @@
 //! The file of an experiment: published measurements, the measurement here, and the claims.
 //!
-//! # Purpose
-//!
 //! An experiment is data: the systems, their input, the source and the claims.
 //!
 //! # Invariants
-//!
 //! An [`Experiment`] names only what exists.
 
 use std::path::Path;

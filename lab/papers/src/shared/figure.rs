@@ -1,12 +1,9 @@
 //! Shared by all figures: the declaration of a figure, and the series of rows.
 //!
-//! # Purpose
-//!
 //! The figures of a paper can be compared with the results here. A figure reads exported rows only, and produces
 //! plain data ([`Drawing`]), which is converted to SVG or to a chart of the page.
 //!
 //! # Invariants
-//!
 //! Colours are those of Okabe and Ito, which people with any colour vision can tell apart, and
 //! no series differs from another by colour alone.
 

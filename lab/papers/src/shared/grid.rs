@@ -1,11 +1,8 @@
 //! A table of an experiment as numbers: lines, columns, and expected values.
 //!
-//! # Purpose
-//!
 //! The terminal and the page show the same table, each in its own layout.
 //!
 //! # Invariants
-//!
 //! Every column has as many values as there are names; all values come from exported rows.
 
 use super::{Experiment, TableSpec};

@@ -1,11 +1,8 @@
 //! Shared by all methods: the declaration of a method, its input, and its tools.
 //!
-//! # Purpose
-//!
 //! Tables, figures and claims use exported rows only.
 //!
 //! # Invariants
-//!
 //! Every row contains its experiment's name, alone or before an `@`.
 
 use std::fmt::Display;

@@ -1,7 +1,5 @@
 //! Code shared by all experiments.
 //!
-//! # Purpose
-//!
 //! The directory of an experiment contains only what is specific to it.
 //!
 //! | file | contents |
@@ -17,7 +15,6 @@
 //! | [`grid`] | a table of the results, as numbers |
 //!
 //! # Invariants
-//!
 //! Nothing here depends on an experiment.
 
 pub(crate) mod blocks;

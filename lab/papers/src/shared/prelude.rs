@@ -1,11 +1,8 @@
 //! The names that most methods and figures use.
 //!
-//! # Purpose
-//!
 //! A method begins with what is its own.
 //!
 //! # Invariants
-//!
 //! Nothing is defined here.
 
 pub(crate) use everybuddy::SystemSpec;

@@ -1,11 +1,8 @@
 //! The number of repetitions of a measurement, and their summary.
 //!
-//! # Purpose
-//!
 //! The page describes them in the same words for every experiment, with the numbers that the methods use.
 //!
 //! # Invariants
-//!
 //! Applies to a run that is not shortened.
 
 /// The repetitions of a measurement.

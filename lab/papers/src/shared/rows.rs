@@ -1,11 +1,8 @@
 //! The conversion of numbers to rows.
 //!
-//! # Purpose
-//!
 //! A row repeats most columns of its neighbours. A method states what differs.
 //!
 //! # Invariants
-//!
 //! All values of rows are rounded in one place.
 
 use std::fmt::Display;

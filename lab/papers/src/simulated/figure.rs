@@ -1,11 +1,8 @@
 //! Calls per second over the number of CPUs, for each workload.
 //!
-//! # Purpose
-//!
 //! The figure shows where a system stops scaling, and how far it gets until then.
 //!
 //! # Invariants
-//!
 //! Both axes are logarithmic, so a system that scales is a straight line. Only first readings are drawn, and of the
 //! systems only those that the experiment's file names under `drawn`, if it names any.
 

@@ -1,12 +1,9 @@
 //! Workloads on a simulated machine.
 //!
-//! # Purpose
-//!
 //! Published numbers of machines with many CPUs become targets of the simulator: an experiment names the machine, the
 //! numbers of CPUs and the claims.
 //!
 //! # Invariants
-//!
 //! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number
 //! of CPUs, `burst:in-order/16`, so that a table has a column for each. Where a paper leaves open which CPU frees a
 //! frame, or whether CPUs do the same at the same time, there are several readings: the first one has no suffix,

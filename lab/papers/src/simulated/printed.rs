@@ -1,14 +1,11 @@
 //! A paper's table next to what a simulated machine gives.
 //!
-//! # Purpose
-//!
 //! A reader of a model asks two questions: does it keep the paper's orders, and how far off are its numbers? The
 //! second question needs a yardstick. A trivial predictor takes the simulated time of one system as the prediction
 //! for another. A model whose errors are not smaller than those of such a predictor has explained nothing about the
 //! difference between the two systems.
 //!
 //! # Invariants
-//!
 //! Nothing is fitted to the paper's numbers, so every cell is a prediction. Two numbers of a paper that differ by
 //! at most [`EQUAL`] have no order. An order is kept if the numbers here have the same one, however small their
 //! difference is.

@@ -1,11 +1,8 @@
 //! Fragmentation inside blocks, between them, and in total, for each mix of requests.
 //!
-//! # Purpose
-//!
 //! The three panels show what a system gains inside blocks next to what it loses between them.
 //!
 //! # Invariants
-//!
 //! Every system has the same place in each panel.
 
 use crate::shared::prelude::*;

@@ -1,18 +1,14 @@
 //! Internal, external and total fragmentation of buddy systems with different sizes.
 //!
-//! # Purpose
-//!
 //! More sizes waste less inside blocks and more between them. Only the sum shows which system holds more.
 //!
 //! # Method
-//!
 //! A request that finds no block waits; blocks are freed until it is served. Memory is therefore always as full as the
 //! system can make it. Whenever a request is refused for the first time, memory is sampled. If lifetimes are
 //! exponential, the freed block is a random one, since such lifetimes have no memory. If they are uniform, it is the
 //! one whose time ends first.
 //!
 //! # Invariants
-//!
 //! All systems have the same memory and serve the same requests; each seed is a run of its own. At the end of a run
 //! every invariant of the area is checked, everything is freed, and the area must be whole again.
 

@@ -1,11 +1,8 @@
 //! Times and free blocks over the size of a buddy space.
 //!
-//! # Purpose
-//!
 //! Both sides of the choice are visible together.
 //!
 //! # Invariants
-//!
 //! The horizontal axis is the same in all panels, a step per doubling.
 
 use crate::shared::prelude::*;

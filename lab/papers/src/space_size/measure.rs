@@ -1,11 +1,8 @@
 //! The effect of the size of a buddy space on times and on fragmentation.
 //!
-//! # Purpose
-//!
 //! The two effects may conflict, so both are measured on one list of systems.
 //!
 //! # Invariants
-//!
 //! Times are those of `workloads`, counts those of `fragmentation`.
 
 use crate::fill_levels::measure as workloads;

@@ -1,11 +1,8 @@
 //! Fragmentation and the number of domains over time, while programs start, run, end, and leave.
 //!
-//! # Purpose
-//!
 //! Results are compared with figure 13 of \[Spring\].
 //!
 //! # Invariants
-//!
 //! Shows every sample; both panels have the same time axis.
 
 use crate::shared::prelude::*;

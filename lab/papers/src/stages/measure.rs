@@ -1,7 +1,5 @@
 //! Fragmentation in four stages, while many programs start, run, end, and leave the machine idle.
 //!
-//! # Purpose
-//!
 //! Results are compared with figure 13 of \[Spring\], which requires more CPUs than this machine has. The experiment
 //! runs on simulated CPUs, on which every access to shared metadata takes the same time. Shapes and orders are
 //! compared, not times.
@@ -14,7 +12,6 @@
 //! `fragmentation_change`.
 //!
 //! # Invariants
-//!
 //! The rows are reproducible. The rows of single moments are those of the first seed.
 
 use std::cell::{Cell, RefCell};

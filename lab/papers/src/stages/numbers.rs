@@ -1,12 +1,9 @@
 //! The numbers of a simulation: by stage, by moment, and over several seeds.
 //!
-//! # Purpose
-//!
 //! The figure of the source has a shape: what each stage changes. Claims about it need the end of a stage, and the
 //! difference to the end of the stage before.
 //!
 //! # Invariants
-//!
 //! A number of a stage that no sample met does not exist.
 
 use everybuddy::{Order, Snapshot};

@@ -1,23 +1,18 @@
 //! The requests of the threads of five programs: runs from address regions, and the kernel's own requests in between.
 //!
-//! # Purpose
-//!
 //! The effect of Spring Buddy's domains is visible only if many CPUs allocate simultaneously, and no trace of so many
 //! CPUs is available. These programs use only the properties that the paper reports.
 //!
 //! # Source
-//!
 //! \[Spring\] IV-A1 and table II.
 //!
 //! # Design decisions
-//!
 //! A thread maps a region, requests its frames in runs of the table's mean length (geometric), and frees all of them
 //! in order when it unmaps the region. The region is as long as the table's mean run of frees, or as a thread's share
 //! of memory if that is less. Between two runs the kernel makes its own requests, up to 16: blocks in the
 //! distribution of \[iBuddy\] figure 3, which outlive the region and are freed by any thread of the program.
 //!
 //! # Invariants
-//!
 //! The actions of a thread depend on the seed and its number; its results also depend on the schedule.
 
 use std::cell::RefCell;

@@ -1,13 +1,10 @@
 //! Searches for the free that coalesces most.
 //!
-//! # Purpose
-//!
 //! \[BL89\] bound a free by two coalescing delays per class. That holds for each free *into* a class. However, a
 //! coalescing is a free into the next class, so one call may cause two of them in its own class, four in the next,
 //! and 2^(j+1) j classes up. This module shows whether that is ever reached.
 //!
 //! # Invariants
-//!
 //! The same seed gives the same result.
 //!
 //! All units are allocated and freed in an order that the search changes: two frees are exchanged. The change stays

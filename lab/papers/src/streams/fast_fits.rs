@@ -1,11 +1,8 @@
 //! Fast fits: free blocks of any size in a Cartesian tree.
 //!
 //! # Source
-//!
 //! C. J. Stephenson, "Fast Fits: New Methods for Dynamic Storage Allocation", 1983, with which \[BL89\] (figure 5)
 //! compares. Only the extended abstract is widely available; this implements the method, not its code.
-//!
-//! # Purpose
 //!
 //! Fast fits is compared with the buddy systems by memory consumption. It rounds no size up and coalesces any
 //! neighbours, immediately.
@@ -16,11 +13,9 @@
 //! split and join the two spines on the way.
 //!
 //! # Invariants
-//!
 //! In address order, at least one unit between two nodes is in use.
 //!
 //! # Design decisions
-//!
 //! Nodes are stored outside the memory, not in the free blocks, and blocks have no headers, as in the buddy systems
 //! here: only memory given to callers is counted. A request is served from the lower end of a block.
 

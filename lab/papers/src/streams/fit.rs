@@ -1,12 +1,9 @@
 //! Determines the arena in which a manager fails as often as a paper reports.
 //!
-//! # Purpose
-//!
 //! The paper prints the failure rate of each policy, but not the size of its arena. One number has to be fitted; the
 //! others are then predictions.
 //!
 //! # Invariants
-//!
 //! Uses one manager and one kind of traffic only.
 
 /// An evaluated arena.

@@ -1,8 +1,6 @@
 //! Message buffers of 16 to 2048 bytes out of a small arena: the experiment with which \[BL89\] §5
 //! compared coalescing policies.
 //!
-//! # Purpose
-//!
 //! The cost of a policy, its failure rate and its memory consumption depend on traffic in time, which today's page
 //! traces do not contain. A unit of 16 bytes stands for a frame; the traffic is
 //! [`everybuddy_workload::streams`].
@@ -21,7 +19,6 @@
 //! | `rows` | their numbers as rows |
 //!
 //! # Invariants
-//!
 //! Every manager receives the same requests in the same order; a failed request is lost, and nothing else changes.
 
 pub mod adversary;

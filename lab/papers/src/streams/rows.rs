@@ -1,7 +1,5 @@
 //! Message buffers: the costs, failures and memory consumption of coalescing policies, under the traffic of \[BL89\].
 //!
-//! # Purpose
-//!
 //! The policies were designed for this experiment. The measurements are in `crate::streams`; this module converts
 //! numbers to rows.
 //!
@@ -13,7 +11,6 @@
 //! | `memory` | the growth of memory over load: figure 5 |
 //!
 //! # Invariants
-//!
 //! All systems perform the same calls; seeds are rounds.
 
 use crate::shared::prelude::*;

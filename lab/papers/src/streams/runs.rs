@@ -1,7 +1,6 @@
 //! Recordings performed on systems by name.
 //!
 //! # Invariants
-//!
 //! Every run starts with its own manager, all of whose memory is free.
 
 use everybuddy::SystemSpec;

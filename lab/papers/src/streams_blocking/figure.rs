@@ -1,11 +1,8 @@
 //! The share of failed requests over the size of the arena, in the fitted arena, and in the source.
 //!
-//! # Purpose
-//!
 //! One number had to be fitted: the curves show the results for other values.
 //!
 //! # Invariants
-//!
 //! Zeros have no point, since the axis is logarithmic.
 
 use crate::shared::prelude::*;

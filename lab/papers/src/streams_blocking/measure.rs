@@ -1,13 +1,10 @@
 //! The failure rate of requests, and the arena.
 //!
-//! # Purpose
-//!
 //! Results are compared with table 3 of \[BL89\], which does not report the size of its arena. It is fitted so that
 //! the standard buddy fails as often as theirs, once under M/M/m and once with batches; every other number is a
 //! prediction. Runs are as long as the paper's apparently were, and start with an empty arena.
 //!
 //! # Invariants
-//!
 //! The calls for fitting an arena are different from the evaluated calls.
 
 use crate::shared::prelude::*;

@@ -1,11 +1,8 @@
 //! The costs of a pair relative to the standard buddy, here and in the source.
 //!
-//! # Purpose
-//!
 //! Microseconds of 1989 and operations of today have no common axis, but their ratios do.
 //!
 //! # Invariants
-//!
 //! Every kind of traffic has its position on the horizontal axis, in the order of the experiment. Only the first arena
 //! is shown. Systems with the same options share panels.
 

@@ -1,13 +1,10 @@
 //! Times under fixed costs: one for each call, and one for each operation on lists and on the map.
 //!
-//! # Purpose
-//!
 //! The microseconds of \[BL89\] are those of a machine of 1989. We assume that all operations took equally long there.
 //! So two costs are fitted on two of its means, and the other means of its table 2 are predicted from counted
 //! operations.
 //!
 //! # Invariants
-//!
 //! Only the two cells that the experiment's file names influence the costs of a fit. Systems with the same options have
 //! the same costs, under all traffic.
 

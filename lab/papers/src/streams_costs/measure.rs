@@ -1,12 +1,9 @@
 //! The cost of an allocation and of a free, by policy and traffic.
 //!
-//! # Purpose
-//!
 //! Results are compared with table 2 of \[BL89\], whose microseconds are those of a machine of 1989. Operations on
 //! lists and on the map of free blocks are counted, and times are measured as well.
 //!
 //! # Invariants
-//!
 //! Systems take turns within each seed. A time is the mean of its undisturbed repetitions, so work that a system does
 //! each time counts. (Not their median: a clock with steps of ten nanoseconds is accurate only on average.)
 

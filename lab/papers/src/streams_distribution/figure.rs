@@ -1,11 +1,8 @@
 //! The distribution of the operations of single calls, and of the coalescings of single frees.
 //!
-//! # Purpose
-//!
 //! A mean hides the effect of delayed coalescing: most calls become cheaper, and some become more expensive.
 //!
 //! # Invariants
-//!
 //! The vertical axis is the share of calls that take at least the given number, on a logarithmic scale, because the
 //! rare calls matter.
 

@@ -1,12 +1,9 @@
 //! The operations of single calls, and the coalescings of single frees.
 //!
-//! # Purpose
-//!
 //! Delayed coalescing makes most frees cheap and some expensive. Figure 4 of \[BL89\] shows this in microseconds.
 //! Here it is counted and timed, and the most expensive free that a search finds is compared with the bound.
 //!
 //! # Invariants
-//!
 //! Every call of every seed is in the distribution of counts. A time is that of one call: the mean of its undisturbed
 //! repetitions, minus the mean cost of reading the clock. Systems take turns.
 

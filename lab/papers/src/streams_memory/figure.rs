@@ -1,11 +1,8 @@
 //! The memory consumption of managers over load, and relative to the standard buddy.
 //!
-//! # Purpose
-//!
 //! The additional memory of delayed coalescing is visible only next to the memory of the blocks themselves.
 //!
 //! # Invariants
-//!
 //! `held` is below every manager.
 
 use crate::shared::prelude::*;

@@ -1,12 +1,9 @@
 //! The growth of memory if no request may fail.
 //!
-//! # Purpose
-//!
 //! Results are compared with figure 5 of \[BL89\]: a policy that delays coalescing requires more memory for the same
 //! blocks, and the difference depends on the load.
 //!
 //! # Invariants
-//!
 //! Memory starts with one step, grows by one step when a request requires it, and never shrinks.
 
 use crate::shared::prelude::*;

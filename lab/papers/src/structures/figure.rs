@@ -1,11 +1,8 @@
 //! The mean and the worst number of steps of a call, by structure.
 //!
-//! # Purpose
-//!
 //! A structure with a good mean may have a bad worst case.
 //!
 //! # Invariants
-//!
 //! Every trace has its place on the horizontal axis; the steps are on a logarithmic one.
 
 use crate::shared::prelude::*;

@@ -1,7 +1,5 @@
 //! The steps of single calls, by the structure of the free blocks.
 //!
-//! # Purpose
-//!
 //! \[Serewa\] §2.2.4 proposes balanced trees instead of queues, for speed and for a more deterministic duration. The
 //! same eager buddy runs here on free lists, on balanced trees and on bits. Steps are counted, so that the worst call
 //! is exact and does not depend on the machine.
@@ -10,7 +8,6 @@
 //! lock.
 //!
 //! # Invariants
-//!
 //! Counted on one thread: the same numbers come out each time. Every call of a trace counts.
 
 use std::mem::MaybeUninit;

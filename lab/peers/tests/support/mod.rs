@@ -1,11 +1,8 @@
 //! A shadow bitmap of the memory.
 //!
-//! # Purpose
-//!
 //! A peer's answers are checked against its earlier answers, not against its own bookkeeping.
 //!
 //! # Invariants
-//!
 //! A frame is marked exactly while a test holds it.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,12 +1,9 @@
 //! The accounts of a trace: how it was made, in numbers.
 //!
-//! # Purpose
-//!
 //! Nothing is left out in silence: whatever an [`Assembly`](super::Assembly) does
 //! not keep, or infers, is counted here under its reason.
 //!
 //! # Invariants
-//!
 //! Every event that was pushed is counted once among those seen.
 
 /// Declares the counts, each with its field and its description, in one place.

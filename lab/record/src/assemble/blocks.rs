@@ -1,12 +1,9 @@
 //! The allocations and frees of a trace.
 //!
-//! # Purpose
-//!
 //! The one rule that all else rests on, that a trace replays by itself, is kept in
 //! one place, by the only code that adds events.
 //!
 //! # Invariants
-//!
 //! An event is added only when the live pieces allow it.
 
 use super::Assembly;

@@ -1,13 +1,10 @@
 //! The system calls that change an address space.
 //!
-//! # Purpose
-//!
 //! This module follows the kernel's own rules as far as they are visible: a mapping replaces the mappings that it
 //! overlaps, adjacent anonymous mappings of the same kind are merged, and the heap extends from the first break to
 //! the last.
 //!
 //! # Invariants
-//!
 //! Arguments are taken as they come; a call that could not have succeeded changes
 //! nothing.
 

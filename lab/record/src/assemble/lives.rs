@@ -1,11 +1,8 @@
 //! The other activities of tasks: faults, system calls, forks, execs, exits.
 //!
-//! # Purpose
-//!
 //! All of it explains allocations: what they are for, and for which address region.
 //!
 //! # Invariants
-//!
 //! A task that has begun to exit does nothing else any more.
 
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! The acquisitions of the zone's lock: pairs the begin and the end of waits, and decides whose lock it was.
 //!
-//! # Purpose
-//!
 //! `kmem:mm_zone_locked` and `zone_lock:*` are about the lock of a zone. `lock:contention_begin` and `contention_end`
 //! are about any lock of the kernel and contain only its address. An address is a zone's lock if
 //!
@@ -16,7 +14,6 @@
 //! pages (LRU) directly before it allocates or frees.
 //!
 //! # Invariants
-//!
 //! Acquisitions are sorted by time, and those of one CPU do not overlap. Each begin and each end is part of one
 //! acquisition, or is counted with the reason why not. After lost events nothing is paired across the gap.
 

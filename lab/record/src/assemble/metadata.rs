@@ -1,11 +1,8 @@
 //! The metadata of a trace file: its counts and its processes, as JSON.
 //!
-//! # Purpose
-//!
 //! A trace explains itself years later, without its author.
 //!
 //! # Invariants
-//!
 //! Times are relative to the trace's begin, as in its rows; -1 stands for no exit.
 
 use serde_json::{Map, Value, json};

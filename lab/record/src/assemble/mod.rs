@@ -1,7 +1,5 @@
 //! Assembles a trace from the events of a kernel.
 //!
-//! # Purpose
-//!
 //! A recording, a perf.data file and a text become the same trace by the same rules. The trace keeps every block that
 //! a task of the tree allocates, and its free, whichever task makes it. Recordings lose events and are truncated, so
 //! the input may be inconsistent; the output never is.
@@ -20,7 +18,6 @@
 //! | `accounts` | counts of omitted and inferred events |
 //!
 //! # Invariants
-//!
 //! The events so far replay by themselves, whatever was pushed: time never decreases, no live frame is allocated,
 //! every free is inside a live block. Memory consumption depends on the number of events, never on the numbers in
 //! them.

@@ -1,13 +1,10 @@
 //! Address spaces and their regions, reconstructed from the system calls that map memory.
 //!
-//! # Purpose
-//!
 //! A fault reports an address, but not the mapping at that address. A fork copies a space, an exec starts an empty
 //! one. The mappings that exec itself creates are not reported: stack, image and loader are inferred from their
 //! addresses on x86-64.
 //!
 //! # Invariants
-//!
 //! The ranges of a space are disjoint. A region gets its id at the first allocation in it, so only such regions are
 //! in the trace.
 

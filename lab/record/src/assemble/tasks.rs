@@ -1,12 +1,9 @@
 //! The tree of tasks: which tasks belong to the trace, and what each is doing.
 //!
-//! # Purpose
-//!
 //! An allocation says only which thread called: whether it counts, what for, and
 //! in which address space follows from what that thread and its makers did before.
 //!
 //! # Invariants
-//!
 //! A task's process, once told, is never changed; entries are never removed, so that
 //! the frees of a task that has exited still find it.
 

@@ -1,13 +1,10 @@
 //! The range of frame numbers that a trace can contain.
 //!
-//! # Purpose
-//!
 //! Frames of a trace lie within 2^32 - 2^24 of each other, about 16 TiB. Where memory lies farther apart, its parts are
 //! moved together, as a [`Span`] of the allocators does it. One frame number from a damaged page must not cost the
 //! whole recording: if the frames fit into no span, those farther from the middle one are left out.
 //!
 //! # Invariants
-//!
 //! An allocation is left out together with its frees. Parts and the window begin at multiples of the largest block, so
 //! a block lies in one part, and never on both sides of a limit.
 

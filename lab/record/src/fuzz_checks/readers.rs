@@ -1,11 +1,8 @@
 //! Fuzzing of file readers: every accepted input must be a valid trace.
 //!
-//! # Purpose
-//!
 //! A fuzzer, and the test that replays its findings, apply the same rules.
 //!
 //! # Invariants
-//!
 //! A function here returns for every input, or panics with the broken rule.
 
 use std::fs;

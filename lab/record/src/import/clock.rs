@@ -1,12 +1,9 @@
 //! The times of lines, on the clocks of all tools.
 //!
-//! # Purpose
-//!
 //! Most lines have seconds with a fraction. The kernel's clocks `counter` and `x86-tsc` have plain numbers, its latency
 //! format has microseconds, perf may write the time of day, and some lines have no time at all.
 //!
 //! # Invariants
-//!
 //! A number without a unit is never taken for seconds: it is a [`Clock::Count`].
 
 /// The clock of a line.

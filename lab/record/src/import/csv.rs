@@ -1,13 +1,10 @@
 //! Tables of comma-separated numbers: the columns of a trace as text.
 //!
-//! # Purpose
-//!
 //! Any program that can write a table can produce a trace, and any program that can edit one can change it.
 //! `traces/README.md` describes the columns; `vpn`, `vma` and `fault` belong to faults, and are empty for calls
 //! without one.
 //!
 //! # Invariants
-//!
 //! The result satisfies the rules of a trace, as if it had been read from its files.
 
 use std::collections::HashMap;

@@ -1,14 +1,11 @@
 //! Frames that a recording names by the address of the page's descriptor.
 //!
-//! # Purpose
-//!
 //! Up to version 4.0, the kernel recorded the address of `struct page`, and computed the frame's number only where it
 //! printed the event itself. Tools that print a recorded event do not know the size of the structure, so that their
 //! `pfn` is the distance in bytes from the first descriptor. On x86-64 the first descriptor has a fixed address. The
 //! size of the structure divides all distances.
 //!
 //! # Invariants
-//!
 //! Frames are converted only if all of a recording are of this kind, and only by a size that such kernels have.
 
 use super::error::Fault;

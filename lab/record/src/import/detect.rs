@@ -1,12 +1,9 @@
 //! Detects the kind of a recording by its first bytes.
 //!
-//! # Purpose
-//!
 //! The user need not name the format: the first bytes of a perf.data file are fixed, and each tool
 //! writes its lines differently.
 //!
 //! # Invariants
-//!
 //! A kind is given only for a beginning that could be read as that kind.
 
 use super::Source;

@@ -1,12 +1,9 @@
 //! The encoding of a text.
 //!
-//! # Purpose
-//!
 //! A shell on another system may write a text as UTF-16, and editors may write a mark of the byte order in front. Both
 //! are removed before any parser sees the text.
 //!
 //! # Invariants
-//!
 //! Bytes of other inputs are not changed, whatever they are. Memory consumption does not depend on the input.
 
 use std::io::{self, Read};

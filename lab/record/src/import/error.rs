@@ -1,11 +1,8 @@
 //! Errors of an import, with messages for users.
 //!
-//! # Purpose
-//!
 //! Every refusal says where, what, and what to do instead.
 //!
 //! # Invariants
-//!
 //! Lines are counted from 1, bytes from 0.
 
 use everybuddy_trace::shown;

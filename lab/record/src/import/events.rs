@@ -1,11 +1,8 @@
 //! The meaning of an event by its name, independent of the encoding of its fields.
 //!
-//! # Purpose
-//!
 //! Texts and perf.data, which hold the same events, are understood by the same rules.
 //!
 //! # Invariants
-//!
 //! An event whose fields can't be read is said to be so, and gives nothing.
 
 use std::collections::{HashMap, HashSet};

@@ -1,12 +1,9 @@
 //! The fields of an event as text: `pfn=0x1f order=0`.
 //!
-//! # Purpose
-//!
 //! The same field is written differently by tools and by ages of the kernel: frames in
 //! decimal by older ones and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros.
 //!
 //! # Invariants
-//!
 //! A value that can't be read is `None`, never a guess.
 
 use super::descriptors::is_kernel_address;

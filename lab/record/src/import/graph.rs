@@ -1,12 +1,9 @@
 //! Lines of the kernel's tracer `function_graph`.
 //!
-//! # Purpose
-//!
 //! This tracer writes functions as a program, and events as comments in it: ` 24)   |  /* mm_page_alloc: ... */`. By
 //! default its lines have neither a thread nor a time. It writes a line of its own where another thread runs on a CPU.
 //!
 //! # Invariants
-//!
 //! A line that is not of this tracer is `None`.
 
 use super::clock::{self, Clock};

@@ -1,12 +1,9 @@
 //! The log of an import: counts of imported and omitted events.
 //!
-//! # Purpose
-//!
 //! The completeness of an import is visible: lost, skipped and unrecognized events are counted, and the first of them
 //! are listed.
 //!
 //! # Invariants
-//!
 //! Every event of the input is in exactly one of the counts.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,5 @@
 //! Imports recordings of other tools as traces: perf, ftrace, trace-cmd, and CSV.
 //!
-//! # Purpose
-//!
 //! Any recording of a kernel's page allocator becomes a trace, without installing anything on the recorded machine.
 //!
 //! | module | contents |
@@ -17,7 +15,6 @@
 //! | `import_log` | what was read, and what was not? |
 //!
 //! # Invariants
-//!
 //! The result replays by itself, or there is none; everything that was not used is counted in
 //! [`ImportLog`] or [`Accounts`].
 

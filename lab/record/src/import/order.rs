@@ -1,12 +1,9 @@
 //! The order of events, and what follows only from it.
 //!
-//! # Purpose
-//!
 //! Recordings are sorted by time. Old kernels report some frees twice, and other frees only by an event that newer
 //! kernels write in addition. Which of them repeat each other depends on the allocations between them.
 //!
 //! # Invariants
-//!
 //! A free that is reported once is kept, whichever event reports it. Texts whose times are differences are rejected:
 //! sorted by them, the calls would be shuffled.
 

@@ -1,12 +1,9 @@
 //! Files that are not recordings of the page allocator's calls, and how to obtain such a recording instead.
 //!
-//! # Purpose
-//!
 //! Users pass what they have. A message that names the file and says what to do takes one step; "unknown format"
 //! takes several.
 //!
 //! # Invariants
-//!
 //! A file is recognized only by words that no recording contains.
 
 use everybuddy_trace::CSV_COLUMNS;

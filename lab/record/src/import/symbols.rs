@@ -1,12 +1,9 @@
 //! Lists of a kernel's symbols: copies of `/proc/kallsyms`, and `System.map`.
 //!
-//! # Purpose
-//!
 //! The call chains of perf.data consist of addresses. A symbol list of the recorded
 //! kernel maps these addresses to functions.
 //!
 //! # Invariants
-//!
 //! Returned functions include at least one of the page allocator; without one, no chain could identify a zone's lock.
 
 use std::fs::File;

@@ -1,11 +1,8 @@
 //! The system calls of x86-64 Linux by name.
 //!
-//! # Purpose
-//!
 //! Some recordings name the call (`sys_enter_mmap`) where a trace has its number.
 //!
 //! # Invariants
-//!
 //! Numbers never change their meaning, so a table that ends early is incomplete, never
 //! wrong.
 

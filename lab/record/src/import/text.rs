@@ -1,13 +1,10 @@
 //! Recordings as text: `perf script`, the kernel's trace file, `trace-cmd report`.
 //!
-//! # Purpose
-//!
 //! Text is the most available form: it can be read over a slow connection, filtered with grep, and edited by hand.
 //! The three tools differ in the head of a line and in their messages about lost events. Of call chains only those of
 //! waits for locks matter: they show whose lock it is.
 //!
 //! # Invariants
-//!
 //! Every line is an event, a known remark, a part of a call chain, or is counted as unrecognized.
 
 use std::collections::HashMap;

@@ -1,12 +1,9 @@
 //! Decodes records of the ring buffer to events.
 //!
-//! # Purpose
-//!
 //! Offsets are looked up once for each tracepoint, and never by name for each of
 //! millions of records.
 //!
 //! # Invariants
-//!
 //! A record of an unknown kind, or one too short for its fields, does not yield an event.
 
 use std::collections::HashMap;

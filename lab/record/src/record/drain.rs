@@ -1,12 +1,9 @@
 //! Drains the kernel's buffers while the command runs.
 //!
-//! # Purpose
-//!
 //! Buffers may be moderate whatever the command does: one thread moves pages into
 //! files without name, which are gone with their owner.
 //!
 //! # Invariants
-//!
 //! The pages of a file are those of one CPU and one instance, in order.
 
 use std::fs::File;

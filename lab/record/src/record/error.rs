@@ -1,12 +1,9 @@
 //! Errors of a recording, with remedies.
 //!
-//! # Purpose
-//!
 //! Recording needs more of a machine than anything else here: privileges, a
 //! mounted tracefs, a kernel with the tracepoints.
 //!
 //! # Invariants
-//!
 //! Each error names what was tried and a remedy.
 
 use everybuddy_trace::shown;

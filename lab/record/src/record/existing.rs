@@ -1,12 +1,9 @@
 //! Processes that existed before the recording, from `/proc`.
 //!
-//! # Purpose
-//!
 //! A recording of the whole machine begins in the middle of the life of all processes: the
 //! address regions of running processes are only known to the kernel.
 //!
 //! # Invariants
-//!
 //! A process that goes away while it is read about is left out, or known in part.
 
 use std::fs;

@@ -1,11 +1,8 @@
 //! The machine on which a recording is made, from `/proc` and `/sys`.
 //!
-//! # Purpose
-//!
 //! A replay needs to know how long the lists of this machine's CPUs are, and how much memory was free.
 //!
 //! # Invariants
-//!
 //! What cannot be read is left out, and a recording never fails because of it.
 
 use std::fs;

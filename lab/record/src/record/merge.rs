@@ -1,13 +1,10 @@
 //! Merges the pages of all CPUs to one sequence of events.
 //!
-//! # Purpose
-//!
 //! The kernel keeps a buffer for each CPU, and a trace is in order of time. Each
 //! stream is in order by itself; a heap of their next events gives the earliest of all, so that
 //! memory holds one page of each.
 //!
 //! # Invariants
-//!
 //! Events of one stream keep their order; at the same time frees come first, so that
 //! a frame that changes hands is free in between, and what a task does comes before what it
 //! allocates.

@@ -1,7 +1,5 @@
 //! Records the page-allocator calls of a command or of the whole machine, or only its waits for zones' locks.
 //!
-//! # Purpose
-//!
 //! Any program becomes a trace with one command. The kernel's tracepoints report each allocation, free, fault and
 //! system call. Two private instances of the tracer collect them, one for the whole machine (any task may free a
 //! frame) and one for the command and its descendants. Waits alone need only the second.
@@ -17,7 +15,6 @@
 //! | `error` | errors and remedies |
 //!
 //! # Invariants
-//!
 //! Other users of the tracer are not affected, and nothing of a recording stays in the kernel after its [`Recorder`]
 //! is dropped.
 

@@ -1,12 +1,9 @@
 //! Parses pages of the kernel's ring buffer.
 //!
-//! # Purpose
-//!
 //! The raw pages are the only way out of the kernel that keeps up with it: a page
 //! holds records one after the other, each with the time since the one before.
 //!
 //! # Invariants
-//!
 //! Any bytes give records that lie inside them, or end the page; nothing panics.
 
 use crate::format::{Field, Format};

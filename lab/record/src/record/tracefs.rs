@@ -1,12 +1,9 @@
 //! The kernel's tracing files: private instances, and their settings.
 //!
-//! # Purpose
-//!
 //! A recording never disturbs what others trace on the machine: everything happens
 //! in instances of its own, which are folders that the kernel fills with files.
 //!
 //! # Invariants
-//!
 //! An instance is removed when its owner goes, whatever happened before; with it go its
 //! buffers and all that was enabled.
 

@@ -1,11 +1,8 @@
 //! The tracepoints that a recording uses.
 //!
-//! # Purpose
-//!
 //! One place says which tracepoints there are, what a trace lacks without each, and what its fields mean.
 //!
 //! # Invariants
-//!
 //! A tracepoint is usable only if its description has every field that is not optional. A record that is too short for
 //! its fields does not yield an event.
 

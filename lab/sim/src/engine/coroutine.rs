@@ -1,11 +1,8 @@
 //! The coroutines of a run, from the first switch to the last.
 //!
-//! # Purpose
-//!
 //! Starts a coroutine for each virtual CPU, collects what the closures return, and unwinds what an aborted run leaves.
 //!
 //! # Invariants
-//!
 //! Those of the module [`engine`](super), mainly 2 and 4: [`Coroutines`] owns the stacks and is dropped before
 //! anything that the closures borrow, and [`entry`] catches all panics.
 

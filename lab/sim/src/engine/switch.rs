@@ -1,7 +1,5 @@
 //! Stacks and the switch from one to another.
 //!
-//! # Purpose
-//!
 //! A virtual CPU that gives way continues another one directly. No published coroutine library offers this: theirs
 //! return to the code that resumed the coroutine, which then resumes the next one, at twice the cost.
 //!
@@ -12,7 +10,6 @@
 //!    end of the stack there: the return address of the first function has no caller.
 //!
 //! # Not modelled
-//!
 //! The control words of the floating-point units are not switched: all coroutines of a thread share them.
 
 #[cfg(not(all(unix, any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -1,12 +1,9 @@
 //! Caches that are kept coherent, line by line.
 //!
-//! # Purpose
-//!
 //! On many CPUs the time of an allocator is the time in which lines move between cores. This model charges an access
 //! for where its line is, and makes requests for one line wait for each other.
 //!
 //! # The model
-//!
 //! A line is modified, exclusive, shared or invalid in each core (MESI). A core has one or two caches of its own, and
 //! the cores of a group share a last-level cache, which also takes in what the cores evict. A load that misses gets
 //! the line from its owner, from a last-level cache, or from memory. A store needs the line alone, and invalidates all
@@ -25,11 +22,9 @@
 //! line again at its next poll, and polls less and less often.
 //!
 //! # Invariants
-//!
 //! A core is a sharer of a line if and only if its outer cache has it; whatever its inner cache has, the outer one has.
 //!
 //! # Not modelled
-//!
 //! Bandwidth, and misses that overlap: a CPU waits for each load. Prefetching, except of adjacent lines. Translation of
 //! addresses. The place of memory: all memory has the same distance. Back-invalidations by inclusive last-level caches.
 //! Words outside the region, which cost a hit.

@@ -1,7 +1,6 @@
 //! Copies of shared lines that are on their way to a last-level cache.
 //!
 //! # Invariants
-//!
 //! The last entry of a line and a cache is the one that counts. Entries that have arrived may be missing.
 
 /// A copy on its way.

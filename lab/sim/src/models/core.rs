@@ -1,7 +1,6 @@
 //! A core: its caches and its store buffer.
 //!
 //! # Invariants
-//!
 //! What the inner cache has, the outer one has too.
 
 use std::collections::VecDeque;

@@ -1,7 +1,6 @@
 //! The cores and caches that have each line.
 //!
 //! # Invariants
-//!
 //! A line with an owner has no other sharer. The pages of lines that were never touched do not exist.
 
 use core::ops::{AddAssign, Range};

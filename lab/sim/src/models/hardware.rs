@@ -1,11 +1,8 @@
 //! A machine in numbers: which CPUs share which cache, and what an access costs.
 //!
-//! # Purpose
-//!
 //! [`Caches`](crate::Caches) reads nothing else. A machine file is these numbers with their sources.
 //!
 //! # Invariants
-//!
 //! [`Hardware::check`] accepts what the model can run: at least one CPU and at most [`Hardware::MOST_CPUS`], caches of
 //! whole sets, and levels that grow with the distance.
 

@@ -1,7 +1,6 @@
 //! The lines that a cache holds.
 //!
 //! # Invariants
-//!
 //! A line is in one place of its set at most. Places are ordered by last use, and empty places come last.
 
 use super::hardware::Cache;

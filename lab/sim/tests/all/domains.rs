@@ -1,12 +1,9 @@
 //! Elastic domains on many CPUs: in steady state, what a visit shares with other CPUs.
 //!
-//! # Purpose
-//!
 //! CPUs that free their own frames must not meet. This is tested by counts: locks, lines of metadata that several CPUs
 //! write, and accesses per call. No cost of an access is assumed.
 //!
 //! # Invariants
-//!
 //! Counting starts when every CPU has found its domain, and ends before the first CPU is done.
 
 use std::cell::{Cell, RefCell};

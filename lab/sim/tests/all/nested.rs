@@ -1,12 +1,9 @@
 //! Nested calls, from a handler that interrupts an operation: at every access of every operation, on every system.
 //!
-//! # Purpose
-//!
 //! A handler has no token, and finds the allocator in the middle of an operation of its own CPU. It must not hang, and
 //! must not get a frame that is in use.
 //!
 //! # Invariants
-//!
 //! After each run every frame that is not held can be allocated, and when all were freed memory is whole.
 
 use std::cell::{Cell, RefCell};

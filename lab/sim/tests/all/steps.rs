@@ -1,12 +1,9 @@
 //! Short programs on small memory, for the tests that do something at each of their accesses.
 //!
-//! # Purpose
-//!
 //! The programs reach the paths of a system: hits, refills and drains, splits and merges, services, and a request that
 //! finds frames only in the list of a parked CPU.
 //!
 //! # Invariants
-//!
 //! A block that is given while a CPU or a handler holds one of its frames fails the test.
 
 use std::cell::RefCell;

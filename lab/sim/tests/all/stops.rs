@@ -1,12 +1,9 @@
 //! What a CPU that stops for ever does to the others: at every access of every operation, on every system.
 //!
-//! # Purpose
-//!
 //! A CPU of a hypervisor, or a thread, may stop inside a call and never continue. The others must go on, except where
 //! they wait for a lock that it holds.
 //!
 //! # Invariants
-//!
 //! CPU 1 begins when CPU 0 has stopped. It allocates and frees until it has had every frame that it can get, and it
 //! must never get a frame that CPU 0 holds, or one twice.
 

@@ -1,13 +1,10 @@
 //! Machine files.
 //!
-//! # Purpose
-//!
 //! A file has the keys `name`, `title` and `text`, the numbers in `[hardware]`, and their sources in `[sources]`. A
 //! source is a text; `l1 = "..."` is the source of all numbers of `l1`. A source that begins with `assumed:`
 //! marks a number that was not published, and `unused:` one that does not matter.
 //!
 //! # Invariants
-//!
 //! A file that is read has every number with its source, and nothing else. A message names the file, the key and the
 //! remedy.
 

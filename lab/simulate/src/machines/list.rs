@@ -1,11 +1,8 @@
 //! The machines that belong to the program, and machines by name.
 //!
-//! # Purpose
-//!
 //! Machines are selected by name, or by the path of a file. To add one, add a file to `machines` and a line here.
 //!
 //! # Invariants
-//!
 //! Every file in `machines` is listed.
 
 use std::fs;

@@ -1,11 +1,8 @@
 //! A machine, with the sources of its numbers.
 //!
-//! # Purpose
-//!
 //! The source of a number distinguishes published and measured numbers from assumed ones.
 //!
 //! # Invariants
-//!
 //! A [`Machine`] has a source for every number that it has, and for no other.
 
 use everybuddy_sim::Hardware;

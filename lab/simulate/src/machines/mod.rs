@@ -1,7 +1,5 @@
 //! Machines for the simulator: their numbers, and where each number is from.
 //!
-//! # Purpose
-//!
 //! The model of caches reads a [`Hardware`](everybuddy_sim::Hardware). A machine file contains its numbers, and a
 //! source for each of them.
 //!
@@ -15,7 +13,6 @@
 //! | [`host`] | the measurement of this host |
 //!
 //! # Invariants
-//!
 //! Every number of a [`Machine`] has a source, and [`Hardware::check`](everybuddy_sim::Hardware::check) accepts it.
 
 mod file;

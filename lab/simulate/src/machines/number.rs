@@ -1,11 +1,8 @@
 //! The numbers of a machine.
 //!
-//! # Purpose
-//!
 //! Files, lists and the measurement refer to the same table. A new field of [`Hardware`] is one line here.
 //!
 //! # Invariants
-//!
 //! Keys are the paths of the fields: `l1.bytes` is `hardware.l1.bytes`, in the table `[hardware]` of a file.
 
 use everybuddy_sim::{Cache, Hardware, Transfer, Waiters};

@@ -1,12 +1,9 @@
 //! Machines that differ from another one in one number.
 //!
-//! # Purpose
-//!
 //! Many numbers of a machine are assumed, or were published for a similar machine. A result that does not change if the
 //! number is halved or doubled does not depend on it.
 //!
 //! # Invariants
-//!
 //! A variation passes [`Hardware::check`]. Which cores there are never varies.
 
 use everybuddy_sim::Hardware;

@@ -1,11 +1,8 @@
 //! The part of Perfetto's published schema (`perfetto_trace.proto`) that timelines use.
 //!
-//! # Purpose
-//!
 //! The messages are declared by hand: the whole schema has thousands of fields.
 //!
 //! # Invariants
-//!
 //! Names and numbers of fields are those of the schema. `ci/timeline.sh` decodes timelines with the schema itself.
 
 use prost::Message;

@@ -1,7 +1,5 @@
 //! The optimal division of memory for the first requests of a workload.
 //!
-//! # Purpose
-//!
 //! A request that finds no block of its order splits a larger one, up to ten times. A system that starts with largest
 //! blocks only does this for nearly every one of its first requests, while the machine is waiting to start.
 //!
@@ -16,7 +14,6 @@
 //! being split, but small blocks serve a large request only if they are coalesced again.
 //!
 //! # Invariants
-//!
 //! A division never contains more frames than the memory.
 
 use super::{ORDERS, Sizes};

@@ -1,7 +1,5 @@
 //! Statistics of sizes as a small JSON file.
 //!
-//! # Purpose
-//!
 //! The statistics are gathered in one run and used in the next, perhaps by another version of the program on a
 //! machine with a different memory size. An invalid file must be rejected with a reason.
 //!
@@ -17,7 +15,6 @@
 //! `blocks` are listed by order, from 0 on, without trailing zeros; `orders` contains requested orders only.
 //!
 //! # Invariants
-//!
 //! Reading returns what was written; no file causes a panic.
 
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! Statistics of sizes: the orders that a workload requests, and the number of blocks of each that its first requests
 //! need.
 //!
-//! # Purpose
-//!
 //! A system can divide memory in advance into the blocks that a workload will request, if they are known from an
 //! earlier run. This is the improved preliminary classification of \[Serewa\] 2.2.3.
 //!
@@ -13,7 +11,6 @@
 //! | `division` | the optimal division of memory |
 //!
 //! # Invariants
-//!
 //! Needs increase with the number of requests, and a need never exceeds the peak of its order.
 
 mod division;

@@ -1,7 +1,5 @@
 //! Runs from the point of view of a CPU's buffer: the ends of batches of requests.
 //!
-//! # Purpose
-//!
 //! A buffer belongs to a CPU, not to a task. The frames that it contains at the end of a batch are the residual, and
 //! computing it requires the ends of batches.
 //!
@@ -10,7 +8,6 @@
 //! does not end a run either (page tables are allocated in the middle of a region's faults).
 //!
 //! # Invariants
-//!
 //! Every allocation or free of a single frame belongs to exactly one run.
 
 use std::collections::HashMap;

@@ -1,12 +1,9 @@
 //! Acquisitions of a zone's lock, as the recorded kernel reported them.
 //!
-//! # Purpose
-//!
 //! How long a real kernel waited for its lock is what a model of that kernel must predict. The numbers are in the terms
 //! of the simulator: waits per call, and the share of the CPUs' time.
 //!
 //! # Invariants
-//!
 //! An acquisition that did not wait is in no number about waits.
 
 use std::collections::HashSet;

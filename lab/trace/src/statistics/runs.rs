@@ -1,12 +1,9 @@
 //! Runs: sequences of similar calls by one task.
 //!
-//! # Purpose
-//!
 //! Predictive buffers and batches benefit from runs. A run is a sequence of calls of one kind by one task and, if
 //! requested, for one address region. Calls of other tasks do not end a run, since they are independent of the task.
 //!
 //! # Invariants
-//!
 //! Every counted call belongs to exactly one run.
 
 use std::collections::HashMap;

@@ -1,16 +1,12 @@
 //! Owners that never park, under loom.
 //!
-//! # Purpose
-//!
 //! A CPU that asks for the trees of the others waits until each has acknowledged or is parked. It must not
 //! wait for ever.
 //!
 //! # Invariants
-//!
 //! As in the other models of `everybuddy`.
 //!
 //! # Not modelled
-//!
 //! As in the other models of `everybuddy`.
 
 use everybuddy::platform::{AtomicWord, Ordering};

@@ -1,15 +1,11 @@
 //! Frames of one word that come back one after the other, under loom.
 //!
-//! # Purpose
-//!
 //! A CPU that returns frames tells the owner of their tree once for a word. The owner must find all of them.
 //!
 //! # Invariants
-//!
 //! As in the other models of `everybuddy`.
 //!
 //! # Not modelled
-//!
 //! As in the other models of `everybuddy`.
 
 use everybuddy::{FrameRange, Pfn};

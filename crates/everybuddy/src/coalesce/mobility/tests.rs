@@ -1,11 +1,8 @@
 //! Tests of the rules by which requests of one class take frames of page blocks of another one.
 //!
-//! # Purpose
-//!
 //! The conformance suite sees that every request is served that can be. These tests see by which page block.
 //!
 //! # Invariants
-//!
 //! Page blocks of 64 frames; the first requests take the page blocks in the order in which the list returns them.
 
 use std::mem::MaybeUninit;

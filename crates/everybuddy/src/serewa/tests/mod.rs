@@ -1,12 +1,9 @@
 //! Tests of Serewa's queues against a simple model, and of how memory is divided initially.
 //!
-//! # Purpose
-//!
 //! The conformance suite sees requests and frees. These tests see the queue slot by slot, with services that release
 //! areas in another order than they took them, and memory before the first request.
 //!
 //! # Invariants
-//!
 //! The same areas leave a queue in the order in which they entered it.
 
 use std::borrow::ToOwned;

@@ -1,7 +1,6 @@
 //! Tests of the structures, and an empty structure's memory for the tests of the layers above.
 //!
 //! # Invariants
-//!
 //! What [`with_part`] provides is laid out as in a zone layer, without its locks.
 
 mod figures;

@@ -1,7 +1,5 @@
 //! Every structure of blocks, compared with sets and stacks.
 //!
-//! # Purpose
-//!
 //! An unbalanced tree or a stale summary still returns right answers for a while. The tests therefore check every
 //! invariant after every step, and compare every answer with that of a plain model.
 

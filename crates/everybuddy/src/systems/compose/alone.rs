@@ -1,6 +1,5 @@
 //! Systems without layers: each implements the interface directly.
 //!
-//! # Purpose
 //! What [`compose`](super) says for layers, said for systems as a whole.
 //!
 //! # Invariants

@@ -1,11 +1,8 @@
 //! What a CPU takes that finds its domain held.
 //!
-//! # Purpose
-//!
 //! A CPU must not take another CPU's domain while one is unused: its owner would be the next to find its own held.
 //!
 //! # Invariants
-//!
 //! As `spring`: one thread makes each step separately.
 
 use std::vec::Vec;

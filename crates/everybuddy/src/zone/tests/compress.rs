@@ -1,7 +1,5 @@
 //! \[Spring\]'s figure 6, step by step; which domains are merged, and when.
 //!
-//! # Purpose
-//!
 //! A domain that CPUs use must stay, however rarely they hold it simultaneously with others; one that no CPU uses must
 //! go. Both are tested by counts of visits.
 //!

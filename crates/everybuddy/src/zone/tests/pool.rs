@@ -1,11 +1,8 @@
 //! The pool of buddy spaces: which space is selected, and the shards.
 //!
-//! # Purpose
-//!
 //! On one thread every state of the pool can be constructed. Models and the conformance suite test it on several.
 //!
 //! # Invariants
-//!
 //! The pool's own check passes before each test begins.
 
 use super::*;

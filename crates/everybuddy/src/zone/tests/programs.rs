@@ -1,7 +1,5 @@
 //! Random programs over several domains, each step of which leaves everything in one place.
 //!
-//! # Purpose
-//!
 //! Errors in merging, using up and reusing parts of parts show only after many steps. After each step every frame
 //! must be free in one domain or allocated, every record must be in one place, and no CPU may wait while a domain
 //! lies in the spring.

@@ -1,11 +1,8 @@
 //! \[Spring\]'s figure 5, step by step; which parts are split off and merged.
 //!
-//! # Purpose
-//!
 //! On one thread each step of an extension or a compression can be made separately, and everything checked after it.
 //!
 //! # Invariants
-//!
 //! A CPU waits here only by entering the queue; the tests check that it is served. CPUs that work at the same moment
 //! are not modelled; see `tests/domains.rs` here and in `everybuddy-model`.
 

@@ -1,7 +1,5 @@
 //! 64-bit ARM, as QEMU's machine `virt` starts a kernel of Linux's format.
 //!
-//! # Purpose
-//!
 //! The firmware's interface PSCI starts CPUs; the interrupt controller is a GIC of version 2, whose registers the
 //! device tree names. Sources: Arm DEN 0022 (PSCI), IHI 0048 (GIC), DDI 0487 (the timer).
 

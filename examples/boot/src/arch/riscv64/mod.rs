@@ -1,7 +1,5 @@
 //! 64-bit RISC-V, in supervisor mode, on firmware with the interface SBI.
 //!
-//! # Purpose
-//!
 //! The firmware starts CPUs, sets their timers, and sends interrupts between them. Source: RISC-V Supervisor Binary
 //! Interface 1.0.
 

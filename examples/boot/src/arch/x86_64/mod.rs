@@ -1,7 +1,5 @@
 //! PCs, as QEMU starts a 64-bit kernel: by the PVH protocol of Xen.
 //!
-//! # Purpose
-//!
 //! A note in the file has the address of the entry, and a register has that of a structure with the memory map and the
 //! command line. Source: xen/include/public/arch-x86/hvm/start_info.h.
 

@@ -1,7 +1,6 @@
 //! Pages and page tables with frames of the system, by the traits of the crate `x86_64`.
 //!
 //! # Invariants
-//!
 //! Only the first CPU uses the addresses that are mapped here, so no other one keeps a translation of them. At the end,
 //! all frames are free again, also those of page tables.
 

@@ -1,11 +1,8 @@
 //! `everybuddy compare --rows`: the tables of an earlier run again.
 //!
-//! # Purpose
-//!
 //! The rows of a run on a quiet machine are kept. Its tables and its page can be made again, also by a later program.
 //!
 //! # Invariants
-//!
 //! Nothing is measured, and nothing about this machine is shown. The traces are read again for what rows do not say:
 //! how many calls they have and how much memory they use.
 

@@ -1,11 +1,8 @@
 //! What the arguments of `everybuddy simulate` ask for.
 //!
-//! # Purpose
-//!
 //! All arguments are checked here, before anything is simulated.
 //!
 //! # Invariants
-//!
 //! A plan that is returned can be simulated: its names are known, its traces are read, and its memory is large enough.
 
 use std::collections::BTreeSet;

@@ -1,12 +1,9 @@
 //! Systems of which only rows are left.
 //!
-//! # Purpose
-//!
 //! The rows of an earlier run make a page again. Histograms, memory maps and the times of single calls are not rows, so
 //! such a page has no figures of them.
 //!
 //! # Invariants
-//!
 //! A number without a row is left out.
 
 use everybuddy_page::report as page;

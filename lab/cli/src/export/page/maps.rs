@@ -1,12 +1,9 @@
 //! Memory maps: the state of each frame at selected moments of a replay.
 //!
-//! # Purpose
-//!
 //! A replay records only the placement of each block. The trace determines which blocks are in use at a moment, which
 //! is the same for every system.
 //!
 //! # Invariants
-//!
 //! A frame shows the last block that was placed on it and not yet freed there at that point of the trace. (On several
 //! threads, calls are not exactly in trace order, and neither is the map.)
 

@@ -1,12 +1,9 @@
 //! Results as pages: converts the results of `everybuddy compare` to the types of [`everybuddy_page`]; [`study`] does
 //! the same for experiments, and [`simulated`] for simulations.
 //!
-//! # Purpose
-//!
 //! The pages do not depend on allocators, and the results do not depend on pages.
 //!
 //! # Invariants
-//!
 //! Every number on the page is also in the tables or rows, or comes from the same passes; nothing is measured for the
 //! page alone.
 

@@ -1,11 +1,8 @@
 //! The owner of each block of a trace: its program, or the use of the memory.
 //!
-//! # Purpose
-//!
 //! A memory map is informative only with a few owners with familiar names.
 //!
 //! # Invariants
-//!
 //! Owners are numbered from 1 by decreasing share of the allocated frames; the last one may be
 //! [`OTHERS`]. Every block has one.
 

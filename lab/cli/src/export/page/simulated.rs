@@ -1,11 +1,8 @@
 //! A simulation as a page: converts its rows to the types of [`everybuddy_page::simulation`].
 //!
-//! # Purpose
-//!
 //! The page does not depend on machines and systems, and simulations do not depend on pages.
 //!
 //! # Invariants
-//!
 //! Every number is from rows that are also exported. Every title of a result says that it is simulated; a title of
 //! waits that a trace contains also says that they are recorded.
 

@@ -1,11 +1,8 @@
 //! Converts the statistics of a trace to the types of the page.
 //!
-//! # Purpose
-//!
 //! Separate because these numbers do not depend on systems.
 //!
 //! # Invariants
-//!
 //! Only units and bins are converted; nothing is computed here.
 
 use everybuddy_page::report as page;

@@ -1,13 +1,10 @@
 //! Experiments as a page: converts the results of `everybuddy reproduce` to the types of [`everybuddy_page::study`].
 //!
-//! # Purpose
-//!
 //! The page does not depend on the files of experiments, and experiments do not depend on pages. Figures are passed
 //! as plain data instead of the images that `--svg` draws. Their text then keeps its size on a narrow screen, their
 //! colours follow the page's theme, and points can show their values.
 //!
 //! # Invariants
-//!
 //! The page shows the same numbers as the tables on the terminal, from rows that are also exported.
 
 use chrono::Utc;

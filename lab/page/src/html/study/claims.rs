@@ -1,11 +1,8 @@
 //! Claims and their verdicts.
 //!
-//! # Purpose
-//!
 //! A claim, its verdict and the numbers behind it are shown together.
 //!
 //! # Invariants
-//!
 //! A verdict is a mark, a word and a colour, never a colour alone.
 
 use maud::{Markup, html};

@@ -1,12 +1,9 @@
 //! The page of experiments as HTML: contents, and a section for each experiment.
 //!
-//! # Purpose
-//!
 //! Readers of a paper's claim see the result immediately, and can check it down to the numbers before any script
 //! runs: only the figures need one.
 //!
 //! # Invariants
-//!
 //! Every experiment, claim, table and figure of the study is shown; no information is conveyed by colour alone.
 
 mod claims;

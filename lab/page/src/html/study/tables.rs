@@ -1,7 +1,5 @@
 //! Measured results next to the expected values.
 //!
-//! # Purpose
-//!
 //! A paper's number and the measured number can be compared by reading, not by calculating: their ratio and their
 //! difference are next to them.
 //!
@@ -10,7 +8,6 @@
 //! then fit on a telephone, and the ratios are aligned vertically.
 //!
 //! # Invariants
-//!
 //! If there are no expected values, there are no empty columns for them.
 
 use maud::{Markup, html};

@@ -1,11 +1,8 @@
 //! The parts above and below the experiments: title, machine, contents with verdicts, provenance.
 //!
-//! # Purpose
-//!
 //! A recipient of the page learns within a minute what was tested, on which machine, and with what result.
 //!
 //! # Invariants
-//!
 //! Unknown facts are omitted.
 
 use maud::{Markup, html};

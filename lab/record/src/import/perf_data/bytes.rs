@@ -1,11 +1,8 @@
 //! Numbers from little-endian bytes.
 //!
-//! # Purpose
-//!
 //! Nothing is read beyond an end.
 //!
 //! # Invariants
-//!
 //! What is read is taken off the front; at the end there is `None`.
 
 /// The remaining bytes.

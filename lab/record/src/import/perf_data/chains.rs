@@ -1,11 +1,8 @@
 //! Call chains of waits for locks: lists of addresses.
 //!
-//! # Purpose
-//!
 //! A chain shows whose lock it is. A symbol list of the recorded kernel maps these addresses to functions.
 //!
 //! # Invariants
-//!
 //! Only addresses of the kernel count. Symbols are relocated to the address at which the kernel was recorded. Symbols
 //! of another kernel are rejected.
 

@@ -1,12 +1,9 @@
 //! The sections of a perf.data file: events, formats and records.
 //!
-//! # Purpose
-//!
 //! Everything a header claims is held against the file's length before any memory is
 //! set aside for it.
 //!
 //! # Invariants
-//!
 //! A section that is returned lies inside the file.
 
 use std::io::{Read, Seek, SeekFrom};

@@ -1,13 +1,10 @@
 //! Recordings of `perf record`: perf.data.
 //!
-//! # Purpose
-//!
 //! This file contains more information than the text generated from it: numeric allocation flags, interrupt states,
 //! nanoseconds. The records are read here one after another, so that no memory is reserved for a mere claim of the
 //! file; a library parses the contents of samples.
 //!
 //! # Invariants
-//!
 //! Memory consumption depends on the number of recognized events, and not on the claims of any header, record or
 //! compressed section.
 

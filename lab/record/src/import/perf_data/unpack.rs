@@ -1,12 +1,9 @@
 //! Records compressed by `perf record -z`.
 //!
-//! # Purpose
-//!
 //! Compressed records are one stream: a record may begin in one piece and end in the
 //! next. They are handed on as soon as they are whole.
 //!
 //! # Invariants
-//!
 //! Holds at most one record and one buffer, however much a piece unpacks to.
 
 use std::io;

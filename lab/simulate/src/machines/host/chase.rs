@@ -1,12 +1,9 @@
 //! Durations of loads.
 //!
-//! # Purpose
-//!
 //! A load that yields the address of the next one cannot overlap with it. The time of such a chain, divided by its
 //! length, is the latency of the level that holds the buffer.
 //!
 //! # Invariants
-//!
 //! The chain visits every line of the buffer once before any line again, in random order: no prefetcher guesses it.
 
 use std::cell::Cell;

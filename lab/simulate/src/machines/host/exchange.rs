@@ -1,12 +1,9 @@
 //! Lines that two CPUs exchange.
 //!
-//! # Purpose
-//!
 //! One CPU prepares lines: it writes them, or reads them after they have left all caches. The other one visits them in
 //! a chain, so that visits do not overlap. The time of a visit is that of a transfer.
 //!
 //! # Invariants
-//!
 //! The two threads take turns: a line is never touched by both together. Both stay on their CPUs.
 
 use std::hint::black_box;

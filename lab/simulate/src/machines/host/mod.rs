@@ -1,7 +1,5 @@
 //! The measurement of this host.
 //!
-//! # Purpose
-//!
 //! The model can be compared with the host only if it has the host's numbers. [`measure`] finds them: caches and
 //! places of CPUs from the operating system, durations by pointer chasing and by lines that two CPUs exchange.
 //!
@@ -13,7 +11,6 @@
 //! | `summary` | the medians and spreads of rounds |
 //!
 //! # Invariants
-//!
 //! Whatever a container or a virtual machine hides is assumed, and its source says so. Nothing here panics because of
 //! what the host is.
 

@@ -1,13 +1,10 @@
 //! Medians of rounds, and the clock rate.
 //!
-//! # Purpose
-//!
 //! Other programs take the CPU away: rounds in which this thread had to wait for it do not count, as far as the
 //! operating system says so. Other virtual machines disturb single rounds. A median of several rounds is hardly
 //! disturbed, and the spread shows how much was.
 //!
 //! # Invariants
-//!
 //! A summary is of at least one round.
 
 use std::fs;

@@ -1,12 +1,9 @@
 //! What the operating system says about CPUs and caches.
 //!
-//! # Purpose
-//!
 //! Linux describes them in `/sys/devices/system/cpu`. A virtual machine may hide all of it, and other systems do not
 //! have it; then usual values are assumed.
 //!
 //! # Invariants
-//!
 //! Every value has a source, which begins with `assumed:` if the operating system did not say it. Counts multiply to
 //! at most the number of CPUs that this program may use, and are at least 1.
 
