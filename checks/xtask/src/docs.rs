@@ -121,9 +121,10 @@ pub(crate) fn systems() -> String {
          accept both.\n\n| what is freed | accepted by |\n|---|---|\n",
     );
     for (misuse, systems) in misuse::MISUSES.iter().zip(misuse::accepted()) {
-        let systems = match systems.is_empty() {
-            true => "none".to_owned(),
-            false => systems.join(", "),
+        let systems = if systems.is_empty() {
+            "none".to_owned()
+        } else {
+            systems.join(", ")
         };
         let _ = writeln!(text, "| {} | {systems} |", misuse.freed);
     }
