@@ -2,8 +2,8 @@
 //!
 //! Comparisons and experiments run a script in the same way, whatever they observe and whichever probe they use.
 //!
-//! A timed pass calls the loops that [`timed`] compiles for each composition, one indirect call for each segment. A
-//! watched pass calls each operation indirectly.
+//! A timed pass calls the loops that [`timed`](mod@timed) compiles for each composition, one indirect call for each
+//! segment. A watched pass calls each operation indirectly.
 //!
 //! # Invariants
 //! A failed free, or inconsistent metadata, is an error and never a result.
