@@ -174,8 +174,9 @@ pub(crate) struct Pool<'a, P: Platform> {
 /// The list of partly used spaces.
 const PARTLY_USED: usize = 0;
 /// The list of free spaces.
-const ALL_FREE: usize = 1;
-const SPACE_LISTS: usize = 2;
+const ALL_FREE: usize = 31;
+/// The heads of both lists lie at the ends of two cache lines, so that each has a line of its own.
+const SPACE_LISTS: usize = 32;
 
 /// How many partly used spaces a request looks at for a large block before it takes a free space.
 const LOOKS: usize = 8;
