@@ -1,11 +1,12 @@
 //! A system made of layers that call each other indirectly, for code that is not timed.
 //!
-//! Each layer is compiled once for a platform instead of once for each composition, and what joins them once for all. A
-//! program that counts, checks or simulates takes half as long to compile.
+//! Each layer is compiled once for a platform instead of once for each composition, and what joins them once for all.
 //!
 //! # Invariants
-//! The layers are those of the composition, in the same memory, and are called with the same arguments in the same
-//! order.
+//! 1. The layers are those of the composition, in the same memory, and are called with the same arguments in the same
+//!    order.
+//! 2. [`Erased`] passes on every method that [`Layered`] implements. One that is missing here would silently be the
+//!    trait's own.
 
 use super::Layered;
 use crate::api::{FrameAllocator, Progress, Service, Visit};
@@ -30,7 +31,7 @@ pub(crate) type BelowAny<'z, P> = Uninterrupted<ErasedZone<'z, P>>;
 /// A per-CPU layer of any type.
 struct ErasedFront<'f, P: Platform>(&'f dyn for<'z> PerCpu<P, BelowAny<'z, P>>);
 
-/// Layers of any types, which lend themselves.
+/// A system of borrowed layers of any types.
 type Untyped<'s, P> = Layered<P, ErasedFront<'s, P>, ErasedZone<'s, P>, &'s Span>;
 
 /// Layers that call each other indirectly. It has the size and the parts of [`Layered`].

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | hold a system of a known type | [`System::build`]; with options or another platform: [`build`] | a reference into the memory, statically dispatched |
 //! | hold a system that is chosen at run time | [`build_any`] | a trait object in the memory |
-//! | hold it where nothing is timed | [`build_erased`] | the same, and compiles in half the time |
+//! | hold it where nothing is timed | [`build_erased`] | the same; each layer is compiled once |
 //! | hold it with functions that are compiled for it | [`build_for`] | passed to a visitor with its type |
 //! | time a loop on a system chosen at run time | [`with_system`] | compiled into the visitor, for each composition |
 //! | count or check on one | [`with_any_system`] | called indirectly |
