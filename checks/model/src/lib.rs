@@ -3,10 +3,9 @@
 //! Tests on a real machine see only the few interleavings that happen to occur. Here the same allocator source runs
 //! on two platforms that choose the interleaving themselves.
 //!
-//! | platform | explores | treatment of plain memory ([`Memory`]) | file |
+//! | platform | explores | treatment of plain memory | file |
 //! |---|---|---|---|
-//! | [`Loom<Plain>`](Loom) | every schedule of a tiny program, and every value that a relaxed load may return | plain: an unordered access is reported | [`weak`] |
-//! | [`Loom<Shared>`](Loom) | the same | relaxed atomics, as natively: stale values are explored too | [`weak`] |
+//! | [`Loom`] | every schedule of a tiny program, and every value that a relaxed load may return | [`Memory::Plain`]: an unordered access is reported; [`Memory::Shared`]: relaxed atomics, as natively, so that stale values are explored too | [`weak`] |
 //! | [`Shuttle`] | random schedules of larger programs, sequentially consistent | a switch is possible at an access, or not: [`strong::switch_at_cells`] | [`strong`] |
 //!
 //! A [`Machine`] is a system of any composition on such a platform. Programs run on its CPUs as
@@ -33,10 +32,7 @@ pub use strong::Shuttle;
 pub use token::ModelCpu;
 pub use weak::Loom;
 
-use core::mem::MaybeUninit;
-
-use everybuddy::platform::{CellValue, SharedCell};
-use everybuddy::{BuildError, FrameAllocator, Setup, SystemSpec, with_any_system};
+use everybuddy::FrameAllocator;
 
 /// Selects a bound: the first, or the last if the environment variable `EVERYBUDDY_BOUNDS` is `full`.
 ///
@@ -54,57 +50,10 @@ pub fn bound<T: Copy>(bounds: &[T]) -> T {
 pub type Visitor<'v, P> = &'v mut dyn FnMut(&dyn FrameAllocator<P>);
 
 /// The treatment under loom of what the layers call plain memory.
-///
-/// It also builds systems. Each implementation is for one type and not generic, so the systems are compiled into this
-/// crate and not into the tests.
-pub trait Memory: Send + Sync + Sized + 'static {
-    /// The cell under loom.
-    type LoomCell<T: CellValue>: SharedCell<T>;
-
-    /// Builds a system under loom and calls `visitor` with it.
-    ///
-    /// # Errors
-    /// Any [`BuildError`].
-    fn build_loom(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visitor: Visitor<'_, Loom<Self>>,
-    ) -> Result<(), BuildError>;
-}
-
-/// Truly plain memory: one CPU at a time, ordered by other means.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain;
-
-impl Memory for Plain {
-    type LoomCell<T: CellValue> = weak::TrackedCell<T>;
-
-    #[inline(never)]
-    fn build_loom(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visitor: Visitor<'_, Loom<Self>>,
-    ) -> Result<(), BuildError> {
-        with_any_system(spec, setup, memory, visitor)
-    }
-}
-
-/// Plain memory as on the native platform: relaxed atomics.
-#[derive(Clone, Copy, Debug)]
-pub struct Shared;
-
-impl Memory for Shared {
-    type LoomCell<T: CellValue> = weak::RelaxedCell<T>;
-
-    #[inline(never)]
-    fn build_loom(
-        spec: &SystemSpec,
-        setup: &Setup<'_>,
-        memory: &mut [MaybeUninit<u8>],
-        visitor: Visitor<'_, Loom<Self>>,
-    ) -> Result<(), BuildError> {
-        with_any_system(spec, setup, memory, visitor)
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Truly plain memory: one CPU at a time, ordered by other means.
+    Plain,
+    /// Relaxed atomics, as on the native platform.
+    Shared,
 }

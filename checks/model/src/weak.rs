@@ -17,7 +17,6 @@
 //! a budget of schedules ends about a quarter of the models in the gate before they reach their bound.
 #![allow(unsafe_code)]
 
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,11 +24,11 @@ use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use std::time::Instant;
 
 use everybuddy::platform::{CellValue, Ordering, SharedCell};
-use everybuddy::{BuildError, Counts, Platform, Setup, SystemSpec};
+use everybuddy::{BuildError, Counts, Platform, Setup, SystemSpec, with_any_system};
 
 use crate::machine::Thread;
 use crate::words::{from_word, to_word};
-use crate::{Checker, Machine, Memory, ModelCpu, Plain, Visitor, bound};
+use crate::{Checker, Machine, Memory, ModelCpu, Visitor, bound};
 
 /// The number of polls of one wait after which its schedule runs to its end without further branches.
 ///
@@ -40,6 +39,8 @@ pub const MAX_POLLS: u32 = 3;
 thread_local! {
     /// The polls of a wait that do not yield; see [`polling`]. All threads of a model run on one host thread.
     static POLLS_WITHOUT_YIELD: Cell<u32> = const { Cell::new(0) };
+    /// How the cells of the model that runs on this thread are treated.
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory::Plain) };
 }
 
 /// Explores models in which the first `polls` polls of each wait do not yield.
@@ -55,7 +56,7 @@ pub fn polling<T>(polls: u32, models: impl FnOnce() -> T) -> T {
 
 /// Loom as a platform.
 #[derive(Debug)]
-pub struct Loom<M: Memory = Plain>(PhantomData<fn() -> M>);
+pub struct Loom;
 
 everybuddy::atomic_word!(
     /// A 32-bit atomic word under loom.
@@ -72,7 +73,7 @@ everybuddy::atomic_word!(
 
 /// Plain memory whose accesses loom checks: two unordered accesses, one of them a write, end the run.
 #[derive(Debug)]
-pub struct TrackedCell<T> {
+struct TrackedCell<T> {
     cell: loom::cell::Cell<T>,
     /// A copy of the value for hints, which loom must not report as races.
     latest: std::sync::atomic::AtomicU64,
@@ -82,18 +83,12 @@ pub struct TrackedCell<T> {
 // panics before an access that would race if they did.
 unsafe impl<T: Send> Sync for TrackedCell<T> {}
 
-impl<T: CellValue> SharedCell<T> for TrackedCell<T> {
+impl<T: CellValue> TrackedCell<T> {
     fn new(value: T) -> Self {
         Self {
             cell: loom::cell::Cell::new(value),
             latest: std::sync::atomic::AtomicU64::new(to_word(value)),
         }
-    }
-    fn get(&self) -> T {
-        self.cell.get()
-    }
-    fn peek(&self) -> T {
-        from_word(self.latest.load(StdOrdering::Relaxed))
     }
     fn set(&self, value: T) {
         self.cell.set(value);
@@ -101,34 +96,53 @@ impl<T: CellValue> SharedCell<T> for TrackedCell<T> {
     }
 }
 
-/// Plain memory as on the native platform: loom tries every value that a relaxed load may return.
+/// A cell, as the [`Memory`] of its model says. Systems are compiled once for both.
 #[derive(Debug)]
-pub struct RelaxedCell<T>(loom::sync::atomic::AtomicU64, PhantomData<fn() -> T>);
+pub struct LoomCell<T>(Treated<T>);
 
-impl<T: CellValue> SharedCell<T> for RelaxedCell<T> {
+#[derive(Debug)]
+enum Treated<T> {
+    Plain(TrackedCell<T>),
+    /// Loom tries every value that a relaxed load may return.
+    Shared(loom::sync::atomic::AtomicU64),
+}
+
+impl<T: CellValue> SharedCell<T> for LoomCell<T> {
     fn new(value: T) -> Self {
-        Self(
-            loom::sync::atomic::AtomicU64::new(to_word(value)),
-            PhantomData,
-        )
+        Self(match MEMORY.get() {
+            Memory::Plain => Treated::Plain(TrackedCell::new(value)),
+            Memory::Shared => Treated::Shared(loom::sync::atomic::AtomicU64::new(to_word(value))),
+        })
     }
     fn get(&self) -> T {
-        from_word(self.0.load(Ordering::Relaxed))
+        match &self.0 {
+            Treated::Plain(own) => own.cell.get(),
+            Treated::Shared(word) => from_word(word.load(Ordering::Relaxed)),
+        }
+    }
+    fn peek(&self) -> T {
+        match &self.0 {
+            Treated::Plain(own) => from_word(own.latest.load(StdOrdering::Relaxed)),
+            Treated::Shared(_) => self.get(),
+        }
     }
     fn set(&self, value: T) {
-        self.0.store(to_word(value), Ordering::Relaxed);
+        match &self.0 {
+            Treated::Plain(own) => own.set(value),
+            Treated::Shared(word) => word.store(to_word(value), Ordering::Relaxed),
+        }
     }
 }
 
 // SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.
 #[allow(unsafe_code)]
-unsafe impl<M: Memory> Platform for Loom<M> {
+unsafe impl Platform for Loom {
     // A request leaves after its second poll, before the rest of the schedule runs without branches.
     const SERVICE_POLLS: u32 = 1;
 
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
-    type Cell<T: CellValue> = M::LoomCell<T>;
+    type Cell<T: CellValue> = LoomCell<T>;
     type Cpu = ModelCpu;
     type Probe = Counts;
 
@@ -159,7 +173,7 @@ impl Default for TrackedContent {
     }
 }
 
-impl<M: Memory> Checker for Loom<M> {
+impl Checker for Loom {
     type Content = TrackedContent;
 
     fn access(content: &TrackedContent) {
@@ -193,13 +207,14 @@ impl<M: Memory> Checker for Loom<M> {
         }
     }
 
+    #[inline(never)]
     fn build(
         spec: &SystemSpec,
         setup: &Setup<'_>,
         memory: &mut [MaybeUninit<u8>],
         visitor: Visitor<'_, Self>,
     ) -> Result<(), BuildError> {
-        M::build_loom(spec, setup, memory, visitor)
+        with_any_system(spec, setup, memory, visitor)
     }
 }
 
@@ -209,17 +224,25 @@ impl<M: Memory> Checker for Loom<M> {
 /// second.
 const BUDGETS: [usize; 2] = [5_000, 100_000];
 
-/// Tries every schedule of `model`, or every schedule with at most `preemptions` preemptions; returns the number of
-/// schedules.
+/// No bound on preemptions.
+pub const ALL: usize = usize::MAX;
+
+/// Tries every schedule of `model`, or every schedule with at most `preemptions` preemptions, with cells that are treated
+/// as `memory` says; returns the number of schedules.
 ///
 /// The environment variable `LOOM_MAX_PREEMPTIONS` replaces the bound; a large value lifts it.
-pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> usize {
-    explore_at_most(usize::MAX, preemptions, model)
+pub fn explore(
+    memory: Memory,
+    preemptions: Option<usize>,
+    model: impl Fn() + Send + Sync + 'static,
+) -> usize {
+    explore_at_most(usize::MAX, memory, preemptions, model)
 }
 
 /// Does the same, but stops after `most` schedules.
 fn explore_at_most(
     most: usize,
+    memory: Memory,
     preemptions: Option<usize>,
     model: impl Fn() + Send + Sync + 'static,
 ) -> usize {
@@ -233,6 +256,7 @@ fn explore_at_most(
     let schedules = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&schedules);
     builder.check(move || {
+        MEMORY.set(memory);
         count.fetch_add(1, StdOrdering::Relaxed);
         model();
     });
@@ -240,15 +264,16 @@ fn explore_at_most(
 }
 
 /// Tries the schedules of `model` on a fresh machine of `frames` frames and `cpus` CPUs each time: all with one
-/// preemption, then with two, up to `preemptions` or until the budget is spent; all of them if there is no bound. The
+/// preemption, then with two, up to `preemptions` or until the budget is spent; those with any number for [`ALL`]. The
 /// last line that it prints says what was tried. At the end of each schedule every CPU must be parked and every frame
 /// must be free: see [`Machine::settle`].
-pub fn exhaust<M: Memory>(
+pub fn exhaust(
+    memory: Memory,
     spec: &'static str,
     frames: u64,
     cpus: u16,
-    preemptions: Option<usize>,
-    model: impl Fn(&Machine<'_, Loom<M>>) + Send + Sync + 'static,
+    preemptions: usize,
+    model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
     let start = Instant::now();
     let model = Arc::new(model);
@@ -259,13 +284,14 @@ pub fn exhaust<M: Memory>(
         bound(&BUDGETS)
     };
     let bounds: Vec<Option<usize>> = match preemptions {
-        Some(most) if !replaced => (most.min(1)..=most).map(Some).collect(),
-        other => vec![other],
+        ALL => vec![None],
+        most if replaced => vec![Some(most)],
+        most => (most.min(1)..=most).map(Some).collect(),
     };
     let mut tried = Vec::new();
     for preemptions in bounds {
         let model = Arc::clone(&model);
-        let schedules = explore_at_most(budget, preemptions, move || {
+        let schedules = explore_at_most(budget, memory, preemptions, move || {
             Machine::build(spec, frames, cpus, |machine| {
                 model(machine);
                 machine.settle();

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use crate::broken::{Fault, Join, count_under};
 use everybuddy::platform::SharedCell;
 use everybuddy::{Platform, RawLock, SpinLock};
+use everybuddy_model::Loom;
+use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::weak::explore;
-use everybuddy_model::{Loom, Plain, Shared};
 
 fn loom_thread(f: Box<dyn FnOnce() + Send>) -> Join {
     let thread = loom::thread::spawn(f);
@@ -18,24 +19,24 @@ fn loom_thread(f: Box<dyn FnOnce() + Send>) -> Join {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_reports_a_lock_that_is_not_atomic() {
-    explore(None, || {
-        count_under::<Loom<Plain>>(Fault::NotAtomic, loom_thread)
+    explore(Plain, None, || {
+        count_under::<Loom>(Fault::NotAtomic, loom_thread)
     });
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_reports_a_lock_without_a_release() {
-    explore(None, || {
-        count_under::<Loom<Plain>>(Fault::NoRelease, loom_thread)
+    explore(Plain, None, || {
+        count_under::<Loom>(Fault::NoRelease, loom_thread)
     });
 }
 
 #[test]
 #[should_panic(expected = "a count was lost")]
 fn loom_shows_the_stale_value_behind_a_lock_without_a_release() {
-    explore(None, || {
-        count_under::<Loom<Shared>>(Fault::NoRelease, loom_thread)
+    explore(Shared, None, || {
+        count_under::<Loom>(Fault::NoRelease, loom_thread)
     });
 }
 
@@ -66,10 +67,10 @@ fn count_under_a_sound_lock<P: Platform>(spawn: fn(Box<dyn FnOnce() + Send>) -> 
 
 #[test]
 fn the_spin_lock_excludes_and_hands_on_what_its_holder_wrote() {
-    explore(None, || {
-        count_under_a_sound_lock::<Loom<Plain>>(loom_thread)
+    explore(Plain, None, || {
+        count_under_a_sound_lock::<Loom>(loom_thread)
     });
-    explore(None, || {
-        count_under_a_sound_lock::<Loom<Shared>>(loom_thread)
+    explore(Shared, None, || {
+        count_under_a_sound_lock::<Loom>(loom_thread)
     });
 }

@@ -21,13 +21,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use everybuddy::{AllocateError, Counts, CpuId, FreeError, Index, Release, Request};
+use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::machine::Program;
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
+use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
 
-type Cpu<'w, M> = Worker<'w, Loom<M>>;
+type Cpu<'w> = Worker<'w, Loom>;
 /// The program of one CPU.
-type Do<'a, M> = Program<'a, Loom<M>>;
+type Do<'a> = Program<'a, Loom>;
 
 /// The events of all schedules of a model together.
 #[derive(Default)]
@@ -63,7 +64,7 @@ impl Drop for Seen {
 }
 
 /// Checks every invariant, and that each CPU can allocate every frame.
-fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, cpus: u16) {
+fn all_is_well(machine: &Machine<'_, Loom>, sums: &Sums, cpus: u16) {
     for cpu in 0..cpus {
         machine.on(cpu, |w| {
             w.check();
@@ -76,57 +77,59 @@ fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, cpus: u16
 }
 
 /// Runs programs concurrently, adds up their events, and checks everything afterwards.
-fn at_once<M: Memory>(machine: &Machine<'_, Loom<M>>, sums: &Sums, programs: &[&Do<'_, M>]) {
+fn at_once(machine: &Machine<'_, Loom>, sums: &Sums, programs: &[&Do<'_>]) {
     let counted: Vec<_> = programs
         .iter()
         .map(|program| {
-            move |w: &mut Cpu<'_, M>| {
+            move |w: &mut Cpu<'_>| {
                 program(w);
                 w.park();
                 sums.add(w.counts());
             }
         })
         .collect();
-    let counted: Vec<_> = counted
-        .iter()
-        .map(|program| program as &Do<'_, M>)
-        .collect();
+    let counted: Vec<_> = counted.iter().map(|program| program as &Do<'_>).collect();
     machine.at_once(&counted);
     all_is_well(machine, sums, programs.len() as u16);
 }
 
 /// Runs a model whose last step is to run programs concurrently.
-fn model<M: Memory>(
+fn model(
+    memory: Memory,
     spec: &'static str,
     (frames, cpus): (u64, u16),
     preemptions: usize,
-    body: impl Fn(&Machine<'_, Loom<M>>, &Sums) + Send + Sync + 'static,
+    body: impl Fn(&Machine<'_, Loom>, &Sums) + Send + Sync + 'static,
 ) {
     let seen = Seen::default();
     let sums = Arc::clone(&seen.0);
-    exhaust::<M>(spec, frames, cpus, Some(preemptions), move |machine| {
+    exhaust(memory, spec, frames, cpus, preemptions, move |machine| {
         body(machine, &sums);
     });
 }
 
 /// Each of two CPUs finds that the other holds the only domain, and receives a part of it.
-fn two_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+fn two_cpus_extend_the_spring(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (4, 2), preemptions, |machine, sums| {
         at_once(machine, sums, &[&|w| w.churn(0), &|w| w.churn(0)]);
     });
 }
 
 /// The second ghost receives the whole rest, or a part of what the first received.
-fn three_cpus_extend_the_spring<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (6, 3), preemptions, |machine, sums| {
-        let churn = |w: &mut Cpu<'_, M>| w.churn(0);
+fn three_cpus_extend_the_spring(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (6, 3), preemptions, |machine, sums| {
+        let churn = |w: &mut Cpu<'_>| w.churn(0);
         at_once(machine, sums, &[&churn, &churn, &churn]);
     });
 }
 
 /// Frames of one block are freed into different domains while looks merge these domains.
-fn buddies_are_freed_into_domains_that_merge<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+fn buddies_are_freed_into_domains_that_merge(
+    memory: Memory,
+    spec: &'static str,
+    preemptions: usize,
+) {
+    model(memory, spec, (4, 2), preemptions, |machine, sums| {
         let held = machine.on(0, |w| {
             let blocks = [w.allocate(0), w.allocate(0), w.allocate(0)];
             w.hand(blocks[1], 1);
@@ -151,9 +154,9 @@ fn buddies_are_freed_into_domains_that_merge<M: Memory>(spec: &'static str, pree
 }
 
 /// No single domain has a whole block, but together they do; both CPUs want it.
-fn two_cpus_collect<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (2, 2), preemptions, |machine, sums| {
-        let program = |w: &mut Cpu<'_, M>| {
+fn two_cpus_collect(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (2, 2), preemptions, |machine, sums| {
+        let program = |w: &mut Cpu<'_>| {
             w.try_churn(0);
             w.try_churn(1);
         };
@@ -162,10 +165,10 @@ fn two_cpus_collect<M: Memory>(spec: &'static str, preemptions: usize) {
 }
 
 /// One CPU collects for a block whose halves may be in two domains, while another allocates and frees.
-fn one_collects_while_another_works<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (2, 2), preemptions, |machine, sums| {
+fn one_collects_while_another_works(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (2, 2), preemptions, |machine, sums| {
         // The other CPU may hold both frames.
-        let work = |w: &mut Cpu<'_, M>| {
+        let work = |w: &mut Cpu<'_>| {
             w.try_churn(0);
             w.try_churn(0);
         };
@@ -174,18 +177,24 @@ fn one_collects_while_another_works<M: Memory>(spec: &'static str, preemptions: 
 }
 
 /// One CPU collects for a large block while two others allocate and free.
-fn one_collects_while_two_work<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 3), preemptions, |machine, sums| {
-        let work = |w: &mut Cpu<'_, M>| w.churn(0);
+fn one_collects_while_two_work(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (4, 3), preemptions, |machine, sums| {
+        let work = |w: &mut Cpu<'_>| w.churn(0);
         at_once(machine, sums, &[&|w| w.try_churn(1), &work, &work]);
     });
 }
 
 /// The CPUs allocate all frames, each a given number: whichever domain contains the last frame, the CPU that requests
 /// it gets it. No frame is freed before all requests are served.
-fn take_all_frames<M: Memory>(spec: &'static str, shares: &'static [usize], preemptions: usize) {
+fn take_all_frames(
+    memory: Memory,
+    spec: &'static str,
+    shares: &'static [usize],
+    preemptions: usize,
+) {
     let frames = shares.iter().sum::<usize>() as u64;
-    model::<M>(
+    model(
+        memory,
         spec,
         (frames, shares.len() as u16),
         preemptions,
@@ -195,7 +204,7 @@ fn take_all_frames<M: Memory>(spec: &'static str, shares: &'static [usize], pree
                 .zip(shares)
                 .map(|(cpu, share)| {
                     let held = &held;
-                    move |w: &mut Cpu<'_, M>| {
+                    move |w: &mut Cpu<'_>| {
                         let blocks: Vec<_> = (0..*share).map(|_| w.allocate(0)).collect();
                         held.lock().unwrap().push((cpu, blocks));
                         w.park();
@@ -203,10 +212,7 @@ fn take_all_frames<M: Memory>(spec: &'static str, shares: &'static [usize], pree
                     }
                 })
                 .collect();
-            let programs: Vec<_> = programs
-                .iter()
-                .map(|program| program as &Do<'_, M>)
-                .collect();
+            let programs: Vec<_> = programs.iter().map(|program| program as &Do<'_>).collect();
             machine.at_once(&programs);
             for (cpu, blocks) in held.into_inner().unwrap() {
                 machine.on(cpu, |w| {
@@ -219,22 +225,22 @@ fn take_all_frames<M: Memory>(spec: &'static str, shares: &'static [usize], pree
     );
 }
 
-fn two_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
-    take_all_frames::<M>(spec, &[2, 1], preemptions);
+fn two_cpus_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
+    take_all_frames(memory, spec, &[2, 1], preemptions);
 }
 
-fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
-    take_all_frames::<M>(spec, &[1, 1, 1], preemptions);
+fn three_cpus_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
+    take_all_frames(memory, spec, &[1, 1, 1], preemptions);
 }
 
 /// As above, with lists that are drained on demand, and enough frames that a domain can be divided.
-fn two_lists_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
-    take_all_frames::<M>(spec, &[4, 3], preemptions);
+fn two_lists_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
+    take_all_frames(memory, spec, &[4, 3], preemptions);
 }
 
 /// All lists are drained while another CPU works.
-fn one_settles_while_another_works<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+fn one_settles_while_another_works(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (4, 2), preemptions, |machine, sums| {
         at_once(
             machine,
             sums,
@@ -253,13 +259,13 @@ fn one_settles_while_another_works<M: Memory>(spec: &'static str, preemptions: u
 }
 
 /// Both CPUs free the same frame, each into its own domain; the accepted frees are counted.
-fn a_frame_is_freed_twice_at_once<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+fn a_frame_is_freed_twice_at_once(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (4, 2), preemptions, |machine, sums| {
         // The ledger expects one holder per frame. This frame has one holder and two CPUs that free it, so the ledger
         // is bypassed.
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let accepted = Mutex::new(0);
-        let free = |w: &mut Cpu<'_, M>| {
+        let free = |w: &mut Cpu<'_>| {
             // Each CPU finds or creates its own domain.
             w.churn(0);
             let ok = w.try_free_untracked(Release::frame(frame));
@@ -271,23 +277,23 @@ fn a_frame_is_freed_twice_at_once<M: Memory>(spec: &'static str, preemptions: us
 }
 
 /// Two CPUs free a run in parts.
-fn a_run_is_freed_in_parts<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+fn a_run_is_freed_in_parts(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (4, 2), preemptions, |machine, sums| {
         // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
         let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
         let free = |start: u32, frames| {
             let release = Release::frames(Index(run.0 + start), frames);
-            move |w: &mut Cpu<'_, M>| w.free_untracked(release)
+            move |w: &mut Cpu<'_>| w.free_untracked(release)
         };
         at_once(machine, sums, &[&free(1, 2), &free(0, 1)]);
     });
 }
 
 /// Code that interrupted one CPU allocates and frees while the others do too: it never waits.
-fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 2), preemptions, |machine, sums| {
+fn nested_requests_come_between(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (4, 2), preemptions, |machine, sums| {
         let left = Mutex::new(None);
-        let nested = |w: &mut Cpu<'_, M>| {
+        let nested = |w: &mut Cpu<'_>| {
             let (system, _) = w.raw();
             // As if CPU 1 were interrupted before it does anything.
             match system.allocate_nested(CpuId(1), Request::FRAME) {
@@ -301,7 +307,7 @@ fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usiz
                 Err(error) => assert_eq!(error, AllocateError::Busy),
             }
         };
-        let programs: &[&Do<'_, M>] = &[
+        let programs: &[&Do<'_>] = &[
             &|w| {
                 w.churn(0);
                 w.churn(0);
@@ -330,11 +336,11 @@ fn nested_requests_come_between<M: Memory>(spec: &'static str, preemptions: usiz
 }
 
 /// A third CPU's nested free takes the domain that one CPU waits for and another has put back.
-fn a_nested_release_comes_between<M: Memory>(spec: &'static str, preemptions: usize) {
-    model::<M>(spec, (4, 3), preemptions, |machine, sums| {
+fn a_nested_release_comes_between(memory: Memory, spec: &'static str, preemptions: usize) {
+    model(memory, spec, (4, 3), preemptions, |machine, sums| {
         let frame = machine.on(2, |w| w.allocate_untracked(Request::FRAME));
         let freed = Mutex::new(false);
-        let churn = |w: &mut Cpu<'_, M>| {
+        let churn = |w: &mut Cpu<'_>| {
             w.churn(0);
             w.park();
             sums.add(w.counts());
@@ -360,13 +366,13 @@ fn a_nested_release_comes_between<M: Memory>(spec: &'static str, preemptions: us
 
 /// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
 macro_rules! models {
-    ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
+    ($kind:ident, $memory:ident, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $model() {
-                    super::$model::<$memory>($spec, bound(&$bounds));
+                    super::$model($memory, $spec, bound(&$bounds));
                 }
             )*
         }

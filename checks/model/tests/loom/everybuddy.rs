@@ -23,8 +23,9 @@ use everybuddy::{
     AllocateError, Block, Class, Flags, FrameRange, Index, Order, Pfn, RegionError, Release,
     Request,
 };
+use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound};
+use everybuddy_model::{Loom, Machine, Worker, bound};
 
 use crate::lockless::{self, Cpu, wants};
 
@@ -35,11 +36,12 @@ fn run(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Copy + Send + Sync + 'static,
 ) {
-    exhaust::<Plain>(
+    exhaust(
+        Plain,
         "everybuddy+tree=256KiB",
         frames,
         cpus,
-        Some(preemptions),
+        preemptions,
         model,
     );
 }
@@ -159,15 +161,15 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits() {
 /// The same, where the cells are what they are natively.
 #[test]
 fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
-    let model = |machine: &Machine<'_, Loom<Shared>>| {
+    let model = |machine: &Machine<'_, Loom>| {
         machine.on(0, |w| w.churn(0));
-        let both = |w: &mut Worker<'_, Loom<Shared>>| {
+        let both = |w: &mut Worker<'_, Loom>| {
             w.churn(0);
             w.park();
         };
         machine.at_once(&[&both, &both]);
     };
-    exhaust::<Shared>("everybuddy", 2, 2, Some(bound(&[2, 3])), model);
+    exhaust(Shared, "everybuddy", 2, 2, bound(&[2, 3]), model);
 }
 
 #[test]
@@ -346,7 +348,7 @@ fn a_kept_frame_is_wanted_while_its_cpu_allocates() {
 /// and fails as busy then. If it sees that the tree has none, it sees the frame: the cells are what they are natively.
 #[test]
 fn a_frame_comes_back_before_a_hasty_request() {
-    exhaust::<Shared>("everybuddy", 1, 2, Some(bound(&[2, 3])), |machine| {
+    exhaust(Shared, "everybuddy", 1, 2, bound(&[2, 3]), |machine| {
         let frame = machine.on(1, |w| w.allocate_untracked(Request::FRAME));
         let is_back = AtomicBool::new(false);
         machine.at_once(&[
@@ -374,7 +376,7 @@ fn a_frame_comes_back_before_a_hasty_request() {
 /// CPU 1 announces the frame during a request that must not wait: this either sees that a frame is kept, or finds it.
 #[test]
 fn a_kept_frame_is_announced_during_a_hasty_request() {
-    exhaust::<Shared>("everybuddy", 1, 3, Some(bound(&[2, 3])), |machine| {
+    exhaust(Shared, "everybuddy", 1, 3, bound(&[2, 3]), |machine| {
         let frame = machine.on(2, |w| w.allocate_untracked(Request::FRAME));
         machine.on(1, |w| w.free_untracked(Release::frame(frame)));
         machine.on(2, |w| {

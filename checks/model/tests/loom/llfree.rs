@@ -12,8 +12,9 @@
 //! More than three CPUs; more than a pair of children; retry bounds that run out.
 
 use everybuddy::{Block, FrameRange, Index, Pfn};
+use everybuddy_model::Memory::Plain;
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Plain, bound};
+use everybuddy_model::{Loom, Machine, bound};
 
 use crate::lockless::{self, Cpu};
 
@@ -23,7 +24,7 @@ fn run(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
-    exhaust::<Plain>("llfree+tree=4MiB", frames, cpus, Some(preemptions), model);
+    exhaust(Plain, "llfree+tree=4MiB", frames, cpus, preemptions, model);
 }
 
 #[test]

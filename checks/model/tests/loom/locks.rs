@@ -15,8 +15,9 @@ use everybuddy::platform::{AtomicWord, CellValue, Ordering, SharedCell};
 use everybuddy::{
     Counts, Platform, QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine,
 };
+use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::weak::explore;
-use everybuddy_model::{Loom, ModelCpu, Plain, Shared};
+use everybuddy_model::{Loom, Memory, ModelCpu};
 
 loom::lazy_static! {
     /// The shared wait queue. A wake-up wakes all sleepers; those it is not for check and sleep again.
@@ -96,63 +97,68 @@ fn count<P: Platform, L: RawLock<P> + 'static>(
     lock.unlock(&state);
 }
 
-fn schedules(what: &str, bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+fn schedules(
+    what: &str,
+    memory: Memory,
+    bound: Option<usize>,
+    model: impl Fn() + Send + Sync + 'static,
+) {
     let start = std::time::Instant::now();
-    let schedules = explore(bound, model);
+    let schedules = explore(memory, bound, model);
     eprintln!("{what}: {schedules} schedules in {:.1?}", start.elapsed());
 }
 
 #[test]
 fn the_ticket_lock_excludes_and_hands_on_what_its_holder_wrote() {
-    schedules("two threads", None, || {
-        count::<Loom<Plain>, _>(TicketLock::new(), &[2], 1, true);
+    schedules("two threads", Plain, None, || {
+        count::<Loom, _>(TicketLock::new(), &[2], 1, true);
     });
-    schedules("stale values too", None, || {
-        count::<Loom<Shared>, _>(TicketLock::new(), &[2], 1, true);
+    schedules("stale values too", Shared, None, || {
+        count::<Loom, _>(TicketLock::new(), &[2], 1, true);
     });
-    schedules("three threads", Some(2), || {
-        count::<Loom<Plain>, _>(TicketLock::new(), &[1, 1], 1, true);
+    schedules("three threads", Plain, Some(2), || {
+        count::<Loom, _>(TicketLock::new(), &[1, 1], 1, true);
     });
 }
 
 #[test]
 fn the_queued_lock_excludes_and_hands_on_what_its_holder_wrote() {
-    schedules("two threads", None, || {
-        count::<Loom<Plain>, _>(queued(2), &[2], 1, true);
+    schedules("two threads", Plain, None, || {
+        count::<Loom, _>(queued(2), &[2], 1, true);
     });
-    schedules("stale values too", None, || {
-        count::<Loom<Shared>, _>(queued(2), &[2], 1, true);
+    schedules("stale values too", Shared, None, || {
+        count::<Loom, _>(queued(2), &[2], 1, true);
     });
     // The third thread waits in the array.
-    schedules("three threads", Some(2), || {
-        count::<Loom<Plain>, _>(queued(4), &[1, 1], 1, false);
+    schedules("three threads", Plain, Some(2), || {
+        count::<Loom, _>(queued(4), &[1, 1], 1, false);
     });
-    schedules("three threads, stale values too", Some(2), || {
-        count::<Loom<Shared>, _>(queued(4), &[1, 1], 1, false);
+    schedules("three threads, stale values too", Shared, Some(2), || {
+        count::<Loom, _>(queued(4), &[1, 1], 1, false);
     });
 }
 
 #[test]
 fn no_waiter_sleeps_for_ever() {
-    schedules("queued, two", None, || {
+    schedules("queued, two", Plain, None, || {
         count::<Asleep, _>(queued(2), &[1], 1, true);
     });
     for lines in [1, 4] {
-        schedules("queued, three", Some(2), move || {
+        schedules("queued, three", Plain, Some(2), move || {
             count::<Asleep, _>(queued(lines), &[1, 1], 1, false);
         });
     }
-    schedules("ticket, two", None, || {
+    schedules("ticket, two", Plain, None, || {
         count::<Asleep, _>(TicketLock::new(), &[1], 1, true);
     });
     // All waiters see a wake-up for one of them; the others must go back to sleep.
-    schedules("ticket, three", Some(2), || {
+    schedules("ticket, three", Plain, Some(2), || {
         count::<Asleep, _>(TicketLock::new(), &[1, 1], 1, false);
     });
-    schedules("spin, two", Some(3), || {
+    schedules("spin, two", Plain, Some(3), || {
         count::<Asleep, _>(SpinLock::new(), &[1], 1, true);
     });
-    schedules("spin, three", Some(2), || {
+    schedules("spin, three", Plain, Some(2), || {
         count::<Asleep, _>(SpinLock::new(), &[1, 1], 1, false);
     });
 }
@@ -183,17 +189,17 @@ unsafe impl Platform for Deaf {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_lost_wake_up_is_noticed() {
-    explore(None, || {
+    explore(Plain, None, || {
         count::<Deaf, _>(TicketLock::new(), &[1], 1, false);
     });
 }
 
 #[test]
 fn who_sees_that_somebody_waits_and_lets_go_comes_after_it() {
-    schedules("ticket, contended", None, || {
+    schedules("ticket, contended", Plain, None, || {
         lets_another_go_first(TicketLock::new());
     });
-    schedules("queued, contended", None, || {
+    schedules("queued, contended", Plain, None, || {
         lets_another_go_first(queued(2));
     });
 }

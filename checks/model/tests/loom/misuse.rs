@@ -13,12 +13,13 @@
 //! The last models show that both occur.
 
 use everybuddy::{Release, Request};
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, weak};
+use everybuddy_model::Memory::{Plain, Shared};
+use everybuddy_model::weak::{ALL, exhaust};
+use everybuddy_model::{Loom, Machine, Memory, Worker, weak};
 
 /// Both CPUs free the same frame simultaneously; then they allocate all frames in turn.
-fn raced<M: Memory>(spec: &'static str) {
-    exhaust::<M>(spec, 2, 2, None, |machine| {
+fn raced(memory: Memory, spec: &'static str) {
+    exhaust(memory, spec, 2, 2, ALL, |machine| {
         // Both lists are open and empty, so both frees are hits.
         machine.on(1, |w| {
             w.churn(0);
@@ -27,7 +28,7 @@ fn raced<M: Memory>(spec: &'static str) {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         machine.on(0, |w| w.drain());
         let accepted = std::sync::Mutex::new(0);
-        let race = |w: &mut Worker<'_, Loom<M>>| {
+        let race = |w: &mut Worker<'_, Loom>| {
             let ok = w.try_free_untracked(Release::frame(frame));
             *accepted.lock().unwrap() += u32::from(ok);
         };
@@ -55,28 +56,28 @@ fn raced<M: Memory>(spec: &'static str) {
 
 #[test]
 fn a_raced_double_free_gives_the_frame_to_one_holder() {
-    raced::<Plain>("lbs-31+batch=1+high=3+order=0");
-    raced::<Shared>("lbs-31+batch=1+high=3+order=0");
-    raced::<Plain>("lbs-31+batch=1+high=3+order=0+percpu=locked");
-    raced::<Plain>("spring+high=3+order=0");
-    raced::<Shared>("spring+high=3+order=0");
-    raced::<Plain>("linux-6+order=0");
-    raced::<Plain>("linux-6+order=0+percpu=locked");
-    raced::<Plain>("lbs-31+batch=2+high=4+order=1+drain=merged");
-    raced::<Plain>("pcp-buddy+order=0");
-    raced::<Plain>("magazines+batch=1+order=0");
-    raced::<Shared>("magazines+batch=1+order=0");
+    raced(Plain, "lbs-31+batch=1+high=3+order=0");
+    raced(Shared, "lbs-31+batch=1+high=3+order=0");
+    raced(Plain, "lbs-31+batch=1+high=3+order=0+percpu=locked");
+    raced(Plain, "spring+high=3+order=0");
+    raced(Shared, "spring+high=3+order=0");
+    raced(Plain, "linux-6+order=0");
+    raced(Plain, "linux-6+order=0+percpu=locked");
+    raced(Plain, "lbs-31+batch=2+high=4+order=1+drain=merged");
+    raced(Plain, "pcp-buddy+order=0");
+    raced(Plain, "magazines+batch=1+order=0");
+    raced(Shared, "magazines+batch=1+order=0");
 }
 
 /// The bytes are plain memory, so a race for one is a race to loom: only the relaxed model has these schedules.
 #[test]
 fn a_raced_double_free_by_a_byte_gives_the_frame_to_one_holder() {
-    raced::<Shared>("everybuddy+order=0");
+    raced(Shared, "everybuddy+order=0");
 }
 
 #[test]
 fn without_lists_one_of_two_raced_releases_is_refused() {
-    exhaust::<Plain>("bs+order=0", 2, 2, None, |machine| {
+    exhaust(Plain, "bs+order=0", 2, 2, ALL, |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let accepted = std::sync::Mutex::new(0);
         let race = |w: &mut Worker<'_, Loom>| {
@@ -93,7 +94,7 @@ fn late(
     then: impl Fn(&mut Worker<'_, Loom>, bool) + Copy + Send + Sync + 'static,
     at_end: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
-    weak::explore(None, move || {
+    weak::explore(Plain, None, move || {
         Machine::build("lbs-31+batch=1+high=3+order=0", 2, 2, |machine| {
             machine.on(1, |w| {
                 w.churn(0);

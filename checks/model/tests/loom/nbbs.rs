@@ -14,8 +14,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::{Block, FrameRange, Index, Order, Pfn, Release, Request};
+use everybuddy_model::Memory::Plain;
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Plain, bound};
+use everybuddy_model::{Loom, Machine, bound};
 
 use crate::lockless::{self, Cpu};
 
@@ -32,7 +33,7 @@ fn run(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
-    exhaust::<Plain>("nbbs+order=6", frames, cpus, Some(preemptions), model);
+    exhaust(Plain, "nbbs+order=6", frames, cpus, preemptions, model);
 }
 
 /// The same with one more level, whose word becomes empty only if the span fills the words below.
@@ -41,7 +42,7 @@ fn run_tall(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
-    exhaust::<Plain>("nbbs", 512, cpus, Some(preemptions), model);
+    exhaust(Plain, "nbbs", 512, cpus, preemptions, model);
 }
 
 #[test]

@@ -13,17 +13,18 @@
 
 use everybuddy::Platform;
 use everybuddy::platform::{AtomicWord, Ordering};
+use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
+use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
 
 /// Leaves `frames` frames in the list of a CPU.
-fn keep<M: Memory>(w: &mut Worker<'_, Loom<M>>, frames: usize) {
+fn keep(w: &mut Worker<'_, Loom>, frames: usize) {
     let blocks: Vec<_> = (0..frames).map(|_| w.allocate(0)).collect();
     blocks.into_iter().for_each(|block| w.free(block));
 }
 
 /// Leaves one frame in the list of each of two CPUs, which then run.
-fn each_keeps_one<M: Memory>(machine: &Machine<'_, Loom<M>>) {
+fn each_keeps_one(machine: &Machine<'_, Loom>) {
     let first = machine.on(0, |w| {
         let block = w.allocate(0);
         // The second CPU may have to drain the first one's list, which would not reply here.
@@ -36,13 +37,17 @@ fn each_keeps_one<M: Memory>(machine: &Machine<'_, Loom<M>>) {
 }
 
 /// Allocates a frame, frees it, and parks.
-fn churn_and_park<M: Memory>(w: &mut Worker<'_, Loom<M>>) {
+fn churn_and_park(w: &mut Worker<'_, Loom>) {
     w.churn(0);
     w.park();
 }
 
-fn a_running_cpu_that_keeps_all_gives_up_one<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn a_running_cpu_that_keeps_all_gives_up_one(
+    memory: Memory,
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.at_once(&[&churn_and_park, &|w| {
             w.churn(0);
@@ -52,8 +57,12 @@ fn a_running_cpu_that_keeps_all_gives_up_one<M: Memory>(spec: &'static str, pree
     });
 }
 
-fn a_block_is_made_of_what_a_running_cpu_keeps<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn a_block_is_made_of_what_a_running_cpu_keeps(
+    memory: Memory,
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.at_once(&[
             &|w| {
@@ -69,8 +78,8 @@ fn a_block_is_made_of_what_a_running_cpu_keeps<M: Memory>(spec: &'static str, pr
     });
 }
 
-fn a_block_is_made_of_what_both_keep<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn a_block_is_made_of_what_both_keep(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         each_keeps_one(machine);
         machine.at_once(&[
             &|w| {
@@ -82,11 +91,12 @@ fn a_block_is_made_of_what_both_keep<M: Memory>(spec: &'static str, preemptions:
     });
 }
 
-fn a_cpu_that_holds_the_only_frame_makes_others_fail<M: Memory>(
+fn a_cpu_that_holds_the_only_frame_makes_others_fail(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 1, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 1, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 1));
         machine.at_once(&[
             &|w| {
@@ -101,11 +111,12 @@ fn a_cpu_that_holds_the_only_frame_makes_others_fail<M: Memory>(
     });
 }
 
-fn an_owner_may_resume_while_its_list_is_fetched<M: Memory>(
+fn an_owner_may_resume_while_its_list_is_fetched(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -114,8 +125,12 @@ fn an_owner_may_resume_while_its_list_is_fetched<M: Memory>(
     });
 }
 
-fn an_owner_may_drain_while_its_list_is_fetched<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn an_owner_may_drain_while_its_list_is_fetched(
+    memory: Memory,
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -133,21 +148,23 @@ fn an_owner_may_drain_while_its_list_is_fetched<M: Memory>(spec: &'static str, p
     });
 }
 
-fn an_owner_may_park_while_somebody_waits_for_it<M: Memory>(
+fn an_owner_may_park_while_somebody_waits_for_it(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.at_once(&[&churn_and_park, &|w| w.park()]);
     });
 }
 
-fn an_owner_may_park_and_come_back_while_somebody_waits_for_it<M: Memory>(
+fn an_owner_may_park_and_come_back_while_somebody_waits_for_it(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.at_once(&[&churn_and_park, &|w| {
             w.park();
@@ -157,8 +174,12 @@ fn an_owner_may_park_and_come_back_while_somebody_waits_for_it<M: Memory>(
     });
 }
 
-fn two_askers_share_what_a_parked_cpu_keeps<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 3, Some(preemptions), |machine| {
+fn two_askers_share_what_a_parked_cpu_keeps(
+    memory: Memory,
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust(memory, spec, 2, 3, preemptions, |machine| {
         machine.on(2, |w| {
             keep(w, 2);
             w.park();
@@ -167,13 +188,14 @@ fn two_askers_share_what_a_parked_cpu_keeps<M: Memory>(spec: &'static str, preem
     });
 }
 
-fn two_askers_for_what_both_keep_answer_each_other<M: Memory>(
+fn two_askers_for_what_both_keep_answer_each_other(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         each_keeps_one(machine);
-        let ask = |w: &mut Worker<'_, Loom<M>>| {
+        let ask = |w: &mut Worker<'_, Loom>| {
             w.try_churn(1);
             w.park();
         };
@@ -181,11 +203,12 @@ fn two_askers_for_what_both_keep_answer_each_other<M: Memory>(
     });
 }
 
-fn an_asker_comes_while_an_owner_refills_and_drains<M: Memory>(
+fn an_asker_comes_while_an_owner_refills_and_drains(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 3, 2, preemptions, |machine| {
         machine.on(1, |w| w.drain());
         machine.at_once(&[
             &|w| {
@@ -202,8 +225,8 @@ fn an_asker_comes_while_an_owner_refills_and_drains<M: Memory>(
     });
 }
 
-fn one_asker_and_a_quiescing_cpu<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn one_asker_and_a_quiescing_cpu(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.at_once(&[&churn_and_park, &|w| {
             w.quiesce();
@@ -213,11 +236,12 @@ fn one_asker_and_a_quiescing_cpu<M: Memory>(spec: &'static str, preemptions: usi
 }
 
 /// A parked CPU asks all others to drain, without a request that ends its parking first.
-fn a_parked_cpu_quiesces_while_its_list_is_fetched<M: Memory>(
+fn a_parked_cpu_quiesces_while_its_list_is_fetched(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -229,8 +253,8 @@ fn a_parked_cpu_quiesces_while_its_list_is_fetched<M: Memory>(
     });
 }
 
-fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 3, 3, Some(preemptions), |machine| {
+fn two_askers_and_a_running_cpu(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 3, 3, preemptions, |machine| {
         machine.on(2, |w| keep(w, 3));
         machine.at_once(&[&churn_and_park, &churn_and_park, &|w| {
             w.churn(0);
@@ -241,8 +265,8 @@ fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, preemptions: usiz
 
 /// A drain request arrives while the owner ends one run and begins another. The number of frames that the owner then
 /// drains, and its new limit, were predicted before the drain.
-fn an_asker_comes_between_two_runs<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
+fn an_asker_comes_between_two_runs(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 4, 2, preemptions, |machine| {
         machine.on(1, |w| {
             w.work_for(1);
             keep(w, 4);
@@ -258,11 +282,12 @@ fn an_asker_comes_between_two_runs<M: Memory>(spec: &'static str, preemptions: u
 }
 
 /// A CPU drains the list of one that went offline, while that one comes back.
-fn an_owner_may_resume_while_its_parked_list_is_drained<M: Memory>(
+fn an_owner_may_resume_while_its_parked_list_is_drained(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -280,13 +305,13 @@ fn an_owner_may_resume_while_its_parked_list_is_drained<M: Memory>(
 
 /// A CPU that never parks answers a request: it goes on with hits until the request is served. If it missed the
 /// request, the other CPU would wait for ever. The parked CPU opens its list just when the request comes.
-fn an_owner_that_never_parks_answers<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn an_owner_that_never_parks_answers(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
         });
-        let served = <Loom<M> as Platform>::AtomicU32::new(0);
+        let served = <Loom as Platform>::AtomicU32::new(0);
         machine.at_once(&[
             &|w| {
                 w.churn(0);
@@ -306,8 +331,8 @@ fn an_owner_that_never_parks_answers<M: Memory>(spec: &'static str, preemptions:
 }
 
 /// Three magazines of one frame: loaded, previous, and one in the depot.
-fn a_frame_in_the_depot_is_found<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
+fn a_frame_in_the_depot_is_found(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 3, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 3));
         machine.at_once(&[
             // Five requests for three frames would fail; each of these holds one, of which there is always one more.
@@ -322,9 +347,9 @@ fn a_frame_in_the_depot_is_found<M: Memory>(spec: &'static str, preemptions: usi
 }
 
 /// Both CPUs fill the depot and empty it.
-fn two_cpus_exchange_magazines<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 6, 2, Some(preemptions), |machine| {
-        let run = |w: &mut Worker<'_, Loom<M>>| {
+fn two_cpus_exchange_magazines(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 6, 2, preemptions, |machine| {
+        let run = |w: &mut Worker<'_, Loom>| {
             keep(w, 3);
             w.park();
         };
@@ -334,19 +359,19 @@ fn two_cpus_exchange_magazines<M: Memory>(spec: &'static str, preemptions: usize
 
 /// Models of one kind of list: models with single frames, and models with a largest block of two frames.
 macro_rules! models {
-    ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $single:ident),*; $($pair_bounds:tt $pair:ident),*) => {
+    ($kind:ident, $memory:ident, $spec:literal; $($bounds:tt $single:ident),*; $($pair_bounds:tt $pair:ident),*) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $single() {
-                    super::$single::<$memory>(concat!($spec, "+order=0"), bound(&$bounds));
+                    super::$single($memory, concat!($spec, "+order=0"), bound(&$bounds));
                 }
             )*
             $(
                 #[test]
                 fn $pair() {
-                    super::$pair::<$memory>(concat!($spec, "+order=1"), bound(&$pair_bounds));
+                    super::$pair($memory, concat!($spec, "+order=1"), bound(&$pair_bounds));
                 }
             )*
         }
@@ -355,7 +380,7 @@ macro_rules! models {
 
 /// All models of a kind: those of two concurrent CPUs with the first bounds, that of three with the others.
 macro_rules! all_models {
-    ($kind:ident, $memory:ty, $two:tt, $three:tt, $spec:literal) => {
+    ($kind:ident, $memory:ident, $two:tt, $three:tt, $spec:literal) => {
         models!(
             $kind, $memory, $spec;
             $two a_running_cpu_that_keeps_all_gives_up_one,

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::AtomicWord;
 use everybuddy::{Order, Platform, Release, Report, Reporting, Request};
+use everybuddy_model::Memory::Plain;
 use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Plain, Worker, bound};
+use everybuddy_model::{Loom, Machine, Worker, bound};
 
 type Word = <Loom as Platform>::AtomicU64;
 
@@ -21,7 +22,7 @@ fn run(
     spec: &'static str,
     model: impl Fn(&Machine<'_, Loom>, &Reporting<'_, Loom>, &[AtomicBool]) + Send + Sync + 'static,
 ) {
-    exhaust::<Plain>(spec, 4, 2, Some(bound(&[2, 3])), move |machine| {
+    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), move |machine| {
         let words = [Word::new(0)];
         let pairs = Order::covering(2).expect("it is an order");
         let reporting = machine.on(0, |w| {

@@ -7,8 +7,9 @@
 //! The numbers at each model bound the preemptions, see [`bound`].
 
 use everybuddy::{Block, CpuId, Order, Release, Request};
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Plain, Worker, bound};
+use everybuddy_model::Memory::Plain;
+use everybuddy_model::weak::{ALL, exhaust};
+use everybuddy_model::{Loom, Machine, Worker, bound};
 
 /// Lets CPU 0 allocate frames from page blocks that it then owns, and hands the first to CPU 1.
 fn owned_and_handed(machine: &Machine<'_, Loom>, frames: usize) -> Vec<Block> {
@@ -21,26 +22,33 @@ fn owned_and_handed(machine: &Machine<'_, Loom>, frames: usize) -> Vec<Block> {
 
 #[test]
 fn a_remote_free_meets_the_owners_requests() {
-    exhaust::<Plain>("pcp-buddy+order=1", 4, 2, Some(bound(&[2, 3])), |machine| {
-        let held = owned_and_handed(machine, 1);
-        machine.at_once(&[
-            &|w| {
-                w.churn(0);
-                w.churn(0);
-                w.park();
-            },
-            &|w| {
-                w.free(held[0]);
-                w.park();
-            },
-        ]);
-    });
+    exhaust(
+        Plain,
+        "pcp-buddy+order=1",
+        4,
+        2,
+        bound(&[2, 3]),
+        |machine| {
+            let held = owned_and_handed(machine, 1);
+            machine.at_once(&[
+                &|w| {
+                    w.churn(0);
+                    w.churn(0);
+                    w.park();
+                },
+                &|w| {
+                    w.free(held[0]);
+                    w.park();
+                },
+            ]);
+        },
+    );
 }
 
 #[test]
 fn remote_frees_meet_the_owners_free_that_drains() {
     let spec = "pcp-buddy+order=1+batch=1+high=2";
-    exhaust::<Plain>(spec, 4, 2, Some(bound(&[2, 3])), |machine| {
+    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
         let held = owned_and_handed(machine, 2);
         machine.at_once(&[
             &|w| {
@@ -58,49 +66,64 @@ fn remote_frees_meet_the_owners_free_that_drains() {
 
 #[test]
 fn a_remote_free_meets_a_drain_of_all_cpus() {
-    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, Some(bound(&[2, 3])), |machine| {
-        let held = owned_and_handed(machine, 1);
-        machine.at_once(&[
-            &|w| {
-                // It needs both frames, so it drains all lists, and may fail.
-                w.try_churn(1);
-                w.park();
-            },
-            &|w| {
-                w.free(held[0]);
-                w.park();
-            },
-        ]);
-    });
+    exhaust(
+        Plain,
+        "pcp-buddy+order=1",
+        2,
+        2,
+        bound(&[2, 3]),
+        |machine| {
+            let held = owned_and_handed(machine, 1);
+            machine.at_once(&[
+                &|w| {
+                    // It needs both frames, so it drains all lists, and may fail.
+                    w.try_churn(1);
+                    w.park();
+                },
+                &|w| {
+                    w.free(held[0]);
+                    w.park();
+                },
+            ]);
+        },
+    );
 }
 
 #[test]
 fn a_remote_free_meets_a_drain_of_its_owners_list() {
-    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, Some(bound(&[2, 3])), |machine| {
-        let held = owned_and_handed(machine, 1);
-        machine.at_once(&[
-            &|w| {
-                w.drain();
-                w.churn(0);
-                w.park();
-            },
-            &|w| {
-                w.free(held[0]);
-                w.drain_parked(0);
-                w.park();
-            },
-        ]);
-    });
+    exhaust(
+        Plain,
+        "pcp-buddy+order=1",
+        2,
+        2,
+        bound(&[2, 3]),
+        |machine| {
+            let held = owned_and_handed(machine, 1);
+            machine.at_once(&[
+                &|w| {
+                    w.drain();
+                    w.churn(0);
+                    w.park();
+                },
+                &|w| {
+                    w.free(held[0]);
+                    w.drain_parked(0);
+                    w.park();
+                },
+            ]);
+        },
+    );
 }
 
 /// A CPU waits for its own list if another CPU is freeing into it: at most what is freed later stays in the list.
 #[test]
 fn a_drain_waits_for_a_remote_free() {
-    exhaust::<Plain>(
+    exhaust(
+        Plain,
         "pcp-buddy+order=0+batch=3",
         3,
         2,
-        Some(bound(&[2, 3])),
+        bound(&[2, 3]),
         |machine| {
             let held = owned_and_handed(machine, 3);
             machine.on(0, |w| held[1..].iter().for_each(|block| w.free(*block)));
@@ -113,32 +136,40 @@ fn a_drain_waits_for_a_remote_free() {
 /// The page block returns whole to the zone, and the other CPU becomes its owner.
 #[test]
 fn an_owner_changes_while_frames_are_freed() {
-    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, Some(bound(&[2, 3])), |machine| {
-        let held = owned_and_handed(machine, 2);
-        machine.at_once(&[
-            &|w| {
-                w.free(held[1]);
-                w.drain();
-                w.try_churn(0);
-                w.park();
-            },
-            &|w| {
-                w.free(held[0]);
-                w.try_churn(1);
-                w.park();
-            },
-        ]);
-    });
+    exhaust(
+        Plain,
+        "pcp-buddy+order=1",
+        2,
+        2,
+        bound(&[2, 3]),
+        |machine| {
+            let held = owned_and_handed(machine, 2);
+            machine.at_once(&[
+                &|w| {
+                    w.free(held[1]);
+                    w.drain();
+                    w.try_churn(0);
+                    w.park();
+                },
+                &|w| {
+                    w.free(held[0]);
+                    w.try_churn(1);
+                    w.park();
+                },
+            ]);
+        },
+    );
 }
 
 /// The parts that a drain put into the zone are recovered while another part is freed.
 #[test]
 fn parts_are_recovered_while_another_is_freed() {
-    exhaust::<Plain>(
+    exhaust(
+        Plain,
         "pcp-buddy+order=2+batch=1",
         4,
         2,
-        Some(bound(&[2, 3])),
+        bound(&[2, 3]),
         |machine| {
             let held = owned_and_handed(machine, 3);
             machine.on(0, |w| {
@@ -164,7 +195,7 @@ fn parts_are_recovered_while_another_is_freed() {
 /// Two CPUs free the same frame: one of them is refused, even if the owner's lock sends the other to the zone.
 #[test]
 fn one_of_two_raced_frees_is_refused() {
-    exhaust::<Plain>("pcp-buddy+order=1", 2, 2, None, |machine| {
+    exhaust(Plain, "pcp-buddy+order=1", 2, 2, ALL, |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let accepted = std::sync::Mutex::new(0);
         let race = |w: &mut Worker<'_, Loom>| {
@@ -181,11 +212,12 @@ fn one_of_two_raced_frees_is_refused() {
 /// other one may enter a list before the zone has freed the first, and that list merges buddies.
 #[test]
 fn halves_of_a_block_are_freed_simultaneously() {
-    exhaust::<Plain>(
+    exhaust(
+        Plain,
         "pcp-buddy+order=2+batch=1+high=3",
         4,
         2,
-        Some(bound(&[2, 3])),
+        bound(&[2, 3]),
         |machine| {
             let half = machine.on(0, |w| {
                 let half = Block::new(w.allocate(1).start, Order::ZERO);

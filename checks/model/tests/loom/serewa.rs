@@ -20,35 +20,36 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy::{Index, Platform, Release, Request};
+use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::weak::{exhaust, polling};
-use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound};
+use everybuddy_model::{Loom, Memory, Worker, bound};
 
-type Cpu<'w, M> = Worker<'w, Loom<M>>;
+type Cpu<'w> = Worker<'w, Loom>;
 
 const DIVIDING: usize = 0;
 const LINKING: usize = 1;
 const MANAGER: usize = 2;
 
 /// Two CPUs allocate single frames of one block: one leaves the other's frame in a queue.
-fn two_cpus_share_a_block<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
-        machine.at_once(&[&|w: &mut Cpu<'_, M>| w.churn(0), &|w: &mut Cpu<'_, M>| {
+fn two_cpus_share_a_block(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+        machine.at_once(&[&|w: &mut Cpu<'_>| w.churn(0), &|w: &mut Cpu<'_>| {
             w.churn(0);
         }]);
     });
 }
 
 /// A CPU requests a frame that another CPU freed while no service runs.
-fn what_was_given_back_is_found<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn what_was_given_back_is_found(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
         machine.on(0, |w| w.hand(both[1], 1));
         machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.free(both[0]);
                 w.try_churn(1);
             },
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.free(both[1]);
                 w.try_churn(0);
             },
@@ -57,13 +58,13 @@ fn what_was_given_back_is_found<M: Memory>(spec: &'static str, preemptions: usiz
 }
 
 /// Two services link the same two buddies.
-fn buddies_are_linked_at_once<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn buddies_are_linked_at_once(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(0, |w| {
             let both = [w.allocate(0), w.allocate(0)];
             both.into_iter().for_each(|block| w.free(block));
         });
-        let link = |w: &mut Cpu<'_, M>| {
+        let link = |w: &mut Cpu<'_>| {
             w.serve(LINKING, 1);
         };
         machine.at_once(&[&link, &link]);
@@ -77,18 +78,22 @@ fn buddies_are_linked_at_once<M: Memory>(spec: &'static str, preemptions: usize)
 
 /// A service has linked a frame and moves the head of the queue, while another CPU frees a frame and links it: with one
 /// slot, the head moves by a lap. A head that passed a slot in use would lose the area that comes next.
-fn a_queue_is_used_again_while_its_head_moves<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn a_queue_is_used_again_while_its_head_moves(
+    memory: Memory,
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
         machine.on(0, |w| {
             w.hand(both[1], 1);
             w.free(both[0]);
         });
         machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.serve(LINKING, 1);
             },
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.free(both[1]);
                 w.serve(LINKING, 1);
             },
@@ -98,14 +103,14 @@ fn a_queue_is_used_again_while_its_head_moves<M: Memory>(spec: &'static str, pre
 }
 
 /// A caller leaves a remnant, frees its frame and requests the whole block, while services work.
-fn services_work_while_one_wants_the_whole<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn services_work_while_one_wants_the_whole(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.churn(0);
                 w.churn(1);
             },
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.serve(DIVIDING, 1);
                 w.serve(LINKING, 1);
             },
@@ -114,12 +119,12 @@ fn services_work_while_one_wants_the_whole<M: Memory>(spec: &'static str, preemp
 }
 
 /// Two callers and a CPU that runs both services: with one slot, there are more areas than slots.
-fn two_callers_and_services<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 3, Some(preemptions), |machine| {
+fn two_callers_and_services(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 3, preemptions, |machine| {
         machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| w.churn(0),
-            &|w: &mut Cpu<'_, M>| w.churn(0),
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| w.churn(0),
+            &|w: &mut Cpu<'_>| w.churn(0),
+            &|w: &mut Cpu<'_>| {
                 w.serve(LINKING, 1);
                 w.serve(DIVIDING, 1);
             },
@@ -128,15 +133,15 @@ fn two_callers_and_services<M: Memory>(spec: &'static str, preemptions: usize) {
 }
 
 /// Two CPUs free the same frame: exactly one succeeds.
-fn one_of_two_gives_a_frame_back<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn one_of_two_gives_a_frame_back(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let freed = AtomicU32::new(0);
-        let free = |w: &mut Cpu<'_, M>| {
+        let free = |w: &mut Cpu<'_>| {
             let accepted = w.try_free_untracked(Release::frame(frame));
             freed.fetch_add(accepted.into(), Ordering::Relaxed);
         };
-        machine.at_once(&[&free, &|w: &mut Cpu<'_, M>| {
+        machine.at_once(&[&free, &|w: &mut Cpu<'_>| {
             free(w);
             w.serve(LINKING, 1);
         }]);
@@ -145,16 +150,16 @@ fn one_of_two_gives_a_frame_back<M: Memory>(spec: &'static str, preemptions: usi
 }
 
 /// A part of an allocation is freed while another CPU requests it.
-fn a_part_comes_back<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
+fn a_part_comes_back(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 4, 2, preemptions, |machine| {
         let run = machine.on(0, |w| w.try_allocate_frames(4).expect("all is free"));
         machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.free_frames(Index(run.0 + 1), 2);
                 w.free_frames(run, 1);
                 w.free_frames(Index(run.0 + 3), 1);
             },
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.try_churn(0);
                 w.try_churn(1);
             },
@@ -165,15 +170,15 @@ fn a_part_comes_back<M: Memory>(spec: &'static str, preemptions: usize) {
 /// A caller takes its request back, leaves while the manager works, or receives the answer at that moment. It polls
 /// without yielding, because a thread that has yielded does not preempt the manager. To see it leave takes two
 /// preemptions: one after the request, one after the manager has taken it.
-fn a_caller_leaves<M: Memory>(spec: &'static str, preemptions: usize) {
+fn a_caller_leaves(memory: Memory, spec: &'static str, preemptions: usize) {
     let left = Arc::new(AtomicUsize::new(0));
     let leaves = Arc::clone(&left);
     polling(2, || {
-        exhaust::<M>(spec, 2, 2, Some(preemptions), move |machine| {
+        exhaust(memory, spec, 2, 2, preemptions, move |machine| {
             // A manager that was never seen receives no requests.
             machine.on(1, |w| w.serve(MANAGER, 1));
             machine.at_once(&[
-                &|w: &mut Cpu<'_, M>| {
+                &|w: &mut Cpu<'_>| {
                     w.allow_busy();
                     match w.try_allocate(0) {
                         Some(block) => w.free(block),
@@ -181,7 +186,7 @@ fn a_caller_leaves<M: Memory>(spec: &'static str, preemptions: usize) {
                         None => _ = leaves.fetch_add(1, Ordering::Relaxed),
                     }
                 },
-                &|w: &mut Cpu<'_, M>| {
+                &|w: &mut Cpu<'_>| {
                     w.serve(MANAGER, 1);
                 },
             ]);
@@ -192,20 +197,20 @@ fn a_caller_leaves<M: Memory>(spec: &'static str, preemptions: usize) {
 }
 
 /// The same with a third thread, which requests both frames: it fails only if the first has one.
-fn a_caller_leaves_while_another_asks<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 3, Some(preemptions), |machine| {
+fn a_caller_leaves_while_another_asks(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 3, preemptions, |machine| {
         machine.on(2, |w| w.serve(MANAGER, 1));
         machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.allow_busy();
                 w.try_churn(0);
             },
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.allow_busy();
                 let both = [w.try_allocate(0), w.try_allocate(0)];
                 both.into_iter().flatten().for_each(|block| w.free(block));
             },
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.serve(MANAGER, 1);
             },
         ]);
@@ -213,20 +218,20 @@ fn a_caller_leaves_while_another_asks<M: Memory>(spec: &'static str, preemptions
 }
 
 /// A manager on a thread of its own answers each request. Requests and answers are plain memory.
-fn a_manager_answers<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn a_manager_answers(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         // Callers send requests only while a manager works.
         machine.on(1, |w| w.serve(MANAGER, 1));
-        let done = <Loom<M> as Platform>::AtomicU32::new(0);
+        let done = <Loom as Platform>::AtomicU32::new(0);
         machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 w.allow_busy();
                 w.try_churn(0);
                 w.try_churn(1);
                 // Relaxed: no ordering that the allocator could depend on.
                 done.store(1, Ordering::Relaxed);
             },
-            &|w: &mut Cpu<'_, M>| {
+            &|w: &mut Cpu<'_>| {
                 while done.load(Ordering::Relaxed) == 0 {
                     w.serve(MANAGER, 1);
                     loom::thread::yield_now();
@@ -237,13 +242,13 @@ fn a_manager_answers<M: Memory>(spec: &'static str, preemptions: usize) {
 }
 
 macro_rules! models {
-    ($kind:ident, $memory:ty, $bounds:tt, $spec:literal; $($model:ident),* $(,)?) => {
+    ($kind:ident, $memory:ident, $bounds:tt, $spec:literal; $($model:ident),* $(,)?) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $model() {
-                    super::$model::<$memory>($spec, bound(&$bounds));
+                    super::$model($memory, $spec, bound(&$bounds));
                 }
             )*
         }
@@ -251,7 +256,7 @@ macro_rules! models {
 }
 
 macro_rules! all_models {
-    ($kind:ident, $memory:ty, $bounds:tt, $spec:literal) => {
+    ($kind:ident, $memory:ident, $bounds:tt, $spec:literal) => {
         models!(
             $kind, $memory, $bounds, $spec;
             two_cpus_share_a_block,

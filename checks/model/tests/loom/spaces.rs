@@ -17,25 +17,26 @@
 use std::sync::Mutex;
 
 use everybuddy::{Flags, FrameRange, Index, Pfn, RegionError, Release, Request};
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound};
+use everybuddy_model::Memory::{Plain, Shared};
+use everybuddy_model::weak::{ALL, exhaust};
+use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
 
-type Cpu<'w, M> = Worker<'w, Loom<M>>;
+type Cpu<'w> = Worker<'w, Loom>;
 
 /// Requests a frame, frees it if the request succeeded, and parks.
-fn try_and_park<M: Memory>(w: &mut Cpu<'_, M>) {
+fn try_and_park(w: &mut Cpu<'_>) {
     w.try_churn(0);
     w.park();
 }
 
 /// Allocates a frame, frees it, and parks.
-fn churn_and_park<M: Memory>(w: &mut Cpu<'_, M>) {
+fn churn_and_park(w: &mut Cpu<'_>) {
     w.churn(0);
     w.park();
 }
 
 /// Checks everything, and that each CPU can allocate every frame.
-fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, cpus: u16) {
+fn all_is_well(machine: &Machine<'_, Loom>, cpus: u16) {
     for cpu in 0..cpus {
         machine.on(cpu, |w| {
             w.check();
@@ -46,8 +47,8 @@ fn all_is_well<M: Memory>(machine: &Machine<'_, Loom<M>>, cpus: u16) {
 }
 
 /// One space for two CPUs.
-fn two_cpus_share_a_space<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
+fn two_cpus_share_a_space(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.at_once(&[
             &|w| {
                 // The other CPU has one of two frames at most.
@@ -65,11 +66,12 @@ fn two_cpus_share_a_space<M: Memory>(spec: &'static str, preemptions: usize) {
 }
 
 /// The first CPU exchanges its space, a second CPU may pick it up, and a third frees into it.
-fn a_space_changes_hands_while_a_frame_comes_back<M: Memory>(
+fn a_space_changes_hands_while_a_frame_comes_back(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 4, 3, Some(preemptions), |machine| {
+    exhaust(memory, spec, 4, 3, preemptions, |machine| {
         let [first, second] = machine.on(0, |w| {
             let blocks = [w.allocate(0), w.allocate(0)];
             w.hand(blocks[0], 2);
@@ -90,8 +92,12 @@ fn a_space_changes_hands_while_a_frame_comes_back<M: Memory>(
 }
 
 /// As above, with two CPUs: the CPU that frees into the space then requests a frame.
-fn a_space_is_picked_up_by_who_frees_into_it<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 4, 2, Some(preemptions), |machine| {
+fn a_space_is_picked_up_by_who_frees_into_it(
+    memory: Memory,
+    spec: &'static str,
+    preemptions: usize,
+) {
+    exhaust(memory, spec, 4, 2, preemptions, |machine| {
         let [first, second] = machine.on(0, |w| {
             let blocks = [w.allocate(0), w.allocate(0)];
             w.hand(blocks[0], 1);
@@ -119,40 +125,47 @@ fn a_space_is_picked_up_by_who_frees_into_it<M: Memory>(spec: &'static str, pree
 }
 
 /// Two concurrent CPUs whose spaces are full, and `spare` spaces of two frames for both.
-fn both_exchange<M: Memory>(spec: &'static str, spare: u64, preemptions: usize) {
-    exhaust::<M>(spec, 4 + 2 * spare, 2, Some(preemptions), move |machine| {
-        let held: Vec<_> = (0..2)
-            .map(|cpu| {
-                machine.on(cpu, |w| {
-                    let block = w.allocate(1);
-                    w.park();
-                    block
+fn both_exchange(memory: Memory, spec: &'static str, spare: u64, preemptions: usize) {
+    exhaust(
+        memory,
+        spec,
+        4 + 2 * spare,
+        2,
+        preemptions,
+        move |machine| {
+            let held: Vec<_> = (0..2)
+                .map(|cpu| {
+                    machine.on(cpu, |w| {
+                        let block = w.allocate(1);
+                        w.park();
+                        block
+                    })
                 })
-            })
-            .collect();
-        machine.at_once(&[&churn_and_park, &churn_and_park]);
-        for (cpu, block) in (0..).zip(held) {
-            machine.on(cpu, |w| {
-                w.free(block);
-                w.park();
-            });
-        }
-        all_is_well(machine, 2);
-    });
+                .collect();
+            machine.at_once(&[&churn_and_park, &churn_and_park]);
+            for (cpu, block) in (0..).zip(held) {
+                machine.on(cpu, |w| {
+                    w.free(block);
+                    w.park();
+                });
+            }
+            all_is_well(machine, 2);
+        },
+    );
 }
 
-fn both_exchange_for_the_last_space<M: Memory>(spec: &'static str, preemptions: usize) {
-    both_exchange::<M>(spec, 1, preemptions);
+fn both_exchange_for_the_last_space(memory: Memory, spec: &'static str, preemptions: usize) {
+    both_exchange(memory, spec, 1, preemptions);
 }
 
-fn both_exchange_and_each_gets_a_space<M: Memory>(spec: &'static str, preemptions: usize) {
-    both_exchange::<M>(spec, 2, preemptions);
+fn both_exchange_and_each_gets_a_space(memory: Memory, spec: &'static str, preemptions: usize) {
+    both_exchange(memory, spec, 2, preemptions);
 }
 
 /// Two CPUs go through spaces of one frame: each request exchanges.
-fn two_cpus_run_through_all_spaces<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
-        let two = |w: &mut Cpu<'_, M>| {
+fn two_cpus_run_through_all_spaces(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 3, 2, preemptions, |machine| {
+        let two = |w: &mut Cpu<'_>| {
             let blocks = [w.try_allocate(0), w.try_allocate(0)];
             let blocks = blocks.into_iter().flatten();
             blocks.for_each(|block| w.free(block));
@@ -165,9 +178,9 @@ fn two_cpus_run_through_all_spaces<M: Memory>(spec: &'static str, preemptions: u
 
 /// Three concurrent CPUs allocate everything. No frame is freed before all requests are served, so each request finds
 /// a frame, whichever spaces change hands while it searches. The last space has one frame.
-fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 5, 3, Some(preemptions), |machine| {
-        let take = |w: &mut Cpu<'_, M>, frames: usize| {
+fn three_cpus_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 5, 3, preemptions, |machine| {
+        let take = |w: &mut Cpu<'_>, frames: usize| {
             let held: Vec<_> = (0..frames).map(|_| w.allocate(0)).collect();
             w.park();
             held
@@ -189,8 +202,8 @@ fn three_cpus_take_all_frames<M: Memory>(spec: &'static str, preemptions: usize)
 
 /// A CPU leaves a space that has a free frame, because it requests a pair; another CPU, whose space is full, may take
 /// that frame. With a shard for each space, the one that leaves and the one that takes have different homes.
-fn a_used_space_is_left_and_taken<M: Memory>(spec: &'static str, preemptions: usize) {
-    exhaust::<M>(spec, 6, 3, Some(preemptions), |machine| {
+fn a_used_space_is_left_and_taken(memory: Memory, spec: &'static str, preemptions: usize) {
+    exhaust(memory, spec, 6, 3, preemptions, |machine| {
         let single = machine.on(0, |w| w.allocate(0));
         let pair = machine.on(2, |w| w.allocate(1));
         let held = Mutex::new(Vec::from([(0, single), (2, pair)]));
@@ -222,11 +235,12 @@ fn a_used_space_is_left_and_taken<M: Memory>(spec: &'static str, preemptions: us
 /// A CPU leaves a space that has free frames for another one, and returns to it. Meanwhile a second CPU, whose own
 /// space is full, looks at the spaces of all CPUs. Two frames are free throughout, so its request finds one, although
 /// the assignment that it reads may be out of date. Any other request would search once more; this one must not wait.
-fn a_space_is_left_and_taken_again_during_a_search<M: Memory>(
+fn a_space_is_left_and_taken_again_during_a_search(
+    memory: Memory,
     spec: &'static str,
     preemptions: usize,
 ) {
-    exhaust::<M>(spec, 12, 2, Some(preemptions), |machine| {
+    exhaust(memory, spec, 12, 2, preemptions, |machine| {
         let full = machine.on(0, |w| {
             let block = w.allocate(2);
             w.park();
@@ -265,19 +279,20 @@ fn a_space_is_left_and_taken_again_during_a_search<M: Memory>(
 }
 
 /// Two CPUs free the same frame, whose space is unassigned; the accepted frees are counted.
-fn a_frame_is_freed_twice_at_once<M: Memory>(
+fn a_frame_is_freed_twice_at_once(
+    memory: Memory,
     spec: &'static str,
     frames: u64,
-    preemptions: Option<usize>,
+    preemptions: usize,
 ) {
-    exhaust::<M>(spec, frames, 2, preemptions, |machine| {
+    exhaust(memory, spec, frames, 2, preemptions, |machine| {
         // The ledger expects one holder per frame. This frame has one holder and two CPUs that free it, so the ledger
         // is bypassed.
         let [first, second] = machine.on(0, |w| {
             [(); 2].map(|()| w.allocate_untracked(Request::FRAME))
         });
         let accepted = Mutex::new(0);
-        let free = |w: &mut Cpu<'_, M>, frame: Index| {
+        let free = |w: &mut Cpu<'_>, frame: Index| {
             let ok = w.try_free_untracked(Release::frame(frame));
             *accepted.lock().unwrap() += u32::from(ok);
         };
@@ -294,24 +309,24 @@ fn a_frame_is_freed_twice_at_once<M: Memory>(
 #[test]
 fn a_frame_that_is_freed_twice_into_a_space_of_nobody_is_believed_once() {
     // Two spaces of one frame: the second request gave up the first space.
-    a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=4KiB", 2, None);
-    a_frame_is_freed_twice_at_once::<Shared>("is+order=0+space=4KiB", 2, Some(2));
-    a_frame_is_freed_twice_at_once::<Plain>("bs+order=0+zone=spaces+space=4KiB", 2, None);
-    a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=4KiB+lock=ticket", 2, Some(3));
+    a_frame_is_freed_twice_at_once(Plain, "is+order=0+space=4KiB", 2, ALL);
+    a_frame_is_freed_twice_at_once(Shared, "is+order=0+space=4KiB", 2, 2);
+    a_frame_is_freed_twice_at_once(Plain, "bs+order=0+zone=spaces+space=4KiB", 2, ALL);
+    a_frame_is_freed_twice_at_once(Plain, "is+order=0+space=4KiB+lock=ticket", 2, 3);
     // The space is assigned to the CPU.
-    a_frame_is_freed_twice_at_once::<Plain>("is+order=0+space=8KiB", 2, None);
+    a_frame_is_freed_twice_at_once(Plain, "is+order=0+space=8KiB", 2, ALL);
 }
 
 /// Two CPUs add ranges that overlap, after both were removed: one succeeds, and the error of the other changes nothing.
-fn overlapping_ranges_are_added<M: Memory>(spec: &'static str, preemptions: usize) {
+fn overlapping_ranges_are_added(memory: Memory, spec: &'static str, preemptions: usize) {
     let (all, half) = (FrameRange::new(Pfn(0), 4), FrameRange::new(Pfn(2), 2));
-    exhaust::<M>(spec, 4, 2, Some(preemptions), move |machine| {
+    exhaust(memory, spec, 4, 2, preemptions, move |machine| {
         machine.on(0, |w| {
             let (system, cpu) = w.raw();
             system.remove(cpu, all).expect("all is free");
             w.park();
         });
-        let add = |w: &mut Cpu<'_, M>, range: FrameRange, added: &Mutex<Option<bool>>| {
+        let add = |w: &mut Cpu<'_>, range: FrameRange, added: &Mutex<Option<bool>>| {
             let (system, cpu) = w.raw();
             let result = system.add(cpu, range);
             assert!(
@@ -322,10 +337,11 @@ fn overlapping_ranges_are_added<M: Memory>(spec: &'static str, preemptions: usiz
             w.park();
         };
         let added = [Mutex::new(None), Mutex::new(None)];
-        machine.at_once(&[
-            &|w: &mut Cpu<'_, M>| add(w, all, &added[0]),
-            &|w: &mut Cpu<'_, M>| add(w, half, &added[1]),
-        ]);
+        machine.at_once(&[&|w: &mut Cpu<'_>| add(w, all, &added[0]), &|w: &mut Cpu<
+            '_,
+        >| {
+            add(w, half, &added[1])
+        }]);
         let added = added.map(|added| added.into_inner().unwrap() == Some(true));
         assert!(added[0] != added[1], "{added:?}");
         machine.on(0, |w| {
@@ -343,13 +359,13 @@ fn overlapping_ranges_are_added<M: Memory>(spec: &'static str, preemptions: usiz
 
 /// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
 macro_rules! models {
-    ($kind:ident, $memory:ty, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
+    ($kind:ident, $memory:ident, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
         mod $kind {
             use super::*;
             $(
                 #[test]
                 fn $model() {
-                    super::$model::<$memory>($spec, bound(&$bounds));
+                    super::$model($memory, $spec, bound(&$bounds));
                 }
             )*
         }
