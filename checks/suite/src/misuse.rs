@@ -143,17 +143,3 @@ pub fn accepted() -> Vec<Vec<&'static str>> {
     };
     MISUSES.iter().map(of).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_keeps_no_orders_accepts_misuse() {
-        for (misuse, systems) in MISUSES.iter().zip(accepted()) {
-            for name in systems {
-                assert_eq!(name, "llfree", "accepts {}", misuse.freed);
-            }
-        }
-    }
-}

@@ -12,6 +12,7 @@ mod magazines;
 mod managers;
 mod maps;
 mod metadata;
+mod misuse;
 mod mixed;
 mod native;
 mod nodes;
