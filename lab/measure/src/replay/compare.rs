@@ -124,7 +124,11 @@ impl Stage<'_> {
     /// Counts internal events, and audits the final state.
     fn count(&mut self, spec: &SystemSpec) -> Result<Outcome, Error> {
         let events = self.script.events;
-        let (memory, how) = (&self.memory, How::COUNTED);
+        let memory = &self.memory;
+        let how = How {
+            listed: true,
+            ..How::COUNTED
+        };
         let done = pass::watch(self.script, memory, self.arena, spec, how, Counting::new)?;
         let mut tallies = [Tally::default(); 2];
         let sum = |probes: &[Watch]| {

@@ -39,7 +39,7 @@ pub struct Done<O> {
     pub background: Vec<Watch>,
     /// The state of free memory at the end, if the end was audited.
     pub end: Option<Snapshot>,
-    /// The frames in lists at that time.
+    /// The frames in lists at that time, if they are noted.
     pub listed: Vec<u32>,
     /// The state of free memory after the lists were drained.
     pub home: Option<Snapshot>,
@@ -56,6 +56,8 @@ pub struct How<'h> {
     pub probe: &'h (dyn Fn() -> Watch + Sync),
     /// Whether the end is checked.
     pub audit: bool,
+    /// Whether the frames in lists are noted at the end. O(frames of memory).
+    pub listed: bool,
 }
 
 impl How<'_> {
@@ -63,6 +65,7 @@ impl How<'_> {
     pub const COUNTED: How<'static> = How {
         probe: &Watch::default,
         audit: true,
+        listed: false,
     };
 }
 
@@ -126,7 +129,7 @@ pub fn watch<O: Observer>(
             metadata_bytes: system.metadata_bytes(),
         };
         if how.audit {
-            pass.audit(system, &cpus, &mut done)?;
+            pass.audit(system, &cpus, how.listed, &mut done)?;
         }
         Ok(done)
     };
@@ -250,11 +253,14 @@ impl Pass<'_> {
         &self,
         system: &AnySystem<'_, Watch>,
         cpus: &NativeCpus,
+        is_listed: bool,
         done: &mut Done<O>,
     ) -> Result<(), Error> {
         let mut first = first(cpus)?;
         let end = system.snapshot(&mut first);
-        done.listed = host::listed(system, end.buffered_frames);
+        if is_listed {
+            done.listed = host::listed(system, end.buffered_frames);
+        }
         done.end = Some(end);
         system
             .quiesce(&mut first)

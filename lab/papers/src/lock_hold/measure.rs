@@ -93,6 +93,7 @@ pub(crate) fn replay(
     let how = How {
         probe: &|| Watch::locks(longest_ns),
         audit: false,
+        ..How::COUNTED
     };
     let (script, memory) = (&traced.script, &traced.memory);
     let done = pass::watch(script, memory, bench.arena, spec, how, |lane| {
