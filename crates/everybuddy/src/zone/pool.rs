@@ -391,22 +391,29 @@ impl<'a, P: Platform> Pool<'a, P> {
         None
     }
 
-    /// Assigns a space that is unassigned, or that other CPUs share, to a CPU that has none. Under the lock of the
-    /// space's shard.
-    pub(crate) fn assign(&self, cpu: usize, space: u32) {
-        let Some(entry) = self.entries.get(space as usize) else {
-            return;
+    /// Assigns a space that is unassigned, or that other CPUs share, to a CPU that has none. Returns `false`, and does
+    /// nothing, if it has one. Under the lock of the space's shard.
+    pub(crate) fn assign(&self, cpu: usize, space: u32) -> bool {
+        let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.entries.get(space as usize))
+        else {
+            return false;
         };
+        // An exchange, and the first step: a nested request on this CPU may come before any access, and assign the CPU
+        // a space of another shard. After this step it can do nothing to the space, whose shard is locked. Relaxed: no
+        // other CPU writes this word.
+        let (none, order) = (NO_SPACE, Ordering::Relaxed);
+        let was = own.space.compare_exchange(none, space, order, order);
+        if was.is_err() {
+            return false;
+        }
         self.unlist(space);
         // An exchange, although the old value is known: a CPU with the space's lock alone may be about to replace that
         // value (`stays`), and must then find this one. Relaxed: as in `set_state`.
         let assigned = State::Assigned.word();
         let _ = entry.state.swap(assigned, Ordering::Relaxed);
         entry.users.set(entry.users.get() + 1);
-        if let Some(own) = self.assigned.get(cpu) {
-            own.space.store(space, Ordering::Relaxed);
-            Self::count_move(own);
-        }
+        Self::count_move(own);
+        true
     }
 
     /// Withdraws a CPU's space. Returns `true` if no other CPU has it, so that its state must be

@@ -117,8 +117,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             {
                 self.pool.settle(index, space.state());
             }
-            if self.pool.of(cpu) == NO_SPACE {
-                self.pool.assign(cpu, new);
+            if self.pool.assign(cpu, new) {
                 drop(second);
                 if old.is_some() {
                     first.probe.record(Event::Exchange);
@@ -275,8 +274,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         let Some(pool) = self.pool.enter(shard, caller.probe, false) else {
             return;
         };
-        if self.pool.of(cpu) == NO_SPACE && self.pool.is_assigned(index) {
-            self.pool.assign(cpu, index);
+        if self.pool.is_assigned(index) && self.pool.assign(cpu, index) {
             if old != NO_SPACE {
                 pool.probe.record(Event::Exchange);
             }

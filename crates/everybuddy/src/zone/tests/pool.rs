@@ -117,7 +117,7 @@ fn a_partly_used_space_whose_largest_block_changes_stays_in_its_list() {
             "their order is the same"
         );
         assert!(!pool.stays(0, State::Free) && !pool.stays(0, State::Used));
-        pool.assign(0, 0);
+        assert!(pool.assign(0, 0));
         assert!(!pool.stays(0, partly(5)) && pool.is_assigned(0));
     });
 }
@@ -125,10 +125,12 @@ fn a_partly_used_space_whose_largest_block_changes_stays_in_its_list() {
 #[test]
 fn an_assigned_space_is_not_selected_until_its_last_user_releases_it() {
     with_pool(USED, &[partly(3), State::Free], |pool| {
-        pool.assign(0, 0);
+        assert!(pool.assign(0, 0));
         assert!(pool.of(0) == 0 && pool.is_assigned(0));
         assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
-        pool.assign(1, 0);
+        assert!(!pool.assign(0, 1), "a CPU has one space");
+        assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
+        assert!(pool.assign(1, 0));
         assert!(!pool.release(0, 0), "the other CPU has it");
         pool.settle(0, partly(3));
         assert_eq!(pool.candidate(0, Order::ZERO), Some(1));
@@ -171,7 +173,7 @@ fn a_space_is_in_the_lists_of_its_shard() {
         assert!(pool.may_serve(0) && pool.may_serve(1));
         assert_eq!(pool.shards_from(1).collect::<vec::Vec<_>>(), [1, 0]);
         let before = pool.moves();
-        pool.assign(1, 2);
+        assert!(pool.assign(1, 2));
         assert_ne!(pool.moves(), before);
         assert_eq!(pool.candidate(1, Order::ZERO), None);
         assert!(!pool.may_serve(1));
