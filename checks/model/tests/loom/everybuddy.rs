@@ -24,7 +24,7 @@ use everybuddy::{
     Request,
 };
 use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::exhaust;
+use everybuddy_model::weak::{exhaust, thoroughly};
 use everybuddy_model::{Loom, Machine, Worker, bound};
 
 use crate::lockless::{self, Cpu, wants};
@@ -567,20 +567,22 @@ fn a_pair_comes_back_to_an_own_tree_after_a_refusal() {
 /// A nested free belongs to no operation that a request waits for.
 #[test]
 fn a_nested_free_comes_during_a_refusal() {
-    run(1, 2, bound(&[2, 3]), |machine| {
-        let frame = machine.on(0, |w| {
-            let frame = w.allocate_untracked(Request::FRAME);
-            w.park();
-            frame
-        });
-        let is_back = AtomicBool::new(false);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| lockless::frees_nested(w, frame, &is_back),
-            &|w: &mut Cpu<'_>| {
-                wants(w, &is_back, Request::FRAME);
-                wants(w, &is_back, Request::FRAME);
+    thoroughly(|| {
+        run(1, 2, bound(&[2, 3]), |machine| {
+            let frame = machine.on(0, |w| {
+                let frame = w.allocate_untracked(Request::FRAME);
                 w.park();
-            },
-        ]);
+                frame
+            });
+            let is_back = AtomicBool::new(false);
+            machine.at_once(&[
+                &|w: &mut Cpu<'_>| lockless::frees_nested(w, frame, &is_back),
+                &|w: &mut Cpu<'_>| {
+                    wants(w, &is_back, Request::FRAME);
+                    wants(w, &is_back, Request::FRAME);
+                    w.park();
+                },
+            ]);
+        });
     });
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy::{Index, Platform, Release, Request};
 use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::{exhaust, polling};
+use everybuddy_model::weak::{exhaust, polling, thoroughly};
 use everybuddy_model::{Loom, Memory, Worker, bound};
 
 type Cpu<'w> = Worker<'w, Loom>;
@@ -41,19 +41,21 @@ fn two_cpus_share_a_block(memory: Memory, spec: &'static str, preemptions: usize
 
 /// A CPU requests a frame that another CPU freed while no service runs.
 fn what_was_given_back_is_found(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
-        let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
-        machine.on(0, |w| w.hand(both[1], 1));
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.free(both[0]);
-                w.try_churn(1);
-            },
-            &|w: &mut Cpu<'_>| {
-                w.free(both[1]);
-                w.try_churn(0);
-            },
-        ]);
+    thoroughly(|| {
+        exhaust(memory, spec, 2, 2, preemptions, |machine| {
+            let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
+            machine.on(0, |w| w.hand(both[1], 1));
+            machine.at_once(&[
+                &|w: &mut Cpu<'_>| {
+                    w.free(both[0]);
+                    w.try_churn(1);
+                },
+                &|w: &mut Cpu<'_>| {
+                    w.free(both[1]);
+                    w.try_churn(0);
+                },
+            ]);
+        });
     });
 }
 
