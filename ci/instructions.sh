@@ -41,8 +41,8 @@ if [ "$(wc -l <"$folder/counts")" != "$(wc -l <"$folder/paths")" ]; then
     exit 1
 fi
 {
-    printf 'system\tpath\toperations\tinstructions\n'
-    paste "$folder/paths" "$folder/counts"
+    printf 'system\tpath\toperations\tinstructions\tcalls\n'
+    paste <(cut -f 1-3 "$folder/paths") "$folder/counts" <(cut -f 4 "$folder/paths")
 } >"$folder/table"
 if [ -n "${1:-}" ]; then
     cp "$folder/table" "$1"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The instructions that accesses of the simulator stand for: ci/work.sh [FILE]. Counts the instructions of the paths of
 # examples/instructions natively, with callgrind, and the accesses of the same paths on the virtual machine. Prints the
-# difference to lab/simulate/src/work.tsv, or writes FILE. Fails if the accesses of a path differ from the
-# table, or its instructions by more than 2 %. Then the table is out of date. Needs valgrind (installed where missing);
-# two minutes.
+# difference to lab/simulate/src/work.tsv, or writes FILE. Fails if both did not make the same calls, compared by a
+# digest of all calls up to each path; or if the accesses of a path differ from the table, or its instructions by more
+# than 2 %. Then the table is out of date. Needs valgrind (installed where missing); two minutes.
 #
 #   ci/work.sh lab/simulate/src/work.tsv      rewrites the table
 set -euo pipefail
@@ -22,12 +22,13 @@ ci/instructions.sh "$folder/instructions" >/dev/null
 cargo run --quiet --release --locked -p everybuddy-example-instructions --features accesses --bin accesses \
     >"$folder/accesses"
 awk -F '\t' -v OFS='\t' '
-    NR == FNR { accesses[$1, $2] = $4; next }
-    FNR == 1 { print $0, "accesses"; next }
+    NR == FNR { calls[$1, $2] = $4; accesses[$1, $2] = $5; next }
+    FNR == 1 { print $1, $2, $3, $4, "accesses", $5; next }
     # The virtual machine does not run these.
     $1 ~ /^dyn:/ || $2 ~ /^(burst|handover) / { next }
     !(($1, $2) in accesses) { print "work: no accesses of " $1 ", " $2 >"/dev/stderr"; exit 1 }
-    { print $0, accesses[$1, $2] }' "$folder/accesses" "$folder/instructions" >"$folder/table"
+    calls[$1, $2] != $5 { print "work: natively, other calls precede the end of " $1 ", " $2 >"/dev/stderr"; exit 1 }
+    { print $1, $2, $3, $4, accesses[$1, $2], $5 }' "$folder/accesses" "$folder/instructions" >"$folder/table"
 if [ -n "${1:-}" ]; then
     cp "$folder/table" "$1"
     echo "work: $(($(wc -l <"$1") - 1)) paths in $1"

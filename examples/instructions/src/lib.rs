@@ -5,7 +5,8 @@
 //! system, the path, and the number of operations. On its own, the program measures nothing.
 //!
 //! The program `accesses` runs the same paths on the virtual machine, and each line ends with the accesses to shared
-//! memory. The simulator divides the counted instructions by these accesses.
+//! memory. The simulator divides the counted instructions by these accesses, so both must be of the same calls: a line
+//! of each program contains a digest of all calls up to its end, and `ci/work.sh` compares them.
 //!
 //! Each group of paths starts with all memory free and coalesced. For orders 0, 3, 5 and 9:
 //!
@@ -19,10 +20,11 @@
 //! | `drain` | the first free that finds the list full |
 //!
 //! `bulk` and `free-bulk` move 31 frames. `run` allocates exactly 260 frames and `free-run` frees them; `free-part`
-//! frees 100 of such a run, `free-rest` the other 160. `burst` allocates 6,144 frames one by one, and frees them in
-//! another order; natively only, as is `handover`, where a CPU allocates 256 frames and another one frees them. `serve`
-//! runs a service until it is idle. `refuse` and `refuse-again` are requests for 8 frames where every eleventh frame is
-//! free, and no two that are adjacent.
+//! frees 100 of such a run, `free-rest` the other 160. `serve` runs a service until it is idle. `refuse` and
+//! `refuse-again` are requests for 8 frames where every eleventh frame is free, and no two that are adjacent.
+//!
+//! Two more run natively only, and in a system of their own: `burst` allocates 6,144 frames one by one, and frees them
+//! in another order; in `handover` a CPU allocates 256 frames and another one frees them.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -223,36 +225,52 @@ pub struct Paths<'s, P, A: ?Sized> {
     name: &'s str,
     system: &'s A,
     /// The first run of all paths brings the system into the state of the second, which is reported.
-    is_trial: bool,
+    is_trial: Cell<bool>,
     /// The accesses of the calls since the last path, if they are counted.
     accesses: Cell<Option<u64>>,
+    /// A digest of all calls so far, whether they are counted or not.
+    calls: Cell<u64>,
     platform: PhantomData<P>,
 }
 
 impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P, A> {
-    /// Runs all paths twice, and reports the second run. Bursts and handovers run only if there is another token, which
-    /// frees what the first one allocated.
-    pub fn run(name: &'s str, system: &'s A, cpu: &mut P::Cpu, mut other: Option<&mut P::Cpu>) {
-        for is_trial in [true, false] {
-            Self {
-                name,
-                system,
-                is_trial,
-                accesses: Cell::new(None),
-                platform: PhantomData,
-            }
-            .all(cpu, other.as_deref_mut());
-        }
+    /// Runs the paths of one CPU in a new system, twice, and reports the second run.
+    pub fn run(name: &'s str, system: &'s A, cpu: &mut P::Cpu) {
+        Self::twice(name, system, |paths| paths.all(cpu));
+    }
+
+    /// Runs bursts and handovers in a new system, twice, and reports the second run. `other` frees what `cpu` allocated.
+    pub fn run_two(name: &'s str, system: &'s A, cpu: &mut P::Cpu, other: &mut P::Cpu) {
+        Self::twice(name, system, |paths| {
+            paths.burst(cpu);
+            paths.handover(cpu, other);
+        });
+    }
+
+    fn twice(name: &'s str, system: &'s A, mut run: impl FnMut(&Self)) {
+        let paths = Self {
+            name,
+            system,
+            is_trial: Cell::new(true),
+            accesses: Cell::new(None),
+            calls: Cell::new(0),
+            platform: PhantomData,
+        };
+        run(&paths);
+        paths.is_trial.set(false);
+        run(&paths);
     }
 
     /// Ends a path: what was counted since the last one took the given number of operations.
     fn end(&self, path: &str, operations: u32) {
-        if self.is_trial {
+        if self.is_trial.get() {
             return self.discard(path);
         }
+        let calls = self.calls.get();
+        print!("{}\t{path}\t{operations}\t{calls:016x}", self.name);
         match self.accesses.take() {
-            Some(accesses) => println!("{}\t{path}\t{operations}\t{accesses}", self.name),
-            None => println!("{}\t{path}\t{operations}", self.name),
+            Some(accesses) => println!("\t{accesses}"),
+            None => println!(),
         }
         finish(operations);
     }
@@ -261,6 +279,17 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
     fn discard(&self, reason: &str) {
         self.accesses.set(None);
         discard(reason);
+    }
+
+    /// Notes a call by its kind, its operands and its result.
+    fn note(&self, kind: &str, values: &[u32]) {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+        let all = kind.bytes().chain(bytes);
+        // FNV-1a.
+        let digest = all.fold(self.calls.get(), |digest, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        self.calls.set(digest.wrapping_add(1));
     }
 
     /// Calls a function of the module `measured`, and adds its accesses to those of the path.
@@ -276,6 +305,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
     /// Drains all lists and coalesces everything.
     fn settle(&self, cpu: &mut P::Cpu) {
         self.system.quiesce(cpu).expect("no other CPU works");
+        self.note("settle", &[]);
     }
 
     fn allocate(&self, cpu: &mut P::Cpu, order: Order) -> Index {
@@ -283,7 +313,9 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
             Order::ZERO => measured::allocate_frame(system, cpu),
             _ => measured::allocate_block(system, cpu, order),
         });
-        start.expect("memory is larger than any path needs")
+        let start = start.expect("memory is larger than any path needs");
+        self.note("allocate", &[u32::from(order.get()), start.0]);
+        start
     }
 
     fn free(&self, cpu: &mut P::Cpu, start: Index, order: Order) {
@@ -292,9 +324,10 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
             _ => measured::free_block(system, cpu, start, order),
         });
         assert!(is_freed);
+        self.note("free", &[u32::from(order.get()), start.0]);
     }
 
-    fn all(&self, cpu: &mut P::Cpu, other: Option<&mut P::Cpu>) {
+    fn all(&self, cpu: &mut P::Cpu) {
         for order in [0, 3, 5, 9].into_iter().filter_map(Order::new) {
             self.pair(cpu, order);
             self.many(cpu, order);
@@ -303,10 +336,6 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         self.runs(cpu);
         self.serve(cpu);
         self.refuse(cpu);
-        if let Some(other) = other {
-            self.burst(cpu);
-            self.handover(cpu, other);
-        }
     }
 
     fn pair(&self, cpu: &mut P::Cpu, order: Order) {
@@ -390,6 +419,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
             measured::allocate_bulk(system, cpu, &mut frames)
         });
         assert_eq!(given, Some(frames.len()));
+        self.note("bulk", &frames.map(|frame| frame.0));
         self.end("bulk 31", 1);
         let releases = frames.map(Release::frame);
         assert!(self.count(cpu, |system, cpu| measured::free_bulk(
@@ -402,12 +432,15 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         self.settle(cpu);
         let allocate = |cpu: &mut P::Cpu| {
             let start = self.count(cpu, |system, cpu| measured::allocate_run(system, cpu, 260));
-            start.expect("memory is larger than that")
+            let start = start.expect("memory is larger than that");
+            self.note("run", &[260, start.0]);
+            start
         };
-        let free = |cpu: &mut P::Cpu, start, frames, path| {
+        let free = |cpu: &mut P::Cpu, start: Index, frames, path| {
             assert!(self.count(cpu, |system, cpu| measured::free_run(
                 system, cpu, start, frames
             )));
+            self.note("free-run", &[frames, start.0]);
             self.end(path, 1);
         };
         let whole = allocate(cpu);
@@ -427,11 +460,13 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
             // A part of a block, also where it is one frame.
             let release = Release::frames(Index(start), frames);
             self.system.free(cpu, release).expect("it is allocated");
+            self.note("free-run", &[frames, start]);
         };
         self.settle(cpu);
         let mut blocks = Vec::new();
         for order in (0..=largest.get()).rev().filter_map(Order::new) {
             while let Ok(start) = self.system.allocate(cpu, Request::order(order)) {
+                self.note("allocate", &[u32::from(order.get()), start.0]);
                 blocks.push(Block::new(start, order));
             }
         }
@@ -450,6 +485,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
                 measured::allocate_block(system, cpu, eight)
             });
             assert_eq!(given, None);
+            self.note("refuse", &[3]);
             self.end(path, 1);
         }
         for (start, frames) in blocks.iter().flat_map(parts).filter(|part| part.1 > 1) {
@@ -462,6 +498,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         for (index, service) in self.system.services().iter().enumerate() {
             let ends = self.count(cpu, |system, cpu| measured::serve(system, cpu, index));
             assert!(ends, "it can end");
+            self.note("serve", &[index as u32]);
             self.end(&format!("serve {}", service.name), 1);
         }
     }

@@ -19,7 +19,7 @@ fn main() {
         let system = system.expect("the metadata suffices");
         let run = Machine::new(2).run(region, |cpu: &mut SimCpu| {
             if cpu.id() == CpuId(0) {
-                Paths::<Sim, dyn FrameAllocator<Sim>>::run(name, system, cpu, None);
+                Paths::<Sim, dyn FrameAllocator<Sim>>::run(name, system, cpu);
             }
         });
         run.expect("the paths run without an error");
