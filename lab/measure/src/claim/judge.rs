@@ -302,8 +302,15 @@ impl Claim {
         };
         let bounds = match (self.within, bounds) {
             (Some(factor), _) => {
-                let expected = short(self.expected.unwrap_or(1.0));
-                format!("{expected} within a factor of {factor}")
+                let expected = self.expected.unwrap_or(1.0);
+                let gain = if most < expected * factor {
+                    format!(", and at most {most}")
+                } else if least > expected / factor {
+                    format!(", and at least {}", short(least))
+                } else {
+                    String::new()
+                };
+                format!("{} within a factor of {factor}{gain}", short(expected))
             }
             (None, [Some(least), Some(most)]) => format!("{least} to {most}"),
             (None, [Some(least), None]) => format!("at least {least}"),

@@ -11,7 +11,8 @@
 //! further than [`SLACK`] times what a run measured hides the next change: [`Claim::loose_bounds`] finds it.
 //!
 //! A claim about a number that its source prints is two-sided (`within`): a system that is ten times too fast
-//! is as wrong as one that is ten times too slow.
+//! is as wrong as one that is ten times too slow. Where it is a gain of one system over another, the band ends below no
+//! gain ([`NO_GAIN`]).
 //!
 //! | file | contents |
 //! |---|---|
@@ -42,6 +43,10 @@ pub use numbers::short;
 
 /// The factor by which the bound of a known deviation may be further off than the result for which it was set.
 pub const SLACK: f64 = 2.0;
+
+/// Where the band of a claim about a gain ends: a ratio that the source prints below 0.9 is at most 0.95, and one that it
+/// prints above 1 / 0.9 at least 1 / 0.95, whatever factor is allowed.
+pub const NO_GAIN: f64 = 0.95;
 
 /// The kind of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -240,7 +245,15 @@ impl Claim {
         match self.within {
             Some(factor) => {
                 let expected = self.expected.unwrap_or(1.0);
-                [Some(expected / factor), Some(expected * factor)]
+                let (mut least, mut most) = (expected / factor, expected * factor);
+                if self.kind == Kind::Ratio && self.of == Of::Systems {
+                    if expected < 0.9 {
+                        most = most.min(NO_GAIN);
+                    } else if expected > 1.0 / 0.9 {
+                        least = least.max(1.0 / NO_GAIN);
+                    }
+                }
+                [Some(least), Some(most)]
             }
             None => [self.at_least, self.at_most],
         }

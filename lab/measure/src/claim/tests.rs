@@ -461,6 +461,17 @@ fn a_printed_number_is_missed_on_both_sides() {
     assert_eq!(of(0.7, [0.7, 0.8]), State::Inconclusive);
     assert_eq!(of(0.8, [0.7, 0.8]), State::Inconclusive);
     assert_eq!(of(0.35, [0.3, 0.35]), State::Inconclusive);
+    // What is called a gain is none at 0.95, however wide the band; nor is a speedup below 1 / 0.95.
+    let gains = [(0.577, 0.94, State::Pass), (0.577, 0.96, State::Fail)];
+    let speedups = [(1.7, 1.06, State::Pass), (1.7, 1.04, State::Fail)];
+    let neither = [(0.97, 1.1, State::Pass), (1.05, 0.9, State::Pass)];
+    for (expected, value, state) in [gains, speedups, neither].concat() {
+        let claim = format!(
+            "kind = 'ratio'\nstatistic = 'p50'\nsystems = ['is', 'bs']\nexpected = {expected}\nwithin = 2"
+        );
+        let rows = [("is", "p50", value), ("bs", "p50", 1.0)];
+        assert_eq!(judge(&claim, &rows), state, "{expected}, {value}");
+    }
     // Rows have expected numbers of their own: 2.0.
     let expected =
         "kind = 'ratio'\nof = 'expected'\nstatistic = 'mean'\nsystems = ['bs']\nwithin = 2";
