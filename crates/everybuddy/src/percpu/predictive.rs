@@ -26,15 +26,12 @@
 //!    another. The list does not remember earlier runs of a region: that would trade misses against residual frames,
 //!    as other values of these numbers would.
 //! 3. A refill moves at most [`SPREAD`] times as many frames as a first one, although the runs of table II span 51
-//!    to 1. The option `spread` lets it be more. The default was chosen after the results of 4, 8, 16 and 64 with
-//!    exponential runs of the means of table II: at equal idle frames a longer first refill misses less than a larger
-//!    spread. The experiment `buffers` has both on traces.
+//!    to 1. The option `spread` lets it be more.
 //! 4. The end of a region ends the run. A refill is never longer than what is left of the region, or than an initial
 //!    refill if that is more. If a region ends before the limit is reached, the limit is set to the number of frames
 //!    cached at that point, so that the last free returns all of them. No more is predicted from a region, since most
 //!    regions are touched only in part. In the paper a large region also lengthens the prediction once several
-//!    requests came: `predict=widen` does that. With the same runs, whose regions are freed to their end, a quarter
-//!    fewer frees miss at the same idle frames.
+//!    requests came: `predict=widen` does that.
 //! 5. No clock is read, so the request after a run detects its end. It returns the frames that accumulated only
 //!    because of a prediction. The first free of a run returns all frames if they fill an initial limit. The first
 //!    request of a run leaves no more than an initial refill if it finds an initial limit of freed frames, or two

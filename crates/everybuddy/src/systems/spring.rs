@@ -20,9 +20,9 @@ pub type LinuxElastic<'m, P> = Layered<P, LinuxLists<'m, P>, Domains<'m, P>>;
 /// Elastic domains behind Spring Buddy's list.
 pub type SpringBuddy<'m, P> = Layered<P, PredictiveLists<'m, P>, Domains<'m, P>>;
 
-const FAITHFUL: &str = "Domains in a global spring, taken and put back by each visit; frames go into any domain; a \
-    ghost that waits receives a part of the domain that comes back; when one comes back, two that have long been idle \
-    are merged.";
+const FAITHFUL: &str = "Domains in a global spring, which each visit takes and puts back with +spring=locked; frames \
+    go into any domain; a ghost that waits receives a part of the domain that comes back; when one comes back, two \
+    that have long been idle are merged.";
 const DEVIATES: &str = "A CPU takes a domain by an exchange on the domain's own line, preferably the one that it had \
     last, and puts it back by a store; only a CPU that finds it held takes the spring's lock. The paper's CPUs take \
     domains from one global spring: +spring=locked does that under the spring's lock, takes the domain that was put \
