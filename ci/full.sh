@@ -41,6 +41,7 @@ deny            1 min   ci/deny.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        4 min   ci/jemalloc.sh
 work            2 min   ci/work.sh
+experiments    30 min   ci/experiments.sh
 python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::show::{experiments, output};
 use everybuddy_measure::Error;
+use everybuddy_papers::list::method;
 use everybuddy_papers::{Experiment, named};
 
 /// List the experiments: figures and tables of papers that can be reproduced.
@@ -44,7 +45,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 .join("\n")
         });
     }
-    let line = |own: &Experiment| {
+    let line = |own: &Experiment| -> Result<String, Error> {
         let claims: Vec<&str> = own.claims.iter().map(|claim| claim.text.as_str()).collect();
         let object = json!({
             "name": own.name,
@@ -52,11 +53,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "source": own.source,
             "needs": own.needs,
             "platform": own.platform.to_string(),
+            "timed": method(own)?.is_timed(),
             "systems": own.systems,
             "figure": own.figure,
             "claims": claims,
         });
-        format!("{object}\n")
+        Ok(format!("{object}\n"))
     };
-    output::text(&chosen.iter().map(line).collect::<String>())
+    output::text(&chosen.iter().map(line).collect::<Result<String, Error>>()?)
 }
