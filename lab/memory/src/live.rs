@@ -74,6 +74,11 @@ pub fn read_frames(root: &Path, depth: Depth) -> io::Result<(State, Option<Snaps
     };
     attach::refresh(&mut snapshot, &state);
     match snapshot.read(&mut flags) {
+        Ok(()) if attach::are_heads_only(&state, &snapshot) => {
+            let (path, heads) = (path.display(), attach::HEADS_ONLY);
+            state.remarks.push(format!("{path}: {heads}"));
+            Ok((state, None))
+        }
         Ok(()) => {
             add_frames(root, &mut state, &mut snapshot, flags, depth, &path);
             Ok((state, Some(snapshot)))
