@@ -7,9 +7,10 @@
 
 use serde_json::{Value, json};
 
-use crate::answer::{self, Range, Request};
+use crate::answer::{self, Range};
 use crate::explain;
 use crate::frames::{Facts, Holder};
+use crate::request::Request;
 use crate::show::holders;
 use crate::state::{Blocks, State, Types, Zone};
 

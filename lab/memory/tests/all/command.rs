@@ -30,7 +30,7 @@ fn the_table_lists_all_reports_and_shows_the_last() {
         "{table}"
     );
     assert!(
-        table.contains("  2 MiB      9         1       0  1 only HighAtomic\n"),
+        table.contains("  2 MiB      9         1         0  1 only HighAtomic\n"),
         "{table}"
     );
     assert!(table.contains("/proc/kpageflags (root)"), "{table}");
