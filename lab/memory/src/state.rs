@@ -66,6 +66,8 @@ named! {
         Meminfo => "meminfo",
         /// `/proc/kpageflags`.
         Kpageflags => "kpageflags",
+        /// `/proc/allocinfo`.
+        Allocinfo => "allocinfo",
         /// A report in the kernel's log.
         Log => "log",
     }
@@ -371,6 +373,19 @@ impl Zone {
     }
 }
 
+/// A place in the kernel that allocated memory, by its profiling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The function.
+    pub function: String,
+    /// The file and the line, and the module.
+    pub place: String,
+    /// The bytes.
+    pub bytes: u64,
+    /// The number of allocations.
+    pub calls: u64,
+}
+
 /// The size of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameSize {
@@ -425,6 +440,8 @@ pub struct State {
     pub ram: Option<u64>,
     /// Those of the zones `HighMem` and, on machines of 32 bits, `Movable`.
     pub high: Option<u64>,
+    /// The places in the kernel that allocated the most, the largest first.
+    pub callers: Vec<Caller>,
     /// What was rejected or is contradictory.
     pub remarks: Vec<String>,
     /// Whether files were refused because the user is not root.
@@ -445,6 +462,15 @@ impl State {
             self.zones.len() - 1
         });
         &mut self.zones[index]
+    }
+
+    /// Adds a place that allocated memory. The largest ones are kept.
+    pub(crate) fn add_caller(&mut self, caller: Caller) {
+        let smaller = |other: &Caller| other.bytes < caller.bytes;
+        let at = self.callers.iter().position(smaller);
+        self.callers
+            .insert(at.unwrap_or(self.callers.len()), caller);
+        self.callers.truncate(10);
     }
 
     /// Returns `true` if a text of this kind is part of the state.

@@ -12,6 +12,7 @@ mod counters;
 
 use std::collections::VecDeque;
 
+use super::callers;
 use super::fields::{self, Named};
 use super::prefix::{self, Stripped};
 use super::table::Table;
@@ -170,6 +171,17 @@ impl Log {
             .starts_with(b"mem-info:")
         {
             self.open(&place, line);
+            return;
+        }
+        if let Some(caller) = callers::caller(broken.as_deref().unwrap_or(text)) {
+            let mut reports = self.reports.iter_mut().rev();
+            let is_own = |report: &&mut Report| {
+                line.caller.is_none() || report.caller.as_deref() == line.caller
+            };
+            if let Some(report) = reports.find(is_own) {
+                report.state.add_caller(caller);
+                report.last_line = number;
+            }
             return;
         }
         if let Some(named) = fields::zone_line(text) {

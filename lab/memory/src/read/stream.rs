@@ -15,7 +15,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 const CHUNK: usize = 1 << 20;
 
 /// A line that may describe memory contains one of these.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 20] = [
     "kB",
     "Mem-",
     "oom-kill",
@@ -34,6 +34,8 @@ const WORDS: [&str; 18] = [
     "mems_allowed",
     "Allocation of length ",
     "active_anon",
+    "allocinfo - version",
+    " func:",
 ];
 
 /// A line without its end.

@@ -30,6 +30,14 @@ pub fn state(state: &State) -> Value {
             "explanation": explain::event(state),
         })
     });
+    let callers = state.callers.iter().map(|caller| {
+        json!({
+            "function": caller.function,
+            "place": caller.place,
+            "bytes": caller.bytes,
+            "calls": caller.calls,
+        })
+    });
     json!({
         "parts": parts.collect::<Vec<_>>(),
         "time": state.time,
@@ -40,6 +48,7 @@ pub fn state(state: &State) -> Value {
         "zones": state.zones.iter().map(|zone| zone_value(state, zone)).collect::<Vec<_>>(),
         "vmstat": state.vmstat,
         "meminfo": state.meminfo,
+        "callers": callers.collect::<Vec<_>>(),
         "remarks": state.remarks,
         "frames": state.frames.as_ref().map(facts_value),
         "assumptions": holders::assumptions(state),

@@ -46,9 +46,7 @@ pub fn state(state: &State) -> String {
         text.push('\n');
         text.push_str(&zone_text(state, zone));
     }
-    if state.frames.is_some() {
-        text.push_str(&holders_text(state));
-    }
+    text.push_str(&holders_text(state));
     if let Some(line) = explain::as_root(state) {
         text.push_str(&format!("\n{line}\n"));
     }
@@ -64,9 +62,9 @@ pub fn state(state: &State) -> String {
 
 /// Writes what the columns mean, who holds blocks, and what is assumed.
 fn holders_text(state: &State) -> String {
-    let mut text = "\n".to_owned();
-    for line in LEGEND {
-        text.push_str(&format!("  {line}\n"));
+    let mut text = String::new();
+    if state.frames.is_some() {
+        text.push_str(&format!("\n  {}\n", LEGEND.join("\n  ")));
     }
     for list in holders::lists(state) {
         text.push_str(&format!("\n{}\n", list.title));
@@ -90,9 +88,9 @@ fn holders_text(state: &State) -> String {
             text.push_str(&line(cells.each_ref().map(String::as_str), note));
         }
     }
-    text.push('\n');
-    for line in holders::assumptions(state) {
-        text.push_str(&format!("{line}\n"));
+    let assumptions = holders::assumptions(state);
+    if !assumptions.is_empty() {
+        text.push_str(&format!("\n{}\n", assumptions.join("\n")));
     }
     text
 }

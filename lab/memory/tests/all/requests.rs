@@ -2,6 +2,7 @@
 
 use everybuddy_memory::answer;
 use everybuddy_memory::request::{Request, Urgency};
+use everybuddy_memory::show::terminal;
 use everybuddy_memory::state::{MigrateType, ZoneKind};
 use everybuddy_memory::{State, Zone, explain};
 
@@ -379,4 +380,60 @@ fn memory_that_is_present_and_not_managed_is_named() {
     assert_eq!(explain::unmanaged(&state, zone(&state, "DMA32")), None);
     state.meminfo.insert("MemTotal".to_owned(), 24_683_656);
     assert!(name(&state).unwrap().contains("MemTotal counts them"));
+}
+
+#[test]
+fn callers_are_read_from_reports_and_from_allocinfo() {
+    let found = |state: &State| {
+        let callers = state.callers.iter();
+        let callers = callers.map(|caller| {
+            (
+                caller.function.clone(),
+                caller.place.clone(),
+                caller.bytes >> 10,
+                caller.calls,
+            )
+        });
+        callers.collect::<Vec<_>>()
+    };
+    let callers = found(&first(MAIL));
+    let row = |function: &str, place: &str, kib, calls| {
+        (function.to_owned(), place.to_owned(), kib, calls)
+    };
+    assert_eq!(callers.len(), 8);
+    assert_eq!(
+        callers[0],
+        row("alloc_slab_page", "mm/slub.c:3075", 39_321, 5505)
+    );
+    let broken = row(
+        "fill_grant_buffer",
+        "drivers/block/xen-blkfront.c:322 [xen_blkfront]",
+        33 << 10,
+        8448,
+    );
+    assert_eq!(callers[1], broken);
+    assert_eq!(
+        (callers[2].0.as_str(), callers[4].0.as_str()),
+        ("ractl_alloc_folio", "vb2_vmalloc_alloc")
+    );
+    let table = terminal::state(&first(MAIL));
+    assert!(
+        table.contains("alloc_slab_page (mm/slub.c:3075)"),
+        "{table}"
+    );
+
+    let mut file = "allocinfo - version: 1.0\n#     <size>  <calls> <tag info>\n".to_owned();
+    for line in 1..=20 {
+        file.push_str(&format!(
+            "    {}    {line} mm/slub.c:{line} func:alloc\n",
+            line << 10
+        ));
+    }
+    // The last line is cut.
+    file.push_str("   99999999    1 mm/slub.c:1 func:allo");
+    let callers = found(&states(file.as_bytes())[0]);
+    assert_eq!(
+        (callers.len(), &callers[0], callers[9].2),
+        (10, &row("alloc", "mm/slub.c:20", 20, 20), 11)
+    );
 }

@@ -1,4 +1,4 @@
-//! Lines that a mail program broke: the first one of a report, and that of the kernel's version.
+//! Lines that a mail program broke: the first one of a report, that of the kernel's version, and callers.
 //!
 //! # Invariants
 //! The rest of a line has no prefix. Each line is also read on its own.
@@ -18,8 +18,9 @@ impl Log {
     /// What an event lacked is taken from the whole line.
     pub(super) fn join(&mut self, number: u64, line: &Stripped<'_>) -> Option<Vec<u8>> {
         let begins = |text: &[u8]| {
+            let is_caller = text.ends_with(b"=") && find(text, b"iB ").is_some();
             let is_event = fields::event(text, &Place::default()).is_some();
-            is_event || find(text, b"CPU: ").is_some()
+            is_caller || is_event || find(text, b"CPU: ").is_some()
         };
         let Some((mut whole, first, last)) = self.broken.take() else {
             if begins(line.rest) {
