@@ -472,7 +472,7 @@ impl Sums {
     }
 }
 
-/// Names what would decide. Nobody can read the files of a moment that a log reports.
+/// Names what would decide. The files of the moment that a log reports are gone.
 fn reason(sums: &Sums, is_short: bool, is_log: bool) -> String {
     if !sums.missing.is_empty() {
         let tells = if is_log {

@@ -194,7 +194,7 @@ fn column(layout: u8, kind: ZoneKind) -> usize {
 /// Returns the sets of zones that the kernel may have been built with, a bit for each.
 ///
 /// Reports list the zones that have memory only, so that the others follow from the number of reserves. A zone has no
-/// reserve against itself and those below it. No kernel has `HighMem` beside a zone of 64-bit machines.
+/// reserve against itself and those below it. No kernel has both `HighMem` and a zone of 64-bit machines.
 fn layouts(state: &State, columns: usize) -> Vec<u8> {
     const HIGH: u8 = 1 << ZoneKind::HighMem as u8;
     const WIDE: u8 = 1 << ZoneKind::Dma32 as u8 | 1 << ZoneKind::Device as u8;

@@ -1,7 +1,7 @@
 //! Requests: what their flags, zones and nodes allow, and what reports say about those that failed.
 
 use everybuddy_memory::answer;
-use everybuddy_memory::request::{Request, Urgency};
+use everybuddy_memory::request::Request;
 use everybuddy_memory::show::terminal;
 use everybuddy_memory::state::{MigrateType, ZoneKind};
 use everybuddy_memory::{State, Zone, explain};
@@ -63,50 +63,40 @@ fn machine(zones: &[(&str, &str)], end: &str) -> State {
 
 #[test]
 fn the_columns_of_reserves_follow_from_zones_and_their_number() {
-    let movable = Request::MOVABLE;
     let dma32 = Request {
         highest: ZoneKind::Dma32,
         ..Request::default()
     };
-    let ordinary = Request::default();
-    let wide = [("DMA32", "0 0 7 107 107"), ("Normal", "0 0 0 100 100")];
-    let narrow = [("DMA", "0 5 25 25"), ("HighMem", "0 0 0 0")];
-    for (zones, end, request, expected) in [
+    let requests = [Request::default(), Request::MOVABLE, dma32];
+    let high = "9 pages HighMem/MovableOnly\n";
+    for (zones, end, expected) in [
         // Memory that was added as movable, by virtio-mem or CXL.
-        (&wide[..], "", ordinary, Some(7)),
-        (&wide[..], "", movable, Some(107)),
-        (&wide[..], "", dma32, Some(0)),
+        ("DMA32 0 0 7 107 107, Normal 0 0 0 100 100", "", [7, 107, 0]),
         // HighMem is the third of four zones.
-        (&narrow[..], "", ordinary, Some(5)),
-        (
-            &narrow[..1],
-            "9 pages HighMem/MovableOnly\n",
-            ordinary,
-            Some(5),
-        ),
+        ("DMA 0 5 25 25, HighMem 0 0 0 0", "", [5, 25, 5]),
+        ("DMA 0 5 25 25", high, [5, 25, 5]),
         // Nothing tells whether the third is Normal: the larger number is taken.
-        (&narrow[..1], "", ordinary, Some(25)),
-        // A single zone of its kind keeps nothing.
-        (&[("Normal", "0 0")][..], "", ordinary, Some(0)),
-        // Without the line, the reserve of a low zone is unknown.
-        (&[("DMA32", ""), ("Normal", "")][..], "", ordinary, None),
+        ("DMA 0 5 25 25", "", [25, 25, 5]),
+        ("Normal 0 0", "", [0, 0, 0]),
         // Before Linux 2.6.23, there was no Movable.
         (
-            &[
-                ("DMA", "0 0 8 98"),
-                ("DMA32", "0 0 8 98"),
-                ("Normal", "0 0 0 90"),
-                ("HighMem", "0 0 0 0"),
-            ][..],
+            "DMA 0 0 8 98, DMA32 0 0 8 98, Normal 0 0 0 90, HighMem 0 0 0 0",
             "",
-            ordinary,
-            Some(8),
+            [8, 98, 0],
         ),
     ] {
-        let state = machine(zones, end);
-        let reserve = request.reserve(&state, &state.zones[0]);
-        assert_eq!(reserve, expected, "{zones:?} {end} {request:?}");
+        let zones: Vec<_> = zones
+            .split(", ")
+            .map(|zone| zone.split_once(' ').unwrap())
+            .collect();
+        let state = machine(&zones, end);
+        let found = requests.map(|request| request.reserve(&state, &state.zones[0]).unwrap());
+        assert_eq!(found, expected, "{zones:?} {end}");
     }
+    // Without the line, the reserve of a low zone is unknown.
+    let state = machine(&[("DMA32", ""), ("Normal", "")], "");
+    assert_eq!(requests[0].reserve(&state, &state.zones[0]), None);
+    assert_eq!(requests[0].reserve(&state, &state.zones[1]), Some(0));
 }
 
 #[test]
@@ -138,59 +128,26 @@ fn flags_name_zone_class_and_urgency() {
         event.order = Some(order);
         Request::of_event(&event)
     };
-    for (flags, highest, is_movable, urgency) in [
-        (
-            "0xcc1(GFP_KERNEL|GFP_DMA)",
-            ZoneKind::Dma,
-            false,
-            Urgency::Ordinary,
-        ),
-        (
-            "0xcc4(GFP_KERNEL|GFP_DMA32)",
-            ZoneKind::Dma32,
-            false,
-            Urgency::Ordinary,
-        ),
-        (
-            "0xcc2(GFP_KERNEL|__GFP_HIGHMEM)",
-            ZoneKind::HighMem,
-            false,
-            Urgency::Ordinary,
-        ),
-        (
-            "0x140dca(GFP_HIGHUSER_MOVABLE|__GFP_COMP|__GFP_ZERO)",
-            ZoneKind::Movable,
-            true,
-            Urgency::Ordinary,
-        ),
-        (
-            "0x480020(GFP_ATOMIC)",
-            ZoneKind::Normal,
-            false,
-            Urgency::Atomic,
-        ),
-        (
-            "0xc0de0(GFP_KERNEL|__GFP_HIGH|__GFP_ZERO)",
-            ZoneKind::Normal,
-            false,
-            Urgency::High,
-        ),
-        // Before 4.6 without names.
-        ("0x4020", ZoneKind::Normal, false, Urgency::Atomic),
-        ("0xf0", ZoneKind::Normal, false, Urgency::High),
-        ("0x201da", ZoneKind::Movable, true, Urgency::Ordinary),
-        ("0x24000c2", ZoneKind::HighMem, false, Urgency::Ordinary),
-        ("", ZoneKind::Normal, false, Urgency::Ordinary),
-    ] {
+    // The last ones are those of Linux before 4.6, without names, and of a report without flags.
+    let cases = "\
+0xcc1(GFP_KERNEL|GFP_DMA) Dma false Ordinary
+0xcc4(GFP_KERNEL|GFP_DMA32) Dma32 false Ordinary
+0xcc2(GFP_KERNEL|__GFP_HIGHMEM) HighMem false Ordinary
+0x140dca(GFP_HIGHUSER_MOVABLE|__GFP_COMP|__GFP_ZERO) Movable true Ordinary
+0x480020(GFP_ATOMIC) Normal false Atomic
+0xc0de0(GFP_KERNEL|__GFP_HIGH|__GFP_ZERO) Normal false High
+0x4020 Normal false Atomic
+0xf0 Normal false High
+0x201da Movable true Ordinary
+0x24000c2 HighMem false Ordinary
+ Normal false Ordinary";
+    for case in cases.lines() {
+        let flags = case.split(' ').next().unwrap();
         let found = request(flags, 0);
-        let expected = (highest, is_movable, urgency, false);
-        let found = (
-            found.highest,
-            found.is_movable,
-            found.urgency,
-            found.is_high_atomic,
-        );
-        assert_eq!(found, expected, "{flags}");
+        let (highest, urgency) = (found.highest, found.urgency);
+        let found = format!("{flags} {highest:?} {} {urgency:?}", found.is_movable);
+        assert_eq!(found, case);
+        assert!(!request(flags, 0).is_high_atomic, "{flags}");
     }
     assert!(request("0x480020(GFP_ATOMIC)", 3).is_high_atomic);
 }
