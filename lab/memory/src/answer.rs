@@ -8,7 +8,8 @@
 
 use crate::frames::OrderWindows;
 use crate::frames::windows::Between;
-use crate::state::{Blocks, Count, MigrateType, State, Types, Zone};
+use crate::request::Request;
+use crate::state::{Blocks, Count, MigrateType, State, Types, Zone, ZoneKind};
 
 /// The size of the largest blocks that are answered for.
 pub const LARGEST: u64 = 1 << 30;
@@ -91,28 +92,6 @@ impl From<Count> for Range {
     }
 }
 
-/// Which requests are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// The memory can be moved later, as that of processes and huge pages. CMA and the zones HighMem and Movable serve
-    /// such requests.
-    pub is_movable: bool,
-    /// The request may use no zone above this one, so the reserve of this zone does not apply to it.
-    pub is_for_zone: bool,
-}
-
-impl Request {
-    /// Returns the request whose answers are shown for a zone: an ordinary one, if its frames are unknown or if it
-    /// serves such requests.
-    #[must_use]
-    pub fn shown(zone: &Zone) -> Request {
-        Request {
-            is_movable: zone.windows.is_some() && is_restricted(zone),
-            is_for_zone: false,
-        }
-    }
-}
-
 /// The blocks of one order. All numbers are blocks of this order, parts of larger blocks included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -122,7 +101,7 @@ pub struct Row {
     pub bytes: u64,
     /// Free now.
     pub free: Range,
-    /// Of those: free and usable by an ordinary request.
+    /// Of those: free and usable by an ordinary request. Without the zone's watermark and reserve, none is certain.
     pub usable: Range,
     /// Of those: blocks of classes that serve only some requests.
     pub special: Vec<(MigrateType, Range)>,
@@ -150,6 +129,8 @@ pub struct ZoneAnswer {
     pub is_restricted: bool,
     /// The frames that an ordinary request may take before the watermark stops it.
     pub above_watermark: Option<u64>,
+    /// The frames that the zone keeps from the request because a higher zone could serve it.
+    pub reserve: Option<u64>,
 }
 
 impl ZoneAnswer {
@@ -168,7 +149,7 @@ impl ZoneAnswer {
 /// Returns `true` if a zone serves only some requests.
 #[must_use]
 pub fn is_restricted(zone: &Zone) -> bool {
-    matches!(zone.extent.name.as_str(), "HighMem" | "Movable" | "Device")
+    zone.kind() > Some(ZoneKind::Normal)
 }
 
 /// Computes the answers for a zone. A zone without a table has none.
@@ -188,18 +169,19 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
     let are_named = used.iter().all(|blocks| blocks.types != Types::Unknown);
     let knows_types = has_no_special || !blocks.is_empty() && are_named;
     let special = special_types(blocks, request);
-    let special_frames = special.iter().map(|name| {
-        let orders = blocks.iter().enumerate();
-        orders
-            .map(|(order, blocks)| of_type(blocks, name).times(1 << order))
-            .fold(Range::exact(0), Range::plus)
-    });
-    let special_frames = special_frames.fold(Range::exact(0), Range::plus);
-    let restricted = is_restricted(zone) && !request.is_movable && !request.is_for_zone;
-    let kept = kept(zone, special_frames, request);
+    let special_at = |order: u32, name: &MigrateType| {
+        let range = at_order(blocks, order, |blocks| of_type(blocks, name));
+        bounded(zone, name, order, range)
+    };
+    let frames = special.iter().map(|name| special_at(0, name));
+    let special_frames = frames.fold(Range::exact(0), Range::plus);
+    let restricted = !request.may_use(zone);
+    let reserve = request.reserve(state, zone);
+    let kept = kept(zone, special_frames, reserve, request);
     let free_frames = match windows.and_then(|orders| orders.first()) {
         Some(frames) => Some(frames.free),
-        None => zone.free_frames(),
+        // Both are of different moments: what either one refuses is not certain.
+        None => zone.free_frames().into_iter().chain(zone.free).min(),
     };
     let above_watermark = free_frames
         .zip(kept)
@@ -220,23 +202,23 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         let counted = windows.and_then(|orders| orders.get(order as usize));
         let listed = at_order(blocks, order, |blocks| blocks.count.into());
         let free = counted.map_or(listed, |windows| Range::exact(windows.free));
-        let kinds = special.iter().map(|name| {
-            (
-                name.clone(),
-                at_order(blocks, order, |blocks| of_type(blocks, name)),
-            )
-        });
+        let kinds = special
+            .iter()
+            .map(|name| (name.clone(), special_at(order, name)));
         let kinds: Vec<(MigrateType, Range)> =
             kinds.filter(|(_, range)| range.high != Some(0)).collect();
         let special = kinds
             .iter()
             .map(|(_, range)| *range)
             .fold(Range::exact(0), Range::plus);
-        let general = match counted {
-            // The table is of another moment.
-            Some(_) => free.without(special),
-            None => at_order(blocks, order, |blocks| general(blocks, request)),
-        };
+        let mut general = free.without(special);
+        // With frames, the table is of another moment.
+        if counted.is_none() {
+            let listed = at_order(blocks, order, |blocks| self::general(blocks, request));
+            general.high = listed.high.into_iter().chain(general.high).min();
+            let most = general.high.unwrap_or(u64::MAX);
+            general.low = general.low.max(listed.low).min(most);
+        }
         // These frames are free, but the table does not show in which blocks.
         let hidden = hidden_frames.map_or(0, |frames| frames >> order);
         let general = Range {
@@ -245,7 +227,10 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         };
         let general = if restricted { Range::exact(0) } else { general };
         let limit = above_watermark.map(|frames| frames >> order);
-        let usable = limit.map_or(general, |limit| general.at_most(limit));
+        let usable = match limit {
+            Some(limit) => general.at_most(limit),
+            None => Range { low: 0, ..general },
+        };
         let withheld = limit.map(|limit| general.low.saturating_sub(limit));
         let total = counted
             .map(|windows| windows.windows)
@@ -281,6 +266,7 @@ pub fn of_zone(state: &State, zone: &Zone, request: Request) -> Option<ZoneAnswe
         knows_types,
         is_restricted: is_restricted(zone),
         above_watermark,
+        reserve,
     })
 }
 
@@ -316,14 +302,29 @@ fn special_types(blocks: &[Blocks], request: Request) -> Vec<MigrateType> {
             }
         }
     }
-    names.retain(|name| !serves(name, request));
+    names.retain(|name| !request.may_use_class(name));
     names.sort();
     names.dedup();
     names
 }
 
-fn serves(name: &MigrateType, request: Request) -> bool {
-    name.is_general() || (request.is_movable && *name == MigrateType::Cma)
+/// Returns the number of blocks of a class within the bounds of the zone's counters, which are exact for frames.
+fn bounded(zone: &Zone, name: &MigrateType, order: u32, range: Range) -> Range {
+    let exact = match name {
+        MigrateType::HighAtomic => zone.free_high_atomic,
+        MigrateType::Cma => zone.free_cma,
+        _ => None,
+    };
+    let reserved = zone.reserved_high_atomic;
+    let reserved = reserved.filter(|_| *name == MigrateType::HighAtomic);
+    let Some(frames) = exact.or(reserved) else {
+        return range;
+    };
+    // The table is of another moment.
+    let high = (frames >> order).min(range.high.unwrap_or(u64::MAX));
+    let high = high.max(range.low);
+    let is_exact = order == 0 && exact == Some(high);
+    Range::between(if is_exact { high } else { range.low }, Some(high))
 }
 
 /// Returns the number of blocks of one class.
@@ -355,7 +356,9 @@ pub fn general(blocks: &Blocks, request: Request) -> Range {
     match &blocks.types {
         Types::Unknown => count,
         Types::Counts(types) => {
-            let other = types.iter().filter(|(name, _)| !serves(name, request));
+            let other = types
+                .iter()
+                .filter(|(name, _)| !request.may_use_class(name));
             let other = other.fold(Count::default(), |sum, (_, count)| sum.plus(*count));
             let low = if other.at_least {
                 0
@@ -368,7 +371,10 @@ pub fn general(blocks: &Blocks, request: Request) -> Range {
             }
         }
         Types::Present(types) => {
-            let own = types.iter().filter(|name| serves(name, request)).count() as u64;
+            let own = types
+                .iter()
+                .filter(|name| request.may_use_class(name))
+                .count() as u64;
             let other = types.len() as u64 - own;
             match (own, other) {
                 (_, 0) => count,
@@ -379,25 +385,14 @@ pub fn general(blocks: &Blocks, request: Request) -> Range {
     }
 }
 
-/// Returns the number of free frames that a request must leave: the zone's `min`, its reserve for requests that could
-/// use a higher zone, and classes that do not serve it.
-fn kept(zone: &Zone, special: Range, request: Request) -> Option<u64> {
-    let reserve = zone
-        .lowmem_reserve
-        .last()
-        .copied()
-        .filter(|_| !request.is_for_zone)
-        .unwrap_or(0);
+/// Returns the number of free frames that a request must leave: the zone's watermark, its reserve for requests that
+/// could use a higher zone, and classes that do not serve it.
+fn kept(zone: &Zone, special: Range, reserve: Option<u64>, request: Request) -> Option<u64> {
     // The reserve for urgent requests counts as taken, even where parts of it are in use.
-    let urgent = zone
-        .free_high_atomic
-        .or(zone.reserved_high_atomic)
-        .unwrap_or(0);
-    let cma = if request.is_movable {
-        0
-    } else {
-        zone.free_cma.unwrap_or(0)
-    };
+    let urgent = zone.free_high_atomic.or(zone.reserved_high_atomic);
+    let urgent = urgent.filter(|_| !request.is_high_atomic).unwrap_or(0);
+    let cma = zone.free_cma.filter(|_| !request.is_movable).unwrap_or(0);
     let special = special.low.max(urgent.saturating_add(cma));
-    Some(zone.min?.saturating_add(reserve).saturating_add(special))
+    let watermark = request.watermark(zone.min?);
+    Some(watermark.saturating_add(reserve?).saturating_add(special))
 }

@@ -4,7 +4,8 @@
 //!
 //! # Invariants
 //! Flags that do not belong to the zones are refused: a zone that ends after them, or that has another amount of free
-//! memory, is one of another machine. A state is changed only if all its frames were read.
+//! memory, is one of another machine. A state is changed only if all its frames were read. Flags of old kernels, which
+//! mark the first frame of a free block only, are not used.
 
 use std::ops::Range;
 
@@ -100,6 +101,32 @@ pub fn check(state: &State, snapshot: &Snapshot) -> Result<(), Problem> {
     Ok(())
 }
 
+/// What is said of flags that mark only a part of the free frames.
+pub(crate) const HEADS_ONLY: &str = "the flags mark only the first frame of each free block, as Linux before 4.5 does: \
+                                     they are not used, and the tables give the sizes of blocks";
+
+/// Returns `true` if the flags mark only the first frame of each free block.
+///
+/// Both frames of a pair are then marked only if they are two free blocks, which the kernel would have merged. Memory
+/// that is free in single frames has no such pairs either, but its frames are all marked.
+#[must_use]
+pub fn are_heads_only(state: &State, snapshot: &Snapshot) -> bool {
+    let (mut marked, mut pairs, mut free) = (0u64, 0u64, 0u64);
+    for frames in &snapshot.zones {
+        let zone = state.zones.iter().find(|zone| is_same(zone, frames));
+        let Some(counted) = zone.and_then(|zone| zone.free.or(zone.free_frames())) else {
+            continue;
+        };
+        let odd = (frames.extent.span().start & 1) as usize;
+        let both = frames.kinds.get(odd..).unwrap_or_default().chunks_exact(2);
+        pairs += both.filter(|pair| *pair == [Kind::Free; 2]).count() as u64;
+        marked += frames.count(Kind::Free);
+        free = free.saturating_add(counted);
+    }
+    // The flags and the counters are of different moments.
+    marked > 0 && pairs <= marked / 16 && free / 3 > marked / 2
+}
+
 /// Adds the windows of all zones, and `facts`.
 pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Facts, place: Place) {
     for frames in snapshot
@@ -124,13 +151,20 @@ pub fn attach(state: &mut State, snapshot: &Snapshot, facts: Facts, place: Place
     state.parts.push((state::Kind::Kpageflags, place));
 }
 
-/// Reads the flags of a state's machine.
-fn read(state: &State, ram: Vec<Range<u64>>, flags: &mut Source) -> Result<Snapshot, Problem> {
+/// Reads the flags of a state's machine. `None` if they mark only the first frames of free blocks.
+fn read(
+    state: &State,
+    ram: Vec<Range<u64>>,
+    flags: &mut Source,
+) -> Result<Option<Snapshot>, Problem> {
     let mut snapshot = Snapshot::prepare(&layout(state, ram)?)?;
     refresh(&mut snapshot, state);
     snapshot.read(flags)?;
+    if are_heads_only(state, &snapshot) {
+        return Ok(None);
+    }
     check(state, &snapshot)?;
-    Ok(snapshot)
+    Ok(Some(snapshot))
 }
 
 /// The files of a copy, besides its tables.
@@ -162,6 +196,10 @@ impl Copies {
         settle_frame_size(state, &self.iomem);
         let ram = system_ram(&self.iomem, state.frame.bytes);
         let snapshot = read(state, ram, &mut flags).map_err(|problem| problem.of(&file))?;
+        let Some(snapshot) = snapshot else {
+            state.remarks.push(format!("{file}: {HEADS_ONLY}"));
+            return Ok(None);
+        };
         let facts = Facts::of(&snapshot, None, self.beside);
         attach(state, &snapshot, facts, Place { file, line: 1 });
         Ok(Some(snapshot))

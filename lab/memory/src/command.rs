@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = frame_size)]
     frame_size: Option<u64>,
 
-    /// Write JSON lines, an object per state; `-` is standard output
+    /// Write JSON lines, an object per state; `-` is standard output, here and below
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -143,9 +143,9 @@ pub fn run_with(
 }
 
 fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, MemoryError> {
-    let json_path = arguments.json.as_deref();
-    let to_output = json_path.is_some_and(|path| path.as_os_str() == "-");
-    let json_path = json_path.filter(|_| !to_output);
+    let outputs = [&arguments.json, &arguments.html, &arguments.prometheus];
+    let to_output = outputs.into_iter().flatten().any(|path| is_output(path));
+    let json_path = arguments.json.as_deref().filter(|path| !is_output(path));
     let mut json_file = json_path.map(create).transpose()?;
     let has_table = !to_output && arguments.need.is_empty();
     if arguments.watch.is_some() && has_table && io::stdout().is_terminal() {
@@ -213,7 +213,9 @@ fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, Me
         .as_ref()
         .or(seen.empty.as_ref())
         .unwrap_or(&nothing);
-    let mut code = 0;
+    // Nothing but rejected parts.
+    let is_rejected = state.event.is_none() && state.zones.is_empty() && !state.remarks.is_empty();
+    let mut code = if is_rejected { 2 } else { 0 };
     for need in &arguments.need {
         let verdict = need::decide(state, need);
         if !to_output {
@@ -283,8 +285,16 @@ fn create(path: &Path) -> Result<Pending, MemoryError> {
     Pending::create(path).map_err(|cause| failed(path, cause))
 }
 
+/// Returns `true` if a path stands for standard output.
+fn is_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// Writes a complete file, or leaves the former one.
 fn write(path: &Path, text: &str) -> Result<(), MemoryError> {
+    if is_output(path) {
+        return output(text);
+    }
     let finished = create(path)?.finish(text.as_bytes());
     finished.map_err(|cause| failed(path, cause))
 }

@@ -5,11 +5,16 @@
 //! # Invariants
 //! A sentence follows from the numbers of the state alone.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use everybuddy_text::size;
 
-use crate::answer::{self, Range, Request};
+use crate::answer::{self, Range};
+use crate::attach::HEADS_ONLY;
 use crate::need::shown;
-use crate::state::{Cause, Kind, State, Types};
+use crate::request::Request;
+use crate::state::{Cause, Event, Kind, State, Types, Zone, ZoneKind};
+use crate::usage::Usage;
 
 /// Explains the event of a log's report.
 #[must_use]
@@ -42,44 +47,206 @@ pub fn event(state: &State) -> Option<String> {
     if !state.has_tables() {
         return Some("The report has no table of free blocks.".to_owned());
     }
-    let bytes = size::shown(state.frame.bytes.saturating_mul(1 << order));
-    let (mut free, mut usable, mut frames) = (Range::exact(0), Range::exact(0), 0u64);
-    let mut has_watermarks = true;
-    for zone in &state.zones {
-        let Some(answer) = answer::of_zone(state, zone, Request::default()) else {
+    let failed = failed(state, event, order);
+    Some(match full(state) {
+        Some(full) => format!("{full} {failed}"),
+        None => failed,
+    })
+}
+
+/// Says why a request failed, by the zones that serve it.
+fn failed(state: &State, event: &Event, order: u32) -> String {
+    let request = Request::of_event(event);
+    let serves = |zone: &&Zone| request.may_use(zone) && event.allows(zone.extent.node);
+    let place = place(state, event, request);
+    let (mut free, mut usable) = (Range::exact(0), Range::exact(0));
+    let (mut frames, mut managed) = (0u64, Some(0u64));
+    let (mut has_watermarks, mut is_at_watermark, mut classes) = (true, false, Vec::new());
+    let mut nodes = BTreeMap::new();
+    for zone in state.zones.iter().filter(serves) {
+        let Some(answer) = answer::of_zone(state, zone, request) else {
             continue;
         };
-        has_watermarks &= answer.above_watermark.is_some() || answer.is_restricted;
-        if let Some(row) = answer.rows.iter().find(|row| row.order == order) {
-            free = free.plus(row.free);
-            usable = usable.plus(row.usable);
+        let own = zone.free_frames().unwrap_or(0);
+        frames = frames.saturating_add(own);
+        managed = managed
+            .zip(zone.extent.managed)
+            .map(|(sum, own)| sum.saturating_add(own));
+        let Some(row) = answer.rows.iter().find(|row| row.order == order) else {
+            continue;
+        };
+        free = free.plus(row.free);
+        let has_any = nodes.entry(zone.extent.node).or_insert(false);
+        let special = row.special.iter().map(|(_, range)| *range);
+        let special = special.fold(Range::exact(0), Range::plus);
+        // Table and watermark are of different moments: within a per cent, the zone refused the request.
+        let is_near = |above: u64| above <= own / 100;
+        if row.free.high == Some(0) {
+            continue;
         }
-        frames = frames.saturating_add(zone.free_frames().unwrap_or(0));
+        if row.free.without(special).high == Some(0) {
+            classes.extend(row.special.iter().map(|(name, _)| name.name().to_owned()));
+        } else if answer.above_watermark.is_some_and(is_near) {
+            is_at_watermark = true;
+        } else {
+            has_watermarks &= answer.above_watermark.is_some();
+            usable = usable.plus(row.usable);
+            *has_any |= row.usable.high != Some(0);
+        }
     }
-    let memory = size::shown(frames.saturating_mul(state.frame.bytes));
-    Some(if free.high == Some(0) {
-        format!(
-            "No block of {bytes} (order {order}) was free: {memory} were free, but only in smaller blocks."
-        )
-    } else if usable.high == Some(0) {
-        format!(
-            "{} blocks of {bytes} (order {order}) were free, but none for an ordinary request: watermarks, classes or \
-             zones withhold them.",
-            shown(free)
-        )
-    } else if !has_watermarks {
-        let free = shown(free);
-        format!(
-            "{free} blocks of {bytes} (order {order}) were free. The report lacks the watermarks of the zones."
-        )
+    let bytes = size::shown(state.frame.bytes.saturating_mul(1 << order));
+    let memory = |frames: u64| size::shown(frames.saturating_mul(state.frame.bytes));
+    let blocks = format!(
+        "{} blocks of {bytes} (order {order}) were free{place}",
+        shown(free)
+    );
+    let is_whole = place.is_empty() || !state.zones.iter().any(|zone| !serves(&zone));
+    let only = if is_whole {
+        ""
     } else {
-        format!(
-            "{} blocks of {bytes} (order {order}) were free, and {} of them for an ordinary request. The request was \
-             limited to fewer zones or nodes, or the blocks became free after it failed.",
-            shown(free),
-            shown(usable)
-        )
-    })
+        " The request may use no other memory."
+    };
+    if frames == 0 {
+        return format!("No table of the report shows free memory{place}.{only}");
+    }
+    if free.high == Some(0) {
+        let all = managed.filter(|all| *all > 0 && !is_whole);
+        let all = all.map_or(String::new(), |all| format!(" of {}", memory(all)));
+        return format!(
+            "No block of {bytes} (order {order}) was free{place}: {}{all} were free, but only in smaller blocks.{only}",
+            memory(frames)
+        );
+    }
+    if !has_watermarks {
+        return format!("{blocks}. The report lacks the watermarks of the zones.{only}");
+    }
+    if usable.high == Some(0) {
+        let mut reasons = Vec::new();
+        if is_at_watermark {
+            reasons.push("the zones are at their watermarks".to_owned());
+        }
+        classes.sort_unstable();
+        classes.dedup();
+        if !classes.is_empty() {
+            reasons.push(format!(
+                "blocks of the class {} serve other requests",
+                classes.join(", ")
+            ));
+        }
+        if reasons.is_empty() {
+            reasons.push("watermarks and classes withhold them".to_owned());
+        }
+        return format!(
+            "{blocks}, but none for this request: {}.{only}",
+            reasons.join(", and ")
+        );
+    }
+    let is_bound = event
+        .flags
+        .as_ref()
+        .is_some_and(|flags| flags.contains("_THISNODE"));
+    let why = match &event.flags {
+        _ if usable.low == 0 => {
+            "Their classes do not serve it, or they became free after it failed"
+        }
+        Some(_) if is_bound => "It was bound to one node, which the report does not name",
+        Some(_) if nodes.len() > 1 && event.nodes.is_empty() => {
+            "It was limited to fewer nodes, or they became free after it failed"
+        }
+        Some(_) => "They became free after it failed",
+        None => "It was limited to fewer zones or nodes, or they became free after it failed",
+    };
+    let lacking = nodes.iter().filter(|(_, has)| !**has);
+    let lacking: Vec<u32> = lacking.map(|(node, _)| node.unwrap_or(0)).collect();
+    let lacking = match (is_bound, lacking.is_empty()) {
+        (true, false) => format!(": {} had none", list("node", &lacking)),
+        _ => String::new(),
+    };
+    format!(
+        "{blocks}, and {} of them for this request. {why}{lacking}.{only}",
+        shown(usable)
+    )
+}
+
+/// Names the zones and nodes to which a request is limited.
+fn place(state: &State, event: &Event, request: Request) -> String {
+    let (served, others): (Vec<&Zone>, Vec<&Zone>) =
+        state.zones.iter().partition(|zone| request.may_use(zone));
+    let is_free = |zone: &&Zone| zone.free_frames() > Some(0);
+    let mut place = String::new();
+    if request.highest < ZoneKind::Normal || others.iter().any(is_free) {
+        let mut names: Vec<&str> = served.iter().map(|zone| &zone.extent.name[..]).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            names.push(request.highest.name());
+        }
+        place = format!(" in {}", list("zone", &names));
+    }
+    let nodes = state.zones.iter().map(|zone| zone.extent.node.unwrap_or(0));
+    let all: BTreeSet<u32> = nodes.collect();
+    let nodes = all.iter().copied();
+    let nodes: Vec<u32> = nodes.filter(|node| event.allows(Some(*node))).collect();
+    if nodes.is_empty() {
+        place.push_str(" on its nodes");
+    } else if nodes.len() < all.len() {
+        place.push_str(&format!(" on {}", list("node", &nodes)));
+    }
+    place
+}
+
+/// Writes `node 0`, or `nodes 0, 2`.
+fn list<T: ToString>(what: &str, names: &[T]) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let names: Vec<String> = names.iter().map(T::to_string).collect();
+    format!("{what}{plural} {}", names.join(", "))
+}
+
+/// Returns the frames that are free above the watermarks of all zones.
+fn above_watermarks(state: &State) -> u64 {
+    let above = |zone: &Zone| {
+        let answer = answer::of_zone(state, zone, Request::MOVABLE);
+        let above = answer.and_then(|answer| answer.above_watermark);
+        above.or(zone.free_frames()).unwrap_or(0)
+    };
+    state.zones.iter().map(above).fold(0, u64::saturating_add)
+}
+
+/// Says that memory is full, if it is.
+fn full(state: &State) -> Option<String> {
+    Usage::of(state)?.full(above_watermarks(state), state.frame.bytes)
+}
+
+/// Lists what uses the memory.
+#[must_use]
+pub fn usage(state: &State) -> Option<String> {
+    let free = |zone: &Zone| {
+        let listed = zone.listed_frames().unwrap_or(0);
+        zone.free_frames().unwrap_or(0).saturating_add(listed)
+    };
+    let free = state.zones.iter().map(free).fold(0, u64::saturating_add);
+    Some(Usage::of(state)?.shown(free, state.frame.bytes))
+}
+
+/// Names memory of a zone that no request can get: more than one part in eight, and more than 64 MiB.
+#[must_use]
+pub fn unmanaged(state: &State, zone: &Zone) -> Option<String> {
+    let bytes = |frames: u64| frames.saturating_mul(state.frame.bytes);
+    let (present, managed) = zone.extent.present.zip(zone.extent.managed)?;
+    let frames = present.saturating_sub(managed);
+    if managed == 0 || frames <= present / 8 || bytes(frames) <= 64 << 20 {
+        return None;
+    }
+    let zones = state.zones.iter().filter_map(|zone| zone.extent.managed);
+    // Some of these frames are always reserved.
+    let sum = zones.fold(frames / 2, u64::saturating_add);
+    let total = state.meminfo.get("MemTotal");
+    let counts = total.is_some_and(|kib| kib.saturating_mul(1024) >= bytes(sum));
+    let counted = if counts { "; MemTotal counts them" } else { "" };
+    Some(format!(
+        "{} are present, but not managed: a balloon, hot-plug, or a reservation at boot{counted}.",
+        size::shown(bytes(frames))
+    ))
 }
 
 /// Names what the input does not contain, and the file that does.
@@ -104,7 +271,8 @@ pub fn unknown(state: &State) -> Vec<String> {
         .unwrap_or(1)
         .saturating_sub(1);
     let largest = size::shown(state.frame.bytes.saturating_mul(1 << top.min(32)));
-    if state.frames.is_none() && !state.lacks_root {
+    let is_refused = state.remarks.iter().any(|line| line.ends_with(HEADS_ONLY));
+    if state.frames.is_none() && !state.lacks_root && !is_refused {
         lines.push(
             "what moving pages or dropping the page cache gives: /proc/kpageflags (root)"
                 .to_owned(),

@@ -5,9 +5,10 @@
 //! # Invariants
 //! A violated rule is a panic.
 
-use crate::answer::{self, Request};
-use crate::need::{self, Need};
+use crate::answer;
+use crate::need::{self, Need, Outcome};
 use crate::read::Reader;
+use crate::request::Request;
 use crate::show::{json, prometheus, terminal};
 use crate::state::{Kind, State};
 
@@ -32,15 +33,19 @@ fn check(state: &State) {
         (u64::MAX, 1 << 30, false),
     ] {
         let (count, bytes, is_movable) = need;
-        let _ = need::decide(
-            state,
-            &Need {
-                count,
-                bytes,
-                zone: None,
-                node: None,
-                is_movable,
-            },
+        let need = Need {
+            count,
+            bytes,
+            zone: None,
+            node: None,
+            is_movable,
+        };
+        let verdict = need::decide(state, &need);
+        // Nothing is certain without watermarks.
+        let has_watermarks = state.zones.iter().any(|zone| zone.min.is_some());
+        assert!(
+            has_watermarks || verdict.outcome != Outcome::Now,
+            "{verdict:?}"
         );
     }
     for zone in &state.zones {

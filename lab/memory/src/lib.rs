@@ -10,6 +10,7 @@
 //! | all inputs of a run | [`files::read`] | their states, and which frames are free |
 //! | add frames | [`attach`], with the flags that [`frames`] reads | windows per zone, and what holds blocks |
 //! | answer | [`answer::of_zone`] | free blocks by order, and which requests may use them |
+//! | describe a request | [`Request`](request::Request) | its zones, nodes and classes, and what zones keep from it |
 //! | decide | [`need::decide`] | whether a number of blocks is there, with an exit code |
 //! | fuzz | [`fuzz_checks`] | rules for every text |
 //! | print | [`show`] | a table, JSON, or metrics for Prometheus |
@@ -31,8 +32,10 @@ pub mod inputs;
 pub mod live;
 pub mod need;
 pub mod read;
+pub mod request;
 pub mod show;
 pub mod state;
+pub mod usage;
 
 pub use error::{MemoryError, Problem};
 pub use state::{State, Zone};

@@ -21,7 +21,17 @@ use crate::read::Reader;
 use crate::state::{FrameSize, Place, State};
 
 /// The files, in the order in which they are read. Tables come first, as close together as possible.
-const FILES: [&str; 5] = ["buddyinfo", "pagetypeinfo", "zoneinfo", "vmstat", "meminfo"];
+const FILES: [&str; 6] = [
+    "buddyinfo",
+    "pagetypeinfo",
+    "zoneinfo",
+    "vmstat",
+    "meminfo",
+    PROFILE,
+];
+
+/// Few kernels have it.
+const PROFILE: &str = "allocinfo";
 
 /// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +84,11 @@ pub fn read_frames(root: &Path, depth: Depth) -> io::Result<(State, Option<Snaps
     };
     attach::refresh(&mut snapshot, &state);
     match snapshot.read(&mut flags) {
+        Ok(()) if attach::are_heads_only(&state, &snapshot) => {
+            let (path, heads) = (path.display(), attach::HEADS_ONLY);
+            state.remarks.push(format!("{path}: {heads}"));
+            Ok((state, None))
+        }
         Ok(()) => {
             add_frames(root, &mut state, &mut snapshot, flags, depth, &path);
             Ok((state, Some(snapshot)))
@@ -195,6 +210,7 @@ fn tables(root: &Path) -> io::Result<State> {
             }
             Err(cause) if name == "buddyinfo" => failure = Some(cause),
             Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => lacks_root = true,
+            Err(_) if name == PROFILE => {}
             Err(cause) => remarks.push(format!("{}: {cause}", path.display())),
         }
     }

@@ -7,9 +7,11 @@
 
 use everybuddy_text::size::{self, grouped};
 
-use crate::answer::{self, Range, Request, Row};
+use crate::answer::{self, Range, Row};
 use crate::frames::Kind;
-use crate::state::{State, Zone};
+use crate::request::Request;
+use crate::state::{self, State, Zone};
+use crate::usage::Usage;
 
 /// A number of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +82,12 @@ impl std::str::FromStr for Need {
         };
         for part in parts {
             match part.split_once('=') {
-                Some(("zone", name)) if !name.is_empty() => need.zone = Some(name.to_owned()),
-                Some(("node", node)) => need.node = Some(node.parse().map_err(|_| wrong(part))?),
+                Some(("zone", name)) if !name.is_empty() && need.zone.is_none() => {
+                    need.zone = Some(name.to_owned());
+                }
+                Some(("node", node)) if need.node.is_none() => {
+                    need.node = Some(node.parse().map_err(|_| wrong(part))?);
+                }
                 None if part == "movable" => need.is_movable = true,
                 _ => return Err(wrong(part)),
             }
@@ -122,9 +128,14 @@ impl Need {
     }
 
     fn request(&self) -> Request {
+        let request = if self.is_movable {
+            Request::MOVABLE
+        } else {
+            Request::default()
+        };
         Request {
-            is_movable: self.is_movable,
             is_for_zone: self.zone.is_some(),
+            ..request
         }
     }
 }
@@ -167,6 +178,10 @@ pub struct Verdict {
 /// The sums over all zones that may serve the request.
 struct Sums {
     usable: Range,
+    /// The bytes of a block that serves the request.
+    block_bytes: u64,
+    /// The frames that are free above the watermarks at most, with those on the CPUs' lists. `None` if it is unknown.
+    room: Option<u64>,
     moving: Option<Range>,
     dropping: Option<Range>,
     never: u64,
@@ -178,6 +193,8 @@ struct Sums {
     knows_watermarks: bool,
     has_mixed_types: bool,
     is_above_table: bool,
+    /// Whether the input certainly has all zones that may serve the request: a log has if its end says so.
+    is_complete: bool,
     missing: Vec<String>,
 }
 
@@ -188,6 +205,13 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         answer::of_zone(state, zone, need.request())
     });
     let count = grouped(need.count);
+    let mut what = need.to_string();
+    if sums.block_bytes != need.bytes {
+        what.push_str(&format!(
+            ", each in a block of {}",
+            size::shown(sums.block_bytes)
+        ));
+    }
     let mut by_zone = sums.by_zone.join(", ");
     if !by_zone.is_empty() {
         by_zone = format!(" ({by_zone})");
@@ -208,14 +232,17 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
     let (outcome, line) = if sums.usable.low >= need.count {
         (
             Outcome::Now,
-            format!("yes: {need}: {free} free now{by_zone}{notes}"),
+            format!("yes: {what}: {free} free now{by_zone}{notes}"),
         )
-    } else if sums.total.is_some_and(|total| total < need.count) && sums.missing.is_empty() {
-        let total = grouped(sums.total.unwrap_or(0));
-        (
-            Outcome::Impossible,
-            format!("no: {need}: the memory has only {total} such blocks, used ones included"),
-        )
+    } else if sums.total.is_some_and(|total| total < need.count) && sums.has_all() {
+        let line = match sums.total {
+            Some(total) if total > 0 => format!(
+                "no: {what}: the memory has only {} such blocks, used ones included",
+                grouped(total)
+            ),
+            _ => format!("no: {what}: the memory is too small for such a block"),
+        };
+        (Outcome::Impossible, line)
     } else if let Some((moving, dropping)) = sums.moving.zip(sums.dropping) {
         let assumed = match &state.frames {
             Some(facts) if facts.settled.is_some() => "",
@@ -228,13 +255,13 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             (
                 Outcome::ByMoving,
                 format!(
-                    "by moving: {need}: {free} free now{by_zone}, {rest} by moving pages{notes}{assumed}"
+                    "by moving: {what}: {free} free now{by_zone}, {rest} by moving pages{notes}{assumed}"
                 ),
             )
         } else if dropping.low >= need.count {
             let rest = rest(moving.low);
             let line = format!(
-                "by moving: {need}: {free} free now{by_zone}, {} after moving pages, {rest} by dropping page \
+                "by moving: {what}: {free} free now{by_zone}, {} after moving pages, {rest} by dropping page \
                  cache{notes}{assumed}",
                 grouped(moving.low)
             );
@@ -242,7 +269,7 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         } else if dropping.high.is_some_and(|high| high < need.count) {
             (
                 Outcome::Impossible,
-                format!("no: {need}: {free} free now{by_zone}, {steps}{notes}"),
+                format!("no: {what}: {free} free now{by_zone}, {steps}{notes}"),
             )
         } else {
             let tells = match &state.frames {
@@ -251,12 +278,17 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             };
             (
                 Outcome::Unknown,
-                format!("perhaps: {need}: {free} free now{by_zone}, {steps}{notes}; {tells}"),
+                format!("perhaps: {what}: {free} free now{by_zone}, {steps}{notes}; {tells}"),
             )
         }
+    } else if let Some(reason) = sums.too_little(state, need.count) {
+        (
+            Outcome::Impossible,
+            format!("no: {what}: {free} free now{by_zone}, {reason}"),
+        )
     } else {
         let is_short = sums.usable.high.is_some_and(|high| high < need.count);
-        let reason = reason(&sums, is_short);
+        let reason = reason(&sums, is_short, state.has(state::Kind::Log));
         let start = match sums.usable.value() {
             _ if !sums.missing.is_empty() => String::new(),
             Some(_) if is_short => format!(", only {free} free now{by_zone}"),
@@ -266,7 +298,7 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             Outcome::Unknown,
             format!(
                 "unknown: {count} of {} needed{start}{notes}; {reason}",
-                size::shown(need.bytes)
+                size::shown(sums.block_bytes)
             ),
         )
     };
@@ -276,6 +308,8 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
 fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::ZoneAnswer>) -> Sums {
     let mut sums = Sums {
         usable: Range::exact(0),
+        block_bytes: need.bytes,
+        room: Some(0),
         moving: None,
         dropping: None,
         never: 0,
@@ -286,20 +320,21 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
         knows_watermarks: true,
         has_mixed_types: false,
         is_above_table: false,
+        is_complete: true,
         missing: Vec::new(),
     };
-    let mut is_first = true;
+    let (request, mut is_first, mut lacks_zone) = (need.request(), true, false);
     let zones: Vec<&Zone> = state
         .zones
         .iter()
         .filter(|zone| need.selects(zone))
         .collect();
     for zone in &zones {
-        let serves = need.is_movable || need.zone.is_some() || !answer::is_restricted(zone);
         // A zone without memory has nothing to tell.
-        if !serves || zone.extent.managed == Some(0) {
+        if !request.may_use(zone) || zone.extent.managed == Some(0) {
             continue;
         }
+        lacks_zone |= request.lacks_zone(state, zone);
         let Some(zone_answer) = answers(zone) else {
             sums.missing.push(zone.extent.title());
             continue;
@@ -309,6 +344,16 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
         };
         sums.add(zone, row, &zone_answer, is_first);
         is_first = false;
+    }
+    // An excerpt of a report may lack zones. A request for one zone or node does not use the others.
+    let frames = request.missing_frames(state);
+    let is_whole = frames == 0 && (state.ram.is_some() || !state.has(state::Kind::Log));
+    sums.is_complete = is_whole || need.zone.is_some();
+    if need.zone.is_none() && need.node.is_none() && frames > 0 {
+        let bytes = size::shown(frames.saturating_mul(state.frame.bytes));
+        sums.missing.push(format!("other zones with {bytes}"));
+    } else if lacks_zone {
+        sums.missing.push("a higher zone".to_owned());
     }
     if zones.is_empty() {
         let (zone, node) = (need.zone.as_deref(), need.node);
@@ -329,6 +374,19 @@ fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::Zo
 impl Sums {
     fn add(&mut self, zone: &Zone, row: &Row, zone_answer: &answer::ZoneAnswer, is_first: bool) {
         self.usable = self.usable.plus(row.usable);
+        self.block_bytes = row.bytes;
+        self.room = self
+            .room
+            .zip(zone_answer.above_watermark)
+            .map(|(sum, above)| {
+                // The table and the counter are of different moments.
+                let drift = zone.free_frames().zip(zone.free);
+                let drift = drift.map_or(0, |(one, other)| one.abs_diff(other));
+                let listed = zone.listed_frames().unwrap_or(0);
+                [above, drift, listed]
+                    .into_iter()
+                    .fold(sum, u64::saturating_add)
+            });
         let joined = |sum: Option<Range>, part: Option<Range>| match (sum, part) {
             (None, part) if is_first => part,
             (Some(sum), Some(part)) => Some(sum.plus(part)),
@@ -365,6 +423,26 @@ impl Sums {
 }
 
 impl Sums {
+    fn has_all(&self) -> bool {
+        self.is_complete && self.missing.is_empty()
+    }
+
+    /// Says that there is too little memory for the blocks, however it is moved and reclaimed, if the input shows that.
+    fn too_little(&self, state: &State, count: u64) -> Option<String> {
+        let (room, reclaimable) = (self.room?, Usage::of(state)?.reclaimable()?);
+        let bytes = |frames: u64| frames.saturating_mul(state.frame.bytes);
+        let most = bytes(room.saturating_add(reclaimable));
+        if !self.has_all() || most / self.block_bytes >= count {
+            return None;
+        }
+        Some(format!(
+            "and at most {} could be: {} above the watermarks, {} by reclaiming page cache and by swapping",
+            size::shown(most),
+            size::shown(bytes(room)),
+            size::shown(bytes(reclaimable))
+        ))
+    }
+
     /// Describes what moving and dropping give, and what holds the rest.
     fn steps(&self, moving: Range, dropping: Range) -> String {
         let most = match dropping.high {
@@ -394,27 +472,31 @@ impl Sums {
     }
 }
 
-/// Names what would decide.
-fn reason(sums: &Sums, is_short: bool) -> String {
+/// Names what would decide. The files of the moment that a log reports are gone.
+fn reason(sums: &Sums, is_short: bool, is_log: bool) -> String {
     if !sums.missing.is_empty() {
+        let tells = if is_log {
+            "the whole report"
+        } else {
+            "buddyinfo"
+        };
         return format!(
-            "this input has no table of {}: buddyinfo would tell",
+            "this input has no table of {}: {tells} would tell",
             sums.missing.join(", ")
         );
     }
-    if is_short {
-        return "this input does not show what moving pages gives: kpageflags (as root) would"
-            .to_owned();
+    let (lacks, tells) = match () {
+        () if is_short => ("what moving pages gives", "kpageflags"),
+        () if sums.is_above_table => ("which blocks are neighbours", "kpageflags"),
+        () if !sums.knows_watermarks && is_log => return "the whole report would tell".to_owned(),
+        () if !sums.knows_watermarks => return "zoneinfo would tell".to_owned(),
+        () if sums.has_mixed_types => ("the classes of all blocks", "pagetypeinfo"),
+        () => ("where the blocks are", "kpageflags"),
+    };
+    if is_log {
+        return format!("a log does not show {lacks}");
     }
-    if sums.is_above_table {
-        return "this input does not show which blocks are neighbours: kpageflags (as root) would"
-            .to_owned();
-    }
-    if sums.has_mixed_types {
-        return "the classes of blocks are not all in this input: pagetypeinfo (as root) would tell"
-            .to_owned();
-    }
-    "kpageflags (as root) would tell".to_owned()
+    format!("this input does not show {lacks}: {tells} (as root) would")
 }
 
 /// Writes a range.

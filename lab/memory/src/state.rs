@@ -31,6 +31,26 @@ impl std::fmt::Display for Place {
 }
 
 named! {
+    /// The kernel's zones, the lowest first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ZoneKind {
+        /// For old devices.
+        Dma => "DMA",
+        /// For devices with addresses of 32 bits.
+        Dma32 => "DMA32",
+        /// For ordinary requests.
+        #[default]
+        Normal => "Normal",
+        /// Memory that a kernel of 32 bits does not map.
+        HighMem => "HighMem",
+        /// For memory that can be moved.
+        Movable => "Movable",
+        /// Memory of devices.
+        Device => "Device",
+    }
+}
+
+named! {
     /// The kinds of text that describe a state.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Kind {
@@ -46,6 +66,8 @@ named! {
         Meminfo => "meminfo",
         /// `/proc/kpageflags`.
         Kpageflags => "kpageflags",
+        /// `/proc/allocinfo`.
+        Allocinfo => "allocinfo",
         /// A report in the kernel's log.
         Log => "log",
     }
@@ -79,8 +101,23 @@ pub struct Event {
     pub order: Option<i64>,
     /// The flags of the request, as printed.
     pub flags: Option<String>,
+    /// The nodes that the request may use: each list contains them. A list has the first and the last node of ranges.
+    pub nodes: Vec<Vec<(u32, u32)>>,
     /// The first line of the report.
     pub place: Place,
+}
+
+impl Event {
+    /// Returns `true` if the request may use a node. Kernels without nodes print none.
+    #[must_use]
+    pub fn allows(&self, node: Option<u32>) -> bool {
+        let is_in = |list: &Vec<(u32, u32)>| {
+            let node = node.unwrap_or(0);
+            list.iter()
+                .any(|(first, last)| *first <= node && node <= *last)
+        };
+        self.nodes.iter().all(is_in)
+    }
 }
 
 /// A number that a text states exactly, or only from below (`>100000`).
@@ -254,6 +291,8 @@ pub struct Zone {
     pub reserved_high_atomic: Option<u64>,
     /// Free frames on the lists of all CPUs.
     pub on_lists: Option<u64>,
+    /// Frames with compressed pages.
+    pub zspages: Option<u64>,
     /// The lists of the CPUs.
     pub lists: Vec<CpuList>,
     /// The blocks of each order, frame by frame. `None` if the input does not show frames.
@@ -274,6 +313,13 @@ impl Zone {
             place,
             ..Zone::default()
         }
+    }
+
+    /// Returns the kernel's zone of this name.
+    #[must_use]
+    pub fn kind(&self) -> Option<ZoneKind> {
+        let mut kinds = ZoneKind::ALL.into_iter();
+        kinds.find(|kind| kind.name() == self.extent.name)
     }
 
     /// Returns the number of free frames in the table.
@@ -299,7 +345,7 @@ impl Zone {
     }
 
     /// Returns the sizes that logs print in KiB.
-    pub fn logged_sizes(&mut self) -> [&mut Option<u64>; 11] {
+    pub fn logged_sizes(&mut self) -> [&mut Option<u64>; 12] {
         [
             &mut self.free,
             &mut self.min,
@@ -312,6 +358,7 @@ impl Zone {
             &mut self.free_high_atomic,
             &mut self.reserved_high_atomic,
             &mut self.on_lists,
+            &mut self.zspages,
         ]
     }
 
@@ -324,6 +371,19 @@ impl Zone {
         let counts = self.lists.iter().filter_map(|list| list.count);
         Some(counts.fold(0, u64::saturating_add))
     }
+}
+
+/// A place in the kernel that allocated memory, by its profiling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The function.
+    pub function: String,
+    /// The file and the line, and the module.
+    pub place: String,
+    /// The bytes.
+    pub bytes: u64,
+    /// The number of allocations.
+    pub calls: u64,
 }
 
 /// The size of a frame.
@@ -372,10 +432,16 @@ pub struct State {
     pub zones: Vec<Zone>,
     /// The order of a page block.
     pub page_block_order: Option<u32>,
-    /// The counters of `/proc/vmstat`.
+    /// The counters of `/proc/vmstat`. Those of a log have the same names.
     pub vmstat: BTreeMap<String, u64>,
-    /// The sizes of `/proc/meminfo` in KiB, and its counts.
+    /// The sizes of `/proc/meminfo` in KiB, and its counts. Those of a log have the same names.
     pub meminfo: BTreeMap<String, u64>,
+    /// The frames of all zones, as the end of a log's report states them.
+    pub ram: Option<u64>,
+    /// Those of the zones `HighMem` and, on machines of 32 bits, `Movable`.
+    pub high: Option<u64>,
+    /// The places in the kernel that allocated the most, the largest first.
+    pub callers: Vec<Caller>,
     /// What was rejected or is contradictory.
     pub remarks: Vec<String>,
     /// Whether files were refused because the user is not root.
@@ -396,6 +462,15 @@ impl State {
             self.zones.len() - 1
         });
         &mut self.zones[index]
+    }
+
+    /// Adds a place that allocated memory. The largest ones are kept.
+    pub(crate) fn add_caller(&mut self, caller: Caller) {
+        let smaller = |other: &Caller| other.bytes < caller.bytes;
+        let at = self.callers.iter().position(smaller);
+        self.callers
+            .insert(at.unwrap_or(self.callers.len()), caller);
+        self.callers.truncate(10);
     }
 
     /// Returns `true` if a text of this kind is part of the state.

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use clap::Args;
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::free_map::FreeMap;
-use everybuddy_memory::answer::{self, Request};
+use everybuddy_memory::answer;
 use everybuddy_memory::files::{self, Inputs};
 use everybuddy_memory::frames::snapshot::ZoneFrames;
 use everybuddy_memory::frames::{Extent, Kind, Snapshot};
 use everybuddy_memory::live::Depth;
+use everybuddy_memory::request::Request;
 use everybuddy_memory::state::{self, Blocks, State, Zone};
 use everybuddy_trace::{Machine, Trace};
 

@@ -9,7 +9,7 @@
 use everybuddy_text::proc::zone_field;
 
 use super::rows::{self, Row};
-use super::{merge, prefix};
+use super::{callers, merge, prefix};
 use crate::state::{CpuList, Kind, Place, State};
 
 /// The maximum number of rows of a table, and of counters.
@@ -26,6 +26,7 @@ enum Section {
     Zone(usize),
     Vmstat,
     Meminfo,
+    Allocinfo,
 }
 
 /// The copies in the files so far.
@@ -184,8 +185,19 @@ impl Copies {
         } else if text.starts_with("nr_free_pages ") {
             self.begin_part(Kind::Vmstat, number, self.state.has(Kind::Vmstat));
             self.section = Section::Vmstat;
+        } else if trimmed.starts_with("allocinfo - version") {
+            self.begin_part(Kind::Allocinfo, number, self.state.has(Kind::Allocinfo));
+            self.section = Section::Allocinfo;
+            return true;
         }
         match self.section {
+            Section::Allocinfo => {
+                let caller = callers::caller(text.as_bytes()).filter(|_| has_end);
+                caller.is_some_and(|caller| {
+                    self.state.add_caller(caller);
+                    true
+                })
+            }
             Section::Zone(zone) => self.zone_line(zone, trimmed, has_end),
             Section::Vmstat => {
                 let Some((key, value)) = trimmed.split_once(' ') else {

@@ -8,12 +8,8 @@
 use everybuddy_text::proc::digits;
 use memchr::memmem::find;
 
-use crate::state::{Cause, Event, Place};
-
-/// The zones that kernels without nodes print by name alone.
-const ZONES: [&[u8]; 6] = [
-    b"DMA32", b"DMA", b"Normal", b"HighMem", b"Movable", b"Device",
-];
+use super::prefix::Stripped;
+use crate::state::{Cause, Event, Place, ZoneKind};
 
 /// The name of a zone in a line, and what follows it.
 pub(crate) struct Named<'a> {
@@ -67,7 +63,9 @@ fn name_before(text: &[u8], end: usize) -> Option<Named<'_>> {
         .map_or(0, |at| at + 1);
     let zone = &text[start..end];
     let node = node_before(&text[..start]);
-    let is_zone = ZONES.contains(&zone)
+    // Kernels without nodes print zones by name alone.
+    let mut known = ZoneKind::ALL.into_iter();
+    let is_zone = known.any(|kind| kind.name().as_bytes() == zone)
         || (node.is_some() && zone.first().is_some_and(u8::is_ascii_alphabetic));
     let zone = std::str::from_utf8(zone).ok()?;
     (is_zone && zone.len() <= 32).then_some(Named {
@@ -140,6 +138,8 @@ pub(crate) fn event(text: &[u8], place: &Place) -> Option<Event> {
         (Cause::VmallocFailure, process)
     } else if let Some(at) = find(text, b": page allocation failure") {
         (Cause::AllocationFailure, Some(at))
+    } else if let Some(event) = without_mmu(text, place) {
+        return Some(event);
     } else if find(text, b"how Memory").is_some()
         && find(text, b"ysrq")
             .or_else(|| find(text, b"ysRq"))
@@ -150,6 +150,7 @@ pub(crate) fn event(text: &[u8], place: &Place) -> Option<Event> {
         return None;
     };
     let order = after(b"order:").or_else(|| after(b"order="));
+    let order = order.or_else(|| after(b"page order "));
     let order = order.and_then(|text| {
         let length = text
             .iter()
@@ -173,8 +174,50 @@ pub(crate) fn event(text: &[u8], place: &Place) -> Option<Event> {
         process,
         order,
         flags,
+        nodes: nodes(text),
         place: place.clone(),
     })
+}
+
+/// Reads `Allocation of length 491520 from process 1 (sh) failed`. Kernels without an MMU map blocks.
+fn without_mmu(text: &[u8], place: &Place) -> Option<Event> {
+    let at = find(text, b"Allocation of length ")? + 21;
+    let (length, rest) = digits(&text[at..]);
+    let length: u64 = number_of(length)?;
+    let process = rest.strip_prefix(b" from process ")?;
+    let first = memchr::memchr(b'(', process)? + 1;
+    let last = memchr::memrchr(b')', process).filter(|last| *last > first)?;
+    let frames = length.div_ceil(4096).clamp(1, 1 << 40);
+    Some(Event {
+        cause: Cause::AllocationFailure,
+        process: Some(shown(&process[first..last])),
+        order: Some(i64::from(frames.next_power_of_two().ilog2())),
+        flags: None,
+        nodes: Vec::new(),
+        place: place.clone(),
+    })
+}
+
+/// Reads the lists of nodes after `nodemask=` and `mems_allowed=`: `0-3,6`. A list that is cut is left out.
+pub(crate) fn nodes(text: &[u8]) -> Vec<Vec<(u32, u32)>> {
+    let after = |key: &&[u8]| find(text, key).map(|at| &text[at + key.len()..]);
+    let keys: [&[u8]; 2] = [b"nodemask=", b"mems_allowed="];
+    let lists = keys.iter().filter_map(after).map(|list| {
+        // In quoted-printable text.
+        let list = list.strip_prefix(b"3D").unwrap_or(list);
+        let is_list = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'-' | b',');
+        let length = list.iter().take_while(is_list).count();
+        let ranges = list[..length]
+            .split(|byte| *byte == b',')
+            .filter(|range| !range.is_empty());
+        let range = |range: &[u8]| {
+            let mut ends = range.splitn(2, |byte| *byte == b'-').map(number_of);
+            let first = ends.next()??;
+            Some((first, ends.next().unwrap_or(Some(first))?))
+        };
+        ranges.map(range).collect::<Option<Vec<_>>>()
+    });
+    lists.flatten().filter(|list| !list.is_empty()).collect()
 }
 
 /// Reads the kernel's version from `CPU: ... Comm: prog Not tainted 4.4.114+ #249`, or from the first line of a boot.
@@ -196,6 +239,16 @@ pub(crate) fn kernel(text: &[u8]) -> Option<String> {
 /// Reads a decimal number.
 pub(crate) fn number_of<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
     std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Returns the time of a line. Records of `/dev/kmsg` have microseconds.
+pub(crate) fn time(line: &Stripped<'_>) -> Option<String> {
+    let text = shown(line.time?);
+    if text.len() < 7 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(text);
+    }
+    let (seconds, rest) = text.split_at(text.len() - 6);
+    Some(format!("{seconds}.{rest}"))
 }
 
 /// Returns printable text of bounded length.

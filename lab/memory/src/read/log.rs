@@ -7,8 +7,12 @@
 //! A part belongs to the first open report that lacks it. If lines name the thread that printed them, parts never mix
 //! between threads. Rejected tables are named in the report's remarks.
 
+mod broken;
+mod counters;
+
 use std::collections::VecDeque;
 
+use super::callers;
 use super::fields::{self, Named};
 use super::prefix::{self, Stripped};
 use super::table::Table;
@@ -22,6 +26,9 @@ const PATIENCE: u64 = 400;
 
 /// A wrapped line of a zone continues within this number of lines.
 const NEAR: u64 = 6;
+
+/// Counters of the machine precede and follow the parts of a report within this number of lines.
+const AROUND: u64 = 60;
 
 /// A node and its zone that the kernel printed one by one are at most this number of lines apart.
 const APART: u64 = 20;
@@ -66,6 +73,10 @@ pub(crate) struct Log {
     fields: Option<Fields>,
     /// `Node N` at the end of a line.
     node: Option<(u32, u64)>,
+    /// The beginning of a line that a mail program may have broken, and the numbers of its first and last line.
+    broken: Option<(Vec<u8>, u64, u64)>,
+    /// The report, the name and the line of the last counter, whose digits may continue.
+    counter: Option<(u64, &'static str, u64)>,
     done: VecDeque<State>,
 }
 
@@ -99,6 +110,11 @@ impl Log {
             .is_some_and(|fields| line - fields.last_line <= NEAR);
         has_fields
             || !self.tables.is_empty()
+            || self.broken.is_some()
+            || self
+                .reports
+                .iter()
+                .any(|report| line - report.last_line <= AROUND)
             || self.node.is_some_and(|(_, node)| line - node <= APART)
     }
 
@@ -116,7 +132,10 @@ impl Log {
             file: self.file.clone(),
             line: number,
         };
-        if let Some(version) = fields::kernel(text) {
+        let broken = self.join(number, line);
+        let text_of_version = broken.as_deref().unwrap_or(text);
+        if let Some(version) = fields::kernel(text_of_version) {
+            self.broken = None;
             for report in self
                 .reports
                 .iter_mut()
@@ -130,6 +149,15 @@ impl Log {
         if let Some(event) = fields::event(text, &place) {
             self.event(event, line);
             return;
+        }
+        let nodes = fields::nodes(text);
+        if !nodes.is_empty() {
+            let newest = self.events.back_mut().map(|(event, ..)| event);
+            let last = self.reports.last_mut();
+            let event = newest.or(last.and_then(|report| report.state.event.as_mut()));
+            if let Some(event) = event.filter(|event| event.nodes.is_empty()) {
+                event.nodes = nodes;
+            }
         }
         if memchr::memmem::find(text, b"CONSTRAINT_MEMCG").is_some()
             || memchr::memmem::find(text, b"emory cgroup out of memory").is_some()
@@ -145,6 +173,17 @@ impl Log {
             self.open(&place, line);
             return;
         }
+        if let Some(caller) = callers::caller(broken.as_deref().unwrap_or(text)) {
+            let mut reports = self.reports.iter_mut().rev();
+            let is_own = |report: &&mut Report| {
+                line.caller.is_none() || report.caller.as_deref() == line.caller
+            };
+            if let Some(report) = reports.find(is_own) {
+                report.state.add_caller(caller);
+                report.last_line = number;
+            }
+            return;
+        }
         if let Some(named) = fields::zone_line(text) {
             self.zone_line(&place, line, &named);
             return;
@@ -156,7 +195,7 @@ impl Log {
         self.node = fields::node_before(text)
             .map(|node| (node, number))
             .or(self.node);
-        if !self.continue_fields(number, line) {
+        if !self.continue_fields(number, line) && !self.counters(&place, line) {
             self.continue_table(number, line);
         }
     }
@@ -170,7 +209,7 @@ impl Log {
                 && event.place.line - first.place.line <= 3
         });
         if !is_second {
-            let time = line.time.map(fields::shown);
+            let time = fields::time(line);
             self.events.push_back((event, caller, time));
         }
         if self.events.len() > OPEN
@@ -230,7 +269,7 @@ impl Log {
             kernel: self.kernel.clone(),
             ..State::default()
         };
-        state.time = line.time.map(fields::shown);
+        state.time = fields::time(line);
         let mut first = place.clone();
         if let Some((event, _, time)) = event {
             first.line = event.place.line;
@@ -297,6 +336,21 @@ impl Log {
         {
             return false;
         }
+        let text = line.rest;
+        let reserve = memchr::memmem::find(text, b"lowmem_reserve[]:").map(|at| &text[at + 17..]);
+        // Of reports whose lines alternate, the first one that lacks it.
+        let lacks = |report: &&Report| {
+            let last = report.state.zones.last();
+            report.caller.as_deref() == line.caller
+                && number - report.last_line <= NEAR
+                && last.is_some_and(|zone| zone.free.is_some() && zone.lowmem_reserve.is_empty())
+        };
+        if reserve.is_some()
+            && let Some(report) = self.reports.iter().find(lacks)
+        {
+            fields.serial = report.serial;
+            fields.zone = report.state.zones.len() - 1;
+        }
         let serial = fields.serial;
         let Some(report) = self
             .reports
@@ -308,8 +362,6 @@ impl Log {
         let Some(zone) = report.state.zones.get_mut(fields.zone) else {
             return false;
         };
-        let text = line.rest;
-        let reserve = memchr::memmem::find(text, b"lowmem_reserve[]:").map(|at| &text[at + 17..]);
         let values = reserve.or(fields.in_reserve.then_some(text));
         if let Some(values) = values {
             let is_own_byte = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
@@ -574,6 +626,7 @@ fn field(zone: &mut Zone, key: &[u8], kib: u64) {
         b"free_highatomic" => &mut zone.free_high_atomic,
         b"reserved_highatomic" => &mut zone.reserved_high_atomic,
         b"free_pcp" => &mut zone.on_lists,
+        b"zspages" => &mut zone.zspages,
         _ => return,
     };
     if size.is_none() {

@@ -5,6 +5,7 @@
 //! # Invariants
 //! Memory is bounded, whatever the size of the input. Text before, between and after the lines that matter is skipped.
 
+mod callers;
 mod copies;
 mod fields;
 mod log;

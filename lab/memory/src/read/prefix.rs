@@ -50,6 +50,10 @@ fn step<'a>(stripped: &mut Stripped<'a>) {
         }
         Some(b'<') if level(trimmed) > 0 => stripped.rest = &trimmed[level(trimmed)..],
         Some(b'[') => bracket(stripped, trimmed),
+        // What remains of a name that was removed.
+        Some(b':') if matches!(trimmed[1..].trim_ascii_start(), [b'[' | b'<', ..]) => {
+            stripped.rest = &trimmed[1..];
+        }
         Some(first) if first.is_ascii_alphanumeric() => host(stripped, trimmed),
         _ => {}
     }
@@ -67,15 +71,17 @@ fn level(text: &[u8]) -> usize {
     }
 }
 
-/// Removes `[ 12.345]`, `[Fri Apr 17 19:55:54 2026]`, `[  +0.002367]` or `[ T59]`.
+/// Removes `[ 12.345]`, `[Fri Apr 17 19:55:54 2026]`, `[  +0.002367]`, `[ T59]` or `[3: task:22875]`.
 fn bracket<'a>(stripped: &mut Stripped<'a>, text: &'a [u8]) {
     let Some(end) = text.iter().take(64).position(|byte| *byte == b']') else {
         return;
     };
     let content = text[1..end].trim_ascii();
     let digits = content.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let is_caller =
-        matches!(content.first(), Some(b'T' | b'C')) && digits > 0 && digits + 1 == content.len();
+    let is_caller = is_task(content)
+        || matches!(content.first(), Some(b'T' | b'C'))
+            && digits > 0
+            && digits + 1 == content.len();
     let is_time = digits >= 2 && content.iter().any(|byte| matches!(byte, b'.' | b':'));
     if is_caller {
         stripped.caller = Some(content);
@@ -87,8 +93,41 @@ fn bracket<'a>(stripped: &mut Stripped<'a>, text: &'a [u8]) {
     stripped.rest = after_blank(&text[end + 1..]);
 }
 
+/// Returns `true` for a CPU, a task and its number: `3: task:22875`.
+fn is_task(content: &[u8]) -> bool {
+    let is_number = |text: &[u8]| {
+        let text = text.trim_ascii();
+        !text.is_empty() && text.iter().all(u8::is_ascii_digit)
+    };
+    let ends = memchr::memchr(b':', content).zip(memchr::memrchr(b':', content));
+    ends.is_some_and(|(first, last)| {
+        is_number(&content[..first])
+            && is_number(&content[last + 1..])
+            && content[first..last].iter().any(u8::is_ascii_alphabetic)
+    })
+}
+
+/// Removes `4,1234,56789012,-,caller=T1;`, which precedes each line of `/dev/kmsg`.
+fn record<'a>(stripped: &mut Stripped<'a>, text: &'a [u8]) -> Option<()> {
+    let end = memchr::memchr(b';', &text[..text.len().min(LONGEST)])?;
+    let mut fields = text[..end].split(|byte| *byte == b',');
+    let mut number = || {
+        let is_number = |field: &&[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
+        fields.next().filter(is_number)
+    };
+    let (_, _, time) = (number()?, number()?, number()?);
+    stripped.time = Some(time);
+    let caller = fields.find_map(|field| field.strip_prefix(b"caller="));
+    stripped.caller = caller.or(stripped.caller);
+    stripped.rest = &text[end + 1..];
+    Some(())
+}
+
 /// Removes the prefix of syslog, the journal or a container.
 fn host<'a>(stripped: &mut Stripped<'a>, text: &'a [u8]) {
+    if record(stripped, text).is_some() {
+        return;
+    }
     if text.len() > 19 && is_like(&text[..19], b"0000-00-00T00:00:00") {
         let end = memchr::memchr(b' ', &text[..text.len().min(64)]).unwrap_or(text.len());
         stripped.time = Some(&text[..end]);
@@ -138,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_prefix() {
-        let cases: [(&str, Option<&str>, Option<&str>, &str); 12] = [
+        let cases: [(&str, Option<&str>, Option<&str>, &str); 16] = [
             ("Mem-Info:", None, None, "Mem-Info:"),
             (
                 "[   81.429116] Mem-Info:",
@@ -183,6 +222,30 @@ mod tests {
                 "2026-01-02T03:04:05.6Z stdout F <4>DMA: 1",
                 Some("2026-01-02T03:04:05.6Z"),
                 None,
+                "DMA: 1",
+            ),
+            (
+                "<4>[ 6207.6]  [3:  prog:9343_3:22875] DMA: 1",
+                Some("6207.6"),
+                Some("3:  prog:9343_3:22875"),
+                "DMA: 1",
+            ),
+            (
+                "[0:swapper/0:    0] DMA: 1",
+                None,
+                Some("0:swapper/0:    0"),
+                "DMA: 1",
+            ),
+            (
+                ": [   14.01][    T1] swapper/0: x",
+                Some("14.01"),
+                Some("T1"),
+                "swapper/0: x",
+            ),
+            (
+                "4,1021,6207637280,-,caller=T1;DMA: 1",
+                Some("6207637280"),
+                Some("T1"),
                 "DMA: 1",
             ),
             ("[  246]     0   246", None, None, "[  246]     0   246"),

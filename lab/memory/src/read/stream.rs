@@ -15,7 +15,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 const CHUNK: usize = 1 << 20;
 
 /// A line that may describe memory contains one of these.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 20] = [
     "kB",
     "Mem-",
     "oom-kill",
@@ -31,6 +31,11 @@ const WORDS: [&str; 15] = [
     "nr_free_pages",
     "Linux version ",
     "lowmem_reserve",
+    "mems_allowed",
+    "Allocation of length ",
+    "active_anon",
+    "allocinfo - version",
+    " func:",
 ];
 
 /// A line without its end.

@@ -73,12 +73,21 @@ fn remedy(kind: Kind) -> &'static str {
 /// Returns the lists that the input permits.
 #[must_use]
 pub fn lists(state: &State) -> Vec<List> {
-    let Some(facts) = &state.frames else {
-        return Vec::new();
-    };
+    let mut lists = Vec::new();
+    if let Some(facts) = &state.frames {
+        lists.push(kinds(state, facts));
+        lists.extend(facts.functions.as_ref().map(functions));
+        lists.extend(facts.groups.as_ref().map(groups));
+    }
+    lists.push(callers(state));
+    lists.retain(|list| !list.rows.is_empty());
+    lists
+}
+
+fn kinds(state: &State, facts: &Facts) -> List {
     let bytes = size::shown(facts.block_bytes);
     let blocked = windows(state).map(|windows| windows.blocked).sum();
-    let kinds = by_kind(state).into_iter().map(|holder| {
+    let rows = by_kind(state).into_iter().map(|holder| {
         let numbers = [holder.frames, holder.blocks, holder.alone].map(grouped);
         let [frames, blocks, alone] = numbers;
         (
@@ -86,18 +95,27 @@ pub fn lists(state: &State) -> Vec<List> {
             remedy(holder.kind),
         )
     });
-    let mut lists = vec![List {
+    List {
         title: format!(
             "What holds the {} blocks of {bytes} that are never free, the worst first:",
             grouped(blocked)
         ),
         columns: COLUMNS,
-        rows: kinds.collect(),
-    }];
-    lists.extend(facts.functions.as_ref().map(functions));
-    lists.extend(facts.groups.as_ref().map(groups));
-    lists.retain(|list| !list.rows.is_empty());
-    lists
+        rows: rows.collect(),
+    }
+}
+
+fn callers(state: &State) -> List {
+    let rows = state.callers.iter().map(|caller| {
+        let name = format!("{} ({})", caller.function, caller.place);
+        let (bytes, calls) = (size::shown(caller.bytes), grouped(caller.calls));
+        ([name, bytes, calls, String::new()], "")
+    });
+    List {
+        title: "What allocated the most, by the kernel's profiling:".to_owned(),
+        columns: ["allocated by", "memory", "calls", ""],
+        rows: rows.collect(),
+    }
 }
 
 fn functions(holders: &Holders) -> List {

@@ -10,10 +10,11 @@ use std::fmt::Write;
 
 use everybuddy_text::size;
 
-use crate::answer::{self, Request};
+use crate::answer;
 use crate::explain;
 use crate::frames::html::{escaped, section};
 use crate::need::shown;
+use crate::request::Request;
 use crate::show::{holders, terminal};
 use crate::state::{State, Zone};
 
@@ -41,6 +42,7 @@ pub fn page(state: &State) -> String {
     );
     let sentences = explain::event(state)
         .into_iter()
+        .chain(explain::usage(state))
         .chain(state.remarks.iter().cloned());
     paragraphs(&mut html, sentences);
     for zone in &state.zones {
@@ -97,13 +99,14 @@ fn zone_table(html: &mut String, state: &State, zone: &Zone) {
         "<h2>{}: {free} free</h2>",
         escaped(&zone.extent.title())
     );
+    paragraphs(html, explain::unmanaged(state, zone).into_iter());
     if zone.windows.is_some() && !answer.is_obtainable() {
         html.push_str("<p>Watermark and reserve keep all of it from ordinary requests.</p>\n");
         return;
     }
     let rows = terminal::shown_rows(zone, &answer).into_iter();
     let rows = rows.map(|row| {
-        let note = terminal::note(zone, row, false);
+        let note = terminal::note(&answer, row, false);
         (terminal::cells(zone, row, shown), note)
     });
     table(html, &terminal::columns(zone), rows);

@@ -7,9 +7,10 @@
 
 use serde_json::{Value, json};
 
-use crate::answer::{self, Range, Request};
+use crate::answer::{self, Range};
 use crate::explain;
 use crate::frames::{Facts, Holder};
+use crate::request::Request;
 use crate::show::holders;
 use crate::state::{Blocks, State, Types, Zone};
 
@@ -29,6 +30,14 @@ pub fn state(state: &State) -> Value {
             "explanation": explain::event(state),
         })
     });
+    let callers = state.callers.iter().map(|caller| {
+        json!({
+            "function": caller.function,
+            "place": caller.place,
+            "bytes": caller.bytes,
+            "calls": caller.calls,
+        })
+    });
     json!({
         "parts": parts.collect::<Vec<_>>(),
         "time": state.time,
@@ -39,6 +48,7 @@ pub fn state(state: &State) -> Value {
         "zones": state.zones.iter().map(|zone| zone_value(state, zone)).collect::<Vec<_>>(),
         "vmstat": state.vmstat,
         "meminfo": state.meminfo,
+        "callers": callers.collect::<Vec<_>>(),
         "remarks": state.remarks,
         "frames": state.frames.as_ref().map(facts_value),
         "assumptions": holders::assumptions(state),

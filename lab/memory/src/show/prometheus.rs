@@ -7,7 +7,8 @@
 
 use std::fmt::Write;
 
-use crate::answer::{self, Request, Row};
+use crate::answer::{self, Row};
+use crate::request::Request;
 use crate::state::{State, Zone};
 
 /// The metrics of a zone: the name, the help, and the number of frames.

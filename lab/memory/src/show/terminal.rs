@@ -7,9 +7,10 @@
 
 use everybuddy_text::size::{self, grouped};
 
-use crate::answer::{self, Range, Request, Row, ZoneAnswer};
+use crate::answer::{self, Range, Row, ZoneAnswer};
 use crate::explain;
 use crate::need::shown;
+use crate::request::Request;
 use crate::show::holders;
 use crate::state::{State, Zone};
 
@@ -29,6 +30,9 @@ pub fn state(state: &State) -> String {
     if let Some(sentence) = explain::event(state) {
         text.push_str(&format!("{sentence}\n"));
     }
+    if let Some(line) = explain::usage(state) {
+        text.push_str(&format!("{line}\n"));
+    }
     for remark in &state.remarks {
         text.push_str(&format!("note: {remark}\n"));
     }
@@ -42,9 +46,7 @@ pub fn state(state: &State) -> String {
         text.push('\n');
         text.push_str(&zone_text(state, zone));
     }
-    if state.frames.is_some() {
-        text.push_str(&holders_text(state));
-    }
+    text.push_str(&holders_text(state));
     if let Some(line) = explain::as_root(state) {
         text.push_str(&format!("\n{line}\n"));
     }
@@ -60,9 +62,9 @@ pub fn state(state: &State) -> String {
 
 /// Writes what the columns mean, who holds blocks, and what is assumed.
 fn holders_text(state: &State) -> String {
-    let mut text = "\n".to_owned();
-    for line in LEGEND {
-        text.push_str(&format!("  {line}\n"));
+    let mut text = String::new();
+    if state.frames.is_some() {
+        text.push_str(&format!("\n  {}\n", LEGEND.join("\n  ")));
     }
     for list in holders::lists(state) {
         text.push_str(&format!("\n{}\n", list.title));
@@ -86,9 +88,9 @@ fn holders_text(state: &State) -> String {
             text.push_str(&line(cells.each_ref().map(String::as_str), note));
         }
     }
-    text.push('\n');
-    for line in holders::assumptions(state) {
-        text.push_str(&format!("{line}\n"));
+    let assumptions = holders::assumptions(state);
+    if !assumptions.is_empty() {
+        text.push_str(&format!("\n{}\n", assumptions.join("\n")));
     }
     text
 }
@@ -112,17 +114,22 @@ fn zone_text(state: &State, zone: &Zone) -> String {
     if let Some(min) = zone.min {
         text.push_str(&format!("; watermark {}", bytes(min)));
     }
-    if let Some(reserve) = zone.lowmem_reserve.last().filter(|reserve| **reserve > 0) {
-        text.push_str(&format!(", reserve {}", bytes(*reserve)));
+    let request = Request::shown(zone);
+    let reserve = request.reserve(state, zone);
+    if let Some(reserve) = reserve.filter(|reserve| *reserve > 0) {
+        text.push_str(&format!(", reserve {}", bytes(reserve)));
     }
     if let Some(lists) = zone.listed_frames() {
         text.push_str(&format!("; CPU lists {}", bytes(lists)));
     }
     text.push('\n');
+    if let Some(line) = explain::unmanaged(state, zone) {
+        text.push_str(&format!("  {line}\n"));
+    }
     if answer::is_restricted(zone) {
         text.push_str("  Only for movable memory, as of processes, and for devices.\n");
     }
-    match answer::of_zone(state, zone, Request::shown(zone)) {
+    match answer::of_zone(state, zone, request) {
         Some(answer) => text.push_str(&rows(zone, &answer)),
         None => text.push_str("  The sizes of its free blocks are not in this input.\n"),
     }
@@ -162,7 +169,7 @@ fn rows(zone: &Zone, answer: &ZoneAnswer) -> String {
     let mut notes = vec!["".to_owned()];
     for row in &rows[..last] {
         table.push(cells(zone, row, shown_short));
-        notes.push(note(zone, row, !has_frames));
+        notes.push(note(answer, row, !has_frames));
     }
     let mut text = aligned(&table, &notes);
     if let Some(row) = rows.get(last) {
@@ -236,7 +243,7 @@ fn shown_short(range: Range) -> String {
 }
 
 /// Writes a bar if there is room, and the blocks that serve only some requests.
-pub(super) fn note(zone: &Zone, row: &Row, has_bar: bool) -> String {
+pub(super) fn note(answer: &ZoneAnswer, row: &Row, has_bar: bool) -> String {
     let mut parts = Vec::new();
     if has_bar
         && let Some(total) = row.total.filter(|total| *total > 0)
@@ -258,11 +265,7 @@ pub(super) fn note(zone: &Zone, row: &Row, has_bar: bool) -> String {
         only.push(format!("{} only {}", shown_short(*range), name.name()));
     }
     if let Some(withheld) = row.withheld.filter(|withheld| *withheld > 0) {
-        let has_reserve = zone
-            .lowmem_reserve
-            .last()
-            .is_some_and(|reserve| *reserve > 0);
-        let by = if has_reserve {
+        let by = if answer.reserve > Some(0) {
             "reserve and watermark"
         } else {
             "the watermark"

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use everybuddy_memory::answer::{self, Request};
+use everybuddy_memory::answer;
+use everybuddy_memory::request::Request;
 use everybuddy_memory::state::{Kind, Types};
 use everybuddy_memory::{State, Zone, live};
 
@@ -120,6 +121,7 @@ fn cma_and_high_memory_serve_movable_requests_only() {
         let request = Request {
             is_movable,
             is_for_zone: true,
+            ..Request::default()
         };
         answer::of_zone(state, zone, request).unwrap().rows[10].usable
     };

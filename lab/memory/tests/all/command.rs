@@ -30,7 +30,7 @@ fn the_table_lists_all_reports_and_shows_the_last() {
         "{table}"
     );
     assert!(
-        table.contains("  2 MiB      9         1       0  1 only HighAtomic\n"),
+        table.contains("  2 MiB      9         1         0  1 only HighAtomic\n"),
         "{table}"
     );
     assert!(table.contains("/proc/kpageflags (root)"), "{table}");
@@ -105,4 +105,32 @@ fn a_file_without_a_state_is_an_error_that_names_it() {
         assert_eq!(std::fs::read_to_string(&json).unwrap(), "kept");
     }
     assert_eq!(run(&[&format!("{name}.missing")]).status.code(), Some(2));
+}
+
+#[test]
+fn pages_and_metrics_are_written_to_standard_output() {
+    let name = file("s13-paf-4.4-two.txt");
+    for (option, start) in [
+        ("--html", "<!doctype html>"),
+        ("--prometheus", "# HELP"),
+        ("--json", "{"),
+    ] {
+        let output = run(&[option, "-", &name]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).starts_with(start), "{option}");
+    }
+    assert!(!std::path::Path::new("-").exists());
+}
+
+#[test]
+fn rejected_rows_alone_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("buddyinfo").display().to_string();
+    for (row, code) in [
+        ("1 2 3 4 5 6 7 8 9 10 11", 0),
+        ("1 2 x 4 5 6 7 8 9 10 11", 2),
+    ] {
+        std::fs::write(&name, format!("Node 0, zone   Normal {row} \n")).unwrap();
+        assert_eq!(run(&[&name]).status.code(), Some(code), "{row}");
+    }
 }

@@ -281,3 +281,69 @@ fn users_other_than_root_read_what_root_would_see() {
     let table = terminal::state(&state);
     assert!(table.contains(line) && !table.contains("(root)"), "{table}");
 }
+
+/// Linux before 4.5 marks the first frame of a free block only.
+#[test]
+fn flags_of_first_frames_are_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    let zones = "Node 0, zone   Normal
+  pages free     1030
+        min      0
+        low      0
+        high     0
+        spanned  4096
+        present  4096
+        managed  4096
+        protection: (0, 0)
+  start_pfn:           0
+";
+    write("zoneinfo", zones.as_bytes());
+    write("buddyinfo", b"Node 0, zone Normal 2 0 1 0 0 0 0 0 0 0 1 \n");
+    let of = |is_free: &dyn Fn(usize) -> bool| {
+        let words = (0..4096).map(|frame| {
+            if is_free(frame) {
+                1u64 << 10
+            } else {
+                1 << 5 | 1 << 12
+            }
+        });
+        words.flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
+    };
+    let copies = ["zoneinfo", "buddyinfo", "kpageflags"];
+    let copies = copies.map(|name| folder.path().join(name).display().to_string());
+    for (is_free, is_used) in [
+        // The heads of the table's blocks.
+        (
+            &(|frame: usize| [1, 7, 100, 2048].contains(&frame)) as &dyn Fn(usize) -> bool,
+            false,
+        ),
+        // All their frames.
+        (
+            &|frame| {
+                [1, 7].contains(&frame)
+                    || (100..104).contains(&frame)
+                    || (2048..3072).contains(&frame)
+            },
+            true,
+        ),
+        // As many frames, all alone.
+        (&|frame| frame % 2 == 0 && frame < 2060, true),
+    ] {
+        write("kpageflags", &of(is_free));
+        for arguments in [&copies[..], &[folder.path().display().to_string()]] {
+            let state = json(arguments);
+            let remarks = state["remarks"].to_string();
+            assert_eq!(
+                remarks.contains("as Linux before 4.5 does"),
+                !is_used,
+                "{remarks}"
+            );
+            assert_eq!(state["frames"].is_object(), is_used, "{state}");
+            let largest = &state["zones"][0]["orders"][10]["usable"]["low"];
+            if !is_used {
+                assert_eq!(*largest, 1, "{state}");
+            }
+        }
+    }
+}

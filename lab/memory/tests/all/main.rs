@@ -7,3 +7,4 @@ mod corpus;
 mod frames;
 mod mangled;
 mod need;
+mod requests;

@@ -3,7 +3,7 @@
 use everybuddy_memory::State;
 use proptest::prelude::*;
 
-use crate::common::states;
+use crate::common::{states, text};
 
 /// A zone's table: the counts, and the letters of each.
 type Table = Vec<(u64, String)>;
@@ -176,6 +176,47 @@ const PIECES: &[&str] = &[
     "vmalloc error",
     ": page allocation failure",
 ];
+
+/// Two CPUs print their reports at the same time, and nothing names them.
+#[test]
+fn reports_whose_lines_alternate_are_read_like_those_that_follow_each_other() {
+    let whole = String::from_utf8(text("s13-paf-4.4-two.txt")).unwrap();
+    let is_part = |line: &&str| {
+        let words = [
+            "Mem-Info",
+            "_anon:",
+            "_file:",
+            "unevictable:",
+            "reclaimable:",
+            "Node 0",
+            "lowmem",
+            "pages RAM",
+        ];
+        words.iter().any(|word| line.contains(word))
+    };
+    let lines = whole
+        .lines()
+        .map(|line| line.split_once("] ").unwrap_or_default().1);
+    let lines: Vec<&str> = lines.filter(is_part).collect();
+    let (one, other) = lines.split_at(lines.len() / 2);
+    assert_eq!((one[0], other[0]), ("Mem-Info:", "Mem-Info:"));
+    let pairs = one
+        .iter()
+        .zip(other)
+        .flat_map(|(one, other)| [*one, *other]);
+    let alternating: Vec<&str> = pairs.collect();
+    let read = |lines: &[&str]| {
+        let mut states = states(lines.join("\n").as_bytes());
+        let places = states.iter_mut().flat_map(|state| &mut state.zones);
+        places.for_each(|zone| zone.place.line = 0);
+        states
+            .into_iter()
+            .map(|state| (state.zones, state.vmstat, state.ram, state.remarks))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(read(&lines).len(), 2);
+    assert_eq!(read(&alternating), read(&lines));
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
