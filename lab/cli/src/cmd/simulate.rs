@@ -46,56 +46,7 @@ use plan::{machine, plan};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy simulate
-        all systems on bursts of single frames, on 1 to 64 CPUs: takes about five minutes on 2
-        CPUs. On 128 and 256 CPUs a system with one lock takes several minutes by itself
-  everybuddy simulate --workloads burst,handover --systems bs,spring --cpus 2,16,128
-        two systems on two workloads, on up to 128 CPUs
-  everybuddy simulate --trace gcc_build --cpus 1,4,16
-        the calls of a program: its tasks are dealt out to the CPUs
-  everybuddy simulate --trace gcc_build --start kpageflags.gz,zoneinfo,iomem --cpus 4
-        the same in memory as it was on a machine; `everybuddy memory` reads the same files
-  everybuddy simulate --workloads burst,steady --cpus 1,2,4,8,16,32,64,128,256 --to-limit
-        where each system stops scaling, and why, without the CPUs beyond its limit
-  everybuddy simulate --resume cells.jsonl
-        store finished cells: after Ctrl-C, the same command continues where it was
-  everybuddy simulate --rows bursts.jsonl,traces.jsonl --html limits.html
-        simulate nothing: the limits of earlier runs, next to each other
-  everybuddy simulate --html scaling.html
-        write a page: calls and times over the number of CPUs, and what stops each system
-  everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
-        show what each CPU does, and which CPU gets a lock from which, in the viewer ui.perfetto.dev
-  everybuddy simulate --machine x5570 --cpus 8,16,32 --slice 1000000
-        twice as many virtual CPUs as the machine has: lock holders are preempted
-  everybuddy simulate --systems serewa --cpus 1,2,4 --services own
-        dividing and linking on CPUs of their own, and what they cost the callers
-  everybuddy simulate --systems serewa,spring --trace gcc_build --cpus 16 --services idle
-        CPUs do the work of services while they wait for others
-  everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
-        which conclusions depend on the numbers of the machine?
-  everybuddy simulate --machine x5570 --cpus 1,2,4,8
-        a machine of one of the papers; `everybuddy machines` lists all
-  everybuddy simulate --json - | jq 'select(.metric == \"linearity\")'
-        write every number as JSON lines; docs/metrics.md defines the metrics
-
-A system has stopped scaling where twice as many CPUs bring less than 1.2 times the calls.
-
-A cell is one system on one workload with one number of CPUs and one seed. Cells are independent:
-all CPUs of this machine simulate, and the results do not depend on their number. With --to-limit,
-the cells of a system under a load are simulated one after the other.
-
-Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
-free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
-there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
-at different times. Nothing has warmed up. Waits for the zone's lock that a trace contains are
-shown next to simulated ones on as many CPUs. By default, the memory is 1.25 times the largest use.
-
-Start: with --start, the memory is what is free in the zone with the most free memory; with
---memory, the first part of it that has as much. `everybuddy compare --help` says more.
-
-If FILE is -, the rows go to standard output and the tables to standard error."
+    after_help = include_str!("help/simulate.txt")
 )]
 pub(super) struct Arguments {
     /// Select workloads or variants, see `everybuddy workloads` [default: burst:in-order]
