@@ -71,7 +71,7 @@ fn list(style: &Style) -> String {
 /// Renders the full description of a metric.
 fn full(metric: &Metric, style: &Style) -> String {
     let mut out = style.bold(metric.name) + "\n";
-    out += &style.wrapped("", 2, metric.definition);
+    out += &style.wrapped("", 2, &metric.definition);
     let better = match metric.better.name() {
         "" => "neither (descriptive)",
         name => name,

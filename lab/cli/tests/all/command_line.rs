@@ -143,7 +143,7 @@ fn systems_are_listed() {
 #[test]
 fn metrics_are_listed_and_explained() {
     let list = everybuddy!("metrics").done();
-    for metric in &everybuddy_metrics::METRICS {
+    for metric in everybuddy_metrics::METRICS.iter() {
         assert!(
             list.contains(&format!("  {} ", metric.name)),
             "{}",
