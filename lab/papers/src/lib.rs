@@ -8,7 +8,7 @@
 //! | [`schemes`] | buddy systems whose block sizes are not only powers of two: what `size_sequences` measures |
 //! | [`shared`] | code shared by all experiments |
 //! | [`streams`] | message buffers: what `streams_*` measure |
-//! | any other | an experiment: `experiment.toml`, `measure.rs`, `figure.rs` |
+//! | any other | an experiment: `experiment.toml`, its method, and `figure.rs` |
 //!
 //! # Invariants
 //! Tables, figures and claims use exported rows only.
