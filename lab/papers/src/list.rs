@@ -1,13 +1,16 @@
 //! The lists: experiments, methods, figures.
 //!
 //! Everything that is selected by name is in one place. To add an experiment on an existing method, add a directory
-//! with an `experiment.toml`. To add a method or a figure, add its file, and a line here.
+//! with an `experiment.toml`. To add a figure, add a table to `figures.toml`; to add a method or a figure that is code,
+//! add its file, and a line here.
 //!
 //! # Invariants
 //! A returned [`Experiment`] names only existing systems, methods and figures.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice::{all_known, unknown};
@@ -15,7 +18,8 @@ use everybuddy_measure::claim::{Claim, Complete, Verdict};
 use everybuddy_measure::rows::Row;
 
 use crate::shared::Experiment;
-use crate::shared::figure::Figure;
+use crate::shared::figure::{Draw, Drawing};
+use crate::shared::layout::Layout;
 use crate::shared::method::{Measure, Method};
 use crate::shared::rows::BASE;
 use crate::{
@@ -61,36 +65,27 @@ pub const METHODS: &[Method] = &[
     Method::of::<giving_back::Parameters>("giving-back"),
 ];
 
-/// All figures.
-pub const FIGURES: &[Figure] = &[
-    Figure::of("fragmentation", fragmentation::figure::draw),
-    Figure::of("space-size", space_size::figure::draw),
-    Figure::of("fill-levels", fill_levels::figure::draw),
-    Figure::of("latency-distribution", latency_distribution::figure::draw),
-    Figure::of("calls", components::figure::draw),
-    Figure::of("list-operations", list_operations::figure::draw),
-    Figure::of("request-sizes", request_sizes::figure::draw),
-    Figure::of("lock-hold", lock_hold::figure::draw),
-    Figure::of("run-lengths", run_lengths::figure::draw),
-    Figure::of("contention", contention::figure::draw),
-    Figure::of("prediction", prediction::figure::draw),
-    Figure::of("buffers", buffers::figure::draw),
-    Figure::of("stages", stages::figure::draw),
-    Figure::of("coalescing", coalescing::figure::draw),
-    Figure::of("odd-sizes", odd_sizes::figure::draw),
-    Figure::of("size-sequences", size_sequences::figure::draw),
-    Figure::of("division", division::figure::draw),
-    Figure::of("actions", actions::figure::draw),
-    Figure::of("break-even", break_even::figure::draw),
-    Figure::of("emulation", emulation::figure::draw),
-    Figure::of("streams-costs", streams_costs::figure::draw),
-    Figure::of("streams-blocking", streams_blocking::figure::draw),
-    Figure::of("streams-distribution", streams_distribution::figure::draw),
-    Figure::of("streams-memory", streams_memory::figure::draw),
-    Figure::of("structures", structures::figure::draw),
-    Figure::of("scaling", simulated::figure::draw),
-    Figure::of("giving-back", giving_back::figure::draw),
+/// The figures that are code.
+const FIGURES: &[(&str, Draw)] = &[
+    ("fragmentation", fragmentation::figure::draw),
+    ("latency-distribution", latency_distribution::figure::draw),
+    ("run-lengths", run_lengths::figure::draw),
+    ("prediction", prediction::figure::draw),
+    ("buffers", buffers::figure::draw),
+    ("stages", stages::figure::draw),
+    ("division", division::figure::draw),
+    ("break-even", break_even::figure::draw),
+    ("emulation", emulation::figure::draw),
+    ("streams-costs", streams_costs::figure::draw),
+    ("streams-blocking", streams_blocking::figure::draw),
+    ("streams-distribution", streams_distribution::figure::draw),
+    ("streams-memory", streams_memory::figure::draw),
 ];
+
+/// The figures that are data.
+static LAYOUTS: LazyLock<BTreeMap<String, Layout>> = LazyLock::new(|| {
+    toml::from_str(include_str!("figures.toml")).expect("the program's own figures are right")
+});
 
 /// Parses the file of an experiment.
 ///
@@ -111,7 +106,8 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     for (run, method) in [(&own, &short), (&full, &whole)] {
         none_left_out(run, method.as_ref()).map_err(refuse)?;
     }
-    let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+    let in_code = FIGURES.iter().map(|figure| figure.0);
+    let figures: Vec<&str> = in_code.chain(LAYOUTS.keys().map(String::as_str)).collect();
     all_known("figure", own.figure.as_slice(), &figures).map_err(refuse)?;
     Ok(own)
 }
@@ -173,10 +169,13 @@ pub fn judge_earlier(experiment: &Experiment, rows: &[Row]) -> Result<Vec<Verdic
     Ok(experiment.claims.iter().map(judge).collect())
 }
 
-/// Returns the figure of an experiment, or `None` if it has only tables.
-pub fn figure(experiment: &Experiment) -> Option<&'static Figure> {
+/// Draws the figure of an experiment. Returns `None` if it has only tables.
+pub fn draw(experiment: &Experiment, rows: &[Row]) -> Option<Drawing> {
     let name = experiment.figure.as_deref()?;
-    FIGURES.iter().find(|figure| figure.name == name)
+    match FIGURES.iter().find(|figure| figure.0 == name) {
+        Some((_, draw)) => Some(draw(experiment, rows)),
+        None => Some(LAYOUTS.get(name)?.draw(experiment, rows)),
+    }
 }
 
 /// Returns all experiments that belong to the program.

@@ -146,9 +146,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         text += &experiments::verdicts(own, verdicts.as_deref(), &style);
         progress.hidden(|| print(&text))?;
         let is_shown = picture.is_some() || study.is_some();
-        let drawing = list::figure(own)
-            .filter(|_| is_shown)
-            .map(|figure| (figure.draw)(own, &rows));
+        let drawing = is_shown.then(|| list::draw(own, &rows)).flatten();
         if let (Some(picture), Some(drawing)) = (picture, &drawing) {
             write(drawing, &own.name, picture)?;
         }

@@ -9,8 +9,6 @@
 //! # Invariants
 //! Ratios are formed within a round.
 
-pub(crate) mod figure;
-
 use everybuddy::Service;
 use everybuddy::systems::SERVICES;
 

@@ -6,8 +6,6 @@
 //! # Invariants
 //! Counted on one thread in the trace's order: the numbers are reproducible.
 
-pub(crate) mod figure;
-
 use crate::shared::prelude::*;
 use everybuddy_measure::replay::observe::{Counting, Tally};
 

@@ -7,8 +7,6 @@
 //! Systems take turns in each round, and each round starts with another system. Times are of systems without a probe;
 //! locks are timed in a replay of their own.
 
-pub(crate) mod figure;
-
 use crate::lock_hold as locks;
 use crate::shared::prelude::*;
 use everybuddy_measure::choice;

@@ -7,8 +7,6 @@
 //! # Invariants
 //! Systems take turns in each round, and each round starts with a new system.
 
-pub(crate) mod figure;
-
 use everybuddy_workload::Variant;
 
 use crate::buffers;

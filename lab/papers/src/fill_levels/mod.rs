@@ -5,8 +5,6 @@
 //! # Invariants
 //! Systems take turns in each round, on fresh memory of 1 GiB, on one thread.
 
-pub(crate) mod figure;
-
 use everybuddy_workload::{Setting, Variant};
 
 use crate::shared::prelude::*;

@@ -8,7 +8,6 @@
 //! # Invariants
 //! All systems run the same steps. The same numbers come out each time.
 
-pub(crate) mod figure;
 pub(crate) mod guest;
 pub(crate) mod world;
 

@@ -9,8 +9,6 @@
 //! # Invariants
 //! Counted on one thread in the trace's order: the same numbers come out each time.
 
-pub(crate) mod figure;
-
 use everybuddy::{Counts, Order};
 use everybuddy_metrics::METRICS;
 use everybuddy_trace::{Resolved, Step, StepKind};

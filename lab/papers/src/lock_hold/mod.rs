@@ -10,8 +10,6 @@
 //! A measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
 //! and left out.
 
-pub(crate) mod figure;
-
 use crate::shared::prelude::*;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::moments::Moments;

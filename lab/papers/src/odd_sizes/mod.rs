@@ -13,8 +13,6 @@
 //! Counted on one thread: the numbers are reproducible. The load counts requested frames, so a system that needs more
 //! frames fails more requests. At each sample every invariant of the system is checked.
 
-pub(crate) mod figure;
-
 use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{Block, CpuId, Index, Order, Release, Request, Snapshot};
 use everybuddy_workload::odd::{Mix, Sizes};

@@ -6,8 +6,6 @@
 //! # Invariants
 //! Counted on one thread in the trace's order: the same numbers come out each time.
 
-pub(crate) mod figure;
-
 use std::collections::BTreeSet;
 
 use crate::buffers;

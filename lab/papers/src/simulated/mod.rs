@@ -9,7 +9,6 @@
 //! frame, or whether CPUs do the same at the same time, there are several readings: the first one has no suffix,
 //! and each other one has its name at the end of its sources.
 
-pub(crate) mod figure;
 mod printed;
 
 use std::num::NonZero;

@@ -12,8 +12,6 @@
 //! All systems have the same memory and serve the same requests; each seed is a run of its own. At the end of a run
 //! every invariant of the area is checked, everything is freed, and the area must be whole again.
 
-pub(crate) mod figure;
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -5,8 +5,6 @@
 //! # Invariants
 //! Times are those of `workloads`, counts those of `fragmentation`.
 
-pub(crate) mod figure;
-
 use crate::fill_levels as workloads;
 use crate::fragmentation;
 use crate::shared::prelude::*;

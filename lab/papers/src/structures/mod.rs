@@ -10,8 +10,6 @@
 //! # Invariants
 //! Counted on one thread: the same numbers come out each time. Every call of a trace counts.
 
-pub(crate) mod figure;
-
 use std::mem::MaybeUninit;
 
 use everybuddy::platform::NativeCpus;
