@@ -5,20 +5,21 @@
 //! # Invariants
 //! All names are parsed and checked before the first run. The same command line gives the same rows on every host.
 
-use everybuddy_trace::shown;
+use everybuddy_trace::{by_name, shown};
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, value_parser};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
 use everybuddy_simulate::machines::variations;
 use everybuddy_simulate::sensitivity::differences;
-use everybuddy_simulate::{Load, Plan, Scaling};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Scaling, Services, Zones};
 
 use crate::digest;
 use crate::export::page::Page;
@@ -109,16 +110,16 @@ pub(super) struct Arguments {
     resume: Option<PathBuf>,
 
     /// Let all CPUs of a workload allocate and then all free, or let them be apart
-    #[arg(long, value_enum, default_value_t = Meeting::Together)]
-    phases: Meeting,
+    #[arg(long, default_value = "together", value_parser = variant(&Phases::ALL, Phases::name))]
+    phases: Phases,
 
     /// Select the CPU that frees what a CPU has allocated: its own, another one, or one for all
-    #[arg(long, value_enum, default_value_t = Freeing::Own)]
-    frees: Freeing,
+    #[arg(long, default_value = "own", value_parser = variant(&Frees::ALL, Frees::name))]
+    frees: Frees,
 
     /// Give the machine one zone, or each socket its own, with CPUs of all sockets in turn
-    #[arg(long, value_enum, default_value_t = Zoning::One)]
-    zones: Zoning,
+    #[arg(long, default_value = "one", value_parser = variant(&Zones::ALL, Zones::name))]
+    zones: Zones,
 
     /// Allow more CPUs than the machine has: they take turns on its CPUs, N cycles each
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
@@ -133,8 +134,8 @@ pub(super) struct Arguments {
     cut_off: Option<u64>,
 
     /// Where services run: nowhere (callers do the work), on own CPUs, or on CPUs that wait
-    #[arg(long, value_enum, default_value_t = Hosts::Callers)]
-    services: Hosts,
+    #[arg(long, default_value = "callers", value_parser = variant(&Services::ALL, Services::name))]
+    services: Services,
 
     /// Do not simulate a system on more CPUs once it has stopped scaling under a load
     #[arg(long, conflicts_with = "sensitivity")]
@@ -163,34 +164,13 @@ pub(super) struct Arguments {
     files: Files,
 }
 
-/// Whether CPUs run the same section of a workload at the same time.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Meeting {
-    Together,
-    Apart,
-}
-
-/// Which CPU frees what a CPU has allocated.
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Freeing {
-    Own,
-    Other,
-    One,
-}
-
-/// How many zones the machine has.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Zoning {
-    One,
-    Socket,
-}
-
-/// Where the services of systems run.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Hosts {
-    Callers,
-    Own,
-    Idle,
+/// Reads one of the variants of an enum, by its name.
+fn variant<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(all.iter().map(|own| name(*own)));
+    names.try_map(move |text| by_name(&text, ["value", "values"], all, name))
 }
 
 /// Checks the arguments without simulating anything.
