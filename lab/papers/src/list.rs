@@ -310,75 +310,26 @@ mod tests {
     fn mistakes_are_explained() {
         let message = |text: &str| read("x.toml", text).unwrap_err().to_string();
         assert!(message("name = 1").contains("x.toml"));
-        let known = EXPERIMENTS.iter().find(|known| known.0 == "fragmentation");
-        let text = known.unwrap().1;
         assert!(
             one("fragmentatio").unwrap_err().to_string().contains(
                 "experiment `fragmentatio` does not exist; did you mean `fragmentation`?"
             )
         );
-        let wrong = text.replacen("method = \"frag", "method = \"farg", 1);
-        assert!(message(&wrong).contains("did you mean `fragmentation`?"));
-        let wrong = text.replacen("\"lbs-31\"", "\"lbs31\"", 1);
-        assert!(message(&wrong).contains("did you mean"));
-        for (right, wrong, near) in [
-            (
-                "metric = \"free_blocks\"",
-                "metric = \"fre_blocks\"",
-                "`free_blocks`",
-            ),
-            ("statistic = \"mean\"", "statistic = \"meanx\"", "`mean`"),
-            (
-                "figure = \"frag",
-                "figure = \"farg",
-                "did you mean `fragmentation`?",
-            ),
-            (
-                "\"single:at-once\"]",
-                "\"single:atonce\"]",
-                "source `single:atonce` does not exist; did you mean `single:at-once`?",
-            ),
-            ("[\"gcc_build\"", "[\"gcc_biuld\"", "`gcc_build`"),
-            (
-                "\nplatform",
-                "\nworkloads = [\"steady:5O\"]\nplatform",
-                "`steady:50`",
-            ),
-            (
-                "\nplatform",
-                "\ncomparable = \"lbs-3l\"\nplatform",
-                "`lbs-31`",
-            ),
-            ("statistics = [\"mean\"", "statistics = [\"meen\"", "`mean`"),
-            // Only a method with this parameter obeys it.
-            ("\nplatform", "\nthreads = 2\nplatform", "`threads`"),
-        ] {
+        // A line: the experiment, what is replaced, what replaces it, and what the error says.
+        for line in include_str!("mistakes.txt").lines() {
+            let line = line.replace("\\n", "\n");
+            let [name, right, wrong, near] = line.split(" | ").collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            let known = EXPERIMENTS.iter().find(|known| known.0 == name);
+            let text = known.unwrap().1;
             let changed = text.replacen(right, wrong, 1);
-            assert_ne!(changed, text, "{right}");
+            assert_ne!(changed, *text, "{right}");
             let message = message(&changed);
             assert!(
                 message.contains("x.toml") && message.contains(near),
                 "{message}"
             );
-        }
-        let known = EXPERIMENTS.iter().find(|known| known.0 == "scaling");
-        let scaling = known.unwrap().1;
-        for (right, wrong, near) in [
-            ("[full]\n", "[full]\nsedes = 3\n", "unknown field `sedes`"),
-            (
-                "cpus = [1, 2, 4, 8, 16, 32, 64, 128, 256]",
-                "cpus = [1, 256]",
-                "[full]: source `today:page-faults/4` does not exist",
-            ),
-        ] {
-            let changed = scaling.replacen(right, wrong, 1);
-            assert!(message(&changed).contains(near), "{}", message(&changed));
-        }
-        // The first is the parameter of the method; tables and claims follow.
-        let own = "\norder = 10\n";
-        for (instead, what) in [("\nodrer = 10\n", "odrer"), ("\n", "missing field `order`")] {
-            let wrong = text.replacen(own, instead, 1);
-            assert!(message(&wrong).contains(what), "{}", message(&wrong));
         }
     }
 }
