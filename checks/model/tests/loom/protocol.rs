@@ -35,19 +35,17 @@ fn each_keeps_one<M: Memory>(machine: &Machine<'_, Loom<M>>) {
     machine.on(1, |w| w.free(second));
 }
 
-/// Allocates a frame, frees it, and parks.
-fn churn_and_park<M: Memory>(w: &mut Worker<'_, Loom<M>>) {
+/// Allocates a frame, and frees it.
+fn churn<M: Memory>(w: &mut Worker<'_, Loom<M>>) {
     w.churn(0);
-    w.park();
 }
 
 fn a_running_cpu_that_keeps_all_gives_up_one<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| {
+        machine.park_after(&[&churn, &|w| {
             w.churn(0);
             w.churn(0);
-            w.park();
         }]);
     });
 }
@@ -55,30 +53,17 @@ fn a_running_cpu_that_keeps_all_gives_up_one<M: Memory>(spec: &'static str, pree
 fn a_block_is_made_of_what_a_running_cpu_keeps<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[
-            &|w| {
-                w.churn(1);
-                w.park();
-            },
-            &|w| {
-                // An operation that holds nothing, so the block is free throughout.
-                w.drain();
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.churn(1), &|w| {
+            // An operation that holds nothing, so the block is free throughout.
+            w.drain();
+        }]);
     });
 }
 
 fn a_block_is_made_of_what_both_keep<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         each_keeps_one(machine);
-        machine.at_once(&[
-            &|w| {
-                w.churn(1);
-                w.park();
-            },
-            &|w| w.park(),
-        ]);
+        machine.park_after(&[&|w| w.churn(1), &|_| ()]);
     });
 }
 
@@ -88,16 +73,7 @@ fn a_cpu_that_holds_the_only_frame_makes_others_fail<M: Memory>(
 ) {
     exhaust::<M>(spec, 1, 2, Some(preemptions), |machine| {
         machine.on(1, |w| keep(w, 1));
-        machine.at_once(&[
-            &|w| {
-                w.try_churn(0);
-                w.park();
-            },
-            &|w| {
-                w.try_churn(0);
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.try_churn(0), &|w| w.try_churn(0)]);
     });
 }
 
@@ -110,7 +86,7 @@ fn an_owner_may_resume_while_its_list_is_fetched<M: Memory>(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[&churn_and_park, &churn_and_park]);
+        machine.park_after(&[&churn, &churn]);
     });
 }
 
@@ -120,16 +96,7 @@ fn an_owner_may_drain_while_its_list_is_fetched<M: Memory>(spec: &'static str, p
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[
-            &|w| {
-                w.churn(1);
-                w.park();
-            },
-            &|w| {
-                w.drain();
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.churn(1), &|w| w.drain()]);
     });
 }
 
@@ -139,7 +106,7 @@ fn an_owner_may_park_while_somebody_waits_for_it<M: Memory>(
 ) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| w.park()]);
+        machine.park_after(&[&churn, &|_| ()]);
     });
 }
 
@@ -149,10 +116,9 @@ fn an_owner_may_park_and_come_back_while_somebody_waits_for_it<M: Memory>(
 ) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| {
+        machine.park_after(&[&churn, &|w| {
             w.park();
             w.churn(0);
-            w.park();
         }]);
     });
 }
@@ -163,7 +129,7 @@ fn two_askers_share_what_a_parked_cpu_keeps<M: Memory>(spec: &'static str, preem
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[&churn_and_park, &churn_and_park]);
+        machine.park_after(&[&churn, &churn]);
     });
 }
 
@@ -173,11 +139,8 @@ fn two_askers_for_what_both_keep_answer_each_other<M: Memory>(
 ) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         each_keeps_one(machine);
-        let ask = |w: &mut Worker<'_, Loom<M>>| {
-            w.try_churn(1);
-            w.park();
-        };
-        machine.at_once(&[&ask, &ask]);
+        let ask = |w: &mut Worker<'_, Loom<M>>| w.try_churn(1);
+        machine.park_after(&[&ask, &ask]);
     });
 }
 
@@ -187,16 +150,14 @@ fn an_asker_comes_while_an_owner_refills_and_drains<M: Memory>(
 ) {
     exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
         machine.on(1, |w| w.drain());
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 let blocks = [w.allocate(0), w.allocate(0)];
                 blocks.into_iter().for_each(|block| w.free(block));
-                w.park();
             },
             &|w| {
                 w.churn(0);
                 w.churn(0);
-                w.park();
             },
         ]);
     });
@@ -205,10 +166,7 @@ fn an_asker_comes_while_an_owner_refills_and_drains<M: Memory>(
 fn one_asker_and_a_quiescing_cpu<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 2, 2, Some(preemptions), |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| {
-            w.quiesce();
-            w.park();
-        }]);
+        machine.park_after(&[&churn, &|w| w.quiesce()]);
     });
 }
 
@@ -222,20 +180,14 @@ fn a_parked_cpu_quiesces_while_its_list_is_fetched<M: Memory>(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[&churn_and_park, &|w| {
-            w.quiesce();
-            w.park();
-        }]);
+        machine.park_after(&[&churn, &|w| w.quiesce()]);
     });
 }
 
 fn two_askers_and_a_running_cpu<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 3, 3, Some(preemptions), |machine| {
         machine.on(2, |w| keep(w, 3));
-        machine.at_once(&[&churn_and_park, &churn_and_park, &|w| {
-            w.churn(0);
-            w.park();
-        }]);
+        machine.park_after(&[&churn, &churn, &|w| w.churn(0)]);
     });
 }
 
@@ -247,12 +199,11 @@ fn an_asker_comes_between_two_runs<M: Memory>(spec: &'static str, preemptions: u
             w.work_for(1);
             keep(w, 4);
         });
-        machine.at_once(&[&churn_and_park, &|w| {
+        machine.park_after(&[&churn, &|w| {
             w.work_for(2);
             w.churn(0);
             w.work_for(3);
             w.churn(0);
-            w.park();
         }]);
     });
 }
@@ -267,13 +218,12 @@ fn an_owner_may_resume_while_its_parked_list_is_drained<M: Memory>(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 w.drain_parked(1);
                 w.churn(0);
-                w.park();
             },
-            &churn_and_park,
+            &churn,
         ]);
     });
 }
@@ -287,19 +237,17 @@ fn an_owner_that_never_parks_answers<M: Memory>(spec: &'static str, preemptions:
             w.park();
         });
         let served = <Loom<M> as Platform>::AtomicU32::new(0);
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 w.churn(0);
                 // Relaxed: no ordering that the allocator could depend on.
                 served.store(1, Ordering::Relaxed);
-                w.park();
             },
             &|w| {
                 while served.load(Ordering::Relaxed) == 0 {
                     w.churn(0);
                     loom::thread::yield_now();
                 }
-                w.park();
             },
         ]);
     });
@@ -309,14 +257,13 @@ fn an_owner_that_never_parks_answers<M: Memory>(spec: &'static str, preemptions:
 fn a_frame_in_the_depot_is_found<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 3, 2, Some(preemptions), |machine| {
         machine.on(1, |w| keep(w, 3));
-        machine.at_once(&[
+        machine.park_after(&[
             // Five requests for three frames would fail; each of these holds one, of which there is always one more.
             &|w| {
                 w.churn(0);
                 w.churn(0);
-                w.park();
             },
-            &churn_and_park,
+            &churn,
         ]);
     });
 }
@@ -324,11 +271,8 @@ fn a_frame_in_the_depot_is_found<M: Memory>(spec: &'static str, preemptions: usi
 /// Both CPUs fill the depot and empty it.
 fn two_cpus_exchange_magazines<M: Memory>(spec: &'static str, preemptions: usize) {
     exhaust::<M>(spec, 6, 2, Some(preemptions), |machine| {
-        let run = |w: &mut Worker<'_, Loom<M>>| {
-            keep(w, 3);
-            w.park();
-        };
-        machine.at_once(&[&run, &run]);
+        let run = |w: &mut Worker<'_, Loom<M>>| keep(w, 3);
+        machine.park_after(&[&run, &run]);
     });
 }
 
