@@ -246,7 +246,7 @@ impl View {
             (names, _) => names.to_vec(),
         };
         let mut places = distinct(shown.rows().filter_map(found));
-        if places.is_empty() {
+        if places.is_empty() && self.x.numbered != Some(Numbered::Title) {
             places = distinct(all.rows().filter_map(found));
         }
         let mut orders = distinct(shown.rows().filter_map(|row| row.order));
