@@ -22,7 +22,7 @@ mod step;
 use std::process::ExitCode;
 
 use report::{Report, quiet};
-use scope::{LISTS, Scope};
+use scope::{LISTS, Scope, listed};
 
 fn main() -> ExitCode {
     quiet();
@@ -46,9 +46,11 @@ fn explore(mut arguments: Vec<String>) -> Result<bool, String> {
     let minutes = minutes.map_or(Ok(30), |minutes| minutes.parse());
     let mut report = Report::to(out, minutes.map_err(|_| "--minutes takes a number")?)?;
     for argument in &arguments {
-        let list = LISTS.iter().find(|(name, _)| name == argument);
-        let alone = [argument.as_str()];
-        for text in list.map_or(&alone[..], |(_, list)| list) {
+        let mut scopes: Vec<&str> = listed(argument).collect();
+        if scopes.is_empty() {
+            scopes.push(argument);
+        }
+        for text in scopes {
             let scope: Scope = text.parse()?;
             if !report.has(&scope) {
                 report.explore(&scope)?;
@@ -57,7 +59,7 @@ fn explore(mut arguments: Vec<String>) -> Result<bool, String> {
     }
     let is_whole = LISTS
         .iter()
-        .all(|(name, _)| arguments.iter().any(|argument| argument == name));
+        .all(|name| arguments.iter().any(|argument| argument == name));
     let missing = if is_whole {
         report.missing()
     } else {

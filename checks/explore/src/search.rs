@@ -462,12 +462,12 @@ fn ranges_text(ranges: &[FrameRange]) -> String {
 mod tests {
     use super::*;
     use crate::pairs::Pairs;
-    use crate::scope::{GATE, SYSTEMS};
+    use crate::scope::listed;
     use everybuddy_explore::platform::forget_writes;
 
     #[test]
     fn small_scopes_are_explored_without_a_finding() {
-        for text in GATE {
+        for text in listed("gate") {
             let scope: Scope = text.parse().expect("a scope");
             let mut explorer = Explorer::new(&scope).expect("a system");
             explorer.run();
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn a_system_changes_nothing_but_its_metadata_and_the_log_names_it() {
-        for text in SYSTEMS {
+        for text in listed("systems") {
             let scope: Scope = text.parse().expect("a scope");
             let mut explorer = Explorer::new(&scope).expect("a system");
             let (mut state, mut changes) = (State::default(), 0);

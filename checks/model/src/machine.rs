@@ -110,8 +110,22 @@ impl<P: Checker> Machine<'_, P> {
 
     /// Runs a program on each CPU, starting at CPU 0, all concurrently.
     pub fn at_once(&self, programs: &[&Program<'_, P>]) {
+        self.run(programs, |_| ());
+    }
+
+    /// Like [`at_once`](Self::at_once), but each CPU parks at the end of its program.
+    pub fn park_after(&self, programs: &[&Program<'_, P>]) {
+        self.run(programs, |worker| worker.park());
+    }
+
+    fn run(&self, programs: &[&Program<'_, P>], end: fn(&mut Worker<'_, P>)) {
         let threads = programs.iter().zip(0..).map(|(program, cpu)| {
-            let thread: Thread<'_> = Box::new(move || self.on(cpu, |worker| program(worker)));
+            let thread: Thread<'_> = Box::new(move || {
+                self.on(cpu, |worker| {
+                    program(worker);
+                    end(worker);
+                });
+            });
             thread
         });
         P::run(threads.collect());

@@ -114,181 +114,53 @@ pub enum eb_status {
 use eb_status::*;
 
 /// The codes in the order of their numbers, with their messages.
+#[rustfmt::skip]
 pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     (EB_OK, c"the call succeeded"),
-    (
-        EB_ERROR_NULL,
-        c"a pointer is NULL: pass the address of a value, or what an earlier call returned",
-    ),
-    (
-        EB_ERROR_MISALIGNED,
-        c"not a multiple of EB_ALIGNMENT: align the memory, and pass handles and tokens unchanged",
-    ),
-    (
-        EB_ERROR_VERSION,
-        c"another version: compile with this library's header, and set version to EB_ABI_VERSION",
-    ),
-    (
-        EB_ERROR_NOT_A_HANDLE,
-        c"not a system or a token: pass what eb_build or eb_cpu_claim returned",
-    ),
-    (
-        EB_ERROR_DESTROYED,
-        c"the system was destroyed: build another one",
-    ),
-    (
-        EB_ERROR_CLAIMED,
-        c"the CPU is claimed already: claim another one, or wait until its token is released",
-    ),
-    (
-        EB_ERROR_NOT_CLAIMED,
-        c"the token was released: claim the CPU again",
-    ),
-    (
-        EB_ERROR_IN_CALL,
-        c"another call with this token has not returned: in a handler, use nested calls",
-    ),
-    (
-        EB_ERROR_TOKENS_CLAIMED,
-        c"a token is still claimed: release all tokens before eb_destroy",
-    ),
-    (
-        EB_ERROR_ORDER,
-        c"the order is larger than EB_ORDER_LIMIT: ask for several blocks",
-    ),
-    (
-        EB_ERROR_ARGUMENT,
-        c"a value means nothing: use the constants and the initialisers of the header",
-    ),
-    (
-        EB_ERROR_NO_SUCH_SERVICE,
-        c"the system has no such service: eb_service_count returns their number",
-    ),
-    (
-        EB_ERROR_VIOLATION,
-        c"the metadata is damaged: look for code that writes there, and for shared tokens",
-    ),
-    (
-        EB_ERROR_EXHAUSTED,
-        c"no block of that size is free: free some, or ask for less; see eb_shortage",
-    ),
-    (
-        EB_ERROR_TOO_LARGE,
-        c"larger than the largest block of this system: ask for several blocks",
-    ),
+    (EB_ERROR_NULL, c"a pointer is NULL: pass the address of a value, or what an earlier call returned"),
+    (EB_ERROR_MISALIGNED, c"not a multiple of EB_ALIGNMENT: align the memory, and pass handles and tokens unchanged"),
+    (EB_ERROR_VERSION, c"another version: compile with this library's header, and set version to EB_ABI_VERSION"),
+    (EB_ERROR_NOT_A_HANDLE, c"not a system or a token: pass what eb_build or eb_cpu_claim returned"),
+    (EB_ERROR_DESTROYED, c"the system was destroyed: build another one"),
+    (EB_ERROR_CLAIMED, c"the CPU is claimed already: claim another one, or wait until its token is released"),
+    (EB_ERROR_NOT_CLAIMED, c"the token was released: claim the CPU again"),
+    (EB_ERROR_IN_CALL, c"another call with this token has not returned: in a handler, use nested calls"),
+    (EB_ERROR_TOKENS_CLAIMED, c"a token is still claimed: release all tokens before eb_destroy"),
+    (EB_ERROR_ORDER, c"the order is larger than EB_ORDER_LIMIT: ask for several blocks"),
+    (EB_ERROR_ARGUMENT, c"a value means nothing: use the constants and the initialisers of the header"),
+    (EB_ERROR_NO_SUCH_SERVICE, c"the system has no such service: eb_service_count returns their number"),
+    (EB_ERROR_VIOLATION, c"the metadata is damaged: look for code that writes there, and for shared tokens"),
+    (EB_ERROR_EXHAUSTED, c"no block of that size is free: free some, or ask for less; see eb_shortage"),
+    (EB_ERROR_TOO_LARGE, c"larger than the largest block of this system: ask for several blocks"),
     (EB_ERROR_ZERO_FRAMES, c"zero frames: name one or more"),
-    (
-        EB_ERROR_NO_SUCH_CPU,
-        c"no CPU has this number: raise the number of CPUs in the setup",
-    ),
-    (
-        EB_ERROR_BUSY,
-        c"a lock or another CPU's list was not available in time: try again",
-    ),
-    (
-        EB_ERROR_FOREIGN,
-        c"the frame lies outside the managed memory: free what was allocated here",
-    ),
-    (
-        EB_ERROR_HOLE,
-        c"the frame lies in a hole of the memory map: free what was allocated here",
-    ),
-    (
-        EB_ERROR_RESERVED,
-        c"the frame is reserved: eb_unreserve makes it free",
-    ),
-    (
-        EB_ERROR_NOT_ALLOCATED,
-        c"the frame is free already: look for a double free",
-    ),
-    (
-        EB_ERROR_INSIDE_BLOCK,
-        c"the frame lies inside an allocated block: free the block, or its frames as a run",
-    ),
-    (
-        EB_ERROR_WRONG_ORDER,
-        c"a block of another order starts here: free it by the order of its allocation",
-    ),
-    (
-        EB_ERROR_EMPTY_RANGE,
-        c"the range is empty: name one frame or more",
-    ),
-    (
-        EB_ERROR_OUTSIDE_SPAN,
-        c"the range reaches outside the span: set the reach of the setup to what will be added",
-    ),
-    (
-        EB_ERROR_ALREADY_MANAGED,
-        c"a frame of the range is managed already: add each frame once",
-    ),
-    (
-        EB_ERROR_NOT_FREE,
-        c"a frame of the range is not free: name free frames",
-    ),
-    (
-        EB_ERROR_NOT_RESERVED,
-        c"a frame of the range is not reserved: name reserved frames",
-    ),
-    (
-        EB_ERROR_NO_ROOM,
-        c"no room to tell holes from reserved frames there: name whole groups of 64 frames",
-    ),
-    (
-        EB_ERROR_NO_MEMORY,
-        c"the memory map has no frames: pass a range with frames, or a reach",
-    ),
-    (
-        EB_ERROR_UNORDERED_RANGES,
-        c"a range overlaps or precedes the one before it: sort the memory map",
-    ),
-    (
-        EB_ERROR_SPAN_TOO_LARGE,
-        c"the memory map has more than 16 TiB of 4 KiB frames: build several systems",
-    ),
-    (
-        EB_ERROR_CPU_COUNT,
-        c"the number of CPUs is not 1 to 65,534, or 16,383 for `magazines`: set it in the setup",
-    ),
-    (
-        EB_ERROR_METADATA_TOO_LARGE,
-        c"the metadata is larger than this target can address: set up fewer CPUs",
-    ),
-    (
-        EB_ERROR_METADATA_TOO_SMALL,
-        c"the memory is too small: eb_metadata_size returns the bytes that are needed",
-    ),
-    (
-        EB_ERROR_OPTION,
-        c"the system does not take an option, or not with this value: see SYSTEMS.md",
-    ),
-    (
-        EB_ERROR_CONTRADICTION,
-        c"an option contradicts another one, or the machine: see SYSTEMS.md",
-    ),
-    (
-        EB_ERROR_UNKNOWN_SYSTEM,
-        c"no system has this name: eb_system_name lists them",
-    ),
-    (
-        EB_ERROR_UNKNOWN_OPTION,
-        c"no option has this name: see SYSTEMS.md",
-    ),
-    (
-        EB_ERROR_OPTION_NOT_TAKEN,
-        c"the system does not take this option: see SYSTEMS.md",
-    ),
-    (
-        EB_ERROR_OPTION_MALFORMED,
-        c"an option is not written key=value: write NAME+key=value",
-    ),
-    (
-        EB_ERROR_OPTION_VALUE,
-        c"an option cannot have this value: see SYSTEMS.md for its values",
-    ),
-    (
-        EB_ERROR_OPTION_REPEATED,
-        c"an option is given twice: give it once",
-    ),
+    (EB_ERROR_NO_SUCH_CPU, c"no CPU has this number: raise the number of CPUs in the setup"),
+    (EB_ERROR_BUSY, c"a lock or another CPU's list was not available in time: try again"),
+    (EB_ERROR_FOREIGN, c"the frame lies outside the managed memory: free what was allocated here"),
+    (EB_ERROR_HOLE, c"the frame lies in a hole of the memory map: free what was allocated here"),
+    (EB_ERROR_RESERVED, c"the frame is reserved: eb_unreserve makes it free"),
+    (EB_ERROR_NOT_ALLOCATED, c"the frame is free already: look for a double free"),
+    (EB_ERROR_INSIDE_BLOCK, c"the frame lies inside an allocated block: free the block, or its frames as a run"),
+    (EB_ERROR_WRONG_ORDER, c"a block of another order starts here: free it by the order of its allocation"),
+    (EB_ERROR_EMPTY_RANGE, c"the range is empty: name one frame or more"),
+    (EB_ERROR_OUTSIDE_SPAN, c"the range reaches outside the span: set the reach of the setup to what will be added"),
+    (EB_ERROR_ALREADY_MANAGED, c"a frame of the range is managed already: add each frame once"),
+    (EB_ERROR_NOT_FREE, c"a frame of the range is not free: name free frames"),
+    (EB_ERROR_NOT_RESERVED, c"a frame of the range is not reserved: name reserved frames"),
+    (EB_ERROR_NO_ROOM, c"no room to tell holes from reserved frames there: name whole groups of 64 frames"),
+    (EB_ERROR_NO_MEMORY, c"the memory map has no frames: pass a range with frames, or a reach"),
+    (EB_ERROR_UNORDERED_RANGES, c"a range overlaps or precedes the one before it: sort the memory map"),
+    (EB_ERROR_SPAN_TOO_LARGE, c"the memory map has more than 16 TiB of 4 KiB frames: build several systems"),
+    (EB_ERROR_CPU_COUNT, c"the number of CPUs is not 1 to 65,534, or 16,383 for `magazines`: set it in the setup"),
+    (EB_ERROR_METADATA_TOO_LARGE, c"the metadata is larger than this target can address: set up fewer CPUs"),
+    (EB_ERROR_METADATA_TOO_SMALL, c"the memory is too small: eb_metadata_size returns the bytes that are needed"),
+    (EB_ERROR_OPTION, c"the system does not take an option, or not with this value: see SYSTEMS.md"),
+    (EB_ERROR_CONTRADICTION, c"an option contradicts another one, or the machine: see SYSTEMS.md"),
+    (EB_ERROR_UNKNOWN_SYSTEM, c"no system has this name: eb_system_name lists them"),
+    (EB_ERROR_UNKNOWN_OPTION, c"no option has this name: see SYSTEMS.md"),
+    (EB_ERROR_OPTION_NOT_TAKEN, c"the system does not take this option: see SYSTEMS.md"),
+    (EB_ERROR_OPTION_MALFORMED, c"an option is not written key=value: write NAME+key=value"),
+    (EB_ERROR_OPTION_VALUE, c"an option cannot have this value: see SYSTEMS.md for its values"),
+    (EB_ERROR_OPTION_REPEATED, c"an option is given twice: give it once"),
 ];
 
 /// Returns a message for people: what failed, and what to do. Never NULL; also for a number that no code has.

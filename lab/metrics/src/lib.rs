@@ -9,22 +9,21 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `table`, `experiments`, `simulated` | the metrics; those that only experiments, or only simulated machines, have |
+//! | `metrics.txt` | the metrics that are calculated |
 //! | `columns` | the columns of the table that `compare` makes |
 //! | `markdown` | the lists in docs/metrics.md |
 //!
 //! **To add a metric** that counts an event of the allocators: an event and a field of
 //! [`Counts`] with the metric's name, and the place that records the event. Rows, docs and
-//! `compare --all-columns` follow. To add any other metric: its entry in `table.rs`, and what makes its rows.
+//! `compare --all-columns` follow. To add any other metric: its entry in `metrics.txt`, and what makes its rows.
 //!
 //! # Invariants
 //! Names differ. Every row that leaves the program names a metric of this table, and one of its statistics.
 
 mod columns;
-mod experiments;
 mod markdown;
-mod simulated;
-mod table;
+
+use std::sync::LazyLock;
 
 use everybuddy::{Counted, Counts};
 use everybuddy_text::named;
@@ -81,7 +80,7 @@ named! {
 pub const SHARE: &str = "share";
 
 /// A metric.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Metric {
     /// The name in rows and in files of experiments.
     pub name: &'static str,
@@ -94,11 +93,11 @@ pub struct Metric {
     /// Which values are good.
     pub better: Better,
     /// The statistics that rows have.
-    pub statistics: &'static [&'static str],
+    pub statistics: Vec<&'static str>,
     /// How it is calculated, where a formula says it; plain text.
     pub formula: &'static str,
     /// What it is: sentences, with names in back quotes.
-    pub definition: &'static str,
+    pub definition: String,
     /// The count that is reported as it is, for metrics that are counts.
     pub counted: Option<&'static Counted>,
 }
@@ -146,54 +145,69 @@ impl Metric {
     }
 
     /// Creates the metric of a count.
-    const fn counting(counted: &'static Counted) -> Metric {
+    fn counting(counted: &'static Counted) -> Metric {
         Metric {
             name: counted.metric,
             group: Group::Inside,
             head: counted.metric,
             unit: "1",
             better: Better::Lower,
-            statistics: table::OF_COUNTS,
+            statistics: OF_COUNTS.to_vec(),
             formula: "",
-            definition: counted.definition.trim_ascii(),
+            definition: counted.definition.trim_ascii().to_string(),
             counted: Some(counted),
         }
     }
+
+    /// Reads an entry of `metrics.txt`. Returns `None` if its head is incomplete.
+    fn read(group: Group, entry: &'static str) -> Option<Metric> {
+        let (head, lines) = entry.split_once('\n')?;
+        let mut parts = head.split(" | ");
+        let mut lines: Vec<&str> = lines.lines().map(str::trim_ascii).collect();
+        let formula = lines.pop_if(|line| line.starts_with("= "));
+        Some(Metric {
+            name: parts.next()?,
+            group,
+            head: parts.next()?,
+            unit: parts.next()?,
+            better: match parts.next()? {
+                "lower" => Better::Lower,
+                "higher" => Better::Higher,
+                "neither" => Better::Neither,
+                _ => return None,
+            },
+            statistics: parts.next()?.split(' ').collect(),
+            formula: formula.map_or("", |formula| &formula["= ".len()..]),
+            definition: lines.join(" "),
+            counted: None,
+        })
+    }
 }
+
+/// Statistics of a count: of a replay, or of its calls.
+const OF_COUNTS: [&str; 8] = [
+    "mean", "stddev", "ci95", "p99", "p999", "max", "count", "rate",
+];
 
 /// The metrics that are counts of the allocators.
 const COUNTED: &[Counted] = Counts::COUNTED;
-/// The metrics that are calculated, table by table.
-const CALCULATED: [&[Metric]; 3] = [table::OWN, simulated::OWN, experiments::OWN];
-/// How many metrics there are.
-const ALL: usize = {
-    let (mut all, mut at) = (COUNTED.len(), 0);
-    while at < CALCULATED.len() {
-        all += CALCULATED[at].len();
-        at += 1;
-    }
-    all
-};
 
 /// All metrics: those that are calculated, then those that are counted.
-pub static METRICS: [Metric; ALL] = {
-    let mut all = [table::OWN[0]; ALL];
-    let (mut next, mut at) = (0, 0);
-    while at < CALCULATED.len() {
-        let (table, mut row) = (CALCULATED[at], 0);
-        while row < table.len() {
-            all[next] = table[row];
-            (next, row) = (next + 1, row + 1);
+pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
+    let (mut all, mut group) = (Vec::new(), Group::Time);
+    // The first paragraph describes the form.
+    for entry in include_str!("metrics.txt").split("\n\n").skip(1) {
+        if let Some(title) = entry.strip_prefix("# ") {
+            let named = Group::ALL.into_iter().find(|own| own.name() == title);
+            group = named.expect("a title of metrics.txt names a group");
+        } else {
+            let metric = Metric::read(group, entry);
+            all.push(metric.expect("an entry of metrics.txt is complete"));
         }
-        at += 1;
     }
-    let mut row = 0;
-    while row < COUNTED.len() {
-        all[next] = Metric::counting(&COUNTED[row]);
-        (next, row) = (next + 1, row + 1);
-    }
+    all.extend(COUNTED.iter().map(Metric::counting));
     all
-};
+});
 
 /// The statistics, and what they are.
 #[rustfmt::skip]
@@ -259,7 +273,7 @@ mod tests {
                 metric.name
             );
             assert!(!metric.statistics.is_empty(), "{}", metric.name);
-            for statistic in metric.statistics {
+            for statistic in &metric.statistics {
                 assert!(
                     STATISTICS.iter().any(|known| known.0 == *statistic),
                     "{statistic}"

@@ -8,7 +8,7 @@
 //! | [`schemes`] | buddy systems whose block sizes are not only powers of two: what `size_sequences` measures |
 //! | [`shared`] | code shared by all experiments |
 //! | [`streams`] | message buffers: what `streams_*` measure |
-//! | any other | an experiment: `experiment.toml`, `measure.rs`, `figure.rs` |
+//! | any other | an experiment: `experiment.toml`, its method, and its figure if it is not in `figures.toml` |
 //!
 //! # Invariants
 //! Tables, figures and claims use exported rows only.
@@ -46,5 +46,5 @@ pub mod streams_distribution;
 pub mod streams_memory;
 pub mod structures;
 
-pub use list::{FIGURES, METHODS, all_experiments, named, run_of};
+pub use list::{METHODS, all_experiments, named, run_of};
 pub use shared::Experiment;

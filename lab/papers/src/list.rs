@@ -1,13 +1,16 @@
 //! The lists: experiments, methods, figures.
 //!
 //! Everything that is selected by name is in one place. To add an experiment on an existing method, add a directory
-//! with an `experiment.toml`. To add a method or a figure, add its file, and a line here.
+//! with an `experiment.toml`. To add a figure, add a table to `figures.toml`; to add a method or a figure that is code,
+//! add its file, and a line here.
 //!
 //! # Invariants
 //! A returned [`Experiment`] names only existing systems, methods and figures.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::choice::{all_known, unknown};
@@ -15,7 +18,8 @@ use everybuddy_measure::claim::{Claim, Complete, Verdict};
 use everybuddy_measure::rows::Row;
 
 use crate::shared::Experiment;
-use crate::shared::figure::Figure;
+use crate::shared::figure::{Draw, Drawing};
+use crate::shared::layout::Layout;
 use crate::shared::method::{Measure, Method};
 use crate::shared::rows::BASE;
 use crate::{
@@ -31,66 +35,57 @@ include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
 /// All methods.
 pub const METHODS: &[Method] = &[
-    Method::of::<fragmentation::measure::Parameters>("fragmentation"),
-    Method::of::<fill_levels::measure::Parameters>("workloads"),
-    Method::of::<space_size::measure::Parameters>("spaces"),
-    Method::of::<bulk_sizes::measure::Parameters>("bulk"),
-    Method::of::<lock_hold::measure::Parameters>("locks"),
-    Method::of::<components::measure::Parameters>("calls"),
-    Method::of::<list_operations::measure::Parameters>("counts"),
-    Method::of::<request_sizes::measure::Parameters>("sizes"),
-    Method::of::<latency_distribution::measure::Parameters>("distribution"),
-    Method::of::<run_lengths::measure::Parameters>("lengths"),
-    Method::of::<contention::measure::Parameters>("contention"),
-    Method::of::<prediction::measure::Parameters>("prediction"),
-    Method::of::<buffers::measure::Parameters>("buffers"),
-    Method::of::<stages::measure::Parameters>("stages"),
-    Method::of::<coalescing::measure::Parameters>("coalescing"),
-    Method::of::<odd_sizes::measure::Parameters>("odd-sizes"),
-    Method::of::<size_sequences::measure::Parameters>("size-sequences"),
-    Method::of::<division::measure::Parameters>("division"),
-    Method::of::<actions::measure::Parameters>("actions"),
-    Method::of::<break_even::measure::Parameters>("break-even"),
+    Method::of::<fragmentation::Parameters>("fragmentation"),
+    Method::of::<fill_levels::Parameters>("workloads"),
+    Method::of::<space_size::Parameters>("spaces"),
+    Method::of::<bulk_sizes::Parameters>("bulk"),
+    Method::of::<lock_hold::Parameters>("locks"),
+    Method::of::<components::Parameters>("calls"),
+    Method::of::<list_operations::Parameters>("counts"),
+    Method::of::<request_sizes::Parameters>("sizes"),
+    Method::of::<latency_distribution::Parameters>("distribution"),
+    Method::of::<run_lengths::Parameters>("lengths"),
+    Method::of::<contention::Parameters>("contention"),
+    Method::of::<prediction::Parameters>("prediction"),
+    Method::of::<buffers::Parameters>("buffers"),
+    Method::of::<stages::Parameters>("stages"),
+    Method::of::<coalescing::Parameters>("coalescing"),
+    Method::of::<odd_sizes::Parameters>("odd-sizes"),
+    Method::of::<size_sequences::Parameters>("size-sequences"),
+    Method::of::<division::Parameters>("division"),
+    Method::of::<actions::Parameters>("actions"),
+    Method::of::<break_even::Parameters>("break-even"),
     Method::of::<emulation::measure::Parameters>("emulation"),
-    Method::of::<streams_costs::measure::Parameters>("streams-costs"),
-    Method::of::<streams_blocking::measure::Parameters>("streams-blocking"),
-    Method::of::<streams_distribution::measure::Parameters>("streams-distribution"),
-    Method::of::<streams_memory::measure::Parameters>("streams-memory"),
-    Method::of::<structures::measure::Parameters>("structures"),
-    Method::of::<simulated::measure::Parameters>("simulated"),
-    Method::of::<giving_back::measure::Parameters>("giving-back"),
+    Method::of::<streams_costs::Parameters>("streams-costs"),
+    Method::of::<streams_blocking::Parameters>("streams-blocking"),
+    Method::of::<streams_distribution::Parameters>("streams-distribution"),
+    Method::of::<streams_memory::Parameters>("streams-memory"),
+    Method::of::<structures::Parameters>("structures"),
+    Method::of::<simulated::Parameters>("simulated"),
+    Method::of::<giving_back::Parameters>("giving-back"),
 ];
 
-/// All figures.
-pub const FIGURES: &[Figure] = &[
-    Figure::of("fragmentation", fragmentation::figure::draw),
-    Figure::of("space-size", space_size::figure::draw),
-    Figure::of("fill-levels", fill_levels::figure::draw),
-    Figure::of("latency-distribution", latency_distribution::figure::draw),
-    Figure::of("calls", components::figure::draw),
-    Figure::of("list-operations", list_operations::figure::draw),
-    Figure::of("request-sizes", request_sizes::figure::draw),
-    Figure::of("lock-hold", lock_hold::figure::draw),
-    Figure::of("run-lengths", run_lengths::figure::draw),
-    Figure::of("contention", contention::figure::draw),
-    Figure::of("prediction", prediction::figure::draw),
-    Figure::of("buffers", buffers::figure::draw),
-    Figure::of("stages", stages::figure::draw),
-    Figure::of("coalescing", coalescing::figure::draw),
-    Figure::of("odd-sizes", odd_sizes::figure::draw),
-    Figure::of("size-sequences", size_sequences::figure::draw),
-    Figure::of("division", division::figure::draw),
-    Figure::of("actions", actions::figure::draw),
-    Figure::of("break-even", break_even::figure::draw),
-    Figure::of("emulation", emulation::figure::draw),
-    Figure::of("streams-costs", streams_costs::figure::draw),
-    Figure::of("streams-blocking", streams_blocking::figure::draw),
-    Figure::of("streams-distribution", streams_distribution::figure::draw),
-    Figure::of("streams-memory", streams_memory::figure::draw),
-    Figure::of("structures", structures::figure::draw),
-    Figure::of("scaling", simulated::figure::draw),
-    Figure::of("giving-back", giving_back::figure::draw),
+/// The figures that are code.
+const FIGURES: &[(&str, Draw)] = &[
+    ("fragmentation", fragmentation::figure::draw),
+    ("latency-distribution", latency_distribution::figure::draw),
+    ("run-lengths", run_lengths::figure::draw),
+    ("prediction", prediction::figure::draw),
+    ("buffers", buffers::figure::draw),
+    ("stages", stages::figure::draw),
+    ("division", division::figure::draw),
+    ("break-even", break_even::figure::draw),
+    ("emulation", emulation::figure::draw),
+    ("streams-costs", streams_costs::figure::draw),
+    ("streams-blocking", streams_blocking::figure::draw),
+    ("streams-distribution", streams_distribution::figure::draw),
+    ("streams-memory", streams_memory::figure::draw),
 ];
+
+/// The figures that are data.
+static LAYOUTS: LazyLock<BTreeMap<String, Layout>> = LazyLock::new(|| {
+    toml::from_str(include_str!("figures.toml")).expect("the program's own figures are right")
+});
 
 /// Parses the file of an experiment.
 ///
@@ -111,7 +106,8 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     for (run, method) in [(&own, &short), (&full, &whole)] {
         none_left_out(run, method.as_ref()).map_err(refuse)?;
     }
-    let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+    let in_code = FIGURES.iter().map(|figure| figure.0);
+    let figures: Vec<&str> = in_code.chain(LAYOUTS.keys().map(String::as_str)).collect();
     all_known("figure", own.figure.as_slice(), &figures).map_err(refuse)?;
     Ok(own)
 }
@@ -173,10 +169,13 @@ pub fn judge_earlier(experiment: &Experiment, rows: &[Row]) -> Result<Vec<Verdic
     Ok(experiment.claims.iter().map(judge).collect())
 }
 
-/// Returns the figure of an experiment, or `None` if it has only tables.
-pub fn figure(experiment: &Experiment) -> Option<&'static Figure> {
+/// Draws the figure of an experiment. Returns `None` if it has only tables.
+pub fn draw(experiment: &Experiment, rows: &[Row]) -> Option<Drawing> {
     let name = experiment.figure.as_deref()?;
-    FIGURES.iter().find(|figure| figure.name == name)
+    match FIGURES.iter().find(|figure| figure.0 == name) {
+        Some((_, draw)) => Some(draw(experiment, rows)),
+        None => Some(LAYOUTS.get(name)?.draw(experiment, rows)),
+    }
 }
 
 /// Returns all experiments that belong to the program.
@@ -311,75 +310,24 @@ mod tests {
     fn mistakes_are_explained() {
         let message = |text: &str| read("x.toml", text).unwrap_err().to_string();
         assert!(message("name = 1").contains("x.toml"));
-        let known = EXPERIMENTS.iter().find(|known| known.0 == "fragmentation");
-        let text = known.unwrap().1;
         assert!(
             one("fragmentatio").unwrap_err().to_string().contains(
                 "experiment `fragmentatio` does not exist; did you mean `fragmentation`?"
             )
         );
-        let wrong = text.replacen("method = \"frag", "method = \"farg", 1);
-        assert!(message(&wrong).contains("did you mean `fragmentation`?"));
-        let wrong = text.replacen("\"lbs-31\"", "\"lbs31\"", 1);
-        assert!(message(&wrong).contains("did you mean"));
-        for (right, wrong, near) in [
-            (
-                "metric = \"free_blocks\"",
-                "metric = \"fre_blocks\"",
-                "`free_blocks`",
-            ),
-            ("statistic = \"mean\"", "statistic = \"meanx\"", "`mean`"),
-            (
-                "figure = \"frag",
-                "figure = \"farg",
-                "did you mean `fragmentation`?",
-            ),
-            (
-                "\"single:at-once\"]",
-                "\"single:atonce\"]",
-                "source `single:atonce` does not exist; did you mean `single:at-once`?",
-            ),
-            ("[\"gcc_build\"", "[\"gcc_biuld\"", "`gcc_build`"),
-            (
-                "\nplatform",
-                "\nworkloads = [\"steady:5O\"]\nplatform",
-                "`steady:50`",
-            ),
-            (
-                "\nplatform",
-                "\ncomparable = \"lbs-3l\"\nplatform",
-                "`lbs-31`",
-            ),
-            ("statistics = [\"mean\"", "statistics = [\"meen\"", "`mean`"),
-            // Only a method with this parameter obeys it.
-            ("\nplatform", "\nthreads = 2\nplatform", "`threads`"),
-        ] {
+        // A line: the experiment, what is replaced, what replaces it, and what the error says.
+        for line in include_str!("mistakes.txt").lines() {
+            let line = line.replace("\\n", "\n");
+            let [name, right, wrong, near] = line.split(" | ").collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            let known = EXPERIMENTS.iter().find(|known| known.0 == name);
+            let text = known.unwrap().1;
             let changed = text.replacen(right, wrong, 1);
-            assert_ne!(changed, text, "{right}");
+            assert_ne!(changed, *text, "{right}");
             let message = message(&changed);
-            assert!(
-                message.contains("x.toml") && message.contains(near),
-                "{message}"
-            );
-        }
-        let known = EXPERIMENTS.iter().find(|known| known.0 == "scaling");
-        let scaling = known.unwrap().1;
-        for (right, wrong, near) in [
-            ("[full]\n", "[full]\nsedes = 3\n", "unknown field `sedes`"),
-            (
-                "cpus = [1, 2, 4, 8, 16, 32, 64, 128, 256]",
-                "cpus = [1, 256]",
-                "[full]: source `today:page-faults/4` does not exist",
-            ),
-        ] {
-            let changed = scaling.replacen(right, wrong, 1);
-            assert!(message(&changed).contains(near), "{}", message(&changed));
-        }
-        // The first is the parameter of the method; tables and claims follow.
-        let own = "\norder = 10\n";
-        for (instead, what) in [("\nodrer = 10\n", "odrer"), ("\n", "missing field `order`")] {
-            let wrong = text.replacen(own, instead, 1);
-            assert!(message(&wrong).contains(what), "{}", message(&wrong));
+            let mut parts = near.split(" & ");
+            assert!(parts.all(|part| message.contains(part)), "{message}");
         }
     }
 }

@@ -56,96 +56,43 @@ pub const FLOOR: PeerRow = PeerRow {
     functions: None,
 };
 
+/// Declares peers: the name, the crate, its version, the largest order, the description, and the missing features.
+macro_rules! peers {
+    ($($name:literal, $package:literal, $version:literal, $max_order:ident, $summary:literal, $cannot:expr;)+) => {
+        &[FLOOR, $(PeerRow {
+            name: $name,
+            package: $package,
+            version: $version,
+            summary: $summary,
+            max_order: Order::$max_order,
+            cannot: $cannot,
+            is_floor: false,
+            functions: None,
+        }),+]
+    };
+}
+
 /// All peers, the floor first.
-pub const PEERS: &[PeerRow] = &[
-    FLOOR,
-    PeerRow {
-        name: "buddy_system_allocator",
-        package: "buddy_system_allocator",
-        version: "0.13.0",
-        summary: "one BTreeSet of blocks per order, on the heap, behind a spin lock (LockedFrameAllocator)",
-        max_order: Order::TEN,
-        cannot: &[
-            "free a part",
-            "exact counts",
-            "detect a double free",
-            "run without a heap",
-        ],
-        is_floor: false,
-        functions: None,
-    },
-    PeerRow {
-        name: "frame-alloc-buddy",
-        package: "frame-alloc",
-        version: "0.1.0",
-        summary: "one lock-free bitmap per order, with a summary (SummaryBuddyAllocator)",
-        max_order: Order::TEN,
-        cannot: &[
-            "free a part",
-            "exact counts",
-            "detect a double free",
-            "guarantee a block while one is free",
-        ],
-        is_floor: false,
-        functions: None,
-    },
-    PeerRow {
-        name: "frame-alloc-depot",
-        package: "frame-alloc",
-        version: "0.1.0",
-        summary: "a locked stack of 128 frames per thread and a shared stack of 512, in front of frame-alloc-buddy",
-        max_order: Order::TEN,
-        cannot: &[
-            "free a part",
-            "exact counts",
-            "detect a double free",
-            "guarantee a block while one is free",
-        ],
-        is_floor: false,
-        functions: None,
-    },
-    PeerRow {
-        name: "bitmap-allocator",
-        package: "bitmap-allocator",
-        version: "0.4.6",
-        summary: "a tree of 16-bit words over a bitmap, behind a spin lock; first fit, bit by bit above order 0",
-        max_order: Order::TEN,
-        cannot: &["exact counts"],
-        is_floor: false,
-        functions: None,
-    },
-    PeerRow {
-        name: "buddy-slab-allocator",
-        package: "buddy-slab-allocator",
-        version: "0.6.1",
-        summary: "lists linked through an array of 12 bytes per frame, behind a spin lock (its BuddyAllocator)",
-        max_order: Order::TEN,
-        cannot: &["free a part", "detect a double free"],
-        is_floor: false,
-        functions: None,
-    },
-    PeerRow {
-        name: "rvm-memory",
-        package: "rvm-memory",
-        version: "0.1.1",
-        summary: "one bitmap per order, without a summary, behind a spin lock (its BuddyAllocator); scans linearly",
-        max_order: Order::TEN,
-        cannot: &[
-            "free a part",
-            "detect each double free",
-            "choose its size at run time",
-        ],
-        is_floor: false,
-        functions: None,
-    },
-    PeerRow {
-        name: "offset-allocator",
-        package: "offset-allocator",
-        version: "0.2.0",
-        summary: "two-level segregated fit with neighbour links, for sub-allocation on GPUs, behind a spin lock",
-        max_order: Order::ZERO,
-        cannot: &["orders above 0", "free a part", "free without its handle"],
-        is_floor: false,
-        functions: None,
-    },
-];
+pub const PEERS: &[PeerRow] = peers! {
+    "buddy_system_allocator", "buddy_system_allocator", "0.13.0", TEN,
+        "one BTreeSet of blocks per order, on the heap, behind a spin lock (LockedFrameAllocator)",
+        &["free a part", "exact counts", "detect a double free", "run without a heap"];
+    "frame-alloc-buddy", "frame-alloc", "0.1.0", TEN,
+        "one lock-free bitmap per order, with a summary (SummaryBuddyAllocator)",
+        &["free a part", "exact counts", "detect a double free", "guarantee a block while one is free"];
+    "frame-alloc-depot", "frame-alloc", "0.1.0", TEN,
+        "a locked stack of 128 frames per thread and a shared stack of 512, in front of frame-alloc-buddy",
+        &["free a part", "exact counts", "detect a double free", "guarantee a block while one is free"];
+    "bitmap-allocator", "bitmap-allocator", "0.4.6", TEN,
+        "a tree of 16-bit words over a bitmap, behind a spin lock; first fit, bit by bit above order 0",
+        &["exact counts"];
+    "buddy-slab-allocator", "buddy-slab-allocator", "0.6.1", TEN,
+        "lists linked through an array of 12 bytes per frame, behind a spin lock (its BuddyAllocator)",
+        &["free a part", "detect a double free"];
+    "rvm-memory", "rvm-memory", "0.1.1", TEN,
+        "one bitmap per order, without a summary, behind a spin lock (its BuddyAllocator); scans linearly",
+        &["free a part", "detect each double free", "choose its size at run time"];
+    "offset-allocator", "offset-allocator", "0.2.0", ZERO,
+        "two-level segregated fit with neighbour links, for sub-allocation on GPUs, behind a spin lock",
+        &["orders above 0", "free a part", "free without its handle"];
+};

@@ -20,71 +20,28 @@ pub(crate) enum Function {
 }
 
 /// Beginnings of the names of functions that are part of locks, or of the tracer.
-const LOCKS: [&str; 22] = [
-    "trace_",
-    "__traceiter_",
-    "__bpf_trace_",
-    "__ftrace_",
-    "ftrace_",
-    "event_trigger",
-    "perf_trace_",
-    "stacktrace_",
-    "__pv_",
-    "pv_",
-    "kvm_",
-    "native_queued_",
-    "queued_",
-    "resilient_",
-    "__raw_callee_",
-    "_raw_spin_",
-    "__raw_spin_",
-    "do_raw_spin_",
-    "spin_",
-    "zone_lock",
-    "__zone_lock",
-    "__raw_call",
-];
+const LOCKS: &str = "\
+    trace_ __traceiter_ __bpf_trace_ __ftrace_ ftrace_ event_trigger perf_trace_ stacktrace_ __pv_ pv_ kvm_ \
+    native_queued_ queued_ resilient_ __raw_callee_ _raw_spin_ __raw_spin_ do_raw_spin_ spin_ zone_lock \
+    __zone_lock __raw_call";
 
 /// Functions that acquire a zone's lock, or into which compilers inline one that does, in Linux 4.18 to 6.18. The lock
 /// of a per-CPU list, which some of them also acquire, is only tried there, and never waited for.
-const ALLOCATOR: [&str; 27] = [
-    "rmqueue",
-    "rmqueue_bulk",
-    "rmqueue_buddy",
-    "rmqueue_pcplist",
-    "__rmqueue_pcplist",
-    "get_page_from_freelist",
-    "__alloc_pages_direct_compact",
-    "free_pcppages_bulk",
-    "free_one_page",
-    "__free_one_page",
-    "__free_pages_ok",
-    "__free_pages",
-    "__free_frozen_pages",
-    "___free_pages",
-    "free_unref_page",
-    "free_unref_page_commit",
-    "free_unref_page_list",
-    "free_unref_folios",
-    "free_frozen_page_commit",
-    "free_frozen_pages",
-    "free_frozen_pages_nolock",
-    "drain_pages_zone",
-    "drain_zone_pages",
-    "decay_pcp_high",
-    "reserve_highatomic_pageblock",
-    "unreserve_highatomic_pageblock",
-    "split_free_page",
-];
+const ALLOCATOR: &str = "\
+    rmqueue rmqueue_bulk rmqueue_buddy rmqueue_pcplist __rmqueue_pcplist get_page_from_freelist \
+    __alloc_pages_direct_compact free_pcppages_bulk free_one_page __free_one_page __free_pages_ok __free_pages \
+    __free_frozen_pages ___free_pages free_unref_page free_unref_page_commit free_unref_page_list \
+    free_unref_folios free_frozen_page_commit free_frozen_pages free_frozen_pages_nolock drain_pages_zone \
+    drain_zone_pages decay_pcp_high reserve_highatomic_pageblock unreserve_highatomic_pageblock split_free_page";
 
 impl Function {
     /// Returns what a function of this name says. A compiler's suffix, as in `free_unref_page.part.0`, does not matter.
     pub(crate) fn named(name: &str) -> Function {
         let name = name.split('.').next().unwrap_or(name);
-        let mut allocator = (0..).zip(ALLOCATOR);
+        let mut allocator = (0..).zip(ALLOCATOR.split(' '));
         if let Some((at, _)) = allocator.find(|(_, own)| *own == name) {
             Function::Allocator(at)
-        } else if LOCKS.iter().any(|begin| name.starts_with(begin)) {
+        } else if LOCKS.split(' ').any(|begin| name.starts_with(begin)) {
             Function::Lock
         } else {
             Function::Other
@@ -94,7 +51,7 @@ impl Function {
     /// Returns the name of a function of the page allocator; `None` for every other function.
     pub(crate) fn allocator(self) -> Option<&'static str> {
         match self {
-            Function::Allocator(at) => ALLOCATOR.get(usize::from(at)).copied(),
+            Function::Allocator(at) => ALLOCATOR.split(' ').nth(usize::from(at)),
             _ => None,
         }
     }
@@ -209,11 +166,11 @@ mod tests {
             let waiting = waiting(names.iter().map(|name| Function::named(name)));
             waiting.map(|function| function.allocator())
         };
-        let lock = [
+        let (tracer, lock) = (
             "trace_event_raw_event_contention_end",
             "_raw_spin_lock_irqsave",
-        ];
-        assert_eq!(chain(&lock), None);
+        );
+        assert_eq!(chain(&[tracer, lock]), None);
         for (name, expected) in [
             ("free_pcppages_bulk", Some("free_pcppages_bulk")),
             (
@@ -224,7 +181,7 @@ mod tests {
             ("try_to_wake_up", None),
             ("resilient_queued_spin_lock_slowpath", Some("rmqueue_bulk")),
         ] {
-            let names = [lock[0], lock[1], name, "rmqueue_bulk"];
+            let names = [tracer, lock, name, "rmqueue_bulk"];
             assert_eq!(chain(&names), Some(expected), "{name}");
         }
     }

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use everybuddy_session::scripts::SCRIPTS;
+use everybuddy_session::scripts::scripts;
 use everybuddy_session::{Kind, Picture, Session, systems};
 
 fn main() -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    for script in SCRIPTS {
+    for script in scripts() {
         for system in systems::names() {
             let mut session = match Session::open(system, script.frames, script.order) {
                 Ok(session) => session,

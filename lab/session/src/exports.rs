@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 
 use crate::json::{array, quoted};
-use crate::scripts::SCRIPTS;
+use crate::scripts::scripts;
 use crate::{Session, Step, systems};
 
 #[derive(Default)]
@@ -46,10 +46,10 @@ extern "C" fn play_length() -> usize {
 #[unsafe(no_mangle)]
 extern "C" fn play_catalogue() -> *const u8 {
     answer(|_| {
-        let scripts = SCRIPTS.iter().map(|script| {
+        let scripts = scripts().map(|script| {
             let [left, right] = script.pair.map(quoted);
             let before = array(script.before.iter().map(|line| quoted(line)));
-            let steps = script.lines();
+            let steps = script.lines.iter();
             let steps = array(steps.map(|(line, remark)| format!("[{},{}]", quoted(line), quoted(remark))));
             format!(
                 "{{\"name\":{},\"title\":{},\"about\":{},\"frames\":{},\"order\":{},\"pair\":[{left},{right}],\

@@ -20,6 +20,7 @@ use everybuddy_sim::{
     Caches, Cores, Hardware, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError, Traffic, Waiters,
     build_any,
 };
+use everybuddy_trace::named;
 use everybuddy_workload::Setting;
 
 use crate::Load;
@@ -35,14 +36,16 @@ use crate::workload::{self, Frees, Phases};
 /// The cycles of a switch from one virtual CPU to another. Assumed, not measured.
 pub const SWITCH: u64 = 3000;
 
-/// How many zones there are, and which CPUs of the machine run the threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Zones {
-    /// One zone, and the first CPUs of the machine.
-    #[default]
-    One,
-    /// A zone for each socket, which serves the CPUs of its socket first, and CPUs of all sockets in turn.
-    Socket,
+named! {
+    /// How many zones there are, and which CPUs of the machine run the threads.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Zones {
+        /// One zone, and the first CPUs of the machine.
+        #[default]
+        One => "one",
+        /// A zone for each socket, which serves the CPUs of its socket first, and CPUs of all sockets in turn.
+        Socket => "socket",
+    }
 }
 
 /// What is simulated.

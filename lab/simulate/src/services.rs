@@ -17,22 +17,25 @@ use std::cell::Cell;
 use everybuddy::platform::CpuToken;
 use everybuddy::{FrameAllocator, Progress};
 use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
+use everybuddy_trace::named;
 
 use crate::counted::{Counted, LOOK};
 use crate::timeline;
 use crate::work::Work;
 
-/// Where the services of systems run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Services {
-    /// Nowhere: callers do their work when they need it.
-    #[default]
-    Callers,
-    /// Each on a CPU of its own, after those of the callers: those that need a thread.
-    Own,
-    /// On each CPU of a caller that waits outside of calls: all of them. CPUs must not share those of the machine,
-    /// since a CPU that serves does not give its turn to a caller.
-    Idle,
+named! {
+    /// Where the services of systems run.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Services {
+        /// Nowhere: callers do their work when they need it.
+        #[default]
+        Callers => "callers",
+        /// Each on a CPU of its own, after those of the callers: those that need a thread.
+        Own => "own",
+        /// On each CPU of a caller that waits outside of calls: all of them. CPUs must not share those of the machine,
+        /// since a CPU that serves does not give its turn to a caller.
+        Idle => "idle",
+    }
 }
 
 /// Looks in vain before the time between two looks first doubles, and between doublings.

@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use everybuddy::{Block, Index, Release, Request, Size};
 use everybuddy_sim::{Caches, Machine, Region, Report, SimCpu, SimError};
+use everybuddy_trace::named;
 use everybuddy_workload::{Body, Program, Setting, Step, Variant, deal};
 
 use crate::caller::{Caller, Pace};
@@ -30,27 +31,31 @@ const MOST_LOOKS: u32 = 100_000;
 /// waiting for as long as others come back to it.
 const MOST_ROUNDS: u32 = 4;
 
-/// Whether CPUs run the same section of a workload at the same time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phases {
-    /// They meet before each section: all allocate, then all free.
-    #[default]
-    Together,
-    /// They begin at random times and never meet, so that some allocate while others free.
-    Apart,
+named! {
+    /// Whether CPUs run the same section of a workload at the same time.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Phases {
+        /// They meet before each section: all allocate, then all free.
+        #[default]
+        Together => "together",
+        /// They begin at random times and never meet, so that some allocate while others free.
+        Apart => "apart",
+    }
 }
 
-/// Which CPU frees what a CPU has allocated, in workloads that allocate in one section and free in the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Frees {
-    /// The same, as if each CPU ran a process of its own.
-    #[default]
-    Own,
-    /// Another one, as if threads were moved between their allocations and their frees. A CPU frees what was allocated
-    /// first of what others have left.
-    Other,
-    /// The first CPU frees everything, as at the end of a process with many threads.
-    One,
+named! {
+    /// Which CPU frees what a CPU has allocated, in workloads that allocate in one section and free in the next.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Frees {
+        /// The same, as if each CPU ran a process of its own.
+        #[default]
+        Own => "own",
+        /// Another one, as if threads were moved between their allocations and their frees. A CPU frees what was
+        /// allocated first of what others have left.
+        Other => "other",
+        /// The first CPU frees everything, as at the end of a process with many threads.
+        One => "one",
+    }
 }
 
 /// What was allocated.

@@ -1,4 +1,4 @@
-//! Two threads, very many operations, and a shadow bitmap: no frame is lost or allocated twice.
+//! Two threads, very many operations, and a shadow of the memory: no frame is lost or allocated twice.
 //!
 //! `EVERYBUDDY_OPERATIONS` sets the number of operations per system (default 1,000,000); `ci/stress.sh` runs 10^8.
 //! `EVERYBUDDY_SYSTEMS` names the systems, separated by commas (default: all rows, and [`VARIANTS`]).
@@ -9,40 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use everybuddy::platform::NativeCpus;
 use everybuddy::systems::ROWS;
 use everybuddy::{
-    AllocateError, Counts, FrameRange, Frames, Index, Order, Pfn, Progress, Release, Request,
-    Setup, Size,
+    AllocateError, Counts, FrameRange, Frames, Order, Pfn, Progress, Release, Request, Setup, Size,
 };
+use everybuddy_suite::shadow::Shadow;
 use everybuddy_suite::{System, claim, on};
 use everybuddy_workload::{Churn, Mix, Step, Workload};
 
 const FRAMES: u32 = 1 << 15;
 const THREADS: u16 = 2;
-
-/// One bit per frame, set while the frame is allocated.
-struct Shadow(Vec<AtomicU64>);
-
-impl Shadow {
-    fn flip(&self, start: Index, frames: u32, set: bool) {
-        let mut at = start.0;
-        while at < start.0 + frames {
-            let end = (start.0 + frames).min((at | 63) + 1);
-            let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
-            let word = &self.0[at as usize / 64];
-            if set {
-                let before = word.fetch_or(mask, Ordering::Relaxed);
-                assert_eq!(
-                    before & mask,
-                    0,
-                    "a frame from {at:#x} on was allocated twice"
-                );
-            } else {
-                let before = word.fetch_and(!mask, Ordering::Relaxed);
-                assert_eq!(before & mask, mask, "a frame from {at:#x} on was lost");
-            }
-            at = end;
-        }
-    }
-}
 
 fn frames_of(size: Size) -> u32 {
     match size {
@@ -53,7 +27,7 @@ fn frames_of(size: Size) -> u32 {
 
 /// Runs `operations` on two threads. Returns the number of failed requests, and what the system did.
 fn stress(name: &str, operations: u64, system: &System<'_>) -> (u64, Counts) {
-    let shadow = Shadow((0..FRAMES / 64).map(|_| AtomicU64::new(0)).collect());
+    let shadow = Shadow::new(FRAMES);
     let cpus = NativeCpus::new(THREADS);
     let refused = AtomicU64::new(0);
     let counts = Mutex::new(Counts::default());
@@ -93,7 +67,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> (u64, Counts) {
                             };
                             match system.allocate(&mut cpu, request) {
                                 Ok(start) => {
-                                    shadow.flip(start, frames_of(size), true);
+                                    shadow.take(start, frames_of(size), id.into());
                                     held[slot as usize] = Some((start, size));
                                 }
                                 Err(AllocateError::Exhausted | AllocateError::Busy) => {
@@ -104,7 +78,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> (u64, Counts) {
                         }
                         Step::Free { slot } => {
                             if let Some((start, size)) = held[slot as usize].take() {
-                                shadow.flip(start, frames_of(size), false);
+                                shadow.give(start, frames_of(size), id.into());
                                 let release = Release {
                                     size,
                                     ..Release::frame(start)
@@ -116,7 +90,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> (u64, Counts) {
                     }
                 }
                 for (start, size) in held.into_iter().flatten() {
-                    shadow.flip(start, frames_of(size), false);
+                    shadow.give(start, frames_of(size), id.into());
                     system
                         .free(
                             &mut cpu,

@@ -364,21 +364,6 @@ fn a_nested_release_comes_between(memory: Memory, spec: &'static str, preemption
     });
 }
 
-/// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
-macro_rules! models {
-    ($kind:ident, $memory:ident, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
-        mod $kind {
-            use super::*;
-            $(
-                #[test]
-                fn $model() {
-                    super::$model($memory, $spec, bound(&$bounds));
-                }
-            )*
-        }
-    };
-}
-
 models!(
     core, Plain, "spring-core+order=1";
     [4] two_cpus_extend_the_spring,

@@ -74,14 +74,13 @@ fn two_cpus_share_the_last_two_frames() {
 fn a_frame_comes_back_to_an_owner_that_collects() {
     run(2, 2, bound(&[1, 2]), |machine| {
         let held = hand_out(machine, 2);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 w.try_churn(0);
                 w.free(held[0]);
                 w.try_churn(1);
-                w.park();
             },
-            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
+            &|w| w.free(held[1]),
         ]);
     });
 }
@@ -90,14 +89,13 @@ fn a_frame_comes_back_to_an_owner_that_collects() {
 fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
     run(3, 3, bound(&[1, 2]), |machine| {
         let held = hand_out(machine, 3);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 w.free(held[0]);
                 w.try_churn(1);
-                w.park();
             },
-            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
-            &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
+            &|w| w.free(held[1]),
+            &|w| w.free(held[2]),
         ]);
     });
 }
@@ -114,15 +112,12 @@ fn two_cpus_free_parts_of_one_block() {
             [1, 2, 3].map(frame)
         });
         let zero = Index(one.start.0 - 1);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.free_frames(zero, 2);
-                w.park();
-            },
+        machine.park_after(&[
+            &|w| w.free_frames(zero, 2),
             // By count, and then what is left by its order.
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.free_frames(two.start, 1);
-                free_and_park(w, three);
+                w.free(three);
             },
         ]);
     });
@@ -131,11 +126,8 @@ fn two_cpus_free_parts_of_one_block() {
 #[test]
 fn two_cpus_claim_two_trees() {
     run(65, 2, bound(&[2, 3]), |machine| {
-        let both = |w: &mut Cpu<'_>| {
-            w.churn(0);
-            w.park();
-        };
-        machine.at_once(&[&both, &both]);
+        let both = |w: &mut Cpu<'_>| w.churn(0);
+        machine.park_after(&[&both, &both]);
     });
 }
 
@@ -144,16 +136,12 @@ fn two_cpus_claim_two_trees() {
 fn a_cpu_asks_for_the_tree_of_one_that_hits() {
     run(2, 2, bound(&[2, 3]), |machine| {
         machine.on(0, |w| w.churn(0));
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 w.churn(0);
                 w.churn(0);
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
-                w.churn(0);
-                w.park();
-            },
+            &|w| w.churn(0),
         ]);
     });
 }
@@ -163,11 +151,8 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits() {
 fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
     let model = |machine: &Machine<'_, Loom>| {
         machine.on(0, |w| w.churn(0));
-        let both = |w: &mut Worker<'_, Loom>| {
-            w.churn(0);
-            w.park();
-        };
-        machine.at_once(&[&both, &both]);
+        let both = |w: &mut Worker<'_, Loom>| w.churn(0);
+        machine.park_after(&[&both, &both]);
     };
     exhaust(Shared, "everybuddy", 2, 2, bound(&[2, 3]), model);
 }
@@ -176,17 +161,9 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
 fn a_free_meets_a_tree_whose_owner_changes() {
     run(2, 3, bound(&[1, 2]), |machine| {
         let held = hand_out(machine, 2);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.free(held[0]);
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| free_and_park(w, held[1]),
-            &|w: &mut Cpu<'_>| {
-                w.try_churn(0);
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.free(held[0]), &|w| w.free(held[1]), &|w| {
+            w.try_churn(0)
+        }]);
     });
 }
 
@@ -196,17 +173,10 @@ fn a_spent_tree_gets_a_frame_back() {
     run(1, 2, bound(&[3, 4]), |machine| {
         let held = machine.on(0, |w| w.allocate(0));
         machine.on(0, |w| w.hand(held, 1));
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
-                w.drain();
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| {
-                w.free(held);
-                w.churn(0);
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.drain(), &|w| {
+            w.free(held);
+            w.churn(0);
+        }]);
     });
 }
 
@@ -228,17 +198,15 @@ fn a_frame_that_moves_during_a_search_is_found() {
             w.free(other);
             held
         });
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 // One of the two frames is free at any moment.
                 let frame = w.allocate_untracked(Request::FRAME);
                 w.free_untracked(Release::frame(frame));
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.free(held);
                 w.try_churn_untracked(0);
-                w.park();
             },
         ]);
         machine.on(0, |w| {
@@ -264,20 +232,18 @@ fn a_request_takes_a_tree_of_the_other_kind() {
             w.park();
             held
         });
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 let frames = [(); 2].map(|()| w.allocate_untracked(frame(Class::Unmovable)));
                 for frame in frames {
                     w.free_untracked(Release::frame(frame));
                 }
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 let other = w.allocate_untracked(frame(Class::Movable));
                 for frame in [held, other] {
                     w.free_untracked(Release::frame(frame));
                 }
-                w.park();
             },
         ]);
     });
@@ -328,17 +294,13 @@ fn two_frames(w: &mut Cpu<'_>) {
 fn a_kept_frame_is_wanted_while_its_cpu_allocates() {
     run(65, 2, bound(&[2, 3]), |machine| {
         let [first, third] = with_kept_frame(machine, 0);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 two_frames(w);
                 w.free(first);
                 w.free(third);
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
-                w.try_churn_untracked(0);
-                w.park();
-            },
+            &|w| w.try_churn_untracked(0),
         ]);
         unreserve(machine);
     });
@@ -351,7 +313,7 @@ fn a_frame_comes_back_before_a_hasty_request() {
     exhaust(Shared, "everybuddy", 1, 2, bound(&[2, 3]), |machine| {
         let frame = machine.on(1, |w| w.allocate_untracked(Request::FRAME));
         let is_back = AtomicBool::new(false);
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 let must_not_be_exhausted = is_back.load(Ordering::Relaxed);
                 let request = Request::FRAME.with_flags(Flags::NO_WAIT);
@@ -360,13 +322,11 @@ fn a_frame_comes_back_before_a_hasty_request() {
                     Err(AllocateError::Exhausted) => assert!(!must_not_be_exhausted),
                     Err(error) => assert_eq!(error, AllocateError::Busy),
                 }
-                w.park();
             },
             &|w| {
                 w.free_untracked(Release::frame(frame));
                 // The models run on one host thread, so this orders nothing.
                 is_back.store(true, Ordering::Relaxed);
-                w.park();
             },
         ]);
     });
@@ -383,16 +343,15 @@ fn a_kept_frame_is_announced_during_a_hasty_request() {
             w.drain();
             w.park();
         });
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 let request = Request::FRAME.with_flags(Flags::NO_WAIT);
                 match w.try_allocate_untracked(request) {
                     Ok(frame) => w.free_untracked(Release::frame(frame)),
                     Err(error) => assert_eq!(error, AllocateError::Busy),
                 }
-                w.park();
             },
-            &|w| w.park(),
+            &|_| (),
         ]);
     });
 }
@@ -402,17 +361,13 @@ fn a_kept_frame_is_announced_during_a_hasty_request() {
 fn a_kept_frame_is_collected_with_its_neighbour() {
     run(65, 3, bound(&[1, 2]), |machine| {
         let [first, third] = with_kept_frame(machine, 2);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 two_frames(w);
                 w.free(first);
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
-                w.try_churn_untracked(0);
-                w.park();
-            },
-            &|w: &mut Cpu<'_>| free_and_park(w, third),
+            &|w| w.try_churn_untracked(0),
+            &|w| w.free(third),
         ]);
         unreserve(machine);
     });
@@ -423,8 +378,8 @@ fn a_kept_frame_is_collected_with_its_neighbour() {
 fn a_kept_frame_is_reserved_while_its_cpu_allocates() {
     run(65, 2, bound(&[2, 3]), |machine| {
         let [first, third] = with_kept_frame(machine, 0);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 let (system, cpu) = w.raw();
                 let range = FrameRange::new(Pfn(system.span().base().0 + 1), 1);
                 match system.reserve(cpu, range) {
@@ -434,13 +389,11 @@ fn a_kept_frame_is_reserved_while_its_cpu_allocates() {
                 }
                 w.free(first);
                 w.free(third);
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 if let Ok(frame) = w.try_allocate_untracked(Request::FRAME) {
                     w.free_untracked(Release::frame(frame));
                 }
-                w.park();
             },
         ]);
         unreserve(machine);
@@ -456,8 +409,8 @@ fn a_block_of_two_trees_is_wanted_while_its_last_frame_comes_back() {
             w.park();
             frame
         });
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 let order = Order::new(7).expect("an order");
                 let request = Request::order(order).with_flags(Flags::NO_WAIT);
                 match w.try_allocate_untracked(request) {
@@ -465,12 +418,8 @@ fn a_block_of_two_trees_is_wanted_while_its_last_frame_comes_back() {
                     Err(AllocateError::Exhausted | AllocateError::Busy) => {}
                     Err(error) => panic!("{error}"),
                 }
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
-                w.free_untracked(Release::frame(frame));
-                w.park();
-            },
+            &|w| w.free_untracked(Release::frame(frame)),
         ]);
     });
 }
@@ -504,12 +453,9 @@ fn a_frame_comes_back_after_a_refusal() {
         machine.on(1, |w| {
             assert!(w.try_allocate(0).is_none(), "CPU 0 holds it")
         });
-        machine.at_once(&[&|w: &mut Cpu<'_>| free_and_park(w, held), &|w: &mut Cpu<
-            '_,
-        >| {
+        machine.park_after(&[&|w| w.free(held), &|w| {
             w.try_churn(0);
             w.try_churn(0);
-            w.park();
         }]);
     });
 }
@@ -519,12 +465,9 @@ fn a_frame_comes_back_after_a_refusal() {
 fn a_frame_comes_back_during_a_refusal() {
     run(1, 2, bound(&[2, 3]), |machine| {
         let held = machine.on(0, |w| w.allocate(0));
-        machine.at_once(&[&|w: &mut Cpu<'_>| free_and_park(w, held), &|w: &mut Cpu<
-            '_,
-        >| {
+        machine.park_after(&[&|w| w.free(held), &|w| {
             w.try_churn(0);
             w.try_churn(0);
-            w.park();
         }]);
     });
 }
@@ -546,19 +489,17 @@ fn a_pair_comes_back_to_an_own_tree_after_a_refusal() {
         });
         let other = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let are_back = AtomicBool::new(false);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 for frame in frames {
                     w.free_untracked(Release::frame(frame));
                 }
                 are_back.store(true, Ordering::Relaxed);
                 w.free_untracked(Release::frame(other));
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 wants(w, &are_back, pair);
                 wants(w, &are_back, pair);
-                w.park();
             },
         ]);
     });
@@ -575,14 +516,11 @@ fn a_nested_free_comes_during_a_refusal() {
                 frame
             });
             let is_back = AtomicBool::new(false);
-            machine.at_once(&[
-                &|w: &mut Cpu<'_>| lockless::frees_nested(w, frame, &is_back),
-                &|w: &mut Cpu<'_>| {
-                    wants(w, &is_back, Request::FRAME);
-                    wants(w, &is_back, Request::FRAME);
-                    w.park();
-                },
-            ]);
+            machine.at_once(&[&|w| lockless::frees_nested(w, frame, &is_back), &|w| {
+                wants(w, &is_back, Request::FRAME);
+                wants(w, &is_back, Request::FRAME);
+                w.park();
+            }]);
         });
     });
 }

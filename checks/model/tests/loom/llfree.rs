@@ -60,7 +60,7 @@ fn a_search_is_not_passed_by_a_frame() {
         let at = |frame: u32| held.iter().find(|block| block.start == Index(frame));
         let [low, high] = [at(0), at(1024)].map(|block| *block.expect("all are held"));
         machine.on(1, |w| w.free(high));
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn(0), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.try_churn(0), &|w| {
             w.free(low);
             w.try_churn(0);
         }]);
@@ -82,9 +82,7 @@ fn a_search_is_not_passed_by_a_frame() {
 fn a_run_of_two_words_is_undone_if_a_frame_is_taken() {
     run(192, 2, bound(&[3, 4]), |machine| {
         // CPU 1 starts in the middle, which is the second word.
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn(7), &|w: &mut Cpu<'_>| {
-            w.try_churn(0)
-        }]);
+        machine.at_once(&[&|w| w.try_churn(7), &|w| w.try_churn(0)]);
     });
 }
 
@@ -113,7 +111,7 @@ fn a_huge_frame_that_is_freed_whole_and_in_part_is_freed_once() {
 #[test]
 fn two_huge_frames_are_taken_while_a_frame_is() {
     run(1024, 2, bound(&[3, 4]), |machine| {
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn_untracked(10), &|w| {
+        machine.at_once(&[&|w| w.try_churn_untracked(10), &|w| {
             w.try_churn_untracked(0);
             w.try_churn_untracked(10);
         }]);
@@ -125,7 +123,7 @@ fn two_huge_frames_are_taken_while_a_frame_is() {
 fn a_huge_frame_is_freed_for_single_frames() {
     run(512, 2, bound(&[4, 5]), |machine| {
         let huge = machine.on(0, |w| w.allocate(9));
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(huge), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.free(huge), &|w| {
             w.try_churn(0);
             w.try_churn(9);
         }]);
@@ -137,7 +135,7 @@ fn a_huge_frame_is_freed_for_single_frames() {
 fn two_huge_frames_are_freed_for_single_frames() {
     run(1024, 2, bound(&[3, 4]), |machine| {
         let both = machine.on(0, |w| w.allocate(10));
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(both), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.free(both), &|w| {
             w.try_churn(0);
             w.try_churn(10);
         }]);
@@ -150,7 +148,7 @@ fn two_huge_frames_are_freed_for_single_frames() {
 fn a_huge_frame_is_freed_for_a_reservation() {
     run(512, 2, bound(&[4, 5]), |machine| {
         let huge = machine.on(0, |w| w.allocate(9));
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(huge), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.free(huge), &|w| {
             if w.reserve(Index(0), 2) {
                 w.unreserve(Index(0), 2);
             }
@@ -163,11 +161,11 @@ fn a_reservation_is_stolen_while_its_cpu_allocates() {
     run(4, 2, bound(&[4, 5]), |machine| {
         machine.on(0, |w| w.churn(0));
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.churn(0);
                 w.try_churn(1);
             },
-            &|w: &mut Cpu<'_>| w.drain_parked(0),
+            &|w| w.drain_parked(0),
         ]);
     });
 }
@@ -182,11 +180,11 @@ fn a_tree_is_reserved_by_frees_while_another_cpu_wants_it() {
         });
         machine.on(0, |w| held.iter().for_each(|block| w.hand(*block, 1)));
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.churn(0);
                 w.park();
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 held.iter().for_each(|block| w.free(*block));
             },
         ]);

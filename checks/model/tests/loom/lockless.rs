@@ -32,12 +32,12 @@ pub(crate) fn a_frame_that_comes_back_during_a_search_is_found(machine: &Machine
     let (a, b) = machine.on(0, |w| (w.allocate(0), w.allocate(0)));
     machine.on(0, |w| w.hand(b, 1));
     machine.at_once(&[
-        &|w: &mut Cpu<'_>| {
+        &|w| {
             w.free(a);
             w.try_churn(0);
         },
-        &|w: &mut Cpu<'_>| w.free(b),
-        &|w: &mut Cpu<'_>| w.try_churn(0),
+        &|w| w.free(b),
+        &|w| w.try_churn(0),
     ]);
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn a_part_of_a_block_is_taken_while_another_is_freed(
     let (start, frames) = whole(machine, order);
     let others = frames - rest;
     machine.at_once(&[
-        &|w: &mut Cpu<'_>| w.free_untracked(Release::frames(Index(start), others)),
-        &|w: &mut Cpu<'_>| {
+        &|w| w.free_untracked(Release::frames(Index(start), others)),
+        &|w| {
             let frame = w.try_allocate_untracked(Request::FRAME);
             w.free_untracked(Release::frames(Index(start + others), rest));
             if let Ok(frame) = frame {
@@ -144,14 +144,11 @@ pub(crate) fn a_half_is_freed_by_its_order_while_the_other_is_freed(
     let first = Release::frames(Index(start), frames / 2);
     let second = Release::block(Block::new(Index(start + frames / 2), half));
     let accepted = AtomicU32::new(0);
-    machine.at_once(&[
-        &|w: &mut Cpu<'_>| w.free_untracked(first),
-        &|w: &mut Cpu<'_>| {
-            let (system, cpu) = w.raw();
-            let is_accepted = system.free(cpu, second).is_ok();
-            accepted.store(is_accepted.into(), Ordering::Relaxed);
-        },
-    ]);
+    machine.at_once(&[&|w| w.free_untracked(first), &|w| {
+        let (system, cpu) = w.raw();
+        let is_accepted = system.free(cpu, second).is_ok();
+        accepted.store(is_accepted.into(), Ordering::Relaxed);
+    }]);
     if accepted.into_inner() == 0 {
         machine.on(0, |w| w.free_untracked(second));
     }
@@ -195,13 +192,13 @@ pub(crate) fn a_range_is_reserved_while_its_frames_are_wanted(
     end: Step,
 ) {
     machine.at_once(&[
-        &|w: &mut Cpu<'_>| {
+        &|w| {
             if w.reserve(Index(0), frames) {
                 w.unreserve(Index(0), frames);
             }
             end(w);
         },
-        &|w: &mut Cpu<'_>| {
+        &|w| {
             w.allow_busy();
             want(w);
             end(w);
@@ -217,11 +214,11 @@ pub(crate) fn a_nested_request_comes_between(
     end: Step,
 ) {
     machine.at_once(&[
-        &|w: &mut Cpu<'_>| {
+        &|w| {
             w.churn(0);
             end(w);
         },
-        &|w: &mut Cpu<'_>| {
+        &|w| {
             let (system, interrupted) = (w.raw().0, CpuId(0));
             let free = |frame| {
                 let freed = system.free_nested(interrupted, Release::frame(frame));

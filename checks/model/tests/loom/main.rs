@@ -1,5 +1,20 @@
 //! The models under loom, in one program.
 
+/// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
+macro_rules! models {
+    ($kind:ident, $memory:ident, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
+        mod $kind {
+            use super::*;
+            $(
+                #[test]
+                fn $model() {
+                    super::$model($memory, $spec, bound(&$bounds));
+                }
+            )*
+        }
+    };
+}
+
 #[path = "../broken/mod.rs"]
 mod broken;
 mod canary;

@@ -105,9 +105,8 @@ fn late(
             let race = |w: &mut Worker<'_, Loom>| {
                 let accepted = w.try_free_untracked(Release::frame(frame));
                 then(w, accepted);
-                w.park();
             };
-            machine.at_once(&[&race, &race]);
+            machine.park_after(&[&race, &race]);
             at_end(machine);
         });
     });

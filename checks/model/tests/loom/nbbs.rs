@@ -76,7 +76,7 @@ fn a_search_is_not_passed_by_a_frame() {
         });
         let is = |frame: u32| move |block: &&everybuddy::Block| block.start == Index(frame);
         let low = *held.iter().find(is(0)).expect("all are held");
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn(0), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.try_churn(0), &|w| {
             w.free(low);
             w.try_churn(0);
         }]);
@@ -92,9 +92,7 @@ fn a_search_is_not_passed_by_a_frame() {
 #[test]
 fn a_part_and_all_of_memory_are_wanted() {
     run_tall(2, bound(&[3, 4]), |machine| {
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn(0), &|w: &mut Cpu<'_>| {
-            w.try_churn(ALL)
-        }]);
+        machine.at_once(&[&|w| w.try_churn(0), &|w| w.try_churn(ALL)]);
     });
 }
 
@@ -104,8 +102,8 @@ fn a_word_becomes_empty_while_it_is_wanted() {
     run(FRAMES, 3, bound(&[2, 3]), |machine| {
         let frame = machine.on(0, |w| w.allocate(0));
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| w.free(frame),
-            &|w: &mut Cpu<'_>| {
+            &|w| w.free(frame),
+            &|w| {
                 // The same word, which is not where this CPU's search begins.
                 let (system, cpu) = w.raw();
                 let range = FrameRange::new(Pfn(system.span().base().0 + 1), 1);
@@ -113,7 +111,7 @@ fn a_word_becomes_empty_while_it_is_wanted() {
                     w.free_untracked(Release::frame(start));
                 }
             },
-            &|w: &mut Cpu<'_>| w.try_churn(ALL),
+            &|w| w.try_churn(ALL),
         ]);
     });
 }
@@ -127,13 +125,13 @@ fn a_late_free_does_not_clear_the_mark_of_a_later_block() {
         machine.on(0, |w| w.hand(frame, 2));
         // CPUs 0 and 1 begin in the same word.
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| w.churn(0),
-            &|w: &mut Cpu<'_>| {
+            &|w| w.churn(0),
+            &|w| {
                 let frame = w.allocate(0);
                 assert!(w.try_allocate(ALL).is_none(), "a part of it is held");
                 w.free(frame);
             },
-            &|w: &mut Cpu<'_>| w.free(frame),
+            &|w| w.free(frame),
         ]);
     });
 }
@@ -144,7 +142,7 @@ fn a_late_free_does_not_clear_the_marks_of_higher_levels() {
     run_tall(2, bound(&[3, 4]), |machine| {
         let frame = machine.on(0, |w| w.allocate(0));
         let held = AtomicU32::new(0);
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(frame), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.free(frame), &|w| {
             let frame = w.allocate_untracked(Request::FRAME);
             held.store(frame.0, Ordering::Relaxed);
         }]);
@@ -158,7 +156,7 @@ fn a_late_free_does_not_clear_the_marks_of_higher_levels() {
 #[test]
 fn all_of_memory_is_wanted_while_words_are_emptied() {
     run(FRAMES, 2, bound(&[2, 3]), |machine| {
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.try_churn(0), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.try_churn(0), &|w| {
             w.try_churn(0);
             w.try_churn(ALL);
         }]);
@@ -170,7 +168,7 @@ fn two_buddies_are_freed() {
     run_tall(2, bound(&[3, 4]), |machine| {
         let (a, b) = machine.on(0, |w| (w.allocate(WORD), w.allocate(WORD)));
         machine.on(0, |w| w.hand(b, 1));
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(a), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.free(a), &|w| {
             w.free(b);
             w.try_churn(ALL);
         }]);
@@ -181,7 +179,7 @@ fn two_buddies_are_freed() {
 fn a_block_is_freed_for_its_parts() {
     run_tall(2, bound(&[3, 4]), |machine| {
         let all = machine.on(0, |w| w.allocate(ALL));
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.free(all), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.free(all), &|w| {
             w.try_churn(0);
             w.try_churn(ALL);
         }]);
@@ -252,10 +250,9 @@ fn a_nested_free_is_found_by_a_search() {
     run(1, 2, bound(&[2, 3]), |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let is_back = AtomicBool::new(false);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| lockless::frees_nested(w, frame, &is_back),
-            &|w: &mut Cpu<'_>| lockless::wants(w, &is_back, Request::FRAME),
-        ]);
+        machine.at_once(&[&|w| lockless::frees_nested(w, frame, &is_back), &|w| {
+            lockless::wants(w, &is_back, Request::FRAME)
+        }]);
     });
 }
 
@@ -277,7 +274,7 @@ fn a_block_is_freed_for_two_frames_of_a_word() {
             }
         };
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.access(Index(1), 1);
                 w.free_untracked(Release::block(Block::new(Index(0), order)));
             },

@@ -36,10 +36,9 @@ fn each_keeps_one(machine: &Machine<'_, Loom>) {
     machine.on(1, |w| w.free(second));
 }
 
-/// Allocates a frame, frees it, and parks.
-fn churn_and_park(w: &mut Worker<'_, Loom>) {
+/// Allocates a frame, and frees it.
+fn churn(w: &mut Worker<'_, Loom>) {
     w.churn(0);
-    w.park();
 }
 
 fn a_running_cpu_that_keeps_all_gives_up_one(
@@ -49,10 +48,9 @@ fn a_running_cpu_that_keeps_all_gives_up_one(
 ) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| {
+        machine.park_after(&[&churn, &|w| {
             w.churn(0);
             w.churn(0);
-            w.park();
         }]);
     });
 }
@@ -64,30 +62,17 @@ fn a_block_is_made_of_what_a_running_cpu_keeps(
 ) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[
-            &|w| {
-                w.churn(1);
-                w.park();
-            },
-            &|w| {
-                // An operation that holds nothing, so the block is free throughout.
-                w.drain();
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.churn(1), &|w| {
+            // An operation that holds nothing, so the block is free throughout.
+            w.drain();
+        }]);
     });
 }
 
 fn a_block_is_made_of_what_both_keep(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         each_keeps_one(machine);
-        machine.at_once(&[
-            &|w| {
-                w.churn(1);
-                w.park();
-            },
-            &|w| w.park(),
-        ]);
+        machine.park_after(&[&|w| w.churn(1), &|_| ()]);
     });
 }
 
@@ -98,16 +83,7 @@ fn a_cpu_that_holds_the_only_frame_makes_others_fail(
 ) {
     exhaust(memory, spec, 1, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 1));
-        machine.at_once(&[
-            &|w| {
-                w.try_churn(0);
-                w.park();
-            },
-            &|w| {
-                w.try_churn(0);
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.try_churn(0), &|w| w.try_churn(0)]);
     });
 }
 
@@ -121,7 +97,7 @@ fn an_owner_may_resume_while_its_list_is_fetched(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[&churn_and_park, &churn_and_park]);
+        machine.park_after(&[&churn, &churn]);
     });
 }
 
@@ -135,16 +111,7 @@ fn an_owner_may_drain_while_its_list_is_fetched(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[
-            &|w| {
-                w.churn(1);
-                w.park();
-            },
-            &|w| {
-                w.drain();
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.churn(1), &|w| w.drain()]);
     });
 }
 
@@ -155,7 +122,7 @@ fn an_owner_may_park_while_somebody_waits_for_it(
 ) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| w.park()]);
+        machine.park_after(&[&churn, &|_| ()]);
     });
 }
 
@@ -166,10 +133,9 @@ fn an_owner_may_park_and_come_back_while_somebody_waits_for_it(
 ) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| {
+        machine.park_after(&[&churn, &|w| {
             w.park();
             w.churn(0);
-            w.park();
         }]);
     });
 }
@@ -184,7 +150,7 @@ fn two_askers_share_what_a_parked_cpu_keeps(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[&churn_and_park, &churn_and_park]);
+        machine.park_after(&[&churn, &churn]);
     });
 }
 
@@ -195,11 +161,8 @@ fn two_askers_for_what_both_keep_answer_each_other(
 ) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         each_keeps_one(machine);
-        let ask = |w: &mut Worker<'_, Loom>| {
-            w.try_churn(1);
-            w.park();
-        };
-        machine.at_once(&[&ask, &ask]);
+        let ask = |w: &mut Worker<'_, Loom>| w.try_churn(1);
+        machine.park_after(&[&ask, &ask]);
     });
 }
 
@@ -210,16 +173,14 @@ fn an_asker_comes_while_an_owner_refills_and_drains(
 ) {
     exhaust(memory, spec, 3, 2, preemptions, |machine| {
         machine.on(1, |w| w.drain());
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 let blocks = [w.allocate(0), w.allocate(0)];
                 blocks.into_iter().for_each(|block| w.free(block));
-                w.park();
             },
             &|w| {
                 w.churn(0);
                 w.churn(0);
-                w.park();
             },
         ]);
     });
@@ -228,10 +189,7 @@ fn an_asker_comes_while_an_owner_refills_and_drains(
 fn one_asker_and_a_quiescing_cpu(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.at_once(&[&churn_and_park, &|w| {
-            w.quiesce();
-            w.park();
-        }]);
+        machine.park_after(&[&churn, &|w| w.quiesce()]);
     });
 }
 
@@ -246,20 +204,14 @@ fn a_parked_cpu_quiesces_while_its_list_is_fetched(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[&churn_and_park, &|w| {
-            w.quiesce();
-            w.park();
-        }]);
+        machine.park_after(&[&churn, &|w| w.quiesce()]);
     });
 }
 
 fn two_askers_and_a_running_cpu(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 3, 3, preemptions, |machine| {
         machine.on(2, |w| keep(w, 3));
-        machine.at_once(&[&churn_and_park, &churn_and_park, &|w| {
-            w.churn(0);
-            w.park();
-        }]);
+        machine.park_after(&[&churn, &churn, &|w| w.churn(0)]);
     });
 }
 
@@ -271,12 +223,11 @@ fn an_asker_comes_between_two_runs(memory: Memory, spec: &'static str, preemptio
             w.work_for(1);
             keep(w, 4);
         });
-        machine.at_once(&[&churn_and_park, &|w| {
+        machine.park_after(&[&churn, &|w| {
             w.work_for(2);
             w.churn(0);
             w.work_for(3);
             w.churn(0);
-            w.park();
         }]);
     });
 }
@@ -292,13 +243,12 @@ fn an_owner_may_resume_while_its_parked_list_is_drained(
             keep(w, 2);
             w.park();
         });
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 w.drain_parked(1);
                 w.churn(0);
-                w.park();
             },
-            &churn_and_park,
+            &churn,
         ]);
     });
 }
@@ -312,19 +262,17 @@ fn an_owner_that_never_parks_answers(memory: Memory, spec: &'static str, preempt
             w.park();
         });
         let served = <Loom as Platform>::AtomicU32::new(0);
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 w.churn(0);
                 // Relaxed: no ordering that the allocator could depend on.
                 served.store(1, Ordering::Relaxed);
-                w.park();
             },
             &|w| {
                 while served.load(Ordering::Relaxed) == 0 {
                     w.churn(0);
                     loom::thread::yield_now();
                 }
-                w.park();
             },
         ]);
     });
@@ -334,14 +282,13 @@ fn an_owner_that_never_parks_answers(memory: Memory, spec: &'static str, preempt
 fn a_frame_in_the_depot_is_found(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 3, 2, preemptions, |machine| {
         machine.on(1, |w| keep(w, 3));
-        machine.at_once(&[
+        machine.park_after(&[
             // Five requests for three frames would fail; each of these holds one, of which there is always one more.
             &|w| {
                 w.churn(0);
                 w.churn(0);
-                w.park();
             },
-            &churn_and_park,
+            &churn,
         ]);
     });
 }
@@ -349,11 +296,8 @@ fn a_frame_in_the_depot_is_found(memory: Memory, spec: &'static str, preemptions
 /// Both CPUs fill the depot and empty it.
 fn two_cpus_exchange_magazines(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 6, 2, preemptions, |machine| {
-        let run = |w: &mut Worker<'_, Loom>| {
-            keep(w, 3);
-            w.park();
-        };
-        machine.at_once(&[&run, &run]);
+        let run = |w: &mut Worker<'_, Loom>| keep(w, 3);
+        machine.park_after(&[&run, &run]);
     });
 }
 

@@ -30,16 +30,12 @@ fn a_remote_free_meets_the_owners_requests() {
         bound(&[2, 3]),
         |machine| {
             let held = owned_and_handed(machine, 1);
-            machine.at_once(&[
+            machine.park_after(&[
                 &|w| {
                     w.churn(0);
                     w.churn(0);
-                    w.park();
                 },
-                &|w| {
-                    w.free(held[0]);
-                    w.park();
-                },
+                &|w| w.free(held[0]),
             ]);
         },
     );
@@ -50,17 +46,10 @@ fn remote_frees_meet_the_owners_free_that_drains() {
     let spec = "pcp-buddy+order=1+batch=1+high=2";
     exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
         let held = owned_and_handed(machine, 2);
-        machine.at_once(&[
-            &|w| {
-                w.free(held[1]);
-                w.park();
-            },
-            &|w| {
-                w.free(held[0]);
-                w.churn(0);
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| w.free(held[1]), &|w| {
+            w.free(held[0]);
+            w.churn(0);
+        }]);
     });
 }
 
@@ -74,16 +63,12 @@ fn a_remote_free_meets_a_drain_of_all_cpus() {
         bound(&[2, 3]),
         |machine| {
             let held = owned_and_handed(machine, 1);
-            machine.at_once(&[
+            machine.park_after(&[
                 &|w| {
                     // It needs both frames, so it drains all lists, and may fail.
                     w.try_churn(1);
-                    w.park();
                 },
-                &|w| {
-                    w.free(held[0]);
-                    w.park();
-                },
+                &|w| w.free(held[0]),
             ]);
         },
     );
@@ -99,16 +84,14 @@ fn a_remote_free_meets_a_drain_of_its_owners_list() {
         bound(&[2, 3]),
         |machine| {
             let held = owned_and_handed(machine, 1);
-            machine.at_once(&[
+            machine.park_after(&[
                 &|w| {
                     w.drain();
                     w.churn(0);
-                    w.park();
                 },
                 &|w| {
                     w.free(held[0]);
                     w.drain_parked(0);
-                    w.park();
                 },
             ]);
         },
@@ -144,17 +127,15 @@ fn an_owner_changes_while_frames_are_freed() {
         bound(&[2, 3]),
         |machine| {
             let held = owned_and_handed(machine, 2);
-            machine.at_once(&[
+            machine.park_after(&[
                 &|w| {
                     w.free(held[1]);
                     w.drain();
                     w.try_churn(0);
-                    w.park();
                 },
                 &|w| {
                     w.free(held[0]);
                     w.try_churn(1);
-                    w.park();
                 },
             ]);
         },
@@ -176,16 +157,14 @@ fn parts_are_recovered_while_another_is_freed() {
                 w.free(held[1]);
                 w.drain();
             });
-            machine.at_once(&[
+            machine.park_after(&[
                 &|w| {
                     w.churn(0);
                     w.free(held[2]);
-                    w.park();
                 },
                 &|w| {
                     w.free(held[0]);
                     w.drain();
-                    w.park();
                 },
             ]);
         },
@@ -201,9 +180,8 @@ fn one_of_two_raced_frees_is_refused() {
         let race = |w: &mut Worker<'_, Loom>| {
             let ok = w.try_free_untracked(Release::frame(frame));
             *accepted.lock().unwrap() += u32::from(ok);
-            w.park();
         };
-        machine.at_once(&[&race, &race]);
+        machine.park_after(&[&race, &race]);
         assert_eq!(*accepted.lock().unwrap(), 1);
     });
 }
@@ -224,16 +202,12 @@ fn halves_of_a_block_are_freed_simultaneously() {
                 w.hand(half.buddy(), 1);
                 half
             });
-            machine.at_once(&[
+            machine.park_after(&[
                 &|w| {
                     w.free_frames(half.start, 1);
                     w.drain();
-                    w.park();
                 },
-                &|w| {
-                    w.free_frames(half.buddy().start, 1);
-                    w.park();
-                },
+                &|w| w.free_frames(half.buddy().start, 1),
             ]);
         },
     );

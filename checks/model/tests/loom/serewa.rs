@@ -33,7 +33,7 @@ const MANAGER: usize = 2;
 /// Two CPUs allocate single frames of one block: one leaves the other's frame in a queue.
 fn two_cpus_share_a_block(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
-        machine.at_once(&[&|w: &mut Cpu<'_>| w.churn(0), &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&|w| w.churn(0), &|w| {
             w.churn(0);
         }]);
     });
@@ -46,11 +46,11 @@ fn what_was_given_back_is_found(memory: Memory, spec: &'static str, preemptions:
             let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
             machine.on(0, |w| w.hand(both[1], 1));
             machine.at_once(&[
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.free(both[0]);
                     w.try_churn(1);
                 },
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.free(both[1]);
                     w.try_churn(0);
                 },
@@ -92,10 +92,10 @@ fn a_queue_is_used_again_while_its_head_moves(
             w.free(both[0]);
         });
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.serve(LINKING, 1);
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.free(both[1]);
                 w.serve(LINKING, 1);
             },
@@ -108,11 +108,11 @@ fn a_queue_is_used_again_while_its_head_moves(
 fn services_work_while_one_wants_the_whole(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.churn(0);
                 w.churn(1);
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.serve(DIVIDING, 1);
                 w.serve(LINKING, 1);
             },
@@ -123,14 +123,10 @@ fn services_work_while_one_wants_the_whole(memory: Memory, spec: &'static str, p
 /// Two callers and a CPU that runs both services: with one slot, there are more areas than slots.
 fn two_callers_and_services(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 2, 3, preemptions, |machine| {
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| w.churn(0),
-            &|w: &mut Cpu<'_>| w.churn(0),
-            &|w: &mut Cpu<'_>| {
-                w.serve(LINKING, 1);
-                w.serve(DIVIDING, 1);
-            },
-        ]);
+        machine.at_once(&[&|w| w.churn(0), &|w| w.churn(0), &|w| {
+            w.serve(LINKING, 1);
+            w.serve(DIVIDING, 1);
+        }]);
     });
 }
 
@@ -143,7 +139,7 @@ fn one_of_two_gives_a_frame_back(memory: Memory, spec: &'static str, preemptions
             let accepted = w.try_free_untracked(Release::frame(frame));
             freed.fetch_add(accepted.into(), Ordering::Relaxed);
         };
-        machine.at_once(&[&free, &|w: &mut Cpu<'_>| {
+        machine.at_once(&[&free, &|w| {
             free(w);
             w.serve(LINKING, 1);
         }]);
@@ -156,12 +152,12 @@ fn a_part_comes_back(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 4, 2, preemptions, |machine| {
         let run = machine.on(0, |w| w.try_allocate_frames(4).expect("all is free"));
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.free_frames(Index(run.0 + 1), 2);
                 w.free_frames(run, 1);
                 w.free_frames(Index(run.0 + 3), 1);
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.try_churn(0);
                 w.try_churn(1);
             },
@@ -180,7 +176,7 @@ fn a_caller_leaves(memory: Memory, spec: &'static str, preemptions: usize) {
             // A manager that was never seen receives no requests.
             machine.on(1, |w| w.serve(MANAGER, 1));
             machine.at_once(&[
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.allow_busy();
                     match w.try_allocate(0) {
                         Some(block) => w.free(block),
@@ -188,7 +184,7 @@ fn a_caller_leaves(memory: Memory, spec: &'static str, preemptions: usize) {
                         None => _ = leaves.fetch_add(1, Ordering::Relaxed),
                     }
                 },
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.serve(MANAGER, 1);
                 },
             ]);
@@ -203,16 +199,16 @@ fn a_caller_leaves_while_another_asks(memory: Memory, spec: &'static str, preemp
     exhaust(memory, spec, 2, 3, preemptions, |machine| {
         machine.on(2, |w| w.serve(MANAGER, 1));
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.allow_busy();
                 w.try_churn(0);
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.allow_busy();
                 let both = [w.try_allocate(0), w.try_allocate(0)];
                 both.into_iter().flatten().for_each(|block| w.free(block));
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.serve(MANAGER, 1);
             },
         ]);
@@ -226,14 +222,14 @@ fn a_manager_answers(memory: Memory, spec: &'static str, preemptions: usize) {
         machine.on(1, |w| w.serve(MANAGER, 1));
         let done = <Loom as Platform>::AtomicU32::new(0);
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.allow_busy();
                 w.try_churn(0);
                 w.try_churn(1);
                 // Relaxed: no ordering that the allocator could depend on.
                 done.store(1, Ordering::Relaxed);
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 while done.load(Ordering::Relaxed) == 0 {
                     w.serve(MANAGER, 1);
                     loom::thread::yield_now();

@@ -23,18 +23,6 @@ use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
 
 type Cpu<'w> = Worker<'w, Loom>;
 
-/// Requests a frame, frees it if the request succeeded, and parks.
-fn try_and_park(w: &mut Cpu<'_>) {
-    w.try_churn(0);
-    w.park();
-}
-
-/// Allocates a frame, frees it, and parks.
-fn churn_and_park(w: &mut Cpu<'_>) {
-    w.churn(0);
-    w.park();
-}
-
 /// Checks everything, and that each CPU can allocate every frame.
 fn all_is_well(machine: &Machine<'_, Loom>, cpus: u16) {
     for cpu in 0..cpus {
@@ -49,16 +37,16 @@ fn all_is_well(machine: &Machine<'_, Loom>, cpus: u16) {
 /// One space for two CPUs.
 fn two_cpus_share_a_space(memory: Memory, spec: &'static str, preemptions: usize) {
     exhaust(memory, spec, 2, 2, preemptions, |machine| {
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 // The other CPU has one of two frames at most.
                 w.churn(0);
                 w.try_churn(1);
-                w.park();
             },
             &|w| {
-                try_and_park(w);
-                try_and_park(w);
+                w.try_churn(0);
+                w.park();
+                w.try_churn(0);
             },
         ]);
         all_is_well(machine, 2);
@@ -78,10 +66,9 @@ fn a_space_changes_hands_while_a_frame_comes_back(
             w.park();
             blocks
         });
-        machine.at_once(&[&churn_and_park, &try_and_park, &|w| {
+        machine.park_after(&[&|w| w.churn(0), &|w| w.try_churn(0), &|w| {
             w.free(first);
             w.drain();
-            w.park();
         }]);
         machine.on(0, |w| {
             w.free(second);
@@ -104,16 +91,15 @@ fn a_space_is_picked_up_by_who_frees_into_it(
             w.park();
             blocks
         });
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 let more = [w.allocate(0), w.allocate(0)];
                 more.into_iter().for_each(|block| w.free(block));
-                w.park();
             },
             &|w| {
                 w.free(first);
                 w.drain();
-                churn_and_park(w);
+                w.churn(0);
             },
         ]);
         machine.on(0, |w| {
@@ -142,7 +128,7 @@ fn both_exchange(memory: Memory, spec: &'static str, spare: u64, preemptions: us
                     })
                 })
                 .collect();
-            machine.at_once(&[&churn_and_park, &churn_and_park]);
+            machine.park_after(&[&|w| w.churn(0), &|w| w.churn(0)]);
             for (cpu, block) in (0..).zip(held) {
                 machine.on(cpu, |w| {
                     w.free(block);
@@ -169,9 +155,8 @@ fn two_cpus_run_through_all_spaces(memory: Memory, spec: &'static str, preemptio
             let blocks = [w.try_allocate(0), w.try_allocate(0)];
             let blocks = blocks.into_iter().flatten();
             blocks.for_each(|block| w.free(block));
-            w.park();
         };
-        machine.at_once(&[&two, &two]);
+        machine.park_after(&[&two, &two]);
         all_is_well(machine, 2);
     });
 }
@@ -211,17 +196,9 @@ fn a_used_space_is_left_and_taken(memory: Memory, spec: &'static str, preemption
             let mut held = held.lock().unwrap();
             held.extend(block.map(|block| (cpu, block)));
         };
-        machine.at_once(&[
-            &|w| {
-                keep(0, w.try_allocate(1));
-                w.park();
-            },
-            &|w| w.park(),
-            &|w| {
-                keep(2, w.try_allocate(0));
-                w.park();
-            },
-        ]);
+        machine.park_after(&[&|w| keep(0, w.try_allocate(1)), &|_| (), &|w| {
+            keep(2, w.try_allocate(0))
+        }]);
         for (cpu, block) in held.into_inner().unwrap() {
             machine.on(cpu, |w| {
                 w.free(block);
@@ -253,19 +230,17 @@ fn a_space_is_left_and_taken_again_during_a_search(
             let mut held = held.lock().unwrap();
             held.extend(block.map(|block| (cpu, block)));
         };
-        machine.at_once(&[
+        machine.park_after(&[
             &|w| {
                 let request = Request::FRAME.with_flags(Flags::NO_WAIT);
                 let frame = w.allocate_untracked(request);
                 w.free_untracked(Release::frame(frame));
-                w.park();
             },
             &|w| {
                 w.free(block);
                 // The first CPU may have a frame of the block.
                 keep(1, w.try_allocate(2));
                 keep(1, Some(w.allocate(0)));
-                w.park();
             },
         ]);
         for (cpu, block) in held.into_inner().unwrap() {
@@ -337,11 +312,7 @@ fn overlapping_ranges_are_added(memory: Memory, spec: &'static str, preemptions:
             w.park();
         };
         let added = [Mutex::new(None), Mutex::new(None)];
-        machine.at_once(&[&|w: &mut Cpu<'_>| add(w, all, &added[0]), &|w: &mut Cpu<
-            '_,
-        >| {
-            add(w, half, &added[1])
-        }]);
+        machine.at_once(&[&|w| add(w, all, &added[0]), &|w| add(w, half, &added[1])]);
         let added = added.map(|added| added.into_inner().unwrap() == Some(true));
         assert!(added[0] != added[1], "{added:?}");
         machine.on(0, |w| {
@@ -355,21 +326,6 @@ fn overlapping_ranges_are_added(memory: Memory, spec: &'static str, preemptions:
         });
         all_is_well(machine, 2);
     });
-}
-
-/// Models on a system, with the bounds of each: in the gate, and, where they differ, with full bounds.
-macro_rules! models {
-    ($kind:ident, $memory:ident, $spec:literal; $($bounds:tt $model:ident),* $(,)?) => {
-        mod $kind {
-            use super::*;
-            $(
-                #[test]
-                fn $model() {
-                    super::$model($memory, $spec, bound(&$bounds));
-                }
-            )*
-        }
-    };
 }
 
 models!(

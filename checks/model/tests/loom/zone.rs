@@ -72,9 +72,8 @@ fn two_cpus_refill_and_drain(spec: &'static str, preemptions: usize) {
             let both = |w: &mut Worker<'_, Loom>| {
                 w.churn(0);
                 w.drain();
-                w.park();
             };
-            machine.at_once(&[&both, &both]);
+            machine.park_after(&[&both, &both]);
             for cpu in 0..2 {
                 machine.on(cpu, |w| {
                     w.check();

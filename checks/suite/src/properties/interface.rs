@@ -16,6 +16,7 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
     host: &H,
     spec: &SystemSpec,
 ) {
+    use FreeError::{Foreign, Hole, NotAllocated, Reserved, ZeroFrames};
     const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 16), FrameRange::new(Pfn(32), 32)];
     let knows_orders = spec.row().knows_orders();
     host.build(spec, &Setup::new(RANGES, 2), &mut |system| {
@@ -30,93 +31,45 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
                 .find(|frame| system.reserve(cpu, physical(*frame)).is_ok());
             let reserved = reserved.expect("a frame is free");
             system.free(cpu, Release::frame(freed)).unwrap();
-            system
-                .free(cpu, Release::frames(Index(run.0 + 2), 1))
-                .unwrap();
+            let frames = |start: u32, count| Release::frames(Index(start), count);
+            system.free(cpu, frames(run.0 + 2, 1)).unwrap();
             let before = (system.check(cpu).unwrap(), system.snapshot(cpu));
             let by_order = |start: u32, size| {
                 Release::block(everybuddy::Block::new(Index(start), order(size)))
             };
             let end = system.span().frames();
             let allocated = order(2);
+            let wrong = FreeError::WrongOrder { allocated };
+            let inside = FreeError::InsideBlock { order: allocated };
             let mut cases = vec![
-                ("foreign", by_order(end, 0), FreeError::Foreign),
-                ("far away", by_order(u32::MAX, 0), FreeError::Foreign),
-                (
-                    "a tag's number",
-                    by_order(0xff00_0000, 0),
-                    FreeError::Foreign,
-                ),
-                (
-                    "reaching out",
-                    Release::frames(Index(end - 1), 2),
-                    FreeError::Foreign,
-                ),
-                (
-                    "overflowing",
-                    Release::frames(Index(u32::MAX), u32::MAX),
-                    FreeError::Foreign,
-                ),
-                ("a hole", by_order(20, 0), FreeError::Hole),
-                (
-                    "a run in a hole",
-                    Release::frames(Index(20), 3),
-                    FreeError::Hole,
-                ),
-                ("reserved", by_order(reserved, 0), FreeError::Reserved),
-                ("nothing", Release::frames(single, 0), FreeError::ZeroFrames),
-                (
-                    "nothing outside",
-                    Release::frames(Index(end), 0),
-                    FreeError::ZeroFrames,
-                ),
-                (
-                    "too small",
-                    by_order(block.0, 0),
-                    FreeError::WrongOrder { allocated },
-                ),
-                (
-                    "too large",
-                    by_order(block.0, 3),
-                    FreeError::WrongOrder { allocated },
-                ),
-                (
-                    "inside a block",
-                    by_order(block.0 + 1, 0),
-                    FreeError::InsideBlock { order: allocated },
-                ),
-                (
-                    "a part twice",
-                    Release::frames(Index(run.0 + 2), 1),
-                    FreeError::NotAllocated,
-                ),
-                (
-                    "over a freed part",
-                    Release::frames(run, 7),
-                    FreeError::NotAllocated,
-                ),
-                ("twice", by_order(freed.0, 0), FreeError::NotAllocated),
-                (
-                    "a run twice",
-                    Release::frames(freed, 1),
-                    FreeError::NotAllocated,
-                ),
+                ("foreign", by_order(end, 0), Foreign),
+                ("far away", by_order(u32::MAX, 0), Foreign),
+                ("a tag's number", by_order(0xff00_0000, 0), Foreign),
+                ("reaching out", frames(end - 1, 2), Foreign),
+                ("overflowing", frames(u32::MAX, u32::MAX), Foreign),
+                ("a hole", by_order(20, 0), Hole),
+                ("a run in a hole", frames(20, 3), Hole),
+                ("reserved", by_order(reserved, 0), Reserved),
+                ("nothing", frames(single.0, 0), ZeroFrames),
+                ("nothing outside", frames(end, 0), ZeroFrames),
+                ("too small", by_order(block.0, 0), wrong),
+                ("too large", by_order(block.0, 3), wrong),
+                ("inside a block", by_order(block.0 + 1, 0), inside),
+                ("a part twice", frames(run.0 + 2, 1), NotAllocated),
+                ("over a freed part", frames(run.0, 7), NotAllocated),
+                ("twice", by_order(freed.0, 0), NotAllocated),
+                ("a run twice", frames(freed.0, 1), NotAllocated),
             ];
             if !knows_orders {
                 // Such a free names frames that are allocated, or no block can start there.
-                cases.retain(|(.., error)| {
-                    !matches!(
-                        error,
-                        FreeError::WrongOrder { .. } | FreeError::InsideBlock { .. }
-                    )
-                });
+                cases.retain(|(.., error)| *error != wrong && *error != inside);
                 let allocated = order(0);
                 let release = by_order(block.0 + 1, 1);
                 cases.push(("unaligned", release, FreeError::WrongOrder { allocated }));
             }
             for (what, release, error) in cases {
                 assert_eq!(system.free(cpu, release), Err(error), "{what}");
-                if error != FreeError::Foreign && error != FreeError::ZeroFrames {
+                if error != Foreign && error != ZeroFrames {
                     let nested = system.free_nested(cpu.id(), release);
                     assert_eq!(nested, Err(error), "{what}, nested");
                 }
@@ -127,24 +80,17 @@ pub fn misuse_is_an_error_and_changes_nothing<P: Platform, H: Host<P>>(
             assert_eq!(system.frame_state(Index(end)), None);
             assert_eq!(system.frame_state(Index(20)), Some(FrameState::Hole));
             let inside = Index(block.0 + 3);
-            let state = if knows_orders {
-                FrameState::Allocated {
-                    head: block,
-                    order: allocated,
-                }
+            let (head, order) = if knows_orders {
+                (block, allocated)
             } else {
-                FrameState::Allocated {
-                    head: inside,
-                    order: order(0),
-                }
+                (inside, order(0))
             };
+            let state = FrameState::Allocated { head, order };
             assert_eq!(system.frame_state(inside), Some(state));
             system.free(cpu, Release::frame(single)).unwrap();
             system.free(cpu, by_order(block.0, 2)).unwrap();
             system.free(cpu, Release::frames(run, 2)).unwrap();
-            system
-                .free(cpu, Release::frames(Index(run.0 + 3), 4))
-                .unwrap();
+            system.free(cpu, frames(run.0 + 3, 4)).unwrap();
             system.unreserve(cpu, physical(reserved)).unwrap();
             is_as_new(system, cpu, RANGES);
         });

@@ -133,16 +133,13 @@ fn a_manager_whose_caller_has_left_does_not_wait_for_another_one() {
 fn with_remnants_first_a_request_uses_what_the_last_one_left() {
     for (option, same) in [("", false), ("+remnants=first", true)] {
         let spec = format!("serewa+order=3{option}");
-        on(
-            &spec,
-            &Setup::new(&[FrameRange::new(Pfn(0), 64)], 1),
-            |system| {
-                let mut cpu = claim(&NativeCpus::new(1), 0);
-                let [first, second] =
-                    [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap().0 / 8);
-                assert_eq!(first == second, same, "{spec}");
-            },
-        );
+        let ranges = [FrameRange::new(Pfn(0), 64)];
+        on(&spec, &Setup::new(&ranges, 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let [first, second] =
+                [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap().0 / 8);
+            assert_eq!(first == second, same, "{spec}");
+        });
     }
 }
 
@@ -175,16 +172,13 @@ fn each_service_does_its_own_work() {
 fn only_a_queue_without_a_lock_takes_what_a_nested_caller_frees() {
     for (sync, waits) in [("ring", 1), ("lock", 0)] {
         let spec = format!("serewa+order=3+sync={sync}");
-        on(
-            &spec,
-            &Setup::new(&[FrameRange::new(Pfn(0), 8)], 1),
-            |system| {
-                let mut cpu = claim(&NativeCpus::new(1), 0);
-                let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
-                assert_eq!(system.quiesce(&mut cpu), Ok(()));
-                system.free_nested(CpuId(0), Release::frame(frame)).unwrap();
-                assert_eq!(system.snapshot(&mut cpu).buffered_frames, waits, "{spec}");
-            },
-        );
+        let ranges = [FrameRange::new(Pfn(0), 8)];
+        on(&spec, &Setup::new(&ranges, 1), |system| {
+            let mut cpu = claim(&NativeCpus::new(1), 0);
+            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+            assert_eq!(system.quiesce(&mut cpu), Ok(()));
+            system.free_nested(CpuId(0), Release::frame(frame)).unwrap();
+            assert_eq!(system.snapshot(&mut cpu).buffered_frames, waits, "{spec}");
+        });
     }
 }

@@ -21,6 +21,7 @@ fn take(system: &System<'_>, cpu: &mut Cpu, size: u8) -> Block {
 
 /// Releases frames wrongly in all ways.
 fn misuse(name: &str, system: &System<'_>) {
+    use FreeError::{Foreign, Hole, NotAllocated, ZeroFrames};
     let set = NativeCpus::new(2);
     let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
     // Each has a space now; with one space, they share it.
@@ -47,70 +48,35 @@ fn misuse(name: &str, system: &System<'_>) {
     let state = |cpu: &mut Cpu| (system.check(cpu).unwrap(), system.snapshot(cpu));
     let before = state(&mut cpus[0]);
     let by_order = |start: u32, size| Release::block(Block::new(Index(start), order(size)));
+    let run = |start: u32, frames| Release::frames(Index(start), frames);
     let (start, end) = (block.start.0, system.span().frames());
     let (pair, largest) = (order(1), system.max_order().get());
+    let (wrong, inside) = (
+        FreeError::WrongOrder { allocated: pair },
+        FreeError::InsideBlock { order: pair },
+    );
     let cases = [
-        ("twice", by_order(freed.start.0, 0), FreeError::NotAllocated),
-        (
-            "twice, as a run",
-            Release::frames(freed.start, 1),
-            FreeError::NotAllocated,
-        ),
-        (
-            "never allocated",
-            by_order(never, 0),
-            FreeError::NotAllocated,
-        ),
-        (
-            "never allocated, a run",
-            Release::frames(Index(never), 1),
-            FreeError::NotAllocated,
-        ),
-        (
-            "too small",
-            by_order(start, 0),
-            FreeError::WrongOrder { allocated: pair },
-        ),
-        (
-            "too large",
-            by_order(start, largest),
-            FreeError::WrongOrder { allocated: pair },
-        ),
-        (
-            "inside",
-            by_order(start + 1, 0),
-            FreeError::InsideBlock { order: pair },
-        ),
-        ("a hole", by_order(35, 0), FreeError::Hole),
-        (
-            "a run in a hole",
-            Release::frames(Index(33), 3),
-            FreeError::Hole,
-        ),
-        ("outside", by_order(end, 0), FreeError::Foreign),
-        ("far outside", by_order(u32::MAX, 0), FreeError::Foreign),
-        (
-            "reaching out",
-            Release::frames(Index(end - 1), 2),
-            FreeError::Foreign,
-        ),
-        (
-            "all memory",
-            Release::frames(Index(0), 32),
-            FreeError::NotAllocated,
-        ),
-        (
-            "nothing",
-            Release::frames(single.start, 0),
-            FreeError::ZeroFrames,
-        ),
+        ("twice", by_order(freed.start.0, 0), NotAllocated),
+        ("twice, as a run", run(freed.start.0, 1), NotAllocated),
+        ("never allocated", by_order(never, 0), NotAllocated),
+        ("never allocated, a run", run(never, 1), NotAllocated),
+        ("too small", by_order(start, 0), wrong),
+        ("too large", by_order(start, largest), wrong),
+        ("inside", by_order(start + 1, 0), inside),
+        ("a hole", by_order(35, 0), Hole),
+        ("a run in a hole", run(33, 3), Hole),
+        ("outside", by_order(end, 0), Foreign),
+        ("far outside", by_order(u32::MAX, 0), Foreign),
+        ("reaching out", run(end - 1, 2), Foreign),
+        ("all memory", run(0, 32), NotAllocated),
+        ("nothing", run(single.start.0, 0), ZeroFrames),
     ];
     for (what, release, error) in cases {
         for cpu in &mut cpus {
             assert_eq!(system.free(cpu, release), Err(error), "{name}: {what}");
             assert_eq!(before, state(cpu), "{name}: {what}");
         }
-        if error != FreeError::ZeroFrames {
+        if error != ZeroFrames {
             let nested = system.free_nested(CpuId(0), release);
             assert_eq!(nested, Err(error), "{name}: {what}, nested");
         }
@@ -120,7 +86,7 @@ fn misuse(name: &str, system: &System<'_>) {
         let release = Release::frames(start, frames);
         system.free(&mut cpus[index % 2], release).unwrap();
         let again = system.free(&mut cpus[1 - index % 2], release);
-        assert_eq!(again, Err(FreeError::NotAllocated), "{name}");
+        assert_eq!(again, Err(NotAllocated), "{name}");
     }
     system.park(&mut cpus[1]);
     system.quiesce(&mut cpus[0]).unwrap();
@@ -258,60 +224,51 @@ fn a_large_block_is_found_in_the_last_of_many_partly_used_spaces() {
 fn a_cpu_that_keeps_its_space_is_served_by_an_unassigned_one_before_a_peers() {
     let spec = "is+order=3+space=32KiB+exchange=single";
     // Two CPUs, and three spaces.
-    on(
-        spec,
-        &Setup::new(&[FrameRange::new(Pfn(0), 24)], 2),
-        |system| {
-            let set = NativeCpus::new(2);
-            let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
-            let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
-            let theirs = take(system, &mut second, 0);
-            let pair = take(system, &mut first, 1);
-            let taken = [own[0], theirs].map(|block| space(block.start));
-            assert!(!taken.contains(&space(pair.start)), "{pair:?}, {taken:?}");
-            assert_eq!(counts(&mut first).exchanges, 0);
-        },
-    );
+    let ranges = [FrameRange::new(Pfn(0), 24)];
+    on(spec, &Setup::new(&ranges, 2), |system| {
+        let set = NativeCpus::new(2);
+        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
+        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
+        let theirs = take(system, &mut second, 0);
+        let pair = take(system, &mut first, 1);
+        let taken = [own[0], theirs].map(|block| space(block.start));
+        assert!(!taken.contains(&space(pair.start)), "{pair:?}, {taken:?}");
+        assert_eq!(counts(&mut first).exchanges, 0);
+    });
 }
 
 #[test]
 fn a_space_of_another_shard_is_exchanged_for_the_own_one() {
     // Four spaces in two shards.
     let spec = "is+order=3+space=32KiB+shards=2";
-    on(
-        spec,
-        &Setup::new(&[FrameRange::new(Pfn(0), 32)], 1),
-        |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            for (exchanges, shard) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
-                for _ in 0..8 {
-                    let frame = take(system, &mut cpu, 0).start;
-                    assert_eq!(space(frame) / 2, shard);
-                }
-                assert_eq!(counts(&mut cpu).exchanges, exchanges);
+    let ranges = [FrameRange::new(Pfn(0), 32)];
+    on(spec, &Setup::new(&ranges, 1), |system| {
+        let mut cpu = claim(&NativeCpus::new(1), 0);
+        for (exchanges, shard) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+            for _ in 0..8 {
+                let frame = take(system, &mut cpu, 0).start;
+                assert_eq!(space(frame) / 2, shard);
             }
-        },
-    );
+            assert_eq!(counts(&mut cpu).exchanges, exchanges);
+        }
+    });
 }
 
 #[test]
 fn a_nested_request_leaves_its_cpu_the_space_that_it_has() {
     let spec = "is+order=3+space=32KiB";
     // Two spaces for two CPUs.
-    on(
-        spec,
-        &Setup::new(&[FrameRange::new(Pfn(0), 16)], 2),
-        |system| {
-            let set = NativeCpus::new(2);
-            let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
-            let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
-            let theirs = take(system, &mut second, 0);
-            let nested = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
-            assert_eq!(space(nested), space(theirs.start));
-            system.free(&mut first, Release::block(own[0])).unwrap();
-            assert_eq!(take(system, &mut first, 0), own[0]);
-        },
-    );
+    let ranges = [FrameRange::new(Pfn(0), 16)];
+    on(spec, &Setup::new(&ranges, 2), |system| {
+        let set = NativeCpus::new(2);
+        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
+        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
+        let theirs = take(system, &mut second, 0);
+        let nested = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
+        assert_eq!(space(nested), space(theirs.start));
+        system.free(&mut first, Release::block(own[0])).unwrap();
+        assert_eq!(take(system, &mut first, 0), own[0]);
+    });
 }
 
 #[test]
@@ -324,28 +281,25 @@ fn a_space_is_shared_for_single_frames_and_the_share_is_counted() {
     ] {
         let spec = format!("is+order=3+space=32KiB{option}");
         // Two spaces for two CPUs.
-        on(
-            &spec,
-            &Setup::new(&[FrameRange::new(Pfn(0), 16)], 2),
-            |system| {
-                let set = NativeCpus::new(2);
-                let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
-                let theirs = take(system, &mut cpus[1], 0);
-                for _ in 0..8 {
-                    take(system, &mut cpus[0], 0);
-                }
-                assert_eq!(counts(&mut cpus[0]).shares, 0, "{spec}");
-                let other = take(system, &mut cpus[0], order);
-                assert_eq!(space(other.start), space(theirs.start), "{spec}");
-                let counts = counts(&mut cpus[0]);
-                assert_eq!(
-                    (counts.shares, counts.exchanges),
-                    (shares, shares),
-                    "{spec}"
-                );
-                system.check(&mut cpus[0]).unwrap();
-            },
-        );
+        let ranges = [FrameRange::new(Pfn(0), 16)];
+        on(&spec, &Setup::new(&ranges, 2), |system| {
+            let set = NativeCpus::new(2);
+            let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
+            let theirs = take(system, &mut cpus[1], 0);
+            for _ in 0..8 {
+                take(system, &mut cpus[0], 0);
+            }
+            assert_eq!(counts(&mut cpus[0]).shares, 0, "{spec}");
+            let other = take(system, &mut cpus[0], order);
+            assert_eq!(space(other.start), space(theirs.start), "{spec}");
+            let counts = counts(&mut cpus[0]);
+            assert_eq!(
+                (counts.shares, counts.exchanges),
+                (shares, shares),
+                "{spec}"
+            );
+            system.check(&mut cpus[0]).unwrap();
+        });
     }
 }
 

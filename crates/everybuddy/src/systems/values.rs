@@ -60,7 +60,7 @@ pub enum Switch {
     /// `off`.
     Off,
 }
-named_values!(Switch, "`on` or `off`", "on" = Self::On, "off" = Self::Off);
+named_values! { Switch, "`on` or `off`", "on" = Self::On, "off" = Self::Off }
 
 impl Switch {
     /// Returns `true` if it is on.
@@ -98,12 +98,7 @@ pub enum ListAccess {
     /// Each list has a lock, which its owner tries at each operation: Linux 6's way.
     Locked,
 }
-named_values!(
-    ListAccess,
-    "`token` or `locked`",
-    "token" = Self::Token,
-    "locked" = Self::Locked
-);
+named_values! { ListAccess, "`token` or `locked`", "token" = Self::Token, "locked" = Self::Locked }
 
 /// The owner of free frames, and its lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,13 +119,10 @@ pub enum ZoneKind {
     /// Trees that CPUs own, without a lock: `everybuddy`.
     Owned,
 }
-named_values!(
-    ZoneKind,
-    "`one`, `spaces` or `domains`",
-    "one" = Self::One,
-    "spaces" = Self::Spaces,
-    "domains" = Self::Domains,
-);
+named_values! {
+    ZoneKind, "`one`, `spaces` or `domains`",
+    "one" = Self::One, "spaces" = Self::Spaces, "domains" = Self::Domains
+}
 
 /// What a per-CPU list does with the frames of a drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,12 +133,7 @@ pub enum DrainKind {
     /// It merges them into larger blocks outside the zone's lock, and returns these.
     Merged,
 }
-named_values!(
-    DrainKind,
-    "`single` or `merged`",
-    "single" = Self::Single,
-    "merged" = Self::Merged
-);
+named_values! { DrainKind, "`single` or `merged`", "single" = Self::Single, "merged" = Self::Merged }
 
 /// How CPUs and services take turns at a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,89 +144,31 @@ pub enum QueueSync {
     /// A lock for each operation.
     Lock,
 }
-named_values!(
-    QueueSync,
-    "`ring` or `lock`",
-    "ring" = Self::Ring,
-    "lock" = Self::Lock
-);
-
-named_values!(
-    StructureKind,
-    "`list`, `tree` or `bitmap`",
-    "list" = Self::Lists,
-    "tree" = Self::Trees,
-    "bitmap" = Self::Bits,
-);
-named_values!(
-    Select,
-    "`used` or `fresh`",
-    "used" = Self::Used,
-    "fresh" = Self::Fresh
-);
-named_values!(
-    SpringKind,
-    "`own` or `locked`",
-    "own" = Self::Own,
-    "locked" = Self::Locked
-);
-named_values!(
-    Predict,
-    "`both`, `widen`, `run`, `region` or `none`",
-    "both" = Self::Both,
-    "widen" = Self::Widen,
-    "run" = Self::Run,
-    "region" = Self::Region,
-    "none" = Self::None,
-);
-named_values!(
-    Exchange,
-    "`any`, `single` or `never`",
-    "any" = Self::Any,
-    "single" = Self::Single,
-    "never" = Self::Never,
-);
-named_values!(
-    Steal,
-    "`linux` or `mixed`",
-    "linux" = Self::Linux,
-    "mixed" = Self::Mixed
-);
-named_values!(
-    LockKind,
-    "`spin`, `ticket` or `queued`",
-    "spin" = Self::Spin,
-    "ticket" = Self::Ticket,
-    "queued" = Self::Queued
-);
-named_values!(
-    Hold,
-    "`batch`, `iteration` or `when-contended`",
-    "batch" = Self::Batch,
-    "iteration" = Self::Iteration,
-    "when-contended" = Self::WhenContended,
-);
-named_values!(
-    Line,
-    "`own` or `beside`",
-    "own" = Self::Own,
-    "beside" = Self::Beside
-);
-named_values!(
-    Manager,
-    "`caller` or `thread`",
-    "caller" = Self::Caller,
-    "thread" = Self::Thread
-);
-named_values!(
-    Linking,
-    "`eager` or `idle`",
-    "eager" = Self::Eager,
-    "idle" = Self::Idle
-);
-named_values!(
-    RemnantPolicy,
-    "`wait` or `first`",
-    "wait" = Self::Wait,
-    "first" = Self::First
-);
+named_values! { QueueSync, "`ring` or `lock`", "ring" = Self::Ring, "lock" = Self::Lock }
+named_values! {
+    StructureKind, "`list`, `tree` or `bitmap`",
+    "list" = Self::Lists, "tree" = Self::Trees, "bitmap" = Self::Bits
+}
+named_values! { Select, "`used` or `fresh`", "used" = Self::Used, "fresh" = Self::Fresh }
+named_values! { SpringKind, "`own` or `locked`", "own" = Self::Own, "locked" = Self::Locked }
+named_values! {
+    Predict, "`both`, `widen`, `run`, `region` or `none`",
+    "both" = Self::Both, "widen" = Self::Widen, "run" = Self::Run, "region" = Self::Region, "none" = Self::None
+}
+named_values! {
+    Exchange, "`any`, `single` or `never`",
+    "any" = Self::Any, "single" = Self::Single, "never" = Self::Never
+}
+named_values! { Steal, "`linux` or `mixed`", "linux" = Self::Linux, "mixed" = Self::Mixed }
+named_values! {
+    LockKind, "`spin`, `ticket` or `queued`",
+    "spin" = Self::Spin, "ticket" = Self::Ticket, "queued" = Self::Queued
+}
+named_values! {
+    Hold, "`batch`, `iteration` or `when-contended`",
+    "batch" = Self::Batch, "iteration" = Self::Iteration, "when-contended" = Self::WhenContended
+}
+named_values! { Line, "`own` or `beside`", "own" = Self::Own, "beside" = Self::Beside }
+named_values! { Manager, "`caller` or `thread`", "caller" = Self::Caller, "thread" = Self::Thread }
+named_values! { Linking, "`eager` or `idle`", "eager" = Self::Eager, "idle" = Self::Idle }
+named_values! { RemnantPolicy, "`wait` or `first`", "wait" = Self::Wait, "first" = Self::First }

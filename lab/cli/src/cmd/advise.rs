@@ -35,21 +35,7 @@ use super::trace_file::read_any;
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy record --seconds 10 -o mine.parquet    record this machine, as root
-  everybuddy advise mine.parquet                    is its allocator a problem, and what would help?
-  everybuddy record --contended --seconds 60        record only waits, on a machine in production
-  everybuddy advise waits.parquet                   answer only the first question
-  everybuddy advise gcc_build --json advice.jsonl   write the numbers as JSON lines
-
-The allocator is not the problem if CPUs wait for zones' locks for less than 1% of their time, and
-if its calls take less than 1%. A value is advised if it saves a tenth of the acquisitions of the
-zone's lock, at least one in 10,000 calls, and if it is not slower in each round. Of those that save
-nearly as much as the best, the one with the shortest lists is advised.
-
-The machine is the one that the trace states. Otherwise one of 16 GiB is assumed.
-docs/zone-lock.md explains the symptoms and other remedies."
+    after_help = include_str!("help/advise.txt")
 )]
 pub(super) struct Arguments {
     /// Take this recording: a file, or the name of a bundled trace

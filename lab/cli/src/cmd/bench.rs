@@ -41,33 +41,7 @@ type Judged = (Vec<Row>, Result<(), Error>);
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy bench
-        all systems on all workloads, on 1 and 2 threads: takes 10 to 20 minutes
-  everybuddy bench --workloads hot,steady:90 --systems bs,lbs-31,linux-6
-        three systems on all variants of hot and one variant of steady
-  everybuddy bench --workloads steady --baseline lbs-31
-        also report each time relative to lbs-31, and whether the difference is significant
-  everybuddy bench --workloads churn --systems linux-6+percpu=locked,linux-6 --machine 1GiB
-        Linux's lists, which have locks, and the same without; both as long as on a machine of 1 GiB
-  everybuddy bench --workloads churn --start kpageflags.gz,zoneinfo,iomem --memory 1GiB
-        in the first part of a machine's memory that has 1 GiB free, as fragmented as it was
-  everybuddy bench --workloads hot --instructions
-        count instructions with callgrind instead of measuring times: the counts are reproducible
-  everybuddy bench --check
-        check every contender against a shadow of memory; exit code 1 if a frame is handed out twice
-  cargo run --release --features peers -- bench --peers
-        include third-party allocators
-  everybuddy bench --peer ./mine.so --systems everybuddy --workloads hot,steady
-        measure an allocator of your own; docs/benchmarks.md shows how to write one in C
-  everybuddy bench --json - | jq 'select(.metric == \"latency\" and .statistic == \"p50\")'
-        write every number as JSON lines; docs/metrics.md defines the metrics
-
-`everybuddy workloads` lists the workloads and their variants. The name of a workload
-selects all its variants; `hot:order9` selects one. docs/benchmarks.md describes the method.
-
-If FILE is -, the rows go to standard output and the tables to standard error."
+    after_help = include_str!("help/bench.txt")
 )]
 pub(super) struct Arguments {
     /// Select workloads or variants [default: all]

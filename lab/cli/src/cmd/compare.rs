@@ -43,57 +43,7 @@ use super::start::Start;
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy compare
-        all systems on the bundled traces (gcc_build, dbench_tar, numpy_thp), as tables on the
-        terminal and as charts in everybuddy-report.html
-  everybuddy compare gcc_build --systems bs,lbs-31,linux-6
-        three systems on one trace
-  everybuddy compare recording.parquet --systems lbs-31,lbs-31+batch=7,lbs-31+percpu=locked
-        variants of a system on your own trace
-  everybuddy compare --cpus 2
-        replay on two concurrent threads, which shows contention
-  everybuddy compare gcc_build --machine 1GiB --systems linux-6+percpu=locked,everybuddy
-        what a machine of 1 GiB would do: Linux's lists are shorter there
-  everybuddy compare numpy_thp --aged 1 --memory 1GiB
-        start with long-lived blocks scattered over memory
-  everybuddy compare gcc_build --start buddyinfo,zoneinfo --no-html
-        start with the free blocks of these copies of /proc: what would the trace leave of them?
-  everybuddy compare gcc_build --systems bs,serewa --sizes gcc_build.sizes.json
-        divide memory in advance according to an earlier run (`everybuddy trace sizes`)
-  everybuddy compare gcc_build --rows earlier.jsonl --html page.html
-        the tables of an earlier run again, without measuring
-  everybuddy compare --json - | jq 'select(.metric == \"service_ratio\")'
-        write every number as JSON lines; docs/metrics.md defines the metrics
-
-Machine: the batch and the watermarks of the CPUs' lists are those of the machine on which the trace
-was recorded. A trace that does not name one is assumed to come from a machine of 16 GiB.
-`everybuddy trace info` shows what a trace says.
-
-Answer: above each table are the systems that no other one beats by time, unusable memory, idle
-memory in lists and metadata: what each is best in, its price, and its time next to Linux's. A time
-is better if it is shorter in each round; with --rows, if it is more than 5% shorter.
-
-Room: the memory that the systems manage. It is what was free when the recording began, at most
-4 GiB, if the trace states it. Otherwise, and at least, it is 1.25 times the maximum number of
-frames in use, and what the CPUs' lists of that machine keep. It is at least 8 MiB, rounded up to
-whole blocks of order 10 (4 MiB). Frames are 4 KiB.
-
-Start: with --start, the room is what is free in the zone with the most free memory; with --memory,
-the first part of it that has as much. All other frames stay in use. Flags of frames (kpageflags,
-zoneinfo, iomem) show which frames are free. Tables (buddyinfo, logs) have the numbers of free
-blocks, which are placed at random by --seed. `recorded` takes the numbers in the trace.
-
-Linux: `linux-6+percpu=locked` is Linux, whose lists have locks. `linux-6` has the same lists
-without locks.
-
-Threads: without --cpus, one thread replays the trace in its order and acts as each of the trace's
-CPUs in turn. With --cpus N, each CPU is a thread. If the trace has another number of CPUs, the
-threads of the trace are assigned by their id modulo N. A free waits for its allocation.
-
-If FILE is -, the rows go to standard output and the tables to standard error, and a page is
-written only with --html."
+    after_help = include_str!("help/compare.txt")
 )]
 pub(super) struct Arguments {
     /// Select traces: files, or names of bundled traces [default: gcc_build,dbench_tar,numpy_thp]

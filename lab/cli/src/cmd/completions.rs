@@ -13,11 +13,7 @@ use crate::show::output;
 
 /// Print a script with which a shell completes commands and options.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy completions bash > ~/.local/share/bash-completion/completions/everybuddy
-  everybuddy completions zsh > ~/.zfunc/_everybuddy        if ~/.zfunc is in fpath
-  everybuddy completions fish > ~/.config/fish/completions/everybuddy.fish")]
+#[command(after_help = include_str!("help/completions.txt"))]
 pub(super) struct Arguments {
     /// Select the shell
     #[arg(value_name = "SHELL")]

@@ -16,11 +16,7 @@ use everybuddy_papers::{Experiment, named};
 
 /// List the experiments: figures and tables of papers that can be reproduced.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy experiments              list all, with sources and claims
-  everybuddy experiments stages       describe one experiment in full
-  everybuddy experiments --json       print one JSON object per line")]
+#[command(after_help = include_str!("help/experiments.txt"))]
 pub(super) struct Arguments {
     /// Describe these experiments in full: by name or TOML file
     #[arg(value_name = "NAME")]

@@ -23,14 +23,7 @@ use crate::show::output::{self, Style};
 
 /// List the machines of the simulator, or measure this one.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy machines                            list all
-  everybuddy machines x5570                      every number with its source
-  everybuddy machines --json                     print one JSON object per line
-  everybuddy machines --measure -o host.toml     measure this host; takes about ten seconds
-  everybuddy machines host.toml                  show a file
-  everybuddy machines --work                     the instructions that accesses stand for")]
+#[command(after_help = include_str!("help/machines.txt"))]
 pub(super) struct Arguments {
     /// Describe these machines in full: names, or paths of .toml files
     #[arg(value_name = "NAME", conflicts_with = "measure")]

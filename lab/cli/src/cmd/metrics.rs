@@ -16,11 +16,7 @@ use crate::show::output::{self, Style};
 
 /// List the metrics: names, units, definitions.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy metrics                  the list
-  everybuddy metrics miss_rate        one in full
-  everybuddy metrics --json           for programs, one JSON object a line")]
+#[command(after_help = include_str!("help/metrics.txt"))]
 pub(super) struct Arguments {
     /// Describe these metrics in full
     #[arg(value_name = "NAME")]
@@ -75,7 +71,7 @@ fn list(style: &Style) -> String {
 /// Renders the full description of a metric.
 fn full(metric: &Metric, style: &Style) -> String {
     let mut out = style.bold(metric.name) + "\n";
-    out += &style.wrapped("", 2, metric.definition);
+    out += &style.wrapped("", 2, &metric.definition);
     let better = match metric.better.name() {
         "" => "neither (descriptive)",
         name => name,

@@ -52,29 +52,7 @@ use everybuddy_trace::shown;
     name = "everybuddy",
     version,
     about = "Compare page-frame allocators on real traces",
-    after_help = "\
-Examples:
-  everybuddy compare                            all systems on the bundled traces
-  everybuddy compare gcc_build --systems bs,linux-6
-  everybuddy bench --workloads hot,steady       measure speed on synthetic workloads
-  everybuddy simulate --cpus 1,8,64             simulate a machine with many CPUs
-  everybuddy sweep grid.toml                    run a grid of simulations, here or on a cluster
-  everybuddy reproduce fragmentation            repeat a paper's experiment and check its claims
-  everybuddy memory                             show which large blocks this Linux machine has
-  everybuddy advise mine.parquet                would a setting of Linux help this machine?
-  everybuddy record -- make -j2                 record a trace of your own program (as root)
-  everybuddy trace info dbench_tar              show the statistics of a trace
-  everybuddy traces                             list the bundled traces
-  everybuddy systems                            list the systems
-  everybuddy play -o page.html                  watch the systems in a browser, step by step
-  everybuddy scaling                            check the simulation on a host with many CPUs
-  everybuddy machines                           list the machines of the simulator
-  everybuddy metrics miss_rate                  show the definition of a metric
-
-`everybuddy COMMAND --help` shows examples for each command.
-Commands that write a trace (record, trace import, trace cut) replace one only with --force. Other
-files that you name, such as tables, pages and texts, are replaced.
-Exit codes: 0 success; 1 a claim or comparison failed; 2 error in usage, input or files."
+    after_help = include_str!("help/everybuddy.txt")
 )]
 struct Cli {
     #[command(subcommand)]

@@ -25,27 +25,7 @@ use everybuddy_measure::size::Size;
 
 /// Record page-allocator calls of a command or of the whole machine, or only its waits.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy record -- make -j2                    record a build, to make.parquet
-  everybuddy record -o job.parquet -- python3 job.py
-  everybuddy record --seconds 10                   record the machine, to machine.parquet
-  everybuddy record --seconds 60 -- redis-server   stop after one minute
-  everybuddy record --buffer 128MiB -- stress      use larger buffers after lost events
-  everybuddy record --no-locks -- make             do not record waits for the zone's lock
-  everybuddy record --contended --seconds 60       record nothing but these waits, to waits.parquet
-  everybuddy record --overhead -- make -B          measure the slowdown by recording
-  everybuddy compare make.parquet                  replay the trace on every system
-
-Needs root (put sudo in front) and tracefs, which most systems mount by
-default. If only perf is available, record with perf and use `everybuddy trace import`.
-Waits for the lock of the kernel's zones are recorded if the kernel reports them; which lock
-is a zone's is inferred from the callers where the kernel reports any lock. `everybuddy
-simulate --trace` shows them next to predicted ones.
-
-With --contended a machine in production is hardly disturbed: only CPUs that wait for a lock record
-an event. The trace cannot be replayed. `everybuddy advise` says whether the waits matter.
-docs/recording.md describes what is recorded, what is not, and the cost.")]
+#[command(after_help = include_str!("help/record.txt"))]
 pub(super) struct Arguments {
     /// Run and record this command; separate it by --
     #[arg(

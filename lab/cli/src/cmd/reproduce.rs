@@ -40,31 +40,7 @@ use super::files::Files;
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy reproduce
-        all experiments
-  everybuddy reproduce fragmentation --svg figures
-        one experiment, with its figure in figures/fragmentation.svg
-  everybuddy reproduce all --html papers.html
-        one HTML page with figures, tables with the papers' numbers, and verdicts
-  everybuddy reproduce my-experiment.toml
-        your own experiment, in the format of the project's experiment.toml files
-  everybuddy reproduce all --json - | jq 'select(.experiment == \"fill-levels\")'
-        write every number as JSON lines; docs/metrics.md defines the metrics. The rows of single
-        rounds and moments are under NAME@ROUND; --rows needs these, too
-  everybuddy reproduce table-1 many-cpus --cells cells
-        after an interrupt, or a change of one experiment, simulate only what is missing in `cells`
-  everybuddy reproduce all --rows earlier.jsonl --html papers.html
-        judge and draw the numbers of an earlier run again, without measuring; a claim that lacks
-        rows is inconclusive
-
-`everybuddy experiments` lists them with their sources and claims.
-
-A claim about times fails only if all rounds agree, and is inconclusive otherwise. Exit code 1
-if a claim fails. A known deviation is a claim that does not hold here for a stated reason, and
-fails only beyond its stated bounds. If FILE is -, the rows go to standard output and the tables
-to standard error."
+    after_help = include_str!("help/reproduce.txt")
 )]
 pub(super) struct Arguments {
     /// Select experiments by name or TOML file; `all` selects all [default: all]
@@ -170,9 +146,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         text += &experiments::verdicts(own, verdicts.as_deref(), &style);
         progress.hidden(|| print(&text))?;
         let is_shown = picture.is_some() || study.is_some();
-        let drawing = list::figure(own)
-            .filter(|_| is_shown)
-            .map(|figure| (figure.draw)(own, &rows));
+        let drawing = is_shown.then(|| list::draw(own, &rows)).flatten();
         if let (Some(picture), Some(drawing)) = (picture, &drawing) {
             write(drawing, &own.name, picture)?;
         }

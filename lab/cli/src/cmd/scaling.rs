@@ -56,19 +56,7 @@ const CUT_OFF: u64 = 500_000_000;
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy scaling
-        measure the caches of this host (ten seconds), simulate it, and run the loads on it
-  everybuddy scaling --machine epyc-7763
-        the same, next to the prediction for a published machine
-  everybuddy scaling --machine xeon-8480 --predict
-        only the prediction, which is the same on every host
-  everybuddy scaling --json scaling.jsonl
-        also write every number: please send it, see WANTED.md
-
-It takes about ten minutes. The host must be quiet, and all of its CPUs must be available.
-docs/predictions.md states what makes a prediction fail."
+    after_help = include_str!("help/scaling.txt")
 )]
 pub(super) struct Arguments {
     /// Predict for this machine: a name of `everybuddy machines`, or a file [default: this host]

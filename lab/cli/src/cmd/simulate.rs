@@ -5,20 +5,21 @@
 //! # Invariants
 //! All names are parsed and checked before the first run. The same command line gives the same rows on every host.
 
-use everybuddy_trace::shown;
+use everybuddy_trace::{by_name, shown};
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, value_parser};
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
 use everybuddy_simulate::machines::variations;
 use everybuddy_simulate::sensitivity::differences;
-use everybuddy_simulate::{Load, Plan, Scaling};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Scaling, Services, Zones};
 
 use crate::digest;
 use crate::export::page::Page;
@@ -46,56 +47,7 @@ use plan::{machine, plan};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy simulate
-        all systems on bursts of single frames, on 1 to 64 CPUs: takes about five minutes on 2
-        CPUs. On 128 and 256 CPUs a system with one lock takes several minutes by itself
-  everybuddy simulate --workloads burst,handover --systems bs,spring --cpus 2,16,128
-        two systems on two workloads, on up to 128 CPUs
-  everybuddy simulate --trace gcc_build --cpus 1,4,16
-        the calls of a program: its tasks are dealt out to the CPUs
-  everybuddy simulate --trace gcc_build --start kpageflags.gz,zoneinfo,iomem --cpus 4
-        the same in memory as it was on a machine; `everybuddy memory` reads the same files
-  everybuddy simulate --workloads burst,steady --cpus 1,2,4,8,16,32,64,128,256 --to-limit
-        where each system stops scaling, and why, without the CPUs beyond its limit
-  everybuddy simulate --resume cells.jsonl
-        store finished cells: after Ctrl-C, the same command continues where it was
-  everybuddy simulate --rows bursts.jsonl,traces.jsonl --html limits.html
-        simulate nothing: the limits of earlier runs, next to each other
-  everybuddy simulate --html scaling.html
-        write a page: calls and times over the number of CPUs, and what stops each system
-  everybuddy simulate --systems lis-31 --cpus 16 --timeline run.pftrace
-        show what each CPU does, and which CPU gets a lock from which, in the viewer ui.perfetto.dev
-  everybuddy simulate --machine x5570 --cpus 8,16,32 --slice 1000000
-        twice as many virtual CPUs as the machine has: lock holders are preempted
-  everybuddy simulate --systems serewa --cpus 1,2,4 --services own
-        dividing and linking on CPUs of their own, and what they cost the callers
-  everybuddy simulate --systems serewa,spring --trace gcc_build --cpus 16 --services idle
-        CPUs do the work of services while they wait for others
-  everybuddy simulate --systems is,spring --cpus 1,16,64 --sensitivity
-        which conclusions depend on the numbers of the machine?
-  everybuddy simulate --machine x5570 --cpus 1,2,4,8
-        a machine of one of the papers; `everybuddy machines` lists all
-  everybuddy simulate --json - | jq 'select(.metric == \"linearity\")'
-        write every number as JSON lines; docs/metrics.md defines the metrics
-
-A system has stopped scaling where twice as many CPUs bring less than 1.2 times the calls.
-
-A cell is one system on one workload with one number of CPUs and one seed. Cells are independent:
-all CPUs of this machine simulate, and the results do not depend on their number. With --to-limit,
-the cells of a system under a load are simulated one after the other.
-
-Traces: task after task is dealt out to the CPUs, round robin, and keeps the order of its calls. A
-free waits for its allocation; that is idle time and not a call. If a trace has fewer tasks than
-there are CPUs, copies of it run at the same time, on memory that grows with the copies, and begin
-at different times. Nothing has warmed up. Waits for the zone's lock that a trace contains are
-shown next to simulated ones on as many CPUs. By default, the memory is 1.25 times the largest use.
-
-Start: with --start, the memory is what is free in the zone with the most free memory; with
---memory, the first part of it that has as much. `everybuddy compare --help` says more.
-
-If FILE is -, the rows go to standard output and the tables to standard error."
+    after_help = include_str!("help/simulate.txt")
 )]
 pub(super) struct Arguments {
     /// Select workloads or variants, see `everybuddy workloads` [default: burst:in-order]
@@ -158,16 +110,16 @@ pub(super) struct Arguments {
     resume: Option<PathBuf>,
 
     /// Let all CPUs of a workload allocate and then all free, or let them be apart
-    #[arg(long, value_enum, default_value_t = Meeting::Together)]
-    phases: Meeting,
+    #[arg(long, default_value = "together", value_parser = variant(&Phases::ALL, Phases::name))]
+    phases: Phases,
 
     /// Select the CPU that frees what a CPU has allocated: its own, another one, or one for all
-    #[arg(long, value_enum, default_value_t = Freeing::Own)]
-    frees: Freeing,
+    #[arg(long, default_value = "own", value_parser = variant(&Frees::ALL, Frees::name))]
+    frees: Frees,
 
     /// Give the machine one zone, or each socket its own, with CPUs of all sockets in turn
-    #[arg(long, value_enum, default_value_t = Zoning::One)]
-    zones: Zoning,
+    #[arg(long, default_value = "one", value_parser = variant(&Zones::ALL, Zones::name))]
+    zones: Zones,
 
     /// Allow more CPUs than the machine has: they take turns on its CPUs, N cycles each
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1000..1_000_000_000))]
@@ -182,8 +134,8 @@ pub(super) struct Arguments {
     cut_off: Option<u64>,
 
     /// Where services run: nowhere (callers do the work), on own CPUs, or on CPUs that wait
-    #[arg(long, value_enum, default_value_t = Hosts::Callers)]
-    services: Hosts,
+    #[arg(long, default_value = "callers", value_parser = variant(&Services::ALL, Services::name))]
+    services: Services,
 
     /// Do not simulate a system on more CPUs once it has stopped scaling under a load
     #[arg(long, conflicts_with = "sensitivity")]
@@ -212,34 +164,13 @@ pub(super) struct Arguments {
     files: Files,
 }
 
-/// Whether CPUs run the same section of a workload at the same time.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Meeting {
-    Together,
-    Apart,
-}
-
-/// Which CPU frees what a CPU has allocated.
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Freeing {
-    Own,
-    Other,
-    One,
-}
-
-/// How many zones the machine has.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Zoning {
-    One,
-    Socket,
-}
-
-/// Where the services of systems run.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Hosts {
-    Callers,
-    Own,
-    Idle,
+/// Reads one of the variants of an enum, by its name.
+fn variant<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(all.iter().map(|own| name(*own)));
+    names.try_map(move |text| by_name(&text, ["value", "values"], all, name))
 }
 
 /// Checks the arguments without simulating anything.

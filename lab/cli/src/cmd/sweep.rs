@@ -37,36 +37,7 @@ use crate::sweep::workers::{Commands, Workers, finished};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "\
-Examples:
-  everybuddy sweep grid.toml --parquet rows.parquet
-        run all cells on all CPUs of this machine, and write their rows into one file
-  everybuddy sweep grid.toml --print-commands | parallel
-        one command for each cell that is not finished, for GNU parallel or a Slurm array; then
-        `everybuddy sweep grid.toml --parquet rows.parquet` finds all cells finished
-  everybuddy sweep grid.toml --ray auto --parquet rows.parquet
-        run the cells as tasks of a Ray cluster; what a lost node was doing runs again
-  everybuddy sweep grid.toml --minimize latency:p99:allocate \\
-        --subject-to 'metadata_bytes_per_frame<9' --trials 50
-        search for the options with the shortest latency
-
-A grid is a TOML file of lists:
-  command = \"simulate\"                    # or \"compare\"
-  systems = [\"bs\", \"lbs-31\"]              # all, if there is no list
-  workloads = [\"burst:in-order\"]
-  traces = [\"gcc_build\", \"mine.parquet\"]  # paths are relative to the grid
-  machines = [\"epyc-7763\"]
-  cpus = [1, 16, 64]
-  seeds = [1, 2, 3]
-  [options]                               # of the systems that take them
-  batch = [7, 31]                         # for a search also { min = 1, max = 64 }
-  [arguments]                             # options of `simulate` or `compare` for all cells
-  shrink = 4
-
-Cells of `compare` measure times, and have all systems, which take turns. They run one at a time on
-each machine unless --jobs is given. Cells of `simulate` run on all CPUs.
-
-If FILE is -, the rows go to standard output and the summary to standard error."
+    after_help = include_str!("help/sweep.txt")
 )]
 pub(super) struct Arguments {
     /// Read the grid from this TOML file

@@ -17,15 +17,7 @@ use everybuddy_measure::choice;
 
 /// List the systems, with their composition and their source.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy systems                list all
-  everybuddy systems lbs-31         describe one system, with its deviations from the source
-  everybuddy systems lbs-31+high=31 the same, and what the option makes of it
-  everybuddy systems --json         print one JSON object per line
-
-Wherever a system can be named, a variant is written NAME+key=value...:
-lbs-31+batch=7, linux-6+percpu=locked, bs+order=12.")]
+#[command(after_help = include_str!("help/systems.txt"))]
 pub(super) struct Arguments {
     /// Describe these systems in full
     #[arg(value_name = "NAME")]

@@ -12,16 +12,7 @@ use super::{trace_check, trace_cut, trace_export, trace_import, trace_info, trac
 
 /// Show, check, import, export and cut trace files, and gather statistics of sizes.
 #[derive(Debug, Subcommand)]
-#[command(after_help = "\
-Examples:
-  everybuddy trace info gcc_build            show the statistics of a bundled trace
-  everybuddy trace check *.parquet           check that files replay by themselves
-  everybuddy trace import perf.data          convert a recording of perf
-  everybuddy trace cut long.parquet -o short.parquet --first 100000
-  everybuddy trace export gcc_build --to csv | head
-  everybuddy trace sizes gcc_build           write the blocks that its first requests need
-
-traces/README.md describes the format, which pandas, polars and DuckDB can read.")]
+#[command(after_help = include_str!("help/trace.txt"))]
 pub(super) enum Command {
     Info(trace_info::Arguments),
     Check(trace_check::Arguments),

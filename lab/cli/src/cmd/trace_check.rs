@@ -21,11 +21,7 @@ use everybuddy_measure::size::count;
 
 /// Check that traces are valid: they must replay by themselves.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy trace check gcc_build                  check a bundled trace
-  everybuddy trace check recordings/*.parquet       check each file; exit code 2 if any is invalid
-  everybuddy trace check broken.parquet --lenient   list what a repair would change")]
+#[command(after_help = include_str!("help/trace_check.txt"))]
 pub(super) struct Arguments {
     /// Check these traces: files, or names of bundled traces
     #[arg(value_name = "TRACE", required = true)]

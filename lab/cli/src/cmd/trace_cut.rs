@@ -24,17 +24,7 @@ use everybuddy_measure::size::count;
 
 /// Extract a part of a trace by time, number, thread, process or program.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy trace cut run.parquet -o start.parquet --to 2s           keep the first two seconds
-  everybuddy trace cut run.parquet -o mid.parquet --from 500ms --to 1.5s
-  everybuddy trace cut gcc_build -o small.parquet --first 10000       keep the first calls
-  everybuddy trace cut gcc_build -o rows.parquet --events 1000..2000  keep rows, counted from 0
-  everybuddy trace cut gcc_build -o cc1.parquet --program cc1         keep one program
-
-Frees of blocks that were allocated outside the cut are dropped.
-For a thread, process or program, its allocations are kept, and their frees by any thread.
-Time is counted from the start of the cut.")]
+#[command(after_help = include_str!("help/trace_cut.txt"))]
 pub(super) struct Arguments {
     /// Cut this trace: a file, or the name of a bundled trace
     #[arg(value_name = "TRACE")]

@@ -19,13 +19,7 @@ use everybuddy_measure::library;
 
 /// Convert a trace to CSV, or to the output format of `perf script`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy trace export gcc_build --to csv | head        print the first calls
-  everybuddy trace export run.parquet --to csv -o run.csv  write the columns of traces/README.md
-  everybuddy trace export run.parquet --to perf-script     print events kmem:mm_page_alloc and _free
-
-CSV contains the columns of the calls and of their faults (vpn, vma, fault), but no address regions.")]
+#[command(after_help = include_str!("help/trace_export.txt"))]
 pub(super) struct Arguments {
     /// Export this trace: a file, or the name of a bundled trace
     #[arg(value_name = "TRACE")]

@@ -27,29 +27,7 @@ use everybuddy_measure::size::count;
 
 /// Convert a recording of perf, ftrace or trace-cmd, or CSV, to a trace.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy trace import perf.data                     write perf.parquet
-  everybuddy trace import perf.data --tree 4711         keep one process and its descendants
-  perf script --ns | everybuddy trace import - -o run.parquet
-  everybuddy trace import /tmp/trace.txt -o run.parquet import a copy of tracefs's file `trace`
-  everybuddy trace import perf.data --kallsyms symbols  find the zone's lock by call chains
-  everybuddy trace import perf.data --zone-lock ffff88813fffa5c0   whose lock is waited for
-  everybuddy trace import changed.csv -o run.parquet    import CSV of `everybuddy trace export`
-
-To record the required events:
-  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free,exceptions:page_fault_user \\
-      -e exceptions:page_fault_kernel,raw_syscalls:*,task:task_newtask,sched:sched_process_* \\
-      -- COMMAND
-
-To record waits for the zone's lock, too, add one of these:
-  -e kmem:mm_zone_locked,kmem:mm_zone_lock_unlock    -e zone_lock:*    -e lock:contention_*
-
-lock:contention_* needs -g and the kernel's symbols, to show which lock it is. Copy them as root
-while the same kernel runs, or use its System.map:
-  cat /proc/kallsyms > symbols
-
-docs/importing.md describes other ways and their limitations.")]
+#[command(after_help = include_str!("help/trace_import.txt"))]
 pub(super) struct Arguments {
     /// Import this recording: a file, or - for standard input
     #[arg(value_name = "FILE")]

@@ -23,15 +23,7 @@ use everybuddy_measure::size::{Size, count, frames};
 
 /// Gather statistics of sizes: the blocks of each order that the first requests need.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy trace sizes gcc_build                            write gcc_build.sizes.json
-  everybuddy trace sizes day1.parquet day2.parquet -o days.sizes.json
-  everybuddy trace sizes gcc_build --memory 1GiB -o - | jq .first
-
-The statistics apply to one memory size: --memory, or the room that `compare` gives the trace by
-default. Several traces are combined by the larger need.
-`compare --sizes FILE` divides memory by these statistics.")]
+#[command(after_help = include_str!("help/trace_sizes.txt"))]
 pub(super) struct Arguments {
     /// Read these traces: files, or names of bundled traces
     #[arg(value_name = "TRACE", required = true)]

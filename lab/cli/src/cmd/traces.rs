@@ -15,14 +15,7 @@ use crate::show::{output, trace};
 
 /// List the bundled traces: calls of real programs to the kernel's page allocator.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  everybuddy traces                 list all
-  everybuddy traces --json          print one JSON object per line
-  everybuddy trace info gcc_build   show the statistics of one trace
-
-They are part of the program. If the environment variable EVERYBUDDY_TRACES names a folder, a bare
-NAME selects the file NAME.parquet in that folder instead.")]
+#[command(after_help = include_str!("help/traces.txt"))]
 pub(super) struct Arguments {
     /// Print JSON lines
     #[arg(long)]

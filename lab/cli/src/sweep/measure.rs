@@ -49,7 +49,7 @@ impl FromStr for Measure {
         if let Some(own) = &statistic
             && !metric.statistics.contains(&own.as_str())
         {
-            return Err(unknown("statistic", own, metric.statistics));
+            return Err(unknown("statistic", own, &metric.statistics));
         }
         let operation = parts.next().map(str::to_string);
         let order = match parts.next() {

@@ -7,7 +7,7 @@ use everybuddy_trace::{
     Acquisition, Event, Leniency, Machine, MachineZone, Op, Trace, WaitsOnly, read, write,
 };
 
-use super::common::{Folder, everybuddy};
+use super::common::{Folder, everybuddy, shows};
 
 /// Frames of the zone of the machine in these tests: 1 GiB.
 const FRAMES: u64 = 1 << 18;
@@ -91,10 +91,7 @@ fn a_trace_that_overflows_short_lists_gets_a_value() {
     let text = everybuddy!("advise {file} --json {json}").noted();
     let text = joined(&text);
     // Lists of 2,048 frames hold a burst, and those of 1,024 do not.
-    assert!(
-        text.contains("sysctl -w vm.percpu_pagelist_high_fraction=16"),
-        "{text}"
-    );
+    shows(&text, &["sysctl -w vm.percpu_pagelist_high_fraction=16"]);
     assert!(text.contains("of a fixed length"), "{text}");
     assert!(text.contains("watermarks (min_free_kbytes=4096)"), "{text}");
     let rows = fs::read_to_string(json).unwrap();
@@ -165,10 +162,7 @@ fn waits_alone_answer_the_first_question() {
     }
     let file = waits(&folder, 8_000_000);
     let text = everybuddy!("trace info {file}").done();
-    assert!(
-        text.contains("8.0 ms per second: 0.100 % of the time of 8 CPUs"),
-        "{text}"
-    );
+    shows(&text, &["8.0 ms per second: 0.100 % of the time of 8 CPUs"]);
     assert!(text.contains("3 waits for other locks"), "{text}");
     assert!(!text.contains("lifetimes"), "{text}");
     for command in ["compare", "simulate --trace", "trace export --to csv"] {
@@ -190,10 +184,7 @@ fn a_text_with_only_waits_is_imported() {
     let (input, output) = (folder.file("waits.txt"), folder.file("waits.parquet"));
     fs::write(&input, only_waits).unwrap();
     let said = everybuddy!("trace import {input} -o {output}").noted();
-    assert!(
-        said.contains("no calls, 23 waits for a zone's lock"),
-        "{said}"
-    );
+    shows(&said, &["no calls, 23 waits for a zone's lock"]);
     let (trace, _) = read(Path::new(&output), Leniency::Strict).unwrap();
     let waits_only = WaitsOnly::of(&trace).unwrap();
     assert_eq!((trace.acquisitions.len(), waits_only.of_others), (23, 1));
@@ -209,10 +200,7 @@ fn a_text_with_only_waits_is_imported() {
     let text = everybuddy!("trace info {output}").done();
     assert!(text.contains("free_one_page: "), "{text}");
     let text = joined(&everybuddy!("advise {output}").done());
-    assert!(
-        text.contains("waited longest, of the known callers"),
-        "{text}"
-    );
+    shows(&text, &["waited longest, of the known callers"]);
 
     // Without a caller, nothing shows that it is a zone's lock.
     let lines = "  sh-7   [001] d..2. 5.000005: contention_begin: 0000000021018bee (flags=SPIN)

@@ -159,6 +159,14 @@ pub(crate) fn text(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
+/// A text contains all of these.
+#[track_caller]
+pub(crate) fn shows(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+}
+
 /// What a run of the program gave.
 pub(crate) struct Run {
     pub(crate) code: i32,
@@ -186,9 +194,7 @@ impl Run {
         assert_eq!(self.out, "");
         let errors = self.err.lines().filter(|line| line.starts_with("error:"));
         assert_eq!(errors.count(), 1, "{}", self.err);
-        for part in parts {
-            assert!(self.err.contains(part), "`{part}` is not in: {}", self.err);
-        }
+        shows(&self.err, parts);
     }
 
     /// The run succeeded; notes may accompany its results.

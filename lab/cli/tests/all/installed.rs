@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{Folder, Run, command, everybuddy, json, text, words};
+use crate::common::{Folder, Run, command, everybuddy, json, shows, text, words};
 
 /// The program in a folder of its own, without the project.
 struct Installed {
@@ -67,9 +67,7 @@ fn an_installed_program_needs_no_checkout() {
         println!("note: this kernel allows no mounts here, so the project stays in reach");
     }
     let table = installed.everybuddy("compare --systems bs,lbs-31");
-    for name in ["gcc_build", "dbench_tar", "numpy_thp"] {
-        assert!(table.contains(name), "{table}");
-    }
+    shows(&table, &["gcc_build", "dbench_tar", "numpy_thp"]);
     let page = installed.folder.path().join("empty/everybuddy-report.html");
     assert!(page.is_file());
     let simulate = "simulate --systems bs --cpus 2 --machine x5570 --trace sysbench_mt_cut";

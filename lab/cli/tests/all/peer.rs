@@ -1,7 +1,7 @@
 //! Allocators in shared libraries: one that works, and every way in which one can be wrong.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Folder, Run, json, process};
@@ -11,53 +11,10 @@ const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Options that make a run short: what it measures means nothing.
 const SHORT: &str = "bench --memory 16MiB --shrink 500 --rounds 1 --systems bs";
 
-/// An allocator that never reuses a frame, with one mistake, which a macro names.
-const BROKEN: &str = r#"
-#include <stdlib.h>
-#include "everybuddy-peer.h"
-#ifndef VERSION
-#define VERSION EVERYBUDDY_PEER_VERSION
-#endif
-#ifndef NAME
-#define NAME "broken"
-#endif
-#ifndef FRAME
-#define FRAME next
-#endif
-#ifndef FREED
-#define FREED 0
-#endif
-#ifndef MOST
-#define MOST UINT32_MAX
-#endif
-static uint32_t next, memory;
-static void *start(uint32_t frames, uint32_t cpus) {
-    (void)cpus;
-    next = 0;
-    memory = frames;
-    return frames <= MOST ? &next : NULL;
+/// Returns a file of the project.
+fn source(path: &str) -> PathBuf {
+    Path::new(PROJECT).join(path)
 }
-static uint32_t get(void *handle, uint32_t cpu, uint32_t order) {
-    (void)handle, (void)cpu;
-    if (order != 0 || next == memory) return EVERYBUDDY_PEER_REFUSED;
-    uint32_t frame = FRAME;
-    next++;
-    return frame;
-}
-static int32_t put(void *handle, uint32_t cpu, uint32_t frame, uint32_t order) {
-    (void)handle, (void)cpu, (void)frame, (void)order;
-    return FREED;
-}
-static void end(void *handle) { (void)handle; }
-#ifndef PUT
-#define PUT put
-#endif
-#ifndef NO_TABLE
-const struct everybuddy_peer everybuddy_peer = {
-    .version = VERSION, .name = NAME, .init = start, .allocate = get, .free = PUT, .destroy = end,
-};
-#endif
-"#;
 
 /// Compiles a shared library. Returns `None`, and states the reason, if there is no C compiler.
 fn library(folder: &Folder, name: &str, source: &Path, arguments: &[&str]) -> Option<String> {
@@ -83,15 +40,12 @@ fn library(folder: &Folder, name: &str, source: &Path, arguments: &[&str]) -> Op
 
 /// Compiles the example of the documentation.
 fn example(folder: &Folder) -> Option<String> {
-    let source = Path::new(PROJECT).join("examples/peer/bitmap.c");
-    library(folder, "bitmap", &source, &[])
+    library(folder, "bitmap", &source("examples/peer/bitmap.c"), &[])
 }
 
 /// Compiles an allocator with a mistake, and runs the benchmark with it.
 fn broken(folder: &Folder, name: &str, mistake: &[&str]) -> Option<Run> {
-    let source = folder.path().join("broken.c");
-    std::fs::write(&source, BROKEN).unwrap();
-    let file = library(folder, name, &source, mistake)?;
+    let file = library(folder, name, &source("lab/cli/tests/all/broken.c"), mistake)?;
     Some(process!(
         "{SHORT} --workloads hot:order0 --threads 1 --peer {file}"
     ))
@@ -154,8 +108,7 @@ fn an_allocator_that_breaks_its_contract_is_refused_before_it_is_measured() {
 #[test]
 fn a_frame_that_is_handed_out_twice_is_found() {
     let folder = Folder::new("peer-twice");
-    let source = folder.path().join("broken.c");
-    std::fs::write(&source, BROKEN).unwrap();
+    let source = source("lab/cli/tests/all/broken.c");
     let Some(file) = library(&folder, "twice", &source, &["-DFRAME=(next/2)"]) else {
         return;
     };

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::DirEntry;
 use std::path::Path;
 
-use crate::common::{Folder, everybuddy, json, process, text};
+use crate::common::{Folder, everybuddy, json, process, shows, text};
 
 /// An experiment on the tiny trace, with a claim's bounds.
 fn experiment(folder: &Folder, bounds: &str) -> String {
@@ -62,10 +62,7 @@ fn an_experiment_gives_rows_and_a_picture() {
     let file = experiment(&folder, RIGHT);
     let [rows, csv, pictures] = ["r.jsonl", "r.csv", "pictures"].map(|name| folder.file(name));
     let out = everybuddy!("reproduce {file} --json {rows} --csv {csv} --svg {pictures}").done();
-    assert!(
-        out.contains("is+zone=one") && out.contains("\npass "),
-        "{out}"
-    );
+    shows(&out, &["is+zone=one", "\npass "]);
     assert!(out.lines().all(|line| line.chars().count() <= 120), "{out}");
     let rows = json(&text(&rows));
     assert_eq!(text(&csv).lines().count(), rows.len() + 1);
@@ -164,10 +161,7 @@ fn a_claim_that_lacks_rows_is_inconclusive() {
         let kept: String = lines.map(|line| format!("{line}\n")).collect();
         std::fs::write(&part, kept).unwrap();
         let out = everybuddy!("reproduce {file} --rows {part}").succeeded();
-        assert!(
-            out.contains("inconclusive") && out.contains("rows missing: "),
-            "{out}"
-        );
+        shows(&out, &["inconclusive", "rows missing: "]);
     }
     // Rows that the claim does not need may be missing.
     let lines = text.lines().filter(needed);
@@ -233,10 +227,7 @@ fn a_claim_fails_only_when_it_is_wrong() {
     // What is known to differ is shown and no failure.
     let known = experiment(&folder, KNOWN);
     let out = everybuddy!("reproduce {known}").done();
-    assert!(
-        out.contains("known deviation") && out.contains("it is a test"),
-        "{out}"
-    );
+    shows(&out, &["known deviation", "it is a test"]);
     // Beyond its bound it is a failure, too.
     let beyond = experiment(&folder, &KNOWN.replace("0.9", "1.05"));
     assert_eq!(everybuddy!("reproduce {beyond}").code, 1);

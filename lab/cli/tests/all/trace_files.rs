@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Folder, everybuddy, text};
+use crate::common::{Folder, everybuddy, shows, text};
 use everybuddy_trace::{Leniency, Trace, read};
 
 fn recording(name: &str) -> String {
@@ -146,8 +146,5 @@ fn a_small_file_of_many_rows_takes_little_memory() {
         .unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("row 1") && said.contains("in use since row 0"),
-        "{said}"
-    );
+    shows(&said, &["row 1", "in use since row 0"]);
 }

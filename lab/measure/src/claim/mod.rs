@@ -192,7 +192,7 @@ impl Words<'_> {
             let names: Vec<&str> = all.map(|metric| metric.name).collect();
             return Err(unknown("metric", name, &names));
         };
-        all_known("statistic", statistics, metric.statistics)
+        all_known("statistic", statistics, &metric.statistics)
             .map_err(|what| format!("metric `{name}`: {what}"))
     }
 

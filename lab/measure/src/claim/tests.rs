@@ -3,19 +3,34 @@
 use super::*;
 use crate::rows::Row;
 
-fn rows(values: &[(&str, &'static str, f64)]) -> Vec<Row> {
-    let row = |(system, statistic, value): &(&str, &'static str, f64)| Row {
+fn row(system: &str, metric: &'static str, statistic: &'static str, value: f64) -> Row {
+    Row {
         experiment: "x".to_string(),
         source: "s".to_string(),
         system: system.to_string(),
         operation: "all",
-        metric: "latency",
+        metric,
         statistic,
-        value: *value,
+        value,
         expected: Some(2.0),
         ..Row::default()
-    };
-    values.iter().map(row).collect()
+    }
+}
+
+fn rows(values: &[(&str, &'static str, f64)]) -> Vec<Row> {
+    let values = values.iter();
+    values
+        .map(|(system, statistic, value)| row(system, "latency", statistic, *value))
+        .collect()
+}
+
+fn claim(text: &str) -> Claim {
+    toml::from_str(&format!("text = ''\n{text}")).unwrap()
+}
+
+/// A claim about mean latencies.
+fn mean(text: &str) -> Claim {
+    claim(&format!("metric = 'latency'\nstatistic = 'mean'\n{text}"))
 }
 
 fn systems() -> Vec<String> {
@@ -30,8 +45,7 @@ fn words(systems: &[String]) -> Words<'_> {
 }
 
 fn judge(claim: &str, values: &[(&str, &'static str, f64)]) -> State {
-    let text = format!("text = ''\nmetric = 'latency'\n{claim}");
-    let claim: Claim = toml::from_str(&text).unwrap();
+    let claim = self::claim(&format!("metric = 'latency'\n{claim}"));
     claim.check(words(&systems())).unwrap();
     claim.judge("x", &rows(values)).state
 }
@@ -41,26 +55,17 @@ fn points_below_a_curve() {
     // Each system with its misses and its residual.
     let judge = |points: &[(&str, f64, f64)]| {
         let numbers = points.iter().flat_map(|(system, missed, left)| {
-            let row = |metric, statistic, value| Row {
-                experiment: "x".to_string(),
-                source: "s".to_string(),
-                system: system.to_string(),
+            let missed = row(system, "miss_rate", "value", *missed);
+            let left = row(system, "residual", "mean", *left);
+            [missed, left].map(|row| Row {
                 operation: "free",
-                metric,
-                statistic,
-                value,
-                ..Row::default()
-            };
-            [
-                row("miss_rate", "value", *missed),
-                row("residual", "mean", *left),
-            ]
+                ..row
+            })
         });
         let rows: Vec<Row> = numbers.collect();
-        let text = "kind = 'below'\ntext = ''\nmetric = 'miss_rate'\nstatistic = 'value'\n\
+        let text = "kind = 'below'\nmetric = 'miss_rate'\nstatistic = 'value'\n\
                     operation = 'free'\nagainst = 'residual'\nsystems = ['linux-6', 'bs', 'is']";
-        let claim: Claim = toml::from_str(text).unwrap();
-        claim.judge("x", &rows).state
+        claim(text).judge("x", &rows).state
     };
     let curve = [("bs", 8.0, 10.0), ("is", 2.0, 40.0)];
     let with = |missed, left| {
@@ -82,22 +87,12 @@ fn points_below_a_curve() {
 fn a_point_above_a_curve_is_a_known_deviation_up_to_its_bound() {
     let word = |missed: f64| {
         let rows = [("bs", missed, 20.0), ("is", 4.0, 10.0)].map(|(system, missed, left)| {
-            let row = |metric, statistic, value| Row {
-                experiment: "x".to_string(),
-                source: "s".to_string(),
-                system: system.to_string(),
-                operation: "all",
-                metric,
-                statistic,
-                value,
-                ..Row::default()
-            };
-            let missed = row("miss_rate", "value", missed);
-            [missed, row("residual", "mean", left)]
+            let missed = row(system, "miss_rate", "value", missed);
+            [missed, row(system, "residual", "mean", left)]
         });
-        let text = "kind = 'below'\ntext = ''\nmetric = 'miss_rate'\nstatistic = 'value'\nagainst = 'residual'\n\
+        let text = "kind = 'below'\nmetric = 'miss_rate'\nstatistic = 'value'\nagainst = 'residual'\n\
                     systems = ['bs', 'is']\ndiffers = 'known'\nstill_within = 0.5";
-        let claim: Claim = toml::from_str(text).unwrap();
+        let claim = claim(text);
         claim.judge("x", &rows.concat()).word(&claim)
     };
     let words = [3.9, 4.0, 7.9, 8.1].map(word);
@@ -155,38 +150,25 @@ fn a_claim_about_times_fails_only_if_all_rounds_say_so() {
 
 #[test]
 fn names_that_do_not_exist_are_errors_with_the_nearest() {
-    let claim = "kind = 'bound'\ntext = ''\nmetric = 'latency'\nstatistic = 'p50'\noperation = 'free'\n\
-                 systems = ['bs']\nrivals = ['is']\nat_most = 1\nagainst = 'residual'";
+    let text = "kind = 'bound'\nmetric = 'latency'\nstatistic = 'p50'\noperation = 'free'\n\
+                systems = ['bs']\nrivals = ['is']\nat_most = 1\nagainst = 'residual'";
     let error = |from: &str, to: &str| {
-        let changed = claim.replacen(from, to, 1);
-        assert_ne!(changed, claim);
-        let claim: Claim = toml::from_str(&changed).unwrap();
-        claim.check(words(&systems())).unwrap_err()
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text);
+        claim(&changed).check(words(&systems())).unwrap_err()
     };
-    let right: Claim = toml::from_str(claim).unwrap();
-    assert_eq!(right.check(words(&systems())), Ok(()));
+    assert_eq!(claim(text).check(words(&systems())), Ok(()));
     for (from, to, nearest) in [
-        (
-            "'latency'",
-            "'latncy'",
-            "metric `latncy` does not exist; did you mean `latency`?",
-        ),
-        ("'p50'", "'p5O'", "`p5O` does not exist; did you mean `p5"),
-        (
-            "'free'",
-            "'fre'",
-            "operation `fre` does not exist; did you mean `free`?",
-        ),
-        (
-            "['bs']",
-            "['bss']",
-            "system `bss` does not exist; did you mean `bs`?",
-        ),
-        ("['is']", "['linux6']", "did you mean `linux-6`?"),
-        ("'residual'", "'residuals'", "did you mean `residual`?"),
+        ("'latency'", "'latncy'", "metric `latncy`; `latency`?"),
+        ("'p50'", "'p5O'", "`p5O`; `p5"),
+        ("'free'", "'fre'", "operation `fre`; `free`?"),
+        ("['bs']", "['bss']", "system `bss`; `bs`?"),
+        ("['is']", "['linux6']", "`linux6`; `linux-6`?"),
+        ("'residual'", "'residuals'", "`residuals`; `residual`?"),
     ] {
+        let nearest = nearest.replace("; ", " does not exist; did you mean ");
         let message = error(from, to);
-        assert!(message.contains(nearest), "{message}");
+        assert!(message.contains(&nearest), "{message}");
     }
     assert!(error("at_most = 1\n", "\n").contains("at_least"));
 }
@@ -236,11 +218,10 @@ fn bench(times: &[(&str, [f64; 2], f64)]) -> Vec<Row> {
 
 #[test]
 fn ratios_to_rivals_are_formed_within_rounds() {
-    let claim: Claim = toml::from_str(
-        "kind = 'ratio'\ntext = ''\nmetric = 'latency'\nstatistic = 'p50'\noperation = ['pair', 'free']\n\
+    let claim = claim(
+        "kind = 'ratio'\nmetric = 'latency'\nstatistic = 'p50'\noperation = ['pair', 'free']\n\
          systems = ['bs']\nrivals = ['is', 'linux-6']\nat_most = 1\nsure = true\npaired = true",
-    )
-    .unwrap();
+    );
     claim.check(words(&systems())).unwrap();
     let judge = |times: &[(&str, [f64; 2], f64)]| claim.judge("bench", &bench(times));
     // The machine is three times as slow in the second round, which does not affect the ratios.
@@ -269,10 +250,10 @@ fn ratios_to_rivals_are_formed_within_rounds() {
 
 #[test]
 fn bounds_are_of_each_system() {
-    let claim = |more: &str| -> Claim {
-        let text = "kind = 'bound'\ntext = ''\nmetric = 'latency'\nstatistic = 'p50'\noperation = 'pair'\n\
+    let claim = |more: &str| {
+        let text = "kind = 'bound'\nmetric = 'latency'\nstatistic = 'p50'\noperation = 'pair'\n\
                     systems = []\nat_most = 5\n";
-        toml::from_str(&format!("{text}{more}")).unwrap()
+        claim(&format!("{text}{more}"))
     };
     let rows = |most| bench(&[("bs", [1.0, 2.0], 0.0), ("is", [4.0, most], 0.0)]);
     let judge = |more: &str, most| claim(more).judge("bench", &rows(most));
@@ -296,9 +277,7 @@ fn bounds_are_of_each_system() {
 #[test]
 fn a_known_deviation_fails_beyond_its_bound() {
     let judge = |text: &str, own: f64, other: f64| {
-        let text =
-            format!("text = ''\nmetric = 'latency'\nstatistic = 'mean'\ndiffers = 'known'\n{text}");
-        let claim: Claim = toml::from_str(&text).unwrap();
+        let claim = mean(&format!("differs = 'known'\n{text}"));
         claim.check(words(&systems())).unwrap();
         let verdict = claim.judge("x", &rows(&[("bs", "mean", own), ("is", "mean", other)]));
         (verdict.word(&claim), verdict.is_failure(&claim))
@@ -328,8 +307,7 @@ fn a_known_deviation_fails_beyond_its_bound() {
 #[test]
 fn a_known_deviation_needs_a_bound_that_can_be_left() {
     let check = |text: &str| {
-        let text = format!("text = ''\nmetric = 'latency'\nstatistic = 'mean'\n{text}");
-        let claim: Claim = toml::from_str(&text).unwrap();
+        let claim = mean(text);
         claim.check(words(&systems()))
     };
     let ratio = "kind = 'ratio'\nsystems = ['bs', 'is']\nat_most = 1.5\n";
@@ -401,8 +379,7 @@ fn a_claim_is_inconclusive_without_any_of_its_rows() {
         "kind = 'below'\nstatistic = 'mean'\nagainst = 'residual'\nsystems = ['is', 'bs']",
     ];
     for text in claims {
-        let text = format!("text = ''\nmetric = 'latency'\n{text}");
-        let claim: Claim = toml::from_str(&text).unwrap();
+        let claim = claim(&format!("metric = 'latency'\n{text}"));
         claim.check(words(&systems())).unwrap();
         let judge = |rows: &[Row]| claim.judge_part("x", rows, &complete);
         let rows = whole();
@@ -510,9 +487,7 @@ fn a_printed_number_has_a_factor_and_no_other_bound() {
             "not wider",
         ),
     ] {
-        let text = format!("text = ''\nmetric = 'latency'\nstatistic = 'mean'\n{text}");
-        let claim: Claim = toml::from_str(&text).unwrap();
-        let error = claim.check(words(&systems())).unwrap_err();
+        let error = mean(&text).check(words(&systems())).unwrap_err();
         assert!(error.contains(message), "{text}: {error}");
     }
 }
@@ -520,10 +495,9 @@ fn a_printed_number_has_a_factor_and_no_other_bound() {
 #[test]
 fn a_bound_far_from_the_result_is_loose() {
     let loose = |text: &str, own: f64| {
-        let text = format!(
-            "text = ''\nmetric = 'latency'\nstatistic = 'mean'\nsystems = ['bs', 'is']\ndiffers = 'known'\n{text}"
-        );
-        let claim: Claim = toml::from_str(&text).unwrap();
+        let claim = mean(&format!(
+            "systems = ['bs', 'is']\ndiffers = 'known'\n{text}"
+        ));
         claim.check(words(&systems())).unwrap();
         let rows = rows(&[("bs", "mean", own), ("is", "mean", 1.0)]);
         claim.loose_bounds(|own| own.judge("x", &rows).state)

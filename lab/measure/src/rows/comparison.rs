@@ -161,7 +161,7 @@ impl Rows {
         let all = outcome.all();
         self.tally("all", &all, outcome);
         // Callers and services together.
-        for metric in &METRICS {
+        for metric in METRICS.iter() {
             if let Some(counted) = metric.counted {
                 let count = (counted.read)(&all.counts) + (counted.read)(&outcome.background);
                 self.push("all", metric.name, "count", count as f64);

@@ -93,7 +93,7 @@ pub(crate) fn appendix(report: &Report, systems: bool) -> Markup {
                         div id={ "def-" (metric.name) } tabindex="-1" {
                             dt { (metric.title()) }
                             @if !metric.formula.is_empty() { dd.formula { (metric.formula) } }
-                            dd { (words(metric.definition)) }
+                            dd { (words(&metric.definition)) }
                         }
                     }
                 }

@@ -8,6 +8,9 @@
 use crate::shared::prelude::*;
 use std::collections::BTreeSet;
 
+/// The statistics of rounds: the median, and the ends of its interval.
+const ROUNDS: [&str; 3] = ["p50", "min", "max"];
+
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
     let own = Chosen::new(rows, |row| {

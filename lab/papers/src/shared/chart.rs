@@ -14,6 +14,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use serde::Deserialize;
 
 use crate::shared::experiment::Experiment;
 
@@ -75,7 +76,8 @@ const PLACES: [(Side, i32); 8] = [
 ];
 
 /// The style of a series.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// A line.
     Line,
@@ -261,14 +263,6 @@ impl Axis {
     pub(crate) fn of_numbers(label: &str, count: usize) -> Axis {
         let numbers = (1..=count).map(|number| number.to_string());
         Axis::of_names(label, numbers.collect())
-    }
-
-    /// Creates an axis with names at the positions 0, 1 and so on, and as many ticks.
-    pub(crate) fn of_sources(label: &str, names: Vec<String>) -> Axis {
-        Axis {
-            ticks: names.len(),
-            ..Axis::of_names(label, names)
-        }
     }
 
     /// Creates an axis with the numbers from 1 to `count` at these positions.

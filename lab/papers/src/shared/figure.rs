@@ -1,4 +1,4 @@
-//! Shared by all figures: the declaration of a figure, and the series of rows.
+//! Shared by all figures: the series of rows.
 //!
 //! The figures of a paper can be compared with the results here. A figure reads exported rows only, and produces
 //! plain data ([`Drawing`]), which is converted to SVG or to a chart of the page.
@@ -13,19 +13,8 @@ use super::chart::{Bar, Series, Shape};
 use super::experiment::Experiment;
 use everybuddy_measure::rows::Row;
 
-/// A way to draw results.
-pub struct Figure {
-    /// The name in an experiment's file.
-    pub name: &'static str,
-    /// Draws the figure.
-    pub draw: fn(&Experiment, &[Row]) -> Drawing,
-}
-
-impl Figure {
-    pub(crate) const fn of(name: &'static str, draw: fn(&Experiment, &[Row]) -> Drawing) -> Figure {
-        Figure { name, draw }
-    }
-}
+/// A way to draw the rows of an experiment.
+pub(crate) type Draw = fn(&Experiment, &[Row]) -> Drawing;
 
 /// Returns a list without what it already contains.
 pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
@@ -131,26 +120,4 @@ impl<'r> Chosen<'r> {
         };
         self.systems().into_iter().enumerate().map(curve).collect()
     }
-}
-
-/// The statistics of rounds: the median, and the ends of its interval.
-pub(crate) const ROUNDS: [&str; 3] = ["p50", "min", "max"];
-
-/// Returns a series for each system: at each source, its point is `apart` from that of the next system. `find` returns
-/// the point of a system and a source.
-pub(crate) fn side_by_side(
-    systems: &[String],
-    sources: &[String],
-    apart: f64,
-    find: impl Fn(&str, &str) -> Option<Bar>,
-) -> Vec<Series> {
-    let middle = (systems.len() as f64 - 1.0) / 2.0;
-    let series = systems.iter().enumerate().map(|(kind, system)| {
-        let bars = sources.iter().enumerate().filter_map(|(at, source)| {
-            let at = at as f64 + (kind as f64 - middle) * apart;
-            Some((at, find(system, source)?))
-        });
-        Series::of_bars(system, kind, Shape::Points, bars)
-    });
-    series.collect()
 }

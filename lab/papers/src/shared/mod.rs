@@ -10,7 +10,8 @@
 //! | `rows` | the conversion of numbers to rows |
 //! | `blocks` | the blocks of a trace |
 //! | `repeats` | the number of repetitions |
-//! | [`figure`] | the declaration of a figure |
+//! | [`figure`] | the series of rows |
+//! | `layout` | figures that are data |
 //! | [`chart`] | panels, axes, legend, colours |
 //! | [`grid`] | a table of the results, as numbers |
 //!
@@ -22,6 +23,7 @@ pub mod chart;
 pub mod experiment;
 pub mod figure;
 pub mod grid;
+pub(crate) mod layout;
 pub mod method;
 pub(crate) mod prelude;
 mod repeats;

@@ -13,9 +13,7 @@ pub(crate) use serde::Deserialize;
 
 pub(crate) use super::chart::{self, Axis, Drawing, Panel, Series, Shape};
 pub(crate) use super::experiment::Experiment;
-pub(crate) use super::figure::{
-    Chosen, ROUNDS, distinct, position, side_by_side, sources, systems,
-};
+pub(crate) use super::figure::{Chosen, distinct, position, sources, systems};
 pub(crate) use super::method::{Bench, Conditions, Measure, Run, Traced, batch, refusals};
 pub(crate) use super::repeats::Repeats;
 pub(crate) use super::rows::{

@@ -1,5 +1,529 @@
-//! The method `simulated`: workloads on a simulated machine with many CPUs, for experiments about such machines.
+//! Workloads on a simulated machine.
+//!
+//! Published numbers of machines with many CPUs become targets of the simulator: an experiment names the machine, the
+//! numbers of CPUs and the claims.
+//!
+//! # Invariants
+//! Every number is simulated: it is the same on every host, and the rows say so. A source is a workload with a number
+//! of CPUs, `burst:in-order/16`, so that a table has a column for each. Where a paper leaves open which CPU frees a
+//! frame, or whether CPUs do the same at the same time, there are several readings: the first one has no suffix,
+//! and each other one has its name at the end of its sources.
 
-pub(crate) mod figure;
-pub(crate) mod measure;
 mod printed;
+
+use std::num::NonZero;
+use std::thread;
+
+use everybuddy_measure::choice;
+use everybuddy_measure::rows::Platform;
+use everybuddy_simulate::trace::LEAST_FRAMES;
+use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services, Zones};
+
+use self::printed::{Printed, source_of};
+use crate::shared::prelude::*;
+
+/// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
+const SMOKE_CUT_OFF: u64 = 100_000;
+
+/// The parameters in the experiment's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The numbers of CPUs, ascending.
+    pub(super) cpus: Vec<u16>,
+    /// The mean number of cycles between two calls.
+    think: u32,
+    /// The factor by which the workloads are shortened.
+    shrink: u32,
+    /// The number of seeds.
+    seeds: u64,
+    /// The cycles after which virtual CPUs take turns, if there may be more of them than the machine has CPUs.
+    #[serde(default)]
+    slice: u64,
+    /// Whether they take turns between calls only.
+    #[serde(default)]
+    whole_calls: bool,
+    /// The cycles in calls after which a CPU makes no more of them in a section of a workload; zero if it makes all.
+    #[serde(default)]
+    cut_off: u64,
+    /// Cells that are left out because they take too long: a system, a workload, and the numbers of CPUs.
+    #[serde(default)]
+    without: Vec<(String, String, Vec<u16>)>,
+    /// What the source leaves open; one reading by default.
+    #[serde(default)]
+    readings: Vec<Reading>,
+    /// The system whose times are divided by those of the others.
+    examined: Option<String>,
+    /// Tables of the source.
+    #[serde(default)]
+    pub(super) printed: Vec<Printed>,
+}
+
+/// A way to read a source that leaves something open.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reading {
+    /// The name; that of the first one is not shown.
+    name: String,
+    /// Which CPU frees a frame: `own`, `other` or `one`.
+    #[serde(default, with = "Freeing")]
+    frees: Frees,
+    /// Whether CPUs do the same at the same time: `together` or `apart`.
+    #[serde(default, with = "Meeting")]
+    phases: Phases,
+    /// How many zones there are: `one`, or one for each `socket`, with CPUs of all sockets in turn.
+    #[serde(default, with = "Zoning")]
+    zones: Zones,
+    /// Where services run: with the `callers`, or on CPUs of their `own`.
+    #[serde(default, with = "Serving")]
+    services: Services,
+    /// The mean number of cycles between two calls, if it is not that of all readings.
+    think: Option<u32>,
+    /// The instructions that each call executes around the allocator.
+    #[serde(default)]
+    around: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Frees", rename_all = "lowercase")]
+enum Freeing {
+    Own,
+    Other,
+    One,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Phases", rename_all = "lowercase")]
+enum Meeting {
+    Together,
+    Apart,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Zones", rename_all = "lowercase")]
+enum Zoning {
+    One,
+    Socket,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Services", rename_all = "lowercase")]
+enum Serving {
+    Callers,
+    Own,
+}
+
+impl Parameters {
+    /// Returns the readings, each with the end that it gives to sources.
+    fn readings(&self) -> Vec<(String, Reading)> {
+        if self.readings.is_empty() {
+            return vec![Default::default()];
+        }
+        let named = |(at, own): (usize, &Reading)| {
+            let end = match at {
+                0 => String::new(),
+                _ => format!("+{}", own.name),
+            };
+            (end, own.clone())
+        };
+        self.readings.iter().enumerate().map(named).collect()
+    }
+
+    /// Returns what is simulated.
+    fn plan(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Plan, Error> {
+        let name = &experiment.name;
+        let refuse = |what: String| Error::usage(format!("experiment {name}: {what}"));
+        let Platform::Sim(machine) = &experiment.platform else {
+            return Err(refuse(
+                "platform: the method `simulated` needs `sim:MACHINE`".to_string(),
+            ));
+        };
+        let machine = everybuddy_simulate::machines::by_name_or_path(machine)
+            .map_err(|error| refuse(format!("platform: {error}")))?;
+        let most = machine.hardware.cpus();
+        let is_wrong = |cpus: &u16| *cpus == 0 || (self.slice == 0 && u32::from(*cpus) > most);
+        if self.cpus.iter().any(is_wrong) {
+            return Err(refuse(format!(
+                "[parameters]: cpus: {} has {most} CPUs",
+                machine.name
+            )));
+        }
+        let cpus = self.cpus.iter().copied().max().unwrap_or(1);
+        for (system, workload, cpus) in &self.without {
+            let is_known = experiment.systems.contains(system);
+            let are_known = cpus.iter().all(|cpus| self.cpus.contains(cpus));
+            if !is_known || !are_known || !experiment.workloads.contains(workload) {
+                return Err(refuse(format!(
+                    "[parameters]: without: unknown cell: {system} under {workload} on {cpus:?} CPUs"
+                )));
+            }
+        }
+        let systems: Vec<&str> = experiment.systems.iter().map(String::as_str).collect();
+        choice::all_known("system", self.examined.as_slice(), &systems)
+            .map_err(|what| refuse(format!("[parameters]: examined: {what}")))?;
+        let check = |own: &Printed| own.check(experiment, &self.cpus);
+        self.printed.iter().try_for_each(check).map_err(refuse)?;
+        let frames = experiment.frames().map_err(refuse)?;
+        let frames = frames.and_then(|frames| u32::try_from(frames).ok());
+        let frames = frames.ok_or_else(|| refuse("memory: a size below 16 TiB".to_string()))?;
+        let cut_off = (self.cut_off > 0).then_some(self.cut_off);
+        // A smoke test has one seed, and little memory: the length of some workloads depends on it. Shrinking does not
+        // shorten bursts, so the calls of collapsed locks are cut off. The memory is never exhausted: a call that finds
+        // it so waits for other CPUs, which do not run if there are more of them than cores and calls keep their cores.
+        let (seeds, frames, cut_off) = match conditions.shrink {
+            0 | 1 => (self.seeds.max(1), frames, cut_off),
+            shrink => {
+                let least = 2 * LEAST_FRAMES * u32::from(cpus);
+                let soonest = cut_off.map_or(SMOKE_CUT_OFF, |own| own.min(SMOKE_CUT_OFF));
+                (1, (frames / shrink).max(least), Some(soonest))
+            }
+        };
+        Ok(Plan {
+            machine: machine.name,
+            hardware: machine.hardware,
+            loads: choice::workloads(&experiment.workloads)?
+                .into_iter()
+                .map(Load::Workload)
+                .collect(),
+            specs: experiment.specs()?,
+            cpus: self.cpus.clone(),
+            frames,
+            start: None,
+            think: self.think,
+            around: 0,
+            shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
+            phases: Phases::Together,
+            frees: Frees::Own,
+            zones: Zones::One,
+            slice: match self.slice {
+                0 => u64::from(u32::MAX),
+                given => given,
+            },
+            whole_calls: self.whole_calls,
+            services: Services::Callers,
+            cut_off,
+            stops: false,
+            seeds: (conditions.seed..conditions.seed + seeds).collect(),
+        })
+    }
+}
+
+impl Measure for Parameters {
+    fn repeats(&self) -> Repeats {
+        match self.seeds {
+            0 | 1 => Repeats::Simulated,
+            seeds => Repeats::SimulatedMeans(seeds as u32),
+        }
+    }
+
+    fn uses_all_cpus(&self) -> bool {
+        true
+    }
+
+    fn steps(&self, experiment: &Experiment) -> u64 {
+        let cells = experiment.workloads.len() * experiment.systems.len() * self.cpus.len();
+        cells as u64 * self.seeds.max(1) * self.readings().len() as u64
+    }
+
+    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+        let mut all = Vec::new();
+        for (end, _) in self.readings() {
+            for workload in &experiment.workloads {
+                let own = self.cpus.iter();
+                all.extend(own.map(|cpus| source_of(workload, *cpus, &end)));
+            }
+            if self.examined.is_some() {
+                let own = self.cpus.iter();
+                all.extend(own.map(|cpus| source_of(MEAN, *cpus, &end)));
+            }
+            all.push(format!("{MEAN}{end}"));
+        }
+        all
+    }
+
+    fn is_left_out(&self, system: &str, source: &str) -> bool {
+        let is_own = |workload: &str, cpus: u16| {
+            let mut readings = self.readings().into_iter();
+            readings.any(|(end, _)| source_of(workload, cpus, &end) == source)
+        };
+        let mut all = self.without.iter();
+        all.any(|(not, workload, cpus)| {
+            not == system && cpus.iter().any(|cpus| is_own(workload, *cpus))
+        })
+    }
+
+    /// Simulates all cells, several at the same time.
+    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let plan = self.plan(run.experiment, run.conditions)?;
+        let mut all = Vec::new();
+        for (end, reading) in self.readings() {
+            let think = reading.think.unwrap_or(plan.think);
+            let plan = Plan {
+                phases: reading.phases,
+                frees: reading.frees,
+                zones: reading.zones,
+                services: reading.services,
+                // Services search for work meanwhile, which takes most of the time of a smoke test.
+                think: if run.shrink() > 1 {
+                    think.min(plan.think)
+                } else {
+                    think
+                },
+                around: reading.around,
+                ..plan.clone()
+            };
+            all.extend(self.read(run, &plan, &end)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Parameters {
+    /// Returns `true` for a cell that is not simulated.
+    fn is_without(&self, plan: &Plan, id: &CellId) -> bool {
+        let (system, workload) = (plan.specs[id.spec].to_string(), plan.loads[id.load].name());
+        let mut all = self.without.iter();
+        all.any(|(not, under, cpus)| *not == system && under == workload && cpus.contains(&id.cpus))
+    }
+
+    /// Simulates all cells of a reading, whose sources have this end.
+    fn read(&self, run: &mut Run<'_, '_>, plan: &Plan, end: &str) -> Result<Vec<Row>, Error> {
+        let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        let mut known = Vec::new();
+        for id in plan.cells() {
+            let rows = if self.is_without(plan, &id) {
+                Some(Vec::new())
+            } else {
+                run.bench.cells.known(&plan.described(&id))?
+            };
+            if rows.is_some() {
+                run.step(format_args!("{}{end}", plan.name(&id)));
+            }
+            known.push(rows);
+        }
+        let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
+            if let Some(rows) = rows {
+                run.bench.cells.finished(&plan.described(id), rows)?;
+            }
+            run.step(format_args!("{}{end}", plan.name(id)));
+            Ok(())
+        })?;
+        // Rows about a part of the metadata, or about all numbers of CPUs, are those of `simulate`.
+        let loads: Vec<&str> = plan.loads.iter().map(Load::name).collect();
+        let is_own = |row: &Row| {
+            let is_of_all = ["linearity", "scaling_limit"].contains(&row.metric);
+            loads.contains(&row.source.as_str()) && !is_of_all
+        };
+        let own = rows.into_iter().filter(is_own).map(|row| Row {
+            experiment: run.experiment.name.clone(),
+            source: source_of(&row.source, row.cpus, end),
+            ..row
+        });
+        let mut rows = mean(own.collect(), plan.seeds.len());
+        if !self.printed.is_empty() {
+            rows.extend(cycles(&rows, plan.hardware.mhz));
+        }
+        if let Some(examined) = &self.examined {
+            rows.extend(relative_times(&rows, examined));
+        }
+        for printed in &self.printed {
+            let operation = printed.operation.as_str();
+            let base = rows.iter().find(|row| row.operation == operation);
+            let base = base.cloned().unwrap_or_default();
+            let base = base.expecting(None).of_order(None);
+            let judged = printed.judge(&base, &rows, end);
+            printed.mark(&mut rows, end);
+            rows.extend(judged);
+        }
+        if self.examined.is_some() {
+            rows.extend(over_loads(&rows, plan.loads.len(), end));
+        }
+        Ok(rows)
+    }
+}
+
+/// Returns the mean cycles of an allocation, of a free, and of a call, as papers print them.
+fn cycles(rows: &[Row], mhz: u32) -> Vec<Row> {
+    let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
+    let calls = |time: &Row| {
+        let is_same = |row: &&Row| {
+            let key = |row: &Row| (row.operation, row.source.clone(), row.name());
+            row.metric == "latency" && row.statistic == "count" && key(row) == key(time)
+        };
+        rows.iter().find(is_same).map_or(0.0, |row| row.value)
+    };
+    let row = |time: &Row, operation, value: f64| Row {
+        operation,
+        metric: "cycles",
+        value: rounded(value * f64::from(mhz) / 1e3),
+        ..time.clone()
+    };
+    let mut all = Vec::new();
+    for time in rows.iter().filter(is_time) {
+        all.push(row(time, time.operation, time.value));
+        let is_free_of = |row: &&Row| {
+            let is_same = row.source == time.source && row.name() == time.name();
+            row.operation == "free" && is_same
+        };
+        let free = rows.iter().filter(is_time).find(is_free_of);
+        if let (Some(free), "allocate") = (free, time.operation) {
+            let (of_one, of_other) = (calls(time), calls(free));
+            let sum = time.value * of_one + free.value * of_other;
+            all.push(row(time, "all", sum / (of_one + of_other).max(1.0)));
+        }
+    }
+    all
+}
+
+/// Returns the time of a system's calls in units of the time of each other system's.
+fn relative_times(rows: &[Row], examined: &str) -> Vec<Row> {
+    let is_time = |row: &&Row| row.metric == "latency" && row.statistic == "mean";
+    let times = || rows.iter().filter(is_time);
+    let mut all = Vec::new();
+    for own in times().filter(|row| row.name() == examined) {
+        let is_same = |row: &&Row| row.source == own.source && row.operation == own.operation;
+        let others = times().filter(is_same);
+        let others = others.filter(|row| row.name() != examined && row.value > 0.0);
+        all.extend(others.map(|other| Row {
+            metric: "relative_time",
+            value: rounded(own.value / other.value),
+            ..other.clone()
+        }));
+    }
+    all
+}
+
+/// Returns the means over all loads of what papers print such means of, and of what they print. `end` is that of the
+/// reading.
+fn over_loads(rows: &[Row], loads: usize, end: &str) -> Vec<Row> {
+    let metrics = ["cycles", "relative_time", "contention_rate"];
+    let own = rows.iter().filter(|row| metrics.contains(&row.metric));
+    let mut means: Vec<(Row, Vec<&Row>)> = Vec::new();
+    for row in own {
+        let mean = Row {
+            source: source_of(MEAN, row.cpus, end),
+            value: 0.0,
+            expected: None,
+            ..row.clone()
+        };
+        match means.iter_mut().find(|(known, _)| *known == mean) {
+            Some((_, all)) => all.push(row),
+            None => means.push((mean, vec![row])),
+        }
+    }
+    let whole = means.into_iter().filter(|(_, all)| all.len() == loads);
+    let count = loads as f64;
+    whole
+        .map(|(mean, all)| {
+            let expected: Option<f64> = all.iter().map(|row| row.expected).sum();
+            Row {
+                value: rounded(all.iter().map(|row| row.value).sum::<f64>() / count),
+                expected: expected.map(|sum| rounded(sum / count)),
+                ..mean
+            }
+        })
+        .collect()
+}
+
+/// Replaces the rows of all seeds by their means.
+fn mean(rows: Vec<Row>, seeds: usize) -> Vec<Row> {
+    let same = |a: &Row, b: &Row| {
+        let key = |row: &Row| (row.operation, row.metric, row.statistic, row.order);
+        key(a) == key(b) && (&a.source, a.name()) == (&b.source, b.name())
+    };
+    let mut means: Vec<(Row, usize)> = Vec::new();
+    for row in rows {
+        match means.iter_mut().find(|(mean, _)| same(mean, &row)) {
+            Some((mean, count)) => {
+                mean.value += row.value;
+                *count += 1;
+            }
+            None => means.push((row, 1)),
+        }
+    }
+    // What one seed lacks, such as the time of waits, has no mean over all.
+    let whole = means.into_iter().filter(|(_, count)| *count == seeds);
+    whole
+        .map(|(row, count)| Row {
+            value: row.value / count as f64,
+            seed: 0,
+            ..row
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_over_all_seeds() {
+        let row = |source: &str, seed, value| Row {
+            source: source.to_string(),
+            seed,
+            value,
+            ..Row::default()
+        };
+        let rows = vec![row("a", 1, 2.0), row("b", 1, 8.0), row("a", 2, 4.0)];
+        assert_eq!(mean(rows, 2), [row("a", 0, 3.0)]);
+    }
+
+    #[test]
+    fn cycles_and_ratios_of_times_are_computed_by_hand() {
+        let row = |system: &str, operation, statistic, value| Row {
+            source: "w/8".to_string(),
+            system: system.to_string(),
+            operation,
+            metric: "latency",
+            statistic,
+            value,
+            ..Row::default()
+        };
+        let of = |system, [allocate, free]: [f64; 2]| {
+            [
+                row(system, "allocate", "mean", allocate),
+                row(system, "allocate", "count", 30.0),
+                row(system, "free", "mean", free),
+                row(system, "free", "count", 10.0),
+            ]
+        };
+        let rows = [of("bs", [100.0, 200.0]), of("is", [25.0, 100.0])].concat();
+        let find = |rows: &[Row], system: &str, operation: &str| {
+            let mut own = rows.iter().filter(|row| row.system == system);
+            own.find(|row| row.operation == operation)
+                .map(|row| row.value)
+        };
+        let own = cycles(&rows, 3000);
+        assert_eq!(own.len(), 6);
+        assert_eq!(find(&own, "bs", "free"), Some(600.0));
+        // 30 allocations of 300 cycles, and 10 frees of 600.
+        assert_eq!(find(&own, "bs", "all"), Some(375.0));
+        let own = relative_times(&rows, "is");
+        assert_eq!(own.len(), 2);
+        assert_eq!(find(&own, "bs", "allocate"), Some(0.25));
+        assert_eq!(find(&own, "bs", "free"), Some(0.5));
+    }
+
+    #[test]
+    fn means_over_loads_are_of_what_all_loads_have() {
+        let row = |load: &str, cpus, value, expected| Row {
+            source: source_of(load, cpus, "+own"),
+            cpus,
+            metric: "relative_time",
+            statistic: "mean",
+            value,
+            expected,
+            ..Row::default()
+        };
+        let rows = [
+            row("v", 8, 0.5, None),
+            row("v", 24, 0.1, Some(0.25)),
+            row("w", 24, 0.3, Some(0.75)),
+        ];
+        assert_eq!(
+            over_loads(&rows, 2, "+own"),
+            [row(MEAN, 24, 0.2, Some(0.5))]
+        );
+        assert_eq!(over_loads(&rows, 3, "+own"), []);
+    }
+}

@@ -251,7 +251,7 @@ fn errors(pairs: &[Pair<'_>]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::measure::Parameters;
+    use crate::simulated::Parameters;
 
     fn pair(
         place: (&'static str, u16),

@@ -11,28 +11,15 @@ use std::thread;
 
 use everybuddy_trace::{Machine, add_blocks, zones};
 
-/// Settings of the kernel that decide what its page allocator keeps, with their files.
-const SETTINGS: [(&str, &str); 6] = [
+/// The files of settings of the kernel that decide what its page allocator keeps, after the folders of such settings.
+const SETTINGS: [(&str, &str); 2] = [
     (
-        "percpu_pagelist_high_fraction",
-        "proc/sys/vm/percpu_pagelist_high_fraction",
+        "proc/sys/vm/",
+        "percpu_pagelist_high_fraction watermark_scale_factor min_free_kbytes compaction_proactiveness",
     ),
     (
-        "watermark_scale_factor",
-        "proc/sys/vm/watermark_scale_factor",
-    ),
-    ("min_free_kbytes", "proc/sys/vm/min_free_kbytes"),
-    (
-        "compaction_proactiveness",
-        "proc/sys/vm/compaction_proactiveness",
-    ),
-    (
-        "transparent_hugepage/enabled",
-        "sys/kernel/mm/transparent_hugepage/enabled",
-    ),
-    (
-        "transparent_hugepage/defrag",
-        "sys/kernel/mm/transparent_hugepage/defrag",
+        "sys/kernel/mm/",
+        "transparent_hugepage/enabled transparent_hugepage/defrag",
     ),
 ];
 
@@ -49,10 +36,13 @@ fn below(root: &Path) -> Option<Machine> {
         let list = read(&format!("sys/devices/system/node/node{node}/cpulist"))?;
         cpus(&list)
     };
-    let setting = |(name, file): &(&str, &str)| {
-        let text = read(file)?;
-        Some((name.to_string(), chosen(text.trim()).to_string()))
-    };
+    let settings = SETTINGS.iter().flat_map(|(folder, names)| {
+        let setting = |name: &str| {
+            let text = read(&format!("{folder}{name}"))?;
+            Some((name.to_string(), chosen(text.trim()).to_string()))
+        };
+        names.split(' ').filter_map(setting).collect::<Vec<_>>()
+    });
     let online = read("sys/devices/system/cpu/online").and_then(|list| cpus(&list));
     let available = || {
         let cpus = thread::available_parallelism().ok()?;
@@ -69,7 +59,7 @@ fn below(root: &Path) -> Option<Machine> {
         total_kib: kib(&memory, "MemTotal:")?,
         free_kib: kib(&memory, "MemFree:"),
         zones,
-        settings: SETTINGS.iter().filter_map(setting).collect(),
+        settings: settings.collect(),
     })
 }
 

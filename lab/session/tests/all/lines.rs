@@ -1,6 +1,6 @@
 //! Lines of scripts.
 
-use everybuddy_session::scripts::SCRIPTS;
+use everybuddy_session::scripts::scripts;
 use everybuddy_session::{Action, Session, Step};
 
 #[test]
@@ -32,10 +32,11 @@ fn lines_are_steps_or_nothing() {
 
 #[test]
 fn every_line_of_every_script_is_a_step() {
-    for script in SCRIPTS {
+    for script in scripts() {
         assert_eq!(script.before().count(), script.before.len());
-        assert_eq!(script.steps().count(), script.lines().count());
+        assert_eq!(script.steps().count(), script.lines.len());
     }
+    assert_eq!(scripts().count(), 12);
 }
 
 #[test]

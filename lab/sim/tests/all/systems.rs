@@ -6,6 +6,7 @@ use everybuddy::platform::CpuToken;
 use everybuddy::systems::ROWS;
 use everybuddy::{AllocateError, Block, Index, Order, Release, Request, SystemSpec};
 use everybuddy_sim::{Flat, Machine, Region, Report, SimCpu};
+use everybuddy_suite::shadow::Shadow;
 
 use crate::common::{Random, System, with_memory};
 
@@ -29,31 +30,6 @@ fn has_lists(system: &str) -> bool {
     ["high", "percpu"].iter().any(|key| spec.row().takes(key))
 }
 
-/// The owner of each frame.
-struct Owners(RefCell<Vec<Option<u16>>>);
-
-impl Owners {
-    fn new(frames: u64) -> Self {
-        Self(RefCell::new(vec![None; frames as usize]))
-    }
-
-    fn give(&self, start: Index, frames: u32, cpu: u16) {
-        for frame in &mut self.0.borrow_mut()[start.0 as usize..][..frames as usize] {
-            assert_eq!(
-                frame.replace(cpu),
-                None,
-                "a frame of {start} was allocated twice"
-            );
-        }
-    }
-
-    fn take(&self, start: Index, frames: u32) {
-        for frame in &mut self.0.borrow_mut()[start.0 as usize..][..frames as usize] {
-            assert!(frame.take().is_some());
-        }
-    }
-}
-
 /// Allocates and frees at random, including blocks that other CPUs allocated. Then checks that all frames are free.
 struct Churn {
     cpus: u16,
@@ -65,7 +41,7 @@ struct Churn {
 
 impl Churn {
     fn run(&self, name: &str, region: Region, system: &System<'_>) -> Report {
-        let owners = Owners::new(self.frames);
+        let owners = Shadow::new(self.frames as u32);
         let shared: RefCell<Vec<Block>> = RefCell::new(Vec::new());
         let mut machine = Machine::new(self.cpus)
             .cost(Flat::new(4).with_wake(50))
@@ -83,21 +59,21 @@ impl Churn {
                 match random.below(9) {
                     0..=3 => match system.allocate(cpu, Request::order(order)) {
                         Ok(start) => {
-                            owners.give(start, order.frames(), id);
+                            owners.take(start, order.frames(), 0);
                             mine.push(Block { start, order });
                         }
                         Err(error) => assert_eq!(error, AllocateError::Exhausted),
                     },
                     4..=6 if !mine.is_empty() => {
                         let block = mine.swap_remove(random.below(mine.len() as u64) as usize);
-                        owners.take(block.start, block.order.frames());
+                        owners.give(block.start, block.order.frames(), 0);
                         system.free(cpu, Release::block(block)).unwrap();
                     }
                     7 => shared.borrow_mut().extend(mine.pop()),
                     _ => {
                         let block = shared.borrow_mut().pop();
                         if let Some(block) = block {
-                            owners.take(block.start, block.order.frames());
+                            owners.give(block.start, block.order.frames(), 0);
                             system.free(cpu, Release::block(block)).unwrap();
                         }
                     }
@@ -105,7 +81,7 @@ impl Churn {
                 cpu.work(random.below(30) as u32);
             }
             for block in mine {
-                owners.take(block.start, block.order.frames());
+                owners.give(block.start, block.order.frames(), 0);
                 system.free(cpu, Release::block(block)).unwrap();
             }
             system.park(cpu);
@@ -114,10 +90,10 @@ impl Churn {
         machine.outside(|cpus: &mut [SimCpu]| {
             let cpu = &mut cpus[0];
             for block in shared.take() {
-                owners.take(block.start, block.order.frames());
+                owners.give(block.start, block.order.frames(), 0);
                 system.free(cpu, Release::block(block)).unwrap();
             }
-            assert!(owners.0.borrow().iter().all(Option::is_none));
+            assert_eq!(owners.taken(), 0);
             system.quiesce(cpu).unwrap();
             let census = system
                 .check(cpu)
@@ -237,7 +213,7 @@ struct TakeAll {
 impl TakeAll {
     fn run(&self, name: &str, region: Region, system: &System<'_>) -> bool {
         const FRAMES: u64 = 256;
-        let owners = Owners::new(FRAMES);
+        let owners = Shadow::new(FRAMES as u32);
         let filled = RefCell::new(0);
         let done = RefCell::new(false);
         let mut machine = Machine::new(4).jitter(16).seed(self.seed);
@@ -274,7 +250,7 @@ impl TakeAll {
             let buffered = system.snapshot(cpu).buffered_frames;
             for _ in 0..FRAMES {
                 let frame = system.allocate(cpu, Request::FRAME);
-                owners.give(
+                owners.take(
                     frame.unwrap_or_else(|error| panic!("{name}: {error}")),
                     1,
                     0,

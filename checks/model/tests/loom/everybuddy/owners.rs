@@ -27,19 +27,17 @@ fn an_owner_that_never_parks_answers() {
             w.park();
         });
         let is_served = <Loom as Platform>::AtomicU32::new(0);
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 w.quiesce();
                 // Relaxed: no ordering that the allocator could depend on.
                 is_served.store(1, Ordering::Relaxed);
-                w.park();
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 while is_served.load(Ordering::Relaxed) == 0 {
                     w.churn(0);
                     loom::thread::yield_now();
                 }
-                w.park();
             },
         ]);
     });
@@ -51,12 +49,12 @@ fn a_cpu_that_calls_no_more_is_excluded() {
     run(2, 2, bound(&[2, 3]), |machine| {
         machine.lending(2, || {
             machine.at_once(&[
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.churn(0);
                     w.churn(0);
                     w.park();
                 },
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.churn(0);
                     w.leave();
                 },
@@ -101,12 +99,12 @@ fn a_tree_that_a_bulk_emptied_is_claimed() {
             held
         });
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 let both = [61, 63].map(|frame| Release::frame(Index(held[0].0 + frame)));
                 let (system, cpu) = w.raw();
                 assert_eq!(system.free_bulk(cpu, &both), Ok(()));
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 let request = Request::FRAME.with_class(Class::Movable);
                 let frame = w.allocate_untracked(request);
                 w.free_untracked(Release::frame(frame));

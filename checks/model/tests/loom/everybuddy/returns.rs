@@ -22,12 +22,12 @@ fn a_frame_comes_back_into_a_word_that_is_collected() {
         let held = hand_out(machine, 3);
         machine.on(1, |w| free_and_park(w, held[1]));
         machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.churn(0);
                 free_and_park(w, held[0]);
             },
-            &|_: &mut Cpu<'_>| (),
-            &|w: &mut Cpu<'_>| free_and_park(w, held[2]),
+            &|_| (),
+            &|w| free_and_park(w, held[2]),
         ]);
     });
 }
@@ -52,15 +52,15 @@ fn frames_of_a_word_come_back_one_after_the_other() {
                 machine.on(2, |w| free_and_park(w, held[3]));
             }
             machine.at_once(&[
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.try_churn(0);
                     free_and_park(w, held[0]);
                 },
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     w.free(held[2]);
                     free_and_park(w, held[1]);
                 },
-                &|w: &mut Cpu<'_>| {
+                &|w| {
                     if third {
                         free_and_park(w, held[3]);
                     }
@@ -88,14 +88,14 @@ fn a_frame_comes_back_after_a_collection_of_its_word() {
             held
         });
         machine.on(1, |w| free_and_park(w, held[3]));
-        machine.at_once(&[
-            &|w: &mut Cpu<'_>| {
+        machine.park_after(&[
+            &|w| {
                 w.try_churn_untracked(0);
-                free_and_park(w, held[0]);
+                w.free(held[0]);
             },
-            &|w: &mut Cpu<'_>| {
+            &|w| {
                 w.free(held[2]);
-                free_and_park(w, held[1]);
+                w.free(held[1]);
             },
         ]);
         machine.on(0, |w| {

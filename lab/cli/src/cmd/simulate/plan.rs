@@ -19,7 +19,7 @@ use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced, Zones};
 use everybuddy_trace::{LockWaits, resolve};
 
-use super::{Arguments, Freeing, Hosts, Meeting, Zoning};
+use super::Arguments;
 use crate::cmd::trace_file::read;
 
 /// Returns the machine.
@@ -63,7 +63,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
             machine.name,
         )));
     }
-    if let (true, Hosts::Idle) = (u32::from(most) > all, arguments.services) {
+    if let (true, Services::Idle) = (u32::from(most) > all, arguments.services) {
         return Err(Error::usage(format!(
             "--services idle: {most} CPUs are more than the machine has, {all}\nhelp: choose fewer --cpus"
         )));
@@ -79,20 +79,20 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
             variant.name, variant.threads
         )));
     }
-    if let (Some(name), Meeting::Apart) = (arguments.trace.first(), arguments.phases) {
+    if let (Some(name), Phases::Apart) = (arguments.trace.first(), arguments.phases) {
         return Err(Error::usage(format!(
             "--phases apart: trace `{name}` has no phases; the CPUs never meet\nhelp: leave the option out, or \
              simulate workloads and traces separately"
         )));
     }
     let passes = variants.iter().find(|variant| variant.threads > 1);
-    if let (Some(variant), Meeting::Apart) = (passes, arguments.phases) {
+    if let (Some(variant), Phases::Apart) = (passes, arguments.phases) {
         return Err(Error::usage(format!(
             "--phases apart: the CPUs of workload `{}` pass blocks to each other, which needs both at the same time",
             variant.name
         )));
     }
-    if let (Freeing::One, Meeting::Apart) = (arguments.frees, arguments.phases) {
+    if let (Frees::One, Phases::Apart) = (arguments.frees, arguments.phases) {
         return Err(Error::usage(
             "--frees one: with --phases apart no CPU waits until one has freed everything\nhelp: leave one of them out",
         ));
@@ -167,27 +167,13 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         think: arguments.think,
         around: arguments.around,
         shrink: arguments.shrink.unwrap_or(SHRINK),
-        phases: match arguments.phases {
-            Meeting::Together => Phases::Together,
-            Meeting::Apart => Phases::Apart,
-        },
-        frees: match arguments.frees {
-            Freeing::Own => Frees::Own,
-            Freeing::Other => Frees::Other,
-            Freeing::One => Frees::One,
-        },
-        zones: match arguments.zones {
-            Zoning::One => Zones::One,
-            Zoning::Socket => Zones::Socket,
-        },
+        phases: arguments.phases,
+        frees: arguments.frees,
+        zones: arguments.zones,
         slice: arguments.slice.unwrap_or(0),
         whole_calls: arguments.whole_calls,
         cut_off: arguments.cut_off,
-        services: match arguments.services {
-            Hosts::Callers => Services::Callers,
-            Hosts::Own => Services::Own,
-            Hosts::Idle => Services::Idle,
-        },
+        services: arguments.services,
         stops: arguments.to_limit,
         seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
     })
@@ -203,7 +189,7 @@ fn started(arguments: &Arguments) -> Result<Option<Arc<FreeMap>>, Error> {
     let Some(map) = arguments.start.read(arguments.seed)? else {
         return Ok(None);
     };
-    if let Zoning::Socket = arguments.zones {
+    if let Zones::Socket = arguments.zones {
         return Err(Error::usage(
             "--zones socket: --start has the memory of one zone\nhelp: leave one of them out",
         ));
