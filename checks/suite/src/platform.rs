@@ -45,6 +45,10 @@ thread_local! {
 }
 
 impl Waiting for Wait {
+    // A thread can be stopped in a call.
+    const MAX_WAIT: u64 = 1_000_000_000;
+    const MAX_POLLS: u32 = 1 << 16;
+
     fn pause(attempt: u32) {
         PAUSE.get()(attempt);
     }

@@ -432,7 +432,7 @@ impl Cells {
     /// Returns the bytes of both, or `None` if one has more than 64 bits, or none.
     fn bytes(self) -> Option<usize> {
         let fits = |cells| (1..=2).contains(&cells);
-        (fits(self.address) && fits(self.size)).then_some((self.address + self.size) as usize * 4)
+        (fits(self.address) && fits(self.size)).then(|| (self.address + self.size) as usize * 4)
     }
 }
 

@@ -861,9 +861,9 @@ void eb_set_pause(eb_pause pause);
 
 // Sets the clock of all systems of this copy of the library.
 //
-// With a clock, a CPU waits at most a second for one that neither calls nor was released. At first, and after NULL, it
-// polls 65,536 times, which takes long if the pause gives the processor away. The function must return, and must not
-// call this library. It is called only by a CPU that has polled 64 times.
+// With a clock, a CPU waits at most 2 ms for those that neither call nor were released. At first, and after NULL, it
+// polls 512 times, about a millisecond, or longer if the pause gives the processor away. The function must return, and
+// must not call this library. It is called only by a CPU that has polled 64 times.
 void eb_set_clock(eb_clock clock);
 
 // Writes the bytes that `eb_reporting_start` needs to `bytes`. O(1).

@@ -82,9 +82,9 @@ pub extern "C" fn eb_set_pause(pause: eb_pause) {
 
 /// Sets the clock of all systems of this copy of the library.
 ///
-/// With a clock, a CPU waits at most a second for one that neither calls nor was released. At first, and after NULL, it
-/// polls 65,536 times, which takes long if the pause gives the processor away. The function must return, and must not
-/// call this library. It is called only by a CPU that has polled 64 times.
+/// With a clock, a CPU waits at most 2 ms for those that neither call nor were released. At first, and after NULL, it
+/// polls 512 times, about a millisecond, or longer if the pause gives the processor away. The function must return, and
+/// must not call this library. It is called only by a CPU that has polled 64 times.
 #[unsafe(no_mangle)]
 pub extern "C" fn eb_set_clock(clock: eb_clock) {
     let clock = clock.map_or(ptr::null_mut(), |clock| clock as *mut ());

@@ -34,6 +34,10 @@ const SPINS: u32 = 6;
 pub(crate) struct Yield;
 
 impl Waiting for Yield {
+    // A thread can be stopped in a call.
+    const MAX_WAIT: u64 = 1_000_000_000;
+    const MAX_POLLS: u32 = 1 << 16;
+
     fn pause(attempt: u32) {
         if attempt < SPINS {
             Spin::pause(attempt)

@@ -577,4 +577,19 @@ impl Size {
             },
         }
     }
+
+    /// Returns the number of frames, and the order of the block that covers them. Refuses what no block of a system
+    /// covers.
+    #[inline(always)]
+    pub(crate) fn checked(self, largest: Order) -> Result<(u32, Order), AllocateError> {
+        let (frames, order) = match self.extent() {
+            Extent::Block(order) => (order.frames(), Some(order)),
+            Extent::Run(frames) => (frames, Order::covering(frames)),
+        };
+        match order {
+            Some(order) if order <= largest => Ok((frames, order)),
+            None if frames == 0 => Err(AllocateError::ZeroFrames),
+            _ => Err(AllocateError::TooLarge { largest }),
+        }
+    }
 }

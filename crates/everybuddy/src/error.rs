@@ -28,8 +28,8 @@ pub enum AllocateError {
     /// Serewa's manager took the request and did not answer in time. A request with
     /// [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for lists. A later attempt can succeed.
     ///
-    /// "In time" is [`Platform::MAX_POLLS`](crate::Platform::MAX_POLLS) polls, or
-    /// [`Platform::MAX_WAIT`](crate::Platform::MAX_WAIT) if the platform has a clock and that is earlier.
+    /// "In time" is [`Platform::MAX_WAIT`](crate::Platform::MAX_WAIT), or without a clock
+    /// [`Platform::MAX_POLLS`](crate::Platform::MAX_POLLS) polls.
     /// [`shortage`](crate::FrameAllocator::shortage) names the CPU that keeps most of what is missing.
     Busy,
 }

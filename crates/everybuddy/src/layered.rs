@@ -262,16 +262,18 @@ where
         release: Release,
     ) -> Result<(), FreeError> {
         let head = self.run(start, frames)?;
-        if let Extent::Block(order) = release.size.extent()
-            && self.zone.table().tag(head) == Tag::allocated(order)
-        {
-            return self.free(
-                cpu,
-                Release {
-                    size: Size::Order(order),
-                    ..release
-                },
-            );
+        if let Extent::Block(order) = release.size.extent() {
+            let (table, hint) = (self.zone.table(), release.hint);
+            let bypasses = !self.front.caches();
+            let missed = &mut Missed { bypasses };
+            // A list takes only a block that was allocated as such, and no part of one.
+            if !bypasses && self.front.push(cpu, table, head, order, hint, missed) {
+                return Ok(());
+            }
+            if table.tag(head) == Tag::allocated(order) {
+                let hint = (hint.origin(), hint.left);
+                return self.free_block(cpu, start, order, hint, *missed);
+            }
         }
         if !self.has_cpu(cpu.id()) {
             return Err(FreeError::NoSuchCpu);
@@ -445,11 +447,9 @@ where
             nested: true,
             class: Self::class(request.flags),
         };
+        request.size.checked(self.max_order)?;
         let mut ask = || match request.size.extent() {
-            Extent::Block(order) if order > self.max_order => Err(self.too_large()),
             Extent::Block(order) => self.zone.allocate(caller, order),
-            Extent::Run(0) => Err(AllocateError::ZeroFrames),
-            Extent::Run(frames) if frames > self.max_order.frames() => Err(self.too_large()),
             Extent::Run(frames) => self.zone.allocate_run(caller, frames),
         };
         match ask() {

@@ -310,7 +310,8 @@ impl Release {
         }
     }
 
-    /// Frees a run of frames: an exact allocation, or any part of any allocation.
+    /// Frees a run of frames: an exact allocation, or any part of any allocation. A single one that was allocated as
+    /// such is freed as by [`frame`](Self::frame).
     #[inline]
     pub const fn frames(start: Index, frames: u32) -> Release {
         Release {

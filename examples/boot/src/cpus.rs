@@ -131,6 +131,9 @@ pub(crate) fn with_token<T>(then: impl FnOnce(&mut Token) -> T) -> T {
 pub(crate) struct Sleep;
 
 impl Waiting for Sleep {
+    // A virtual CPU can be stopped in a call.
+    const MAX_POLLS: u32 = 1 << 16;
+
     fn pause(attempt: u32) {
         pause(attempt);
     }

@@ -1,19 +1,19 @@
 //! How a kernel uses `everybuddy`: no standard library, no heap, the allocator in a `static`.
 //!
 //! The kernel provides three things: a token that proves that code runs on a CPU with interrupts disabled
-//! ([`InterruptsOff`]), a pause for CPUs that wait ([`Relax`]), and a static for the allocator and its metadata. It
-//! builds one system from the firmware's memory map in [`boot`], and calls it from all CPUs.
+//! ([`InterruptsOff`]) and that other CPUs can borrow between two calls, a pause for CPUs that wait ([`Relax`]), and a
+//! static for the allocator and its metadata. It builds one system from the firmware's memory map in [`boot`], and
+//! calls it from all CPUs.
 //!
 //! A real kernel disables interrupts and reads the number of its CPU by machine instructions. Here an atomic flag
 //! and a parameter stand for them, so that the same code runs as a test. `ci/kernel.sh` compiles this crate as a
 //! kernel would.
 #![no_std]
 
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::BuildError;
-use everybuddy::platform::{Bare, CpuToken, Spin, Waiting};
+use everybuddy::platform::{Bare, Call, Calls, CpuToken, Spin, Waiting};
 use everybuddy::prelude::*;
 
 /// CPUs that may ever exist.
@@ -29,6 +29,9 @@ const MAX_RANGES: usize = 8;
 /// Whether the interrupts of each CPU are disabled. Stands for a flag in a register of that CPU.
 static DISABLED: [AtomicBool; CPUS as usize] = [const { AtomicBool::new(false) }; CPUS as usize];
 
+/// Which CPUs are in a call of the allocator.
+static CALLS: Calls<{ CPUS as usize }> = Calls::new();
+
 /// Frames of the largest machine, from the first to the last: 256 MiB.
 const MAX_FRAMES: u32 = 1 << 16;
 
@@ -41,40 +44,46 @@ pub type Machine = Bare<InterruptsOff, Relax>;
 /// The frame allocator of this kernel: one type, all calls static.
 pub type Frames = <Everybuddy as System>::Built<'static, Machine>;
 
-/// The right to act as a CPU: interrupts are disabled there while it exists.
+/// The right to act as a CPU: it is in a call, and interrupts are disabled. The call ends before they are enabled.
 pub struct InterruptsOff {
-    cpu: CpuId,
-    /// A raw pointer is neither `Send` nor `Sync`: the token stays on its CPU.
-    not_send: PhantomData<*mut ()>,
+    call: Call,
+    _disabled: Option<Disabled>,
+}
+
+/// Enables the interrupts of a CPU when it is dropped.
+struct Disabled(&'static AtomicBool);
+
+impl Drop for Disabled {
+    fn drop(&mut self) {
+        // Relaxed: only this CPU reads it.
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 impl InterruptsOff {
     /// Disables the interrupts of this CPU. Returns `None` if they were disabled before: then the caller interrupted
     /// code that has the token.
     pub fn on(cpu: CpuId) -> Option<Self> {
-        // Acquire: pairs with the release in `drop`: the next holder sees what the last one did on this CPU.
-        let was_disabled = DISABLED.get(cpu.index())?.swap(true, Ordering::Acquire);
-        // Not `then_some`: a token that is made and dropped enables interrupts.
+        let disabled = DISABLED.get(cpu.index())?;
+        // Not `then_some`: what is made and dropped enables interrupts.
+        let was_disabled = disabled.swap(true, Ordering::Relaxed);
         (!was_disabled).then(|| Self {
-            cpu,
-            not_send: PhantomData,
+            call: CALLS.begin(cpu),
+            _disabled: Some(Disabled(disabled)),
         })
-    }
-}
-
-impl Drop for InterruptsOff {
-    fn drop(&mut self) {
-        if let Some(disabled) = DISABLED.get(self.cpu.index()) {
-            // Release: pairs with the acquire in `on`.
-            disabled.store(false, Ordering::Release);
-        }
     }
 }
 
 impl CpuToken for InterruptsOff {
     #[inline(always)]
     fn id(&self) -> CpuId {
-        self.cpu
+        self.call.cpu()
+    }
+
+    /// Lends the token of a CPU that is in no call, whatever else it executes.
+    fn exclude(cpu: CpuId) -> Option<Self> {
+        let (call, _disabled) = (CALLS.try_begin(cpu)?, None);
+        Some(Self { call, _disabled })
     }
 }
 
@@ -84,6 +93,8 @@ pub struct Relax;
 impl Waiting for Relax {
     #[inline(always)]
     fn pause(attempt: u32) {
+        #[cfg(test)]
+        tests::PAUSES.fetch_add(1, Ordering::Relaxed);
         // A hypervisor's guest would yield its virtual CPU after some attempts.
         Spin::pause(attempt);
     }
@@ -206,9 +217,13 @@ mod tests {
     extern crate std;
 
     use super::*;
+    use core::sync::atomic::AtomicU32;
     use std::collections::BTreeSet;
     use std::thread;
     use std::vec::Vec;
+
+    /// How often CPUs waited.
+    pub(super) static PAUSES: AtomicU32 = AtomicU32::new(0);
 
     /// Statics belong to the whole program, so this is one test.
     #[test]
@@ -266,5 +281,14 @@ mod tests {
         frames.quiesce(&mut token).expect("the other CPU sleeps");
         let census = frames.check(&mut token).expect("no rule is broken");
         assert_eq!(census.free, (0x9_e000 + 0x7f0_0000) / FRAME_BYTES);
+        drop(token);
+
+        // A CPU keeps trees, and neither calls nor sleeps. Another one gets them without a wait, until all is used up.
+        let block = allocate(CpuId(1), Order::ZERO).expect("all is free");
+        assert_eq!(free(CpuId(1), block, Order::ZERO), Ok(()));
+        PAUSES.store(0, Ordering::Relaxed);
+        let taken = core::iter::from_fn(|| allocate(CpuId(0), Order::ZERO));
+        assert_eq!(taken.count() as u64, census.free);
+        assert_eq!(PAUSES.load(Ordering::Relaxed), 0);
     }
 }

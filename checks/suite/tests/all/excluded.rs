@@ -4,66 +4,60 @@
 //! because of that, and none may wait for an operation that does not end.
 //!
 //! # Invariants
-//! A token of this platform exists during one operation only. Exchanges that acquire and release take it
-//! and put it back.
+//! A token of this platform exists during one operation only.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::Cell;
 
-use everybuddy::platform::{Bare, Waiting};
+use everybuddy::platform::{Bare, Call, Calls, Waiting};
 use everybuddy::systems::{Everybuddy, Lbs31, Options, layout};
 use everybuddy::{
-    AllocateError, CpuId, CpuToken, FrameAllocator, FrameRange, Index, Memory, Pfn, Release,
+    AllocateError, CpuId, CpuToken, Flags, FrameAllocator, FrameRange, Index, Memory, Pfn, Release,
     Request, Setup, System, build,
 };
 
 /// The CPUs of each test have numbers of their own, since the tests run simultaneously.
-const CPUS: u16 = 8;
+const CPUS: u16 = 16;
 
-/// Whether the token of a CPU is in use.
-static IN_USE: [AtomicBool; CPUS as usize] = [const { AtomicBool::new(false) }; CPUS as usize];
+static CALLS: Calls<{ CPUS as usize }> = Calls::new();
 
 /// The right to act as a CPU, during one operation.
-struct Lent(CpuId);
+struct Lent(Call);
 
 impl Lent {
-    fn try_new(cpu: CpuId) -> Option<Self> {
-        let was_in_use = IN_USE[cpu.index()].swap(true, Ordering::AcqRel);
-        // Not `then_some`: a token that is not returned must not exist, since its end gives the CPU back.
-        (!was_in_use).then(|| Self(cpu))
-    }
-
     fn new(cpu: u16) -> Self {
-        loop {
-            if let Some(token) = Self::try_new(CpuId(cpu)) {
-                return token;
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        IN_USE[self.0.index()].store(false, Ordering::Release);
+        Self(CALLS.begin(CpuId(cpu)))
     }
 }
 
 impl CpuToken for Lent {
     fn id(&self) -> CpuId {
-        self.0
+        self.0.cpu()
     }
 
     fn exclude(cpu: CpuId) -> Option<Self> {
-        Self::try_new(cpu)
+        CALLS.try_begin(cpu).map(Self)
     }
 }
 
-/// Waits as a thread does that can be stopped in an operation.
+/// What passes while a CPU waits once, in nanoseconds.
+const PAUSE: u64 = 10_000;
+
+thread_local! {
+    /// How often this thread waited.
+    static PAUSES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Waits as a thread does that can be stopped in an operation, on a clock of its own.
 struct Yield;
 
 impl Waiting for Yield {
     fn pause(_: u32) {
+        PAUSES.set(PAUSES.get() + 1);
         std::thread::yield_now();
+    }
+
+    fn now() -> Option<u64> {
+        Some(PAUSES.get() * PAUSE)
     }
 }
 
@@ -71,8 +65,8 @@ type Host = Bare<Lent, Yield>;
 
 const FRAMES: u32 = 256;
 
-fn with_built<S: System>(body: impl FnOnce(&S::Built<'_, Host>)) {
-    let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
+fn with_built<S: System>(frames: u32, body: impl FnOnce(&S::Built<'_, Host>)) {
+    let ranges = [FrameRange::new(Pfn(0), frames.into())];
     let setup = Setup::new(&ranges, CPUS);
     let layout = layout::<S, Host>(&Options::NONE, &setup).unwrap();
     let mut memory = vec![core::mem::MaybeUninit::uninit(); Memory::room(layout)];
@@ -115,17 +109,47 @@ fn takes_all(system: &impl FrameAllocator<Host>, asks: u16, idle: u16) {
 
 #[test]
 fn trees_of_a_cpu_that_calls_no_more_are_released() {
-    with_built::<Everybuddy>(|system| takes_all(system, 0, 1));
+    with_built::<Everybuddy>(FRAMES, |system| takes_all(system, 0, 1));
 }
 
 #[test]
 fn the_list_of_a_cpu_that_calls_no_more_is_drained() {
-    with_built::<Lbs31>(|system| takes_all(system, 2, 3));
+    with_built::<Lbs31>(FRAMES, |system| takes_all(system, 2, 3));
+}
+
+/// CPUs 9 to 15 are stopped in an operation. A request of CPU 8 does not wait for each of them.
+fn waits_briefly(system: &impl FrameAllocator<Host>) {
+    let stopped: Vec<_> = (9..CPUS)
+        .map(|cpu| {
+            let frame = system.allocate(&mut Lent::new(cpu), Request::FRAME);
+            let freed = system.free(&mut Lent::new(cpu), Release::frame(frame.unwrap()));
+            freed.unwrap();
+            Lent::new(cpu)
+        })
+        .collect();
+    let mut own = Lent::new(8);
+    let no_wait = Request::FRAME.with_flags(Flags::NO_WAIT);
+    while system.allocate(&mut own, no_wait).is_ok() {}
+    assert_eq!(PAUSES.get(), 0);
+    let refused = system.allocate(&mut own, Request::FRAME);
+    assert_eq!(refused, Err(AllocateError::Busy));
+    let waited = PAUSES.replace(0) * PAUSE;
+    assert!((1_000_000..=3_000_000).contains(&waited), "{waited} ns");
+    drop(stopped);
+    // They are idle now: it does not wait at all.
+    let served = system.allocate(&mut own, Request::FRAME);
+    assert_eq!((served.is_ok(), PAUSES.get()), (true, 0));
+}
+
+#[test]
+fn a_request_beside_stopped_cpus_is_refused_within_milliseconds() {
+    with_built::<Everybuddy>(1 << 14, |system| waits_briefly(system));
+    with_built::<Lbs31>(1 << 14, |system| waits_briefly(system));
 }
 
 #[test]
 fn cpus_exclude_each_other() {
-    with_built::<Everybuddy>(|system| {
+    with_built::<Everybuddy>(FRAMES, |system| {
         std::thread::scope(|threads| {
             for cpu in 4..8 {
                 threads.spawn(move || {

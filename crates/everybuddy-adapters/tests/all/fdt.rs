@@ -318,14 +318,16 @@ fn a_damaged_tree_is_an_error_that_says_where() {
         addresses(&[0, 0, 0x1000]),
         Err(FdtError::Addresses { .. })
     ));
-    let mut writer = Writer::new();
-    writer.begin("reserved-memory");
-    let bytes = writer
-        .cells(3, 1)
-        .node("a@0", &[0, 0, 0, 1], &[])
-        .end()
-        .finish();
-    assert!(matches!(error(&bytes), FdtError::Addresses { .. }));
+    for (address, size) in [(3, 1), (u32::MAX, 1), (1, u32::MAX)] {
+        let mut writer = Writer::new();
+        writer.begin("reserved-memory");
+        let bytes = writer
+            .cells(address, size)
+            .node("a@0", &[0, 0, 0, 1], &[])
+            .end()
+            .finish();
+        assert!(matches!(error(&bytes), FdtError::Addresses { .. }));
+    }
     assert_eq!(
         ranges_of(&Tree::new(&Writer::new().finish()).unwrap()),
         Err(MapError::NoMemory)

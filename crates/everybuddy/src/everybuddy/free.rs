@@ -10,7 +10,7 @@
 
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
-use crate::frame::{Index, Order};
+use crate::frame::{Frames, Index, Order};
 use crate::lock::Section;
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell, WaitLimit};
 use crate::probe::{Event, Probe};
@@ -163,7 +163,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         match size {
             Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
             Size::Order(order) => self.free_apart::<false>(cpu, start, order),
-            Size::Frames(_) => self.free_missed(cpu, start, size),
+            Size::Frames(frames) => self.free_counted(cpu, start, frames),
         }
     }
 
@@ -208,20 +208,25 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, start.0, order.frames())
     }
 
-    /// Frees what did not hit.
+    /// Frees frames by count. A frame that was allocated as such may enter the list; one of a larger allocation is a
+    /// part of it.
     #[inline(never)]
-    pub(super) fn free_missed(
+    pub(super) fn free_counted(
         &self,
         cpu: &mut P::Cpu,
         start: Index,
-        size: Size,
+        frames: Frames,
     ) -> Result<(), FreeError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
-        let is_run = matches!(size, Size::Frames(_));
-        let (start, frames) = self.checked(start, size, false)?;
-        if is_run && local.free_run(&self.shared, start, frames) {
+        if frames == Frames(1)
+            && let Some(freed) = self.free_single(cpu, local, start)
+        {
+            return freed;
+        }
+        let (start, frames) = self.checked(start, Size::Frames(frames), false)?;
+        if local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
         self.free_checked(cpu, local, start, frames)
@@ -262,18 +267,30 @@ impl<P: Platform> OwnedTrees<'_, P> {
         local: &Local<'_, P>,
         start: Index,
     ) -> Result<(), FreeError> {
+        match self.free_single(cpu, local, start) {
+            Some(freed) => freed,
+            None => self.free_left(cpu, local, start, Order::ZERO),
+        }
+    }
+
+    /// The same for a frame that was allocated as such. Returns `None`, and does nothing, for any other one.
+    #[inline(always)]
+    fn free_single(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: Index,
+    ) -> Option<Result<(), FreeError>> {
         let frame = start.0;
         let Some(head) = self.shared.heads.of(frame) else {
-            return Err(FreeError::Foreign);
+            return Some(Err(FreeError::Foreign));
         };
-        let Some(place) = local.place_of_head(head.get()) else {
-            return self.free_left(cpu, local, start, Order::ZERO);
-        };
+        let place = local.place_of_head(head.get())?;
         head.set(0);
         if local.enter(place, frame) {
-            return Ok(());
+            return Some(Ok(()));
         }
-        self.free_unlisted(cpu, local, frame)
+        Some(self.free_unlisted(cpu, local, frame))
     }
 
     /// Frees a frame that enters no list, after it was checked by its head.
@@ -298,7 +315,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Frees a block that was not allocated as such: an earlier free left it of an allocation, or it is misuse.
     #[cold]
     #[inline(never)]
-    fn free_left(
+    pub(super) fn free_left(
         &self,
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,

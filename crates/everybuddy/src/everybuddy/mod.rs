@@ -233,32 +233,15 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         self.locals.get(cpu.index())
     }
 
-    fn too_large(&self) -> AllocateError {
-        AllocateError::TooLarge {
-            largest: self.max_order,
-        }
-    }
-
     /// Checks the size of a request.
     #[inline(always)]
     fn wanted(&self, size: Size, flags: Flags) -> Result<Wanted, AllocateError> {
-        let (frames, order) = match size.extent() {
-            Extent::Block(order) => (order.frames(), order),
-            Extent::Run(0) => return Err(AllocateError::ZeroFrames),
-            Extent::Run(frames) => match Order::covering(frames) {
-                Some(order) => (frames, order),
-                None => return Err(self.too_large()),
-            },
-        };
-        if order <= self.max_order {
-            Ok(Wanted {
-                frames,
-                order,
-                kind: Kind::of(flags.class()),
-            })
-        } else {
-            Err(self.too_large())
-        }
+        let (frames, order) = size.checked(self.max_order)?;
+        Ok(Wanted {
+            frames,
+            order,
+            kind: Kind::of(flags.class()),
+        })
     }
 
     /// Checks the place and the size of a free. Returns the first frame and the number of frames.
@@ -370,7 +353,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         self.allocate_missed(cpu, Size::Order(order), flags)
     }
 
-    /// Serves a request for several frames that did not hit, or for a run by count.
+    /// Serves a request for several frames that did not hit, or for frames by count.
     #[inline(never)]
     fn allocate_missed(
         &self,
@@ -383,13 +366,21 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         };
         let wanted = self.wanted(size, flags)?;
         if wanted.frames == 1 {
-            return self.allocate_frame(cpu, local, flags);
+            return match local.hit(&self.shared, wanted.kind) {
+                Some(frame) => Ok(Index(frame)),
+                None => self.allocate_frame(cpu, local, flags),
+            };
         }
         let is_run = wanted.frames != wanted.order.frames();
-        let start = if is_run && wanted.order <= self.largest_hit {
-            local.hit_run(&self.shared, wanted)
-        } else {
-            None
+        let start = match size {
+            // A block by its count.
+            Size::Frames(_) if !is_run => {
+                return self.allocate_further(cpu, Size::Order(wanted.order), flags);
+            }
+            Size::Frames(_) if wanted.order <= self.largest_hit => {
+                local.hit_run(&self.shared, wanted)
+            }
+            _ => None,
         };
         let start = match start {
             Some(start) => start,
@@ -444,7 +435,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
                 self.free_order::<true>(cpu, release.start, order)
             }
             Size::Order(order) => self.free_order::<false>(cpu, release.start, order),
-            Size::Frames(_) => self.free_missed(cpu, release.start, release.size),
+            Size::Frames(frames) => self.free_counted(cpu, release.start, frames),
         }
     }
 
@@ -455,8 +446,8 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         request: Request,
         out: &mut [Index],
     ) -> Result<usize, AllocateError> {
-        match request.size {
-            Size::Order(order)
+        match request.size.extent() {
+            Extent::Block(order)
                 if order == Order::ZERO || is_large(order) && order <= self.largest_hit =>
             {
                 self.allocate_many(cpu, order, request.flags, out)

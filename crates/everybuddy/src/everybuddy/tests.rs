@@ -399,6 +399,21 @@ fn random_operations_agree_with_a_naive_model() {
     }
 }
 
+/// Frees frames as a CPU does whose list takes none.
+fn free_into_tree(
+    system: &OwnedTrees<'_, Native>,
+    cpu: &mut NativeCpu<NoProbe>,
+    start: u32,
+    frames: u32,
+) {
+    let start = Index(start);
+    let freed = match (frames, system.local(cpu.id())) {
+        (1, Some(local)) => system.free_left(cpu, local, start, Order::ZERO),
+        _ => system.free(cpu, Release::frames(start, frames)),
+    };
+    freed.unwrap();
+}
+
 /// Calls `body` with a system of one tree that CPU 0 owns, and its token.
 fn with_own_tree(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>)) {
     with_system((4096, 0), 1, (Some(4096), 10), |system| {

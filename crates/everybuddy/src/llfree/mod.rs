@@ -40,7 +40,7 @@ mod upper;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe, one_by_one};
+use crate::api::{FrameAllocator, describe, one_by_one};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
@@ -169,12 +169,6 @@ impl<'m, P: Platform> LlFree<'m, P> {
         self.upper.locals.get(cpu.index()).map(|local| &**local)
     }
 
-    fn too_large(&self) -> AllocateError {
-        AllocateError::TooLarge {
-            largest: self.max_order,
-        }
-    }
-
     /// Allocates for a CPU.
     #[inline(always)]
     fn allocate_on(
@@ -184,17 +178,7 @@ impl<'m, P: Platform> LlFree<'m, P> {
         request: Request,
     ) -> Result<Index, AllocateError> {
         let local = self.local(cpu).ok_or(AllocateError::NoSuchCpu)?;
-        let (frames, order) = match request.size.extent() {
-            Extent::Block(order) => (order.frames(), order),
-            Extent::Run(0) => return Err(AllocateError::ZeroFrames),
-            Extent::Run(frames) => match Order::covering(frames) {
-                Some(order) => (frames, order),
-                None => return Err(self.too_large()),
-            },
-        };
-        if order > self.max_order {
-            return Err(self.too_large());
-        }
+        let (frames, order) = request.size.checked(self.max_order)?;
         self.find(local, probe, frames, order).map(Index)
     }
 

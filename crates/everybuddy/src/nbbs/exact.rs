@@ -94,6 +94,10 @@ impl<P: Platform> Nbbs<'_, P> {
         start: u32,
         frames: u32,
     ) -> Result<(), FreeError> {
+        // A frame that was allocated as such.
+        if frames == 1 && self.free_block(caller, Index(start), Order::ZERO).is_ok() {
+            return Ok(());
+        }
         self.check_run(start, frames)?;
         let tree = &self.search.tree;
         let (mut at, mut left) = (start, frames);

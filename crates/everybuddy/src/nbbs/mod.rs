@@ -34,7 +34,7 @@ mod word;
 
 use core::fmt;
 
-use crate::api::{Extent, FrameAllocator, describe};
+use crate::api::{FrameAllocator, describe};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
@@ -163,12 +163,6 @@ impl<'m, P: Platform> Nbbs<'m, P> {
         })
     }
 
-    fn too_large(&self) -> AllocateError {
-        AllocateError::TooLarge {
-            largest: self.max_order,
-        }
-    }
-
     /// Allocates for a CPU.
     #[inline(always)]
     fn allocate_for(
@@ -177,17 +171,7 @@ impl<'m, P: Platform> Nbbs<'m, P> {
         request: Request,
     ) -> Result<Index, AllocateError> {
         let caller = caller.ok_or(AllocateError::NoSuchCpu)?;
-        let (frames, order) = match request.size.extent() {
-            Extent::Block(order) => (order.frames(), order),
-            Extent::Run(0) => return Err(AllocateError::ZeroFrames),
-            Extent::Run(frames) => match Order::covering(frames) {
-                Some(order) => (frames, order),
-                None => return Err(self.too_large()),
-            },
-        };
-        if order > self.max_order {
-            return Err(self.too_large());
-        }
+        let (frames, order) = request.size.checked(self.max_order)?;
         let start = self.search.allocate(&caller, frames, order)?;
         if frames < order.frames() && WordLevel::of(order) > WordLevel::BOTTOM {
             // The rest of the block, which no other CPU knows.

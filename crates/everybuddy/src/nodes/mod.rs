@@ -265,14 +265,8 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
 
     /// Refuses requests that no zone serves.
     fn check_size(&self, request: Request) -> Result<u32, AllocateError> {
-        let frames = request.size.extent().frames();
-        match Order::covering(frames) {
-            None if frames == 0 => Err(AllocateError::ZeroFrames),
-            Some(order) if order <= self.max_order => Ok(frames),
-            _ => Err(AllocateError::TooLarge {
-                largest: self.max_order,
-            }),
-        }
+        let (frames, _) = request.size.checked(self.max_order)?;
+        Ok(frames)
     }
 
     /// Asks the zones, first without waiting.

@@ -13,9 +13,9 @@
 //! ([`with_all_drained`](Buffered::with_all_drained)):
 //! 1. It adds itself to the count of drain requests, begins a new epoch, and closes and drains its own list.
 //! 2. It visits each other CPU. If that CPU is parked, it takes the list over, drains it, and parks the CPU again. If
-//!    that CPU is running, it closes the list and waits for an acknowledgement. The owner notices the close at its
-//!    next operation, drains the list, and acknowledges. If the platform lends the token of that CPU between two of
-//!    its operations, the requester parks it.
+//!    that CPU is running, it closes the list, and afterwards waits for an acknowledgement. The owner notices the close
+//!    at its next operation, drains the list, and acknowledges. If the platform lends the token of that CPU between two
+//!    of its operations, the requester parks it.
 //! 3. It tries again, and opens its list when no drain request is left. While any is left, every owner that
 //!    acknowledged keeps its list closed and frees everything into the zone layer.
 //!
@@ -23,9 +23,9 @@
 //! Requesters do not wait in a circle: a requester acknowledges its own epoch before it waits, so it waits only for
 //! CPUs whose requests are older, or for none.
 //!
-//! The requester stops waiting for a CPU that neither calls nor parks after a bounded number of polls, and continues
-//! with the other CPUs. If it still fails after that, it fails as busy. A host parks the CPUs that go idle. An
-//! operation ends parking by itself, since a parked list is closed.
+//! The requester stops waiting for CPUs that neither call nor park after [`Platform::MAX_WAIT`], for all of them
+//! together. If it still fails after that, it fails as busy. A host parks the CPUs that go idle. An operation ends
+//! parking by itself, since a parked list is closed.
 //!
 //! # Complexity
 //! A hit pays nothing, and neither does a miss that finds the list open and goes past it. Any other miss pays one
@@ -290,65 +290,80 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     /// Announces that the list was empty in this epoch.
     fn acknowledge(&self, slot: &Slot<P, L>, epoch: u32) {
         let cpu_state = CpuState::new(epoch, CpuState::RUNNING);
-        // Release: pairs with the acquire in `drain_remote`: a requester that sees the acknowledgement sees the
+        // Release: pairs with the acquire in `try_drain`: a requester that sees the acknowledgement sees the
         // drained frames in the zone. (The zone's lock covers them too; the acknowledgement orders the attempts.)
         slot.remote.cpu_state.store(cpu_state.0, Ordering::Release);
         P::wake(&slot.remote.cpu_state);
     }
 
-    /// Drains the list of another CPU. Returns `true` if it is empty, and `false` if that CPU neither parks nor
-    /// acknowledges in time.
-    fn drain_remote<Z: ZoneLayer<P>>(
+    /// Drains a list that has a lock.
+    fn drain_locked<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,
         zone: &Z,
-        other: CpuId,
+        owner: CpuId,
         slot: &Slot<P, L>,
+    ) {
+        let _section = Section::<P>::begin();
+        let (state, _) = slot.remote.lock.lock();
+        slot.list.close();
+        slot.list.drain(caller, owner, zone);
+        slot.remote.lock.unlock(&state);
+    }
+
+    /// Succeeds if the list of another CPU was empty in this epoch: that CPU has acknowledged, or it is parked and the
+    /// list was drained here. Fails with its state.
+    fn try_drain<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
+        (other, slot): (CpuId, &Slot<P, L>),
+        epoch: u32,
+    ) -> Result<(), CpuState> {
+        // Acquire: pairs with the release in `acknowledge`.
+        let seen = CpuState(slot.remote.cpu_state.load(Ordering::Acquire));
+        let is_empty = seen.acknowledged(epoch)
+            || seen.state() == CpuState::PARKED
+                && self.drain_parked_list(caller, zone, other, slot, seen, epoch);
+        is_empty.then_some(()).ok_or(seen)
+    }
+
+    /// Waits until the lists of all other CPUs were empty; `false` if one neither parks nor acknowledges in time.
+    fn drain_others<Z: ZoneLayer<P>>(
+        &self,
+        caller: &mut Caller<'_, P>,
+        zone: &Z,
         epoch: u32,
     ) -> bool {
-        if A::LOCKS {
-            let _section = Section::<P>::begin();
-            let (state, _) = slot.remote.lock.lock();
-            slot.list.close();
-            slot.list.drain(caller, other, zone);
-            slot.remote.lock.unlock(&state);
-            return true;
+        let own = caller.cpu;
+        let all = (0..).map(CpuId).zip(self.slots);
+        let others = all.filter(|(other, _)| *other != own);
+        // All are asked before the first wait, so that they answer simultaneously. Once is enough: an owner changes its
+        // watermarks by exchanges, so it sees this close, and with it the epoch, before it opens the list again.
+        for (other, slot) in others.clone() {
+            if self.try_drain(caller, zone, (other, slot), epoch).is_err() {
+                slot.list.close();
+                self.exclude(other, slot);
+            }
         }
-        let cpu_state = &slot.remote.cpu_state;
-        let mut requested = false;
-        let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
-        loop {
-            // Acquire: pairs with the release in `acknowledge`.
-            let seen = CpuState(cpu_state.load(Ordering::Acquire));
-            if seen.acknowledged(epoch) {
-                return true;
-            }
-            let is_parked = seen.state() == CpuState::PARKED;
-            if is_parked && self.drain_parked_list(caller, zone, other, slot, seen, epoch) {
-                return true;
-            }
-            // After the look: a wait may have taken long because this CPU was stopped.
-            if limit.is_over(attempt, P::MAX_POLLS) {
-                return false;
-            }
-            match seen.state() {
-                CpuState::PARKED => {} // Its state has changed meanwhile.
-                CpuState::RUNNING if !requested => {
-                    // Once is enough: the owner changes its watermarks by exchanges, so it sees this close, and with
-                    // it the epoch, before it opens the list again.
-                    requested = true;
-                    slot.list.close();
-                    self.exclude(other, slot);
+        let (mut polls, mut limit, mut all_drained) = (0, WaitLimit::<P>::new(), true);
+        for (other, slot) in others {
+            let mut attempt = 0;
+            while let Err(seen) = self.try_drain(caller, zone, (other, slot), epoch) {
+                // After the look: a wait may have taken long because this CPU was stopped.
+                if limit.is_over(polls, P::MAX_POLLS) {
+                    all_drained = false;
+                    break;
                 }
-                _ => {
-                    P::wait(cpu_state, seen.0, attempt);
-                    if attempt.is_power_of_two() {
-                        self.exclude(other, slot); // Its last operation may be over.
-                    }
+                P::wait(&slot.remote.cpu_state, seen.0, attempt);
+                polls += 1;
+                attempt += 1;
+                if attempt.is_power_of_two() {
+                    self.exclude(other, slot); // Its last operation may be over.
                 }
             }
-            attempt += 1;
         }
+        all_drained
     }
 
     /// Drains the list of a parked CPU, whose state was `seen`, and parks it again as one that acknowledged `epoch`.
@@ -394,7 +409,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         if cpu_state.state() == CpuState::RUNNING {
             slot.list.close();
             let parked = CpuState::new(cpu_state.epoch(), CpuState::PARKED);
-            // Release: pairs with the acquire in `drain_remote`: a CPU that takes the list over sees its content.
+            // Release: pairs with the acquire in `try_drain`: a CPU that takes the list over sees its content.
             slot.remote.cpu_state.store(parked.0, Ordering::Release);
             P::wake(&slot.remote.cpu_state);
         }
@@ -530,16 +545,13 @@ where
 
     fn drain(&self, cpu: &mut P::Cpu, zone: &Z) {
         let caller = &mut Caller::of(cpu);
+        let Some(slot) = self.slot(caller.cpu) else {
+            return;
+        };
         if L::ROUTES {
             // A CPU that frees into this list may hold its lock at this moment.
-            if let Some(slot) = self.slot(caller.cpu) {
-                self.drain_remote(caller, zone, caller.cpu, slot, 0);
-            }
-            return;
-        }
-        if let Some(slot) = self.slot(caller.cpu)
-            && let Some(_held) = A::enter(&slot.remote.lock)
-        {
+            self.drain_locked(caller, zone, caller.cpu, slot);
+        } else if let Some(_held) = A::enter(&slot.remote.lock) {
             self.begin(caller, slot, zone);
             slot.list.drain(caller, caller.cpu, zone);
             self.service_drain_request(caller, slot, zone);
@@ -556,7 +568,8 @@ where
         }
         let caller = &mut Caller::of(cpu);
         if A::LOCKS {
-            return self.drain_remote(caller, zone, other, slot, 0);
+            self.drain_locked(caller, zone, other, slot);
+            return true;
         }
         // Acquire: pairs with the release in `park`.
         let seen = CpuState(slot.remote.cpu_state.load(Ordering::Acquire));
@@ -596,13 +609,14 @@ where
             own.list.drain(caller, caller.cpu, zone);
             self.acknowledge(own, epoch);
         }
-        let mut all_drained = true;
-        for (index, slot) in self.slots.iter().enumerate() {
-            let other = CpuId(index as u16);
-            if other != caller.cpu || A::LOCKS {
-                all_drained &= self.drain_remote(caller, zone, other, slot, epoch);
+        let all_drained = if A::LOCKS {
+            for (owner, slot) in (0..).map(CpuId).zip(self.slots) {
+                self.drain_locked(caller, zone, owner, slot);
             }
-        }
+            true
+        } else {
+            self.drain_others(caller, zone, epoch)
+        };
         then(cpu, all_drained);
         // Release: pairs with the acquires in `service_drain_request`: a CPU that opens its list again does so after
         // `then`.
@@ -616,25 +630,17 @@ where
     }
 
     fn park(&self, cpu: &mut P::Cpu) {
-        let Some(slot) = self.slot(cpu.id()) else {
-            return;
-        };
-        if !A::LOCKS {
+        if let Some(slot) = self.slot(cpu.id())
+            && !A::LOCKS
+        {
             self.park_slot(slot);
         }
     }
 
     fn buffered_frames(&self) -> u64 {
-        let shared = self
-            .slots
-            .first()
-            .map_or(0, |slot| slot.list.shared_frames());
-        shared
-            + self
-                .slots
-                .iter()
-                .map(|slot| slot.list.frames())
-                .sum::<u64>()
+        let shared = |slot: &Slot<P, L>| slot.list.shared_frames();
+        let frames = |slot: &Slot<P, L>| slot.list.frames();
+        self.slots.first().map_or(0, shared) + self.slots.iter().map(frames).sum::<u64>()
     }
 
     fn cached_frames_of(&self, cpu: CpuId) -> u64 {

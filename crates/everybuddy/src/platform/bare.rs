@@ -24,15 +24,21 @@ use crate::probe::{NoProbe, Probe};
 /// free of undefined behaviour.
 ///
 /// ```
-/// use everybuddy::platform::{Bare, CpuToken, Waiting};
+/// use everybuddy::platform::{Bare, Call, Calls, CpuToken, Waiting};
 /// use everybuddy::prelude::*;
 ///
+/// static CALLS: Calls<1> = Calls::new();
+///
 /// /// Holds off preemption while it exists.
-/// struct PreemptionGuard(CpuId);
+/// struct PreemptionGuard(Call);
 ///
 /// impl CpuToken for PreemptionGuard {
 ///     fn id(&self) -> CpuId {
-///         self.0
+///         self.0.cpu()
+///     }
+///
+///     fn exclude(cpu: CpuId) -> Option<Self> {
+///         CALLS.try_begin(cpu).map(Self)
 ///     }
 /// }
 ///
@@ -53,7 +59,7 @@ use crate::probe::{NoProbe, Probe};
 /// let mut memory = vec![core::mem::MaybeUninit::uninit(); room];
 /// let system = build::<Lbs31, Kernel>(&Options::NONE, &setup, Memory::new(&mut memory))?;
 ///
-/// let mut guard = PreemptionGuard(CpuId(0));
+/// let mut guard = PreemptionGuard(CALLS.begin(CpuId(0)));
 /// let frame = system.allocate(&mut guard, Request::FRAME)?;
 /// system.free(&mut guard, Release::frame(frame))?;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -101,6 +107,8 @@ impl<B: Probe> ProbeOf<NativeCpu<B>> for InToken {
 #[allow(unsafe_code)]
 unsafe impl<C: CpuToken + 'static, W: Waiting, B: ProbeOf<C>> Platform for Bare<C, W, B> {
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = true;
+    const MAX_WAIT: u64 = W::MAX_WAIT;
+    const MAX_POLLS: u32 = W::MAX_POLLS;
     type AtomicU32 = NativeAtomicU32;
     type AtomicU64 = NativeAtomicU64;
     type Cell<T: CellValue> = NativeCell<T>;
@@ -129,8 +137,8 @@ unsafe impl<C: CpuToken + 'static, W: Waiting, B: ProbeOf<C>> Platform for Bare<
 /// The real machine, whose CPUs are threads that claimed a token of [`NativeCpus`](super::NativeCpus).
 ///
 /// `W` says how to wait, `B` what counts events. [`Spin`] has no clock, as the language has none without its library:
-/// a CPU waits for [`Platform::MAX_POLLS`] polls. Programs under an operating system, whose threads can be preempted
-/// while they hold a lock, use a `W` that yields and has a clock; see [`Hosted`].
+/// a CPU waits for [`Waiting::MAX_POLLS`] polls. Programs under an operating system, whose threads can be preempted
+/// while they hold a lock, use a `W` that yields, has a clock and waits longer; see [`Hosted`].
 pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W, InToken>;
 
 /// The real machine under an operating system: waits by `W`, counts with `B`.
@@ -142,6 +150,9 @@ pub type Native<W = Spin, B = NoProbe> = Bare<NativeCpu<B>, W, InToken>;
 /// use std::{sync::LazyLock, time::Instant};
 /// struct Yield;
 /// impl Waiting for Yield {
+///     // A thread can be stopped in a call.
+///     const MAX_WAIT: u64 = 1_000_000_000;
+///     const MAX_POLLS: u32 = 1 << 16;
 ///     fn pause(attempt: u32) {
 ///         if attempt < 32 { Spin::pause(attempt) } else { std::thread::yield_now() }
 ///     }

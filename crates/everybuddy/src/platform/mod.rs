@@ -15,12 +15,14 @@
 //! `Sim` lives in `everybuddy-sim`, `Loom` and `Shuttle` in `everybuddy-model`.
 
 mod bare;
+mod calls;
 pub(crate) mod native;
 mod wait_limit;
 
 pub(crate) use wait_limit::WaitLimit;
 
 pub use bare::{Bare, Hosted, InToken, Native, ProbeOf};
+pub use calls::{Call, Calls};
 pub use native::{ClaimError, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus};
 pub use native::{Spin, Waiting};
 
@@ -53,15 +55,15 @@ pub trait CpuToken {
     /// Excludes another CPU, since a request needs what that CPU keeps: returns its token if it executes no operation,
     /// and it begins none until the token is dropped. The caller then acts as that CPU, and parks it.
     ///
-    /// A platform whose tokens exist during single operations can lend them, for instance by a lock of each CPU. It
-    /// then has one set of CPUs for each type of token: nothing else says which CPU of this number is meant. The
-    /// caller is in an operation itself and may be excluded by another CPU, so this never waits for an operation to
-    /// end. What the CPU did in its last operation must be visible to the caller, and what the caller did must be
-    /// visible to its next operation.
+    /// A platform whose tokens exist during single operations can lend them, as by [`Calls`]. It then has one set of
+    /// CPUs for each type of token: nothing else says which CPU of this number is meant. The caller is in an operation
+    /// itself and may be excluded by another CPU, so this never waits for an operation to end. What the CPU did in its
+    /// last operation must be visible to the caller, and what the caller did must be visible to its next operation.
     ///
     /// If the token is in use or cannot be lent, returns `None`. The platform may then ask the CPU to call
     /// [`drain`](crate::FrameAllocator::drain) soon, as a kernel does by an interrupt. A request excludes a CPU again
-    /// while it waits, less and less often.
+    /// while it waits, less and less often. By default no token is lent: then a request waits for each CPU that is idle
+    /// and not parked, in vain, and fails as busy.
     #[inline(always)]
     fn exclude(cpu: CpuId) -> Option<Self>
     where
@@ -168,15 +170,15 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// [zeroed memory](crate::Memory::zeroed) does not write them then.
     const ZERO_BYTES_ARE_ZERO_CELLS: bool = false;
 
-    /// How often a CPU polls for another one before it gives up: its request fails as busy. A request that asks several
-    /// CPUs may wait so often for each of them. A platform with a [clock](Self::now) also bounds the time.
+    /// How many nanoseconds a request waits for other CPUs, all of them together, after 64 polls: then it fails as
+    /// busy. Where the platform has no [clock](Self::now), [`MAX_POLLS`](Self::MAX_POLLS) stands for this time.
     ///
     /// CPUs wait for locks, and for domains of Spring Buddy, without a bound.
-    const MAX_POLLS: u32 = 1 << 16;
+    const MAX_WAIT: u64 = <Spin as Waiting>::MAX_WAIT;
 
-    /// How many nanoseconds a CPU waits for another one, after 64 polls, where the platform has a [clock](Self::now).
-    /// What one poll takes depends on the machine's load if waiting gives the processor away.
-    const MAX_WAIT: u64 = 1_000_000_000;
+    /// How often a request polls for other CPUs at most. What one poll takes depends on the platform, and on the
+    /// machine's load if waiting gives the processor away. The default suits platforms on which no time passes.
+    const MAX_POLLS: u32 = 1 << 16;
 
     /// How often a request polls for a service that takes it before it serves itself. A request that was taken polls
     /// twice as often for the answer, and is then refused. Small under model checkers, which otherwise never see a

@@ -129,6 +129,15 @@ atomic_word!(
 
 /// What a native CPU does while it waits.
 pub trait Waiting: Send + Sync + 'static {
+    /// How many nanoseconds a request waits for other CPUs: see [`Platform::MAX_WAIT`](super::Platform::MAX_WAIT).
+    /// Two milliseconds, which a kernel bears with preemption disabled. Where threads can be stopped in a call, as
+    /// under an operating system, a second.
+    const MAX_WAIT: u64 = 2_000_000;
+
+    /// How often a request polls for other CPUs at most, which bounds the time without a clock. 512 polls of [`Spin`]
+    /// take about a millisecond.
+    const MAX_POLLS: u32 = 1 << 9;
+
     /// Waits a moment; `attempt` counts the calls of one wait from zero.
     fn pause(attempt: u32);
 

@@ -1,7 +1,7 @@
 //! How long a CPU waits for another one.
 //!
-//! A CPU that neither calls nor parks must not stop the others. A poll takes a microsecond or, where waiting gives the
-//! processor away on a loaded machine, many milliseconds. So polls alone do not bound the time.
+//! A CPU that neither calls nor parks must not stop the others. A poll takes some microseconds or, where waiting gives
+//! the processor away on a loaded machine, many milliseconds. So polls alone do not bound the time.
 //!
 //! # Design decisions
 //! The clock is read only after some polls. Most waits end before, and a CPU that was itself stopped for long asks

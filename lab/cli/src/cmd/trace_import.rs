@@ -156,17 +156,8 @@ fn report(imported: &Imported, arguments: &Arguments) {
     for remark in &log.remarks {
         output::note(remark);
     }
-    let accounts = imported
-        .accounts
-        .iter()
-        .flat_map(|accounts| accounts.iter());
-    let left_out = accounts.filter(|(_, meaning, value)| {
-        *value > 0
-            && ["omitted", "inferred", "renumbered"]
-                .iter()
-                .any(|word| meaning.contains(word))
-    });
-    for (_, meaning, value) in left_out {
+    let left_out = imported.accounts.iter().flat_map(Accounts::left_out);
+    for (meaning, value) in left_out {
         output::note(&format!("{} {meaning}", count(value)));
     }
     let advice = advice(log.chains, imported.accounts.as_ref(), arguments);

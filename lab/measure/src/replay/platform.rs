@@ -12,6 +12,10 @@ use everybuddy::{FrameAllocator, Native};
 pub struct Yielding;
 
 impl Waiting for Yielding {
+    // A thread can be stopped in a call.
+    const MAX_WAIT: u64 = 1_000_000_000;
+    const MAX_POLLS: u32 = 1 << 16;
+
     #[inline]
     fn pause(attempt: u32) {
         if attempt < 32 {

@@ -62,7 +62,7 @@ accounts! {
     /// Allocations in the trace that were made in an interrupt.
     interrupt_allocations: "allocations kept of interrupts",
     /// Failed allocations of the tree.
-    refusals: "failed allocations of the tree",
+    refusals: "failed allocations of the tree, omitted",
     /// Allocations of tasks outside the tree.
     allocations_by_others: "allocations of other tasks, omitted",
     /// Frees by a task of the tree that match no kept allocation.
@@ -117,6 +117,15 @@ accounts! {
 }
 
 impl Accounts {
+    /// Iterates over the counts of what was left out, inferred or changed, except zeros: the description, the value.
+    pub fn left_out(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        const WORDS: [&str; 3] = ["omitted", "inferred", "renumbered"];
+        let counts = self.iter().map(|(_, meaning, value)| (meaning, value));
+        counts.filter(|(meaning, value)| {
+            *value > 0 && WORDS.iter().any(|word| meaning.contains(word))
+        })
+    }
+
     /// Returns the share of allocations by faults whose region is known or inferred, from 0 to 1; 1 if there were
     /// none.
     pub fn region_share(&self) -> f64 {

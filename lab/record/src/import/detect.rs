@@ -7,6 +7,7 @@
 //! A kind is given only for a beginning that could be read as that kind.
 
 use super::Source;
+use super::copied::CopiedLines;
 use super::error::Fault;
 use super::graph::{GraphLine, graph};
 use super::head::{Style, head};
@@ -30,9 +31,10 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
         return Ok(Source::PerfData);
     }
     others::check_bytes(begin)?;
-    let text = String::from_utf8_lossy(begin);
+    let mut lines = CopiedLines::new(begin);
     let mut first = None;
-    for (number, line) in text.lines().enumerate() {
+    while let Some(line) = lines.read()? {
+        let (number, line) = (line.number, &*line.text);
         if line.starts_with("# tracer:") || line.contains("Dumping ftrace buffer") {
             return Ok(Source::Ftrace);
         }
@@ -57,10 +59,10 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
             return Ok(Source::Ftrace);
         }
         if first.is_none() && !line.trim().is_empty() && !line.starts_with('#') {
-            first = Some((number + 1, line));
+            first = Some((number, line.to_string()));
         }
     }
-    others::check_text(&text)?;
+    others::check_text(&String::from_utf8_lossy(begin))?;
     let Some((number, line)) = first else {
         return Err(Fault::refuse(
             "",
@@ -69,7 +71,7 @@ pub(crate) fn detect(begin: &[u8]) -> Result<Source, Fault> {
         ));
     };
     // A dump of the kernel's trace file may follow in the kernel's log.
-    if is_kernel_message(line, Style::Kernel) {
+    if is_kernel_message(&line, Style::Kernel) {
         return Ok(Source::Ftrace);
     }
     let start: String = line.trim().chars().take(60).collect();

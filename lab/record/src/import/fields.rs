@@ -1,7 +1,8 @@
 //! The fields of an event as text: `pfn=0x1f order=0`.
 //!
 //! The same field is written differently by tools and by ages of the kernel: frames in
-//! decimal by older ones and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros.
+//! decimal by older ones and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros. Tools that hide addresses
+//! write zeros for every page.
 //!
 //! # Invariants
 //! A value that can't be read is `None`, never a guess.
@@ -9,6 +10,9 @@
 use super::descriptors::is_kernel_address;
 use super::events::{ContentionFields, Fields, Frame, SystemCallFields};
 use super::system_calls;
+
+/// The frame at 1 PiB, which no machine has. Old kernels compute a higher one of page 0.
+const TOO_HIGH: u64 = 1 << 38;
 
 /// The number of "no page" of a 32-bit kernel.
 const NO_PAGE_32: u64 = u32::MAX as u64;
@@ -74,28 +78,30 @@ impl<'a> Text<'a> {
 impl Fields for Text<'_> {
     fn frame(&self) -> Option<Frame> {
         let page = self.value("page", false);
-        let is_null = page.is_some_and(|page| {
+        let is_null = page.is_some_and(|page| matches!(page, "(nil)" | "(null)"));
+        let is_zero = page.is_some_and(|page| {
             let page = page.trim_start_matches("0x");
-            matches!(page, "(nil)" | "(null)") || page.bytes().all(|byte| byte == b'0')
+            page.bytes().all(|byte| byte == b'0')
         });
         let Some(pfn) = self.value("pfn", false) else {
-            return Some(if is_null {
+            return Some(if is_null || is_zero {
                 Frame::Absent
             } else {
                 Frame::Descriptor(number(page?, 16)?)
             });
         };
-        // Old kernels compute a frame even of an absent page.
+        // As above.
         if is_null || pfn == "-1" {
             return Some(Frame::Absent);
         }
         let pfn = number(pfn, 10)?;
         let is_absent = match pfn {
             // No allocator returns frame 0: the kernel writes it if there is no page.
-            0 => page.is_none(),
-            u64::MAX => true,
+            0 => page.is_none() || is_zero,
             // A tool prints the number of the page as its address, too.
-            NO_PAGE_32 => page.is_none_or(|page| number(page, 16) == Some(pfn)),
+            NO_PAGE_32 => page.is_none_or(|page| is_zero || number(page, 16) == Some(pfn)),
+            u64::MAX => true,
+            TOO_HIGH.. => is_zero,
             _ => false,
         };
         Some(if is_absent {
@@ -300,6 +306,10 @@ mod tests {
             ("page=(nil) pfn=0x0 order=3", None),
             ("page=          (null) pfn=0 order=3", None),
             ("page=0000000000000000 pfn=0 order=3", None),
+            ("page=0 pfn=1155800 order=0", Some(1_155_800)),
+            ("page=0000000000000000 pfn=0x8a3f0", Some(0x8a3f0)),
+            ("page=0000000000000000 pfn=377957122048 order=3", None),
+            ("page=0000000000000000 pfn=0xffffffff order=3", None),
             ("pfn=0x0 order=3", None),
             ("page=00000000829bff11 pfn=0x30c99a", Some(0x30c99a)),
             // A page that is absent has no frame, whatever an old kernel computed.

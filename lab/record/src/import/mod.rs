@@ -5,7 +5,7 @@
 //! | module | contents |
 //! |------|--------------|
 //! | `detect`, `others` | detection of the kind of a recording, or of other files |
-//! | `encoding`, `lines`, `head`, `clock`, `graph`, `fields`, `text` | the parser for texts, line by line |
+//! | `encoding`, `copied`, `head`, `clock`, `graph`, `fields`, `text` | the parser for texts, line by line |
 //! | `perf_data` | the parser for perf.data files, record by record |
 //! | `symbols` | the parser for lists of a kernel's symbols |
 //! | `events`, `system_calls` | the meaning of events, by name |
@@ -19,6 +19,7 @@
 //! [`ImportLog`] or [`Accounts`].
 
 mod clock;
+mod copied;
 mod csv;
 mod descriptors;
 mod detect;
@@ -245,7 +246,7 @@ impl ReadSource {
         if made.trace.events.is_empty() {
             let waits_only = WaitsOnly::of(&made.trace);
             match waits_only.map(|own| (own.of_unknown, made.trace.acquisitions.len())) {
-                None => return Err(nothing_kept(&log, options.scope)),
+                None => return Err(nothing_kept(&log, options.scope, &made.accounts)),
                 Some((unknown, 0)) if unknown > 0 => return Err(unknown_locks(unknown)),
                 Some(_) => {}
             }
@@ -317,8 +318,9 @@ fn unknown_locks(waits: u64) -> Fault {
     )
 }
 
-fn nothing_kept(log: &ImportLog, scope: Scope) -> Fault {
+fn nothing_kept(log: &ImportLog, scope: Scope, accounts: &Accounts) -> Fault {
     let understood = log.understood;
+    let seen = accounts.allocations_seen + accounts.refusals_seen;
     match scope {
         Scope::Tree { root } => Fault::refuse(
             "",
@@ -328,6 +330,20 @@ fn nothing_kept(log: &ImportLog, scope: Scope) -> Fault {
             "omit the process to keep everything, or select another process",
         ),
         Scope::Everything => unreadable(log).unwrap_or_else(|| {
+            if seen > 0 {
+                let reasons = accounts.left_out();
+                let reasons = reasons.map(|(meaning, value)| format!("{value} {meaning}"));
+                let reasons: Vec<String> = reasons.collect();
+                return Fault::refuse(
+                    "",
+                    format!(
+                        "none of {seen} allocations can be kept: {}",
+                        reasons.join("; ")
+                    ),
+                    "record until allocations succeed; if frames are misaligned, check whether the text was changed: a \
+                     block of 2^order frames starts at a multiple of its size",
+                );
+            }
             Fault::refuse(
                 "",
                 format!("none of {understood} events is an allocation"),

@@ -10,11 +10,9 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use everybuddy_text::Lines;
-
 use super::Source;
 use super::clock::Clock;
-use super::csv::LONGEST_LINE;
+use super::copied::CopiedLines;
 use super::error::Fault;
 use super::events::{Interpreter, Meaning, understood};
 use super::fields::{Text, is_raw};
@@ -36,7 +34,7 @@ pub(crate) fn read(
     let mut log = ImportLog::new(source);
     let mut events = Vec::new();
     let mut interpreter = Interpreter::default();
-    let mut lines = Lines::new(input, LONGEST_LINE);
+    let mut lines = CopiedLines::new(input);
     let mut chain = Chain::default();
     let mut clock = LineClock::default();
     let mut running = Running::default();

@@ -350,6 +350,93 @@ fn the_log_of_the_kernel_may_have_any_prefix() {
     }
 }
 
+#[track_caller]
+fn left_out(made: &Imported) -> Vec<(&'static str, u64)> {
+    made.accounts.as_ref().unwrap().left_out().collect()
+}
+
+/// A kernel or a tool that hides addresses writes zeros for every page.
+#[test]
+fn a_page_of_zeros_has_the_frame_next_to_it() {
+    let line = |at, event, rest| {
+        format!(
+            " a b-7   (    7) [002] ....   3.{at}: mm_page_{event}: page=0000000000000000 {rest}\n"
+        )
+    };
+    let lines = [
+        line(
+            1,
+            "alloc",
+            "pfn=0x8a010 order=0 migratetype=1 gfp_flags=GFP_KERNEL",
+        ),
+        line(
+            2,
+            "alloc",
+            "pfn=0x90040 order=4 migratetype=0 gfp_flags=GFP_KERNEL",
+        ),
+        line(
+            3,
+            "alloc",
+            "pfn=0x0 order=9 migratetype=1 gfp_flags=GFP_TRANSHUGE",
+        ),
+        line(4, "free_batched", "pfn=0x8a010 order=0"),
+        line(5, "free", "pfn=0x8a010 order=0"),
+        line(6, "free", "pfn=0x90040 order=4"),
+        line(7, "pcpu_drain", "pfn=0x8a010 order=0 migratetype=1"),
+    ];
+    let made = text(&lines.concat()).unwrap();
+    let wanted = [
+        (A, 0x8a010, 0, 7, 2),
+        (A, 0x90040, 4, 7, 2),
+        (F, 0x8a010, 0, 7, 2),
+        (F, 0x90040, 4, 7, 2),
+    ];
+    assert_eq!(calls(&made), wanted);
+    assert_eq!(made.log.unclear, 0);
+    let failed = ("failed allocations of the tree, omitted", 1);
+    assert_eq!(left_out(&made), [failed]);
+    refused(lines[2].as_bytes(), &["none of 1 allocations", "1 failed"]);
+}
+
+#[test]
+fn recordings_in_mail_and_in_comments_are_read() {
+    let mail = "Hello,\n\
+        >   3)   0.160 us    |      f();\n\
+        >   3)               |  /* mm_page_alloc: page=3D0000000000000000 pfn=3D0x2080\n\
+        > order=3D3 migratetype=3D1\n\
+        > gfp_flags=3DGFP_KERNEL|__GFP_COMP *=\n\
+        /\n\
+        >   3)               |  /* mm_page_free: page=3D0000000000000000 pfn=3D0x2080 order=3D3 */\n";
+    let made = text(mail).unwrap();
+    assert_eq!(calls(&made), [A, F].map(|op| (op, 0x2080, 3, 0, 3)));
+    assert_eq!(made.log.complaints, [(1, "Hello,".to_string())]);
+    let chain = "// <...>-7 [004] ...1 7.5: mm_page_free: page=0000000061b2fc33 pfn=1844 order=0\n\
+        // <...>-7 [004] ...1 7.5: <stack trace>\n\
+        //   => trace_event_raw_event_mm_page_free\n\
+        //   => free_pages\n//\n";
+    refused(chain.as_bytes(), &["none of 1 events is an allocation"]);
+    let alloc =
+        "// <...>-7 [004] ...1 7.4: mm_page_alloc: page=0000000061b2fc33 pfn=1844 order=0\n";
+    let made = text(&format!("{alloc}{chain}")).unwrap();
+    assert_eq!(calls(&made), [A, F].map(|op| (op, 1844, 0, 7, 4)));
+    assert_eq!(made.log.unclear, 0);
+}
+
+#[test]
+fn allocations_that_no_trace_can_hold_are_told() {
+    let lines = "Two lines of a report:\n```\n\
+        x-7 [003] d..1. 4.5: mm_page_free: page=00000000d2f41a07 pfn=0x8a01 order=1\n\
+        y-8 [003] d..1. 4.6: mm_page_alloc: page=00000000d2f41a07 pfn=0x8a01 order=1 migratetype=0\n";
+    refused(
+        lines.as_bytes(),
+        &[
+            "none of 1 allocations",
+            "2 events with a misaligned frame",
+            "multiple",
+        ],
+    );
+}
+
 #[test]
 fn files_that_are_no_recordings_are_named() {
     // A line: what is given, and the words of the error.

@@ -4,6 +4,7 @@ mod caches;
 mod common;
 mod conformance;
 mod cores;
+mod counted;
 mod domains;
 mod faults;
 mod machine;

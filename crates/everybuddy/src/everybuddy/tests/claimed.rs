@@ -31,10 +31,8 @@ fn a_lower_tree_is_claimed_only_if_it_is_partly_free() {
         with_six_trees(|system, cpu| {
             system.drain(cpu);
             assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(6 * TREE)));
-            let frames = (0..words).map(|word| Release::frames(Index(word * WORD), 1));
-            for free in frames {
-                // By count: it enters no list.
-                system.free(cpu, free).unwrap();
+            for word in 0..words {
+                free_into_tree(system, cpu, word * WORD, 1);
                 system.locals[0].freed.set(7);
             }
             assert!(system.locals[0].own_trees().eq([6]));
@@ -64,11 +62,7 @@ fn frees_of_what_is_not_allocated_take_no_tree_over() {
 fn a_tree_is_kept_after_four_frees_in_a_row_unless_a_request_is_pending() {
     for frames in [1, 2 * WORD] {
         with_six_trees(|system, cpu| {
-            let mut free = |start| {
-                // By count: a run enters no list.
-                let run = Release::frames(Index(start), frames);
-                system.free(cpu, run).unwrap();
-            };
+            let mut free = |start| free_into_tree(system, cpu, start, frames);
             let local = &system.locals[0];
             let pending = |is_pending| {
                 let count = u32::from(is_pending);
@@ -105,8 +99,8 @@ fn only_parts_of_words_move_the_first_fit_point() {
         system.drain(cpu);
         let point = system.allocate(cpu, Request::FRAME).unwrap();
         let place = system.locals[0].place(Kind::Staying);
-        // The frame at the point is not below it. By count: it enters no list.
-        system.free(cpu, Release::frames(point, 1)).unwrap();
+        // The frame at the point is not below it.
+        free_into_tree(system, cpu, point.0, 1);
         assert_eq!((place.point.get(), place.passed.get()), (point.0, 0));
         for (frames, passed) in [(WORD, 0), (WORD / 2, WORD / 2)] {
             let run = Release::frames(Index(frames * 2), frames);

@@ -473,10 +473,9 @@ fn a_hit_looks_at_all_split_words_before_whole_ones() {
             assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
         }
         assert_eq!(system.allocate(cpu, block(1)), Ok(Index(2 * WORD)));
-        // The first word has a free frame, but no pair. By count: it enters no list.
+        // The first word has a free frame, but no pair.
         for (start, frames) in [(1, 1), (WORD + 4, 2)] {
-            let run = Release::frames(Index(start), frames);
-            system.free(cpu, run).unwrap();
+            free_into_tree(system, cpu, start, frames);
         }
         for start in [WORD + 4, 2 * WORD + 2] {
             assert_eq!(system.allocate(cpu, block(1)), Ok(Index(start)));

@@ -87,7 +87,7 @@ fn a_hole_above_the_first_fit_point_is_refused() {
 fn a_bulk_enters_no_list_and_is_checked() {
     with_listed(|system, zero, one| {
         system.park(one);
-        system.free(zero, Release::frames(Index(9), 1)).unwrap();
+        free_into_tree(system, zero, 9, 1);
         let releases = [8, 9].map(|frame| Release::frame(Index(frame)));
         let refused = system.free_bulk(zero, &releases).unwrap_err();
         assert_eq!((refused.index, refused.error), (1, FreeError::NotAllocated));

@@ -145,8 +145,7 @@ fn a_search_reads_only_words_into_which_frames_were_freed() {
             let of = [Order::ZERO, two].map(|order| header.candidates(order));
             assert_eq!(of, [3, 0]);
         }
-        // A free by count enters no list.
-        system.free(zero, Release::frames(Index(131), 1)).unwrap();
+        free_into_tree(system, zero, 131, 1);
         let found = headers.iter().map(|header| header.candidates(two));
         assert!(found.eq([0, 1, 0, 0]));
         assert_eq!(

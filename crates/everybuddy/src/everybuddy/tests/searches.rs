@@ -139,10 +139,7 @@ fn a_tree_with_free_frames_says_that_it_is_not_marked() {
             says.zip((0..4).map(|tree| system.shared.is_marked(tree)))
         };
         assert!(marks().eq([(true, true); 4]));
-        // By count: it is not kept.
-        system
-            .free(&mut cpu, Release::frames(Index(70), 1))
-            .unwrap();
+        free_into_tree(system, &mut cpu, 70, 1);
         assert!(marks().eq([(true, true), (false, false), (true, true), (true, true)]));
     });
 }
@@ -315,8 +312,7 @@ fn a_request_that_does_not_wait_is_busy_because_of_any_window() {
             }
             system.park(&mut cpus[3]);
             for frame in 0..4 {
-                let free = Release::frames(Index(tree * WORD + frame), 1);
-                system.free(&mut cpus[owner], free).unwrap();
+                free_into_tree(system, &mut cpus[owner], tree * WORD + frame, 1);
             }
             assert!(system.locals[owner].own_trees().eq([tree]));
             let busy = Err(AllocateError::Busy);

@@ -1,0 +1,80 @@
+//! A frame by count is a frame: it makes the accesses of one by order, through every layer above a list.
+//!
+//! # Invariants
+//! Accesses are those of the second of two equal calls. The first one fills the list.
+
+use core::alloc::Layout;
+use std::cell::RefCell;
+
+use everybuddy::systems::ROWS;
+use everybuddy::{CpuToken, Index, Nodes, Release, Request, Zone};
+use everybuddy_adapters::FRAME_BYTES;
+use everybuddy_adapters::ostd::{ByteFrames, Refused};
+use everybuddy_sim::{Machine, Sim, SimCpu};
+
+use crate::common::{System, with_memory};
+
+/// A kernel that calls with bytes.
+struct Kernel<'a, 's> {
+    system: &'a System<'s>,
+    cpu: RefCell<&'a mut SimCpu>,
+}
+
+impl<'s> ByteFrames for Kernel<'_, 's> {
+    type Platform = Sim;
+    type System = System<'s>;
+
+    fn with_system<T>(&self, then: impl FnOnce(&System<'s>, &mut SimCpu) -> T) -> T {
+        then(self.system, &mut self.cpu.borrow_mut())
+    }
+
+    fn refused(&self, refused: Refused) {
+        panic!("{refused}");
+    }
+}
+
+/// Returns the accesses of a call that was made before.
+fn accesses(cpu: &mut SimCpu, call: &dyn Fn(&mut SimCpu)) -> u64 {
+    call(cpu);
+    let before = cpu.accesses();
+    call(cpu);
+    cpu.accesses() - before
+}
+
+/// Compares an allocation and a free by order with those by count, and with those by bytes.
+fn compare(name: &str, system: &System<'_>, cpu: &mut SimCpu) {
+    let pair = |cpu: &mut SimCpu, request, release: fn(Index) -> Release| {
+        let frame = system.allocate(cpu, request).unwrap();
+        system.free(cpu, release(frame)).unwrap();
+    };
+    let by_order = accesses(cpu, &|cpu| pair(cpu, Request::FRAME, Release::frame));
+    if system.buffered_frames(cpu.id()) == 0 && !["llfree", "nbbs"].contains(&name) {
+        return;
+    }
+    let by_count = accesses(cpu, &|cpu| {
+        pair(cpu, Request::frames(1), |frame| Release::frames(frame, 1));
+    });
+    let by_bytes = accesses(cpu, &|cpu| {
+        let cpu = RefCell::new(cpu);
+        let kernel = Kernel { system, cpu };
+        let layout = Layout::from_size_align(FRAME_BYTES as usize, 1).unwrap();
+        let address = kernel.allocate_bytes(layout).unwrap();
+        kernel.free_bytes(address, layout.size());
+    });
+    assert_eq!((by_count, by_bytes), (by_order, by_order), "{name}");
+}
+
+#[test]
+fn a_frame_by_count_makes_the_accesses_of_one_by_order() {
+    for row in ROWS {
+        with_memory(row.name, 1, 4096, 0, |region, system| {
+            let zones = [Zone::new(0, system)];
+            let nodes = Nodes::new(&zones, &[], &[]).unwrap();
+            let run = Machine::new(1).run(region, |cpu: &mut SimCpu| {
+                compare(row.name, system, cpu);
+                compare(row.name, &nodes, cpu);
+            });
+            run.unwrap();
+        });
+    }
+}
