@@ -27,10 +27,11 @@ mod token;
 pub mod weak;
 mod words;
 
+pub use Memory::{Plain, Shared};
 pub use machine::{Checker, Machine, Worker};
 pub use strong::Shuttle;
 pub use token::ModelCpu;
-pub use weak::Loom;
+pub use weak::{ALL, Loom, exhaust};
 
 use everybuddy::FrameAllocator;
 

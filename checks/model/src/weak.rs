@@ -231,15 +231,15 @@ impl Checker for Loom {
 /// The most schedules of one model in the gate, and with `EVERYBUDDY_BOUNDS=full` or `LOOM_MAX_PREEMPTIONS`.
 ///
 /// The gate would otherwise take hours when a path gains a few accesses. A thousand schedules take about a fifth of a
-/// second. Of the weakened orderings that models of the gate notice with 5,000 schedules, all are noticed with 2,000, but
-/// for those of the two models that run [`thoroughly`].
+/// second. Of the weakened orderings that models notice with 5,000 schedules, all are noticed with 2,000, but for those
+/// of the two models that run [`thoroughly`].
 const BUDGETS: [usize; 2] = [2_000, 100_000];
 
 /// No bound on preemptions.
 pub const ALL: usize = usize::MAX;
 
-/// Tries every schedule of `model`, or every schedule with at most `preemptions` preemptions, with cells that are treated
-/// as `memory` says; returns the number of schedules.
+/// Tries every schedule of `model`, or every schedule with at most `preemptions` preemptions, with cells as `memory`
+/// says; returns the number of schedules.
 ///
 /// The environment variable `LOOM_MAX_PREEMPTIONS` replaces the bound; a large value lifts it.
 pub fn explore(

@@ -239,7 +239,7 @@ impl<'s, P: Platform<Cpu: Counting>, A: FrameAllocator<P> + ?Sized> Paths<'s, P,
         Self::twice(name, system, |paths| paths.all(cpu));
     }
 
-    /// Runs bursts and handovers in a new system, twice, and reports the second run. `other` frees what `cpu` allocated.
+    /// Runs bursts and handovers in a new system, twice, and reports the second run. `other` frees what `cpu` has.
     pub fn run_two(name: &'s str, system: &'s A, cpu: &mut P::Cpu, other: &mut P::Cpu) {
         Self::twice(name, system, |paths| {
             paths.burst(cpu);

@@ -21,10 +21,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use everybuddy::{AllocateError, Counts, CpuId, FreeError, Index, Release, Request};
-use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::machine::Program;
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
 
 type Cpu<'w> = Worker<'w, Loom>;
 /// The program of one CPU.

@@ -23,9 +23,8 @@ use everybuddy::{
     AllocateError, Block, Class, Flags, FrameRange, Index, Order, Pfn, RegionError, Release,
     Request,
 };
-use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::{exhaust, thoroughly};
-use everybuddy_model::{Loom, Machine, Worker, bound};
+use everybuddy_model::weak::thoroughly;
+use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound, exhaust};
 
 use crate::lockless::{self, Cpu, wants};
 

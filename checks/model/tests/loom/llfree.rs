@@ -12,9 +12,7 @@
 //! More than three CPUs; more than a pair of children; retry bounds that run out.
 
 use everybuddy::{Block, FrameRange, Index, Pfn};
-use everybuddy_model::Memory::Plain;
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, bound};
+use everybuddy_model::{Loom, Machine, Plain, bound, exhaust};
 
 use crate::lockless::{self, Cpu};
 

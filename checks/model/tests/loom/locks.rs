@@ -15,9 +15,8 @@ use everybuddy::platform::{AtomicWord, CellValue, Ordering, SharedCell};
 use everybuddy::{
     Counts, Platform, QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine,
 };
-use everybuddy_model::Memory::{Plain, Shared};
 use everybuddy_model::weak::explore;
-use everybuddy_model::{Loom, Memory, ModelCpu};
+use everybuddy_model::{Loom, Memory, ModelCpu, Plain, Shared};
 
 loom::lazy_static! {
     /// The shared wait queue. A wake-up wakes all sleepers; those it is not for check and sleep again.

@@ -13,9 +13,7 @@
 //! The last models show that both occur.
 
 use everybuddy::{Release, Request};
-use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::{ALL, exhaust};
-use everybuddy_model::{Loom, Machine, Memory, Worker, weak};
+use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Shared, Worker, exhaust, weak};
 
 /// Both CPUs free the same frame simultaneously; then they allocate all frames in turn.
 fn raced(memory: Memory, spec: &'static str) {

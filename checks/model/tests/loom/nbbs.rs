@@ -14,9 +14,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::{Block, FrameRange, Index, Order, Pfn, Release, Request};
-use everybuddy_model::Memory::Plain;
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, bound};
+use everybuddy_model::{Loom, Machine, Plain, bound, exhaust};
 
 use crate::lockless::{self, Cpu};
 

@@ -13,9 +13,7 @@
 
 use everybuddy::Platform;
 use everybuddy::platform::{AtomicWord, Ordering};
-use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
+use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
 
 /// Leaves `frames` frames in the list of a CPU.
 fn keep(w: &mut Worker<'_, Loom>, frames: usize) {

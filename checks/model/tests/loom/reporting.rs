@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::AtomicWord;
 use everybuddy::{Order, Platform, Release, Report, Reporting, Request};
-use everybuddy_model::Memory::Plain;
-use everybuddy_model::weak::exhaust;
-use everybuddy_model::{Loom, Machine, Worker, bound};
+use everybuddy_model::{Loom, Machine, Plain, Worker, bound, exhaust};
 
 type Word = <Loom as Platform>::AtomicU64;
 

@@ -7,9 +7,7 @@
 //! The numbers at each model bound the preemptions, see [`bound`].
 
 use everybuddy::{Block, CpuId, Order, Release, Request};
-use everybuddy_model::Memory::Plain;
-use everybuddy_model::weak::{ALL, exhaust};
-use everybuddy_model::{Loom, Machine, Worker, bound};
+use everybuddy_model::{ALL, Loom, Machine, Plain, Worker, bound, exhaust};
 
 /// Lets CPU 0 allocate frames from page blocks that it then owns, and hands the first to CPU 1.
 fn owned_and_handed(machine: &Machine<'_, Loom>, frames: usize) -> Vec<Block> {

@@ -20,9 +20,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy::{Index, Platform, Release, Request};
-use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::{exhaust, polling, thoroughly};
-use everybuddy_model::{Loom, Memory, Worker, bound};
+use everybuddy_model::weak::{polling, thoroughly};
+use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound, exhaust};
 
 type Cpu<'w> = Worker<'w, Loom>;
 

@@ -17,9 +17,7 @@
 use std::sync::Mutex;
 
 use everybuddy::{Flags, FrameRange, Index, Pfn, RegionError, Release, Request};
-use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::{ALL, exhaust};
-use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
+use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
 
 type Cpu<'w> = Worker<'w, Loom>;
 

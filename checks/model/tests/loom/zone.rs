@@ -8,9 +8,7 @@
 //! More than three preemptions where a model has a bound; adding and removing memory.
 
 use everybuddy::{Index, Release, Request};
-use everybuddy_model::Memory::{Plain, Shared};
-use everybuddy_model::weak::{ALL, exhaust};
-use everybuddy_model::{Loom, Machine, Memory, Worker, bound};
+use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
 
 fn two_cpus_split_and_coalesce(memory: Memory) {
     let preemptions = bound(&[3, ALL]);

@@ -237,14 +237,11 @@ fn a_claim_fails_only_when_it_is_wrong() {
 /// would otherwise be built for a minute.
 fn with_less_memory(own: &Experiment, folder: &Folder) -> String {
     let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../papers/src");
-    let place = papers
-        .join(own.name.replace('-', "_"))
-        .join("experiment.toml");
-    let lines = text(place);
-    let [large, small] = [["64GiB", "8GiB", "4GiB"], ["4GiB", "512MiB", "512MiB"]];
-    let of = |memory: &str| format!("\nmemory = \"{memory}\"\n");
-    let mut both = large.into_iter().zip(small);
-    let Some((large, small)) = both.find(|(large, _)| lines.contains(&of(large))) else {
+    let place = papers.join(own.name.replace('-', "_"));
+    let lines = text(place.join("experiment.toml"));
+    let of = |memory| format!("\nmemory = \"{memory}\"\n");
+    let sizes = [("64GiB", "4GiB"), ("8GiB", "512MiB"), ("4GiB", "512MiB")];
+    let Some((large, small)) = sizes.iter().find(|(large, _)| lines.contains(&of(large))) else {
         return own.name.clone();
     };
     let file = folder.file(&format!("{}.toml", own.name));

@@ -44,8 +44,8 @@ pub use numbers::short;
 /// The factor by which the bound of a known deviation may be further off than the result for which it was set.
 pub const SLACK: f64 = 2.0;
 
-/// Where the band of a claim about a gain ends: a ratio that the source prints below 0.9 is at most 0.95, and one that it
-/// prints above 1 / 0.9 at least 1 / 0.95, whatever factor is allowed.
+/// Where the band of a claim about a gain ends: a ratio that the source prints below 0.9 is at most 0.95, and one that
+/// it prints above 1 / 0.9 at least 1 / 0.95, whatever factor is allowed.
 pub const NO_GAIN: f64 = 0.95;
 
 /// The kind of a claim.

@@ -373,8 +373,8 @@ fn a_fixed_run_has_these_cycles_on_every_host() {
     });
     let expected = [
         ("is", 8192, 512_872),
-        ("spring", 8192, 546_932),
-        ("everybuddy", 8192, 469_483),
+        ("spring", 8192, 520_221),
+        ("everybuddy", 8192, 482_653),
     ];
     assert_eq!(seen, expected);
 }
