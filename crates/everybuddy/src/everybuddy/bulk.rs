@@ -8,13 +8,13 @@
 //! as long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
 //! release: a group of releases that cannot be freed together is freed one by one.
 
-use crate::api::{Extent, FrameAllocator, one_by_one};
+use crate::api::{FrameAllocator, one_by_one};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BulkFreeError};
 use crate::frame::{Index, Order};
 use crate::platform::{CpuToken, Platform};
 use crate::probe::{Event, Probe};
-use crate::request::{Flags, Release};
+use crate::request::{Flags, Release, Size};
 
 use super::OwnedTrees;
 use super::tree::Part;
@@ -109,7 +109,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     #[inline]
     fn free_group(&self, cpu: &mut P::Cpu, release: Release, others: &[Release]) -> usize {
         let bit_of = |release: &Release| {
-            let is_frame = release.size.extent() == Extent::Block(Order::ZERO);
+            let is_frame = matches!(release.size, Size::Order(Order::ZERO));
             is_frame.then_some((release.start.0 / WORD, 1_u64 << (release.start.0 % WORD)))
         };
         let (Some((word, first)), Some(local), Some(part)) = (

@@ -163,7 +163,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         match size {
             Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
             Size::Order(order) => self.free_apart::<false>(cpu, start, order),
-            Size::Frames(frames) => self.free_counted(cpu, start, frames),
+            Size::Frames(Frames(1)) => self.free_counted(cpu, start),
+            Size::Frames(_) => self.free_part(cpu, start, size),
         }
     }
 
@@ -208,24 +209,29 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, start.0, order.frames())
     }
 
-    /// Frees frames by count. A frame that was allocated as such may enter the list; one of a larger allocation is a
-    /// part of it.
+    /// Frees a frame by count, which may be a part of a larger allocation.
     #[inline(never)]
-    pub(super) fn free_counted(
+    pub(super) fn free_counted(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
+        let Some(local) = self.local(cpu.id()) else {
+            return Err(FreeError::NoSuchCpu);
+        };
+        self.free_frame(cpu, local, start, |cpu| {
+            self.free_part(cpu, start, Size::Frames(Frames(1)))
+        })
+    }
+
+    /// Frees any part of allocations.
+    #[inline(never)]
+    pub(super) fn free_part(
         &self,
         cpu: &mut P::Cpu,
         start: Index,
-        frames: Frames,
+        size: Size,
     ) -> Result<(), FreeError> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
-        if frames == Frames(1)
-            && let Some(freed) = self.free_single(cpu, local, start)
-        {
-            return freed;
-        }
-        let (start, frames) = self.checked(start, Size::Frames(frames), false)?;
+        let (start, frames) = self.checked(start, size, false)?;
         if local.free_run(&self.shared, start, frames) {
             return Ok(());
         }
@@ -259,38 +265,28 @@ impl<P: Platform> OwnedTrees<'_, P> {
         freed
     }
 
-    /// Frees a frame: into the list, whatever its tree, or elsewhere.
+    /// Frees a frame that was allocated as such: into the list, whatever its tree, or elsewhere. `other` frees any
+    /// other one.
     #[inline(always)]
     pub(super) fn free_frame(
         &self,
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,
         start: Index,
+        other: impl FnOnce(&mut P::Cpu) -> Result<(), FreeError>,
     ) -> Result<(), FreeError> {
-        match self.free_single(cpu, local, start) {
-            Some(freed) => freed,
-            None => self.free_left(cpu, local, start, Order::ZERO),
-        }
-    }
-
-    /// The same for a frame that was allocated as such. Returns `None`, and does nothing, for any other one.
-    #[inline(always)]
-    fn free_single(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        start: Index,
-    ) -> Option<Result<(), FreeError>> {
         let frame = start.0;
         let Some(head) = self.shared.heads.of(frame) else {
-            return Some(Err(FreeError::Foreign));
+            return Err(FreeError::Foreign);
         };
-        let place = local.place_of_head(head.get())?;
+        let Some(place) = local.place_of_head(head.get()) else {
+            return other(cpu);
+        };
         head.set(0);
         if local.enter(place, frame) {
-            return Some(Ok(()));
+            return Ok(());
         }
-        Some(self.free_unlisted(cpu, local, frame))
+        self.free_unlisted(cpu, local, frame)
     }
 
     /// Frees a frame that enters no list, after it was checked by its head.

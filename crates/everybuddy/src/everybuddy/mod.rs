@@ -411,7 +411,9 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
         {
-            return self.free_frame(cpu, local, release.start);
+            let start = release.start;
+            let left = |cpu: &mut P::Cpu| self.free_left(cpu, local, start, Order::ZERO);
+            return self.free_frame(cpu, local, start, left);
         }
         self.free_further(cpu, release.start, release.size)
     }
@@ -435,7 +437,8 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
                 self.free_order::<true>(cpu, release.start, order)
             }
             Size::Order(order) => self.free_order::<false>(cpu, release.start, order),
-            Size::Frames(frames) => self.free_counted(cpu, release.start, frames),
+            Size::Frames(Frames(1)) => self.free_counted(cpu, release.start),
+            Size::Frames(_) => self.free_part(cpu, release.start, release.size),
         }
     }
 
