@@ -994,4 +994,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 4069253412-86875 */
+/* Checksum, for header.sh: 3328702314-86893 */
