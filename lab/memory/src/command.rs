@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = frame_size)]
     frame_size: Option<u64>,
 
-    /// Write JSON lines, an object per state; `-` is standard output, here and below
+    /// Write JSON lines, one per state; `-` is standard output, also below
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
