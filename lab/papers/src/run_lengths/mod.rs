@@ -3,7 +3,7 @@
 //! Batches and predictions depend on runs: how long does a program continue with the same kind of request? The trace
 //! alone answers this; no system is involved.
 //!
-//! In place of a system, rows contain the criterion that joins requests: [`REGION`], [`TASK`] or [`BUFFER`].
+//! In place of a system, rows contain the criterion that joins requests: `REGION`, `TASK` or `BUFFER`.
 //!
 //! # Invariants
 //! Counted, so the numbers are reproducible.
