@@ -10,7 +10,7 @@
 
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
-use crate::frame::{Frames, Index, Order};
+use crate::frame::{Index, Order};
 use crate::lock::Section;
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell, WaitLimit};
 use crate::probe::{Event, Probe};
@@ -163,7 +163,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
         match size {
             Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
             Size::Order(order) => self.free_apart::<false>(cpu, start, order),
-            Size::Frames(Frames(1)) => self.free_counted(cpu, start),
             Size::Frames(_) => self.free_part(cpu, start, size),
         }
     }
@@ -209,18 +208,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, start.0, order.frames())
     }
 
-    /// Frees a frame by count, which may be a part of a larger allocation.
-    #[inline(never)]
-    pub(super) fn free_counted(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return Err(FreeError::NoSuchCpu);
-        };
-        self.free_frame(cpu, local, start, |cpu| {
-            self.free_part(cpu, start, Size::Frames(Frames(1)))
-        })
-    }
-
-    /// Frees any part of allocations.
+    /// Frees frames by count, also a single one: it may be a part of a block that another CPU divides meanwhile, so its
+    /// head cannot be read without a lock.
     #[inline(never)]
     pub(super) fn free_part(
         &self,

@@ -437,7 +437,6 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
                 self.free_order::<true>(cpu, release.start, order)
             }
             Size::Order(order) => self.free_order::<false>(cpu, release.start, order),
-            Size::Frames(Frames(1)) => self.free_counted(cpu, release.start),
             Size::Frames(_) => self.free_part(cpu, release.start, release.size),
         }
     }
