@@ -208,8 +208,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, start.0, order.frames())
     }
 
-    /// Frees frames by count, also a single one: it may be a part of a block that another CPU divides meanwhile, so its
-    /// head cannot be read without a lock.
+    /// Frees frames by count. A single one enters no list either: it may be a part of a block that another CPU divides
+    /// meanwhile, and a hit reads its head as if no other CPU wrote it.
     #[inline(never)]
     pub(super) fn free_part(
         &self,
@@ -254,22 +254,20 @@ impl<P: Platform> OwnedTrees<'_, P> {
         freed
     }
 
-    /// Frees a frame that was allocated as such: into the list, whatever its tree, or elsewhere. `other` frees any
-    /// other one.
+    /// Frees a frame: into the list, whatever its tree, or elsewhere.
     #[inline(always)]
     pub(super) fn free_frame(
         &self,
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,
         start: Index,
-        other: impl FnOnce(&mut P::Cpu) -> Result<(), FreeError>,
     ) -> Result<(), FreeError> {
         let frame = start.0;
         let Some(head) = self.shared.heads.of(frame) else {
             return Err(FreeError::Foreign);
         };
         let Some(place) = local.place_of_head(head.get()) else {
-            return other(cpu);
+            return self.free_left(cpu, local, start, Order::ZERO);
         };
         head.set(0);
         if local.enter(place, frame) {

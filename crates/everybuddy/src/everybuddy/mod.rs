@@ -411,9 +411,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         if let Size::Order(Order::ZERO) = release.size
             && let Some(local) = self.local(cpu.id())
         {
-            let start = release.start;
-            let left = |cpu: &mut P::Cpu| self.free_left(cpu, local, start, Order::ZERO);
-            return self.free_frame(cpu, local, start, left);
+            return self.free_frame(cpu, local, release.start);
         }
         self.free_further(cpu, release.start, release.size)
     }
