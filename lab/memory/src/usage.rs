@@ -121,14 +121,15 @@ impl Usage {
         let cache = shown(self.cache());
         Some(match self.swap_free {
             None => format!(
-                "Memory is full, which is not fragmentation: {cache} of page cache are left. The report does not show \
-                 swap."
+                "Fragmentation is not the cause: memory is full. {cache} of page cache remain. The report does not \
+                 show swap."
             ),
             Some(_) if self.swap == Some(0) => format!(
-                "Memory is full, which is not fragmentation: {cache} of page cache are left, and there is no swap."
+                "Fragmentation is not the cause: memory is full. {cache} of page cache remain, without swap."
             ),
             Some(swap) => format!(
-                "Memory and swap are full, which is not fragmentation: {cache} of page cache and {} of swap are left.",
+                "Fragmentation is not the cause: memory and swap are full. {cache} of page cache and {} of swap \
+                 remain.",
                 shown(swap)
             ),
         })

@@ -175,11 +175,12 @@ fn reports_say_why_the_request_failed() {
         (MAIL, "No block of 128 KiB (order 5) was free"),
         (
             "s15-oom-6.1-arch.txt",
-            "Memory and swap are full, which is not fragmentation: 860 KiB of page cache and 84 KiB of swap are left.",
+            "Fragmentation is not the cause: memory and swap are full. 860 KiB of page cache and 84 KiB of swap \
+             remain.",
         ),
         (
             "s24-oom-5.8-ubuntu-syslog.txt",
-            "Memory is full, which is not fragmentation",
+            "Fragmentation is not the cause: memory is full",
         ),
     ] {
         let sentence = explain::event(&first(file)).unwrap();
