@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The experiments whose rows repeat exactly: ci/experiments.sh [NAME...], all of them by default. Half an hour.
+# The experiments that time nothing, whole: ci/experiments.sh [NAME...], all of them by default.
 #
 # It fails if a claim fails that is not known to. target/experiments/COMMIT has rows and what was printed; what passed
 # there is not repeated, so that an interrupted run is resumed by the same command.
