@@ -311,7 +311,7 @@ impl Release {
     }
 
     /// Frees a run of frames: an exact allocation, or any part of any allocation. A single one that was allocated as
-    /// such is freed as by [`frame`](Self::frame), which takes fewer instructions in `everybuddy`.
+    /// such is freed as by [`frame`](Self::frame).
     #[inline]
     pub const fn frames(start: Index, frames: u32) -> Release {
         Release {

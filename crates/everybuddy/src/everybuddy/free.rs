@@ -10,7 +10,7 @@
 
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
-use crate::frame::{Index, Order};
+use crate::frame::{Frames, Index, Order};
 use crate::lock::Section;
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell, WaitLimit};
 use crate::probe::{Event, Probe};
@@ -208,8 +208,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_checked(cpu, local, start.0, order.frames())
     }
 
-    /// Frees frames by count. A single one enters no list either: it may be a part of a block that another CPU divides
-    /// meanwhile, and a hit reads its head as if no other CPU wrote it.
+    /// Frees frames by count: a frame that was allocated as such, or any part of allocations.
     #[inline(never)]
     pub(super) fn free_part(
         &self,
@@ -220,6 +219,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
+        let is_single = |head: &P::Cell<u8>| local.place_of_head(head.peek()).is_some();
+        // A peek: if it is a part of a block, another CPU may divide that block meanwhile.
+        if size == Size::Frames(Frames(1)) && self.shared.heads.of(start.0).is_some_and(is_single) {
+            return self.free_frame(cpu, local, start);
+        }
         let (start, frames) = self.checked(start, size, false)?;
         if local.free_run(&self.shared, start, frames) {
             return Ok(());
