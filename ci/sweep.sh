@@ -18,8 +18,10 @@ if ! usable; then
     exit 77
 fi
 mkdir -p "${CARGO_TARGET_DIR:=target}/sweep"
+# The program is called from other folders.
+CARGO_TARGET_DIR=$(cd "$CARGO_TARGET_DIR" && pwd)
 export CARGO_TARGET_DIR
-folder=$(cd "$CARGO_TARGET_DIR/sweep" && pwd)
+folder=$CARGO_TARGET_DIR/sweep
 # Paths of sockets must be short.
 work=$(mktemp -d /tmp/sweep.XXXX)
 export RAY_USAGE_STATS_ENABLED=0

@@ -17,8 +17,8 @@ import everybuddy
 from conftest import Program, lines
 
 COLUMNS = [
-    *("experiment", "source", "system", "options", "platform", "cpus", "seed", "operation", "order"),
-    *("metric", "statistic", "value", "unit", "expected", "simulated"),
+    *("experiment", "source", "system", "options", "contender", "platform", "cpus", "seed"),
+    *("operation", "order", "metric", "statistic", "value", "unit", "expected", "simulated"),
 ]
 
 

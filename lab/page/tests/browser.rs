@@ -90,12 +90,12 @@ fn systems_are_toggled_everywhere_by_mouse_and_by_key() {
         )
     };
     page.text(&format!("{}.click(), ''", chip("bs")));
-    draw_again(&page);
-    assert_eq!((page.number(lines), page.number(bars)), (5.0, 5.0));
+    becomes(&page, lines, 5.0);
+    becomes(&page, bars, 5.0);
     page.text(&format!("{}.focus(), ''", chip("watermark")));
     page.press("Enter");
-    draw_again(&page);
-    assert_eq!((page.number(lines), page.number(bars)), (6.0, 6.0));
+    becomes(&page, lines, 6.0);
+    becomes(&page, bars, 6.0);
     assert_eq!(
         page.text(&format!(
             "{}.getAttribute('aria-pressed')",
@@ -104,8 +104,7 @@ fn systems_are_toggled_everywhere_by_mouse_and_by_key() {
         "true"
     );
     page.text(&format!("{}.click(), ''", chip("all")));
-    draw_again(&page);
-    assert_eq!(page.number(lines), 16.0);
+    becomes(&page, lines, 16.0);
     // All systems look different.
     let looks = "new Set([...document.querySelectorAll('#trace-gcc_build-blocks .scatterlayer .trace')].map((one) => {
         const line = one.querySelector('.js-line');
@@ -113,9 +112,17 @@ fn systems_are_toggled_everywhere_by_mouse_and_by_key() {
     })).size";
     assert_eq!(page.number(looks), 16.0);
     page.text(&format!("{}.click(), ''", chip("none")));
-    draw_again(&page);
-    assert_eq!(page.number(lines), 0.0);
+    becomes(&page, lines, 0.0);
     page.is_clean();
+}
+
+/// Draws pending figures until a number is right: a busy machine draws later.
+fn becomes(page: &Page, number: &str, right: f64) {
+    let is_right = |_| {
+        draw_again(page);
+        page.number(number) == right
+    };
+    assert!((0..30).any(is_right), "{number}: {}", page.number(number));
 }
 
 /// Scrolls to two distant figures, so that pending figures are drawn.

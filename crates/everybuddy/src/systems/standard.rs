@@ -48,8 +48,9 @@ const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linke
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one, which tables show. \
     Before a request fails, frames \
     are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \
-    direct reclaim. The zone's lock is unfair and has a cache line of its own; that of Linux 2.6.32 was a fair \
-    ticket lock on the line of free_area: +lock=ticket+line=beside.";
+    direct reclaim. A CPU has one list, that of Linux one for each migrate type, with cold frames at its end. The \
+    zone's lock is unfair and has a cache line of its own; that of Linux 2.6.32 was a fair ticket lock on the line \
+    of free_area: +lock=ticket+line=beside.";
 
 /// `bs`: the standard buddy.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl System for Bs {
             buddy's bit is set; bitmap and lists by level.",
         deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
             split allocates the lower half. The papers specify neither. The zone's lock is unfair and has a cache line \
-            of its own; that of Linux 2.6.32, in which the papers measure, was a fair ticket lock on the line of \
+            of its own; that of Linux 2.6.32, in which [iBuddy] measures, was a fair ticket lock on the line of \
             free_area: +lock=ticket+line=beside.",
         ..Row::BLANK
     };

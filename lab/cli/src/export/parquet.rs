@@ -36,6 +36,7 @@ const SCHEMA: &str = "message rows {
     required binary source (string);
     required binary system (string);
     required binary options (string);
+    required binary contender (string);
     required binary platform (string);
     required int32 cpus (integer(16, false));
     required int64 seed (integer(64, false));
@@ -133,6 +134,7 @@ fn fill(out: &mut Columns<'_, '_, Row>) -> Result<(), ParquetError> {
     out.texts(|row| row.source.as_str().into())?;
     out.texts(|row| row.system.as_str().into())?;
     out.texts(|row| row.options.as_str().into())?;
+    out.texts(|row| row.name().as_str().into())?;
     out.texts(|row| row.platform.to_string().as_str().into())?;
     out.all::<Int32Type>(|row| row.cpus.into())?;
     out.all::<Int64Type>(|row| row.seed as i64)?;

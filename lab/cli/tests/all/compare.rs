@@ -6,11 +6,12 @@ use crate::common::{Folder, everybuddy, json, shows, text};
 use everybuddy_trace::{Event, Op, Trace};
 use serde_json::Value;
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 16] = [
     "experiment",
     "source",
     "system",
     "options",
+    "contender",
     "platform",
     "cpus",
     "seed",

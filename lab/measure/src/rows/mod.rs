@@ -71,7 +71,8 @@ impl FromStr for Platform {
     }
 }
 
-/// One measurement. The columns are those of `docs/metrics.md`; unit and `simulated` follow from the others.
+/// One measurement. The columns are those of `docs/metrics.md`; `contender`, unit and `simulated` follow
+/// from the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     /// The experiment and, after an `@`, the position in the trace (0 to 1).
@@ -103,11 +104,12 @@ pub struct Row {
 }
 
 /// The columns of rows, in their order, in all formats.
-pub const COLUMNS: [&str; 15] = [
+pub const COLUMNS: [&str; 16] = [
     "experiment",
     "source",
     "system",
     "options",
+    "contender",
     "platform",
     "cpus",
     "seed",
@@ -131,7 +133,7 @@ impl Row {
         !NO_SYSTEMS.contains(&self.system.as_str())
     }
 
-    /// Returns the system's full name, including options.
+    /// Returns the system's full name, including options: the column `contender`, which tells two rows of a table apart.
     pub fn name(&self) -> String {
         if self.options.is_empty() {
             self.system.clone()
@@ -149,13 +151,14 @@ impl Row {
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Row", COLUMNS.len())?;
-        let [experiment, source, system, options, platform, rest @ ..] = COLUMNS;
+        let [experiment, source, system, options, contender, platform, rest @ ..] = COLUMNS;
         let [cpus, seed, operation, order, metric, rest @ ..] = rest;
         let [statistic, value, unit, expected, simulated] = rest;
         out.serialize_field(experiment, &self.experiment)?;
         out.serialize_field(source, &self.source)?;
         out.serialize_field(system, &self.system)?;
         out.serialize_field(options, &self.options)?;
+        out.serialize_field(contender, &self.name())?;
         out.serialize_field(platform, &self.platform.to_string())?;
         out.serialize_field(cpus, &self.cpus)?;
         out.serialize_field(seed, &self.seed)?;

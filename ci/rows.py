@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Takes the rows of experiments over into the committed results.
+
+    ci/rows.py target/experiments/COMMIT [NAME...]
+
+For each experiment NAME (all of the folder by default), its rows in results/papers/reproduce.jsonl are replaced by
+those of FOLDER/NAME.jsonl, which `ci/experiments.sh` has written. Only what documents and claims show is kept: the
+metrics and operations that the old rows had, and those that the experiment's claims name. A new experiment keeps the
+metrics of its tables and claims. The table of experiments in results/papers/README.md then names the commit.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROWS = ROOT / "results/papers/reproduce.jsonl"
+TABLE = ROOT / "results/papers/README.md"
+BEGIN = "| experiment, counted or simulated | commit |\n|---|---|\n"
+
+
+def kept(name, old):
+    """Returns the metrics and statistics of an experiment that are kept; `None` for all statistics."""
+    path = ROOT / "lab/papers/src" / name.replace("-", "_") / "experiment.toml"
+    experiment = tomllib.loads(path.read_text())
+    judged = {(claim["metric"], claim.get("statistic")) for claim in experiment.get("claims", [])}
+    shown = {(row["metric"], row["statistic"]) for row in old}
+    if not shown:
+        for table in experiment.get("tables", []):
+            shown |= {(table["metric"], statistic) for statistic in table.get("statistics", [None])}
+    return judged | shown
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    folder = pathlib.Path(sys.argv[1])
+    names = sys.argv[2:] or sorted(path.stem for path in folder.glob("*.jsonl"))
+    committed = {}
+    for line in ROWS.read_text().splitlines():
+        row = json.loads(line)
+        committed.setdefault(row["experiment"].split("@")[0], []).append((row, line))
+    for name in names:
+        old = [row for row, _ in committed.get(name, [])]
+        metrics = kept(name, old)
+        new = [(json.loads(line), line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        rows = [
+            (row, line) for row, line in new
+            if (row["metric"], row["statistic"]) in metrics or (row["metric"], None) in metrics
+        ]
+        committed[name] = rows
+        print(f"{name}: {len(old)} rows before, {len(rows)} of {len(new)} now")
+    lines = [line for name in sorted(committed) for _, line in committed[name]]
+    ROWS.write_text("".join(line + "\n" for line in lines))
+    text = TABLE.read_text()
+    before, _, after = text.partition(BEGIN)
+    old = re.match(r"(?:\|[^\n]*\|\n)*", after).group()
+    commits = dict(re.findall(r"^\| `(.*?)` \| (.*?) \|$", old, re.M))
+    commits.update(dict.fromkeys(names, folder.name))
+    table = "".join(f"| `{name}` | {commits[name]} |\n" for name in sorted(commits))
+    TABLE.write_text(before + BEGIN + table + after.removeprefix(old))
+
+
+main()
