@@ -271,11 +271,15 @@ mod tests {
     #[test]
     fn a_short_run_has_the_tables_and_claims_of_its_sources() {
         // A reading runs in full only.
-        let known = EXPERIMENTS.iter().find(|known| known.0 == "spring-programs");
+        let known = EXPERIMENTS
+            .iter()
+            .find(|known| known.0 == "spring-programs");
         let (reading, cut) = ("    { name = \"one\", frees = \"one\" },\n", "\n[full]\n");
         let text = known.unwrap().1;
         let all = &text[text.find("readings").unwrap()..text.find("examined =").unwrap()];
-        let text = text.replacen(reading, "", 1).replacen(cut, &format!("{cut}{all}"), 1);
+        let text = text
+            .replacen(reading, "", 1)
+            .replacen(cut, &format!("{cut}{all}"), 1);
         let find = || read("x.toml", &text).unwrap();
         let (short, full) = (
             run_of(find(), false, &[]).unwrap(),

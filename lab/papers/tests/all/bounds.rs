@@ -10,12 +10,13 @@ use everybuddy_papers::{Experiment, all_experiments, list};
 use serde_json::Value;
 
 /// The files of experiments: the main run, the predicted costs of 1989, and a machine whose lines move more slowly.
-const EXPERIMENTS: [&str; 3] = ["papers/reproduce", "papers/1989", "papers/break-even-xeon"];
+pub(crate) const EXPERIMENTS: [&str; 3] =
+    ["papers/reproduce", "papers/1989", "papers/break-even-xeon"];
 /// The files of benchmarks.
 const BENCHMARKS: [&str; 2] = ["bench-zen3/bench", "bench-zen5/bench"];
 
 /// Returns the committed rows of a file below `results`.
-fn committed(file: &str) -> Vec<Row> {
+pub(crate) fn committed(file: &str) -> Vec<Row> {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
     let text = fs::read_to_string(results.join(format!("{file}.jsonl"))).unwrap();
     text.lines().filter_map(row).collect()

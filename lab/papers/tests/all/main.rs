@@ -2,6 +2,7 @@
 
 mod bounds;
 mod broken;
+mod claims;
 mod emulation;
 mod schemes;
 mod streams;
