@@ -1,4 +1,4 @@
-//! Extracts the code of the guide of everybuddy-adapters for OSTD, without the lines that stand for OSTD in the tests of that page.
+//! Extracts the code for OSTD from the guide of everybuddy-adapters, without the lines that stand for OSTD in tests.
 use std::path::PathBuf;
 use std::{env, fs};
 
