@@ -60,9 +60,9 @@ fi
 # A block of Rust is a test of the crate that includes the chapter: ci/test.sh runs it.
 for chapter in $(chapters); do
     if grep -q '^```rust' "$chapter"; then
-        included=../../../$chapter
-        [[ $chapter != crates/*/README.md ]] || included=../README.md
-        grep -rqF "include_str!(\"$included\")" crates/*/src/lib.rs ||
+        included=../../../$chapter libraries=(crates/*/src/lib.rs)
+        [[ $chapter != crates/* ]] || included=../README.md libraries=("${chapter%README.md}src/lib.rs")
+        grep -qF "include_str!(\"$included\")" "${libraries[@]}" ||
             fail "no crate tests the code of $chapter"
     fi
 done
