@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A smoke test of the forms that no other step of the gate reaches: the first example of docs/crate.md in a package outside of the
-# clone, a kernel that boots on `everybuddy`, the sources of the book, and those of the package for Python. Parts of
-# ci/full.sh check them in full: boot, book, python. Ten seconds, and a minute to compile the kernel. A form whose tool is
-# missing is skipped, with the reason.
+# A smoke test of the forms that no other step of the gate reaches: the first example of docs/crate.md in a package
+# outside of the clone, a kernel that boots on `everybuddy`, the sources of the book, and those of the package for
+# Python. Parts of ci/full.sh check them in full: boot, book, python. Ten seconds, and a minute to compile the kernel. A
+# form whose tool is missing is skipped, with the reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
