@@ -24,13 +24,12 @@ fail() {
 
 # Where commands run that this script leaves out.
 declare -A elsewhere=(
-    [docs/adapters.md]=ci/boot.sh
-    [docs/c.md]=ci/c.sh
-    [docs/importing.md]="nowhere: it needs root, perf and trace-cmd"
+    [crates/everybuddy-adapters/README.md]=ci/boot.sh
+    [crates/everybuddy-c/README.md]=ci/c.sh
     [docs/linux.md]=ci/linux.sh
-    [docs/python.md]=ci/python.sh
-    [docs/recording.md]="nowhere: it needs root and tracefs"
-    [docs/sweep.md]=ci/sweep.sh
+    [lab/record/README.md]="nowhere: it needs root, perf and trace-cmd"
+    [linux/README.md]=ci/linux.sh
+    [python/README.md]=ci/python.sh
     [CONTRIBUTING.md]="nowhere: it changes limits"
 )
 
@@ -61,7 +60,9 @@ fi
 # A block of Rust is a test of the crate that includes the chapter: ci/test.sh runs it.
 for chapter in $(chapters); do
     if grep -q '^```rust' "$chapter"; then
-        grep -rqF "include_str!(\"../../../$chapter\")" crates/*/src/lib.rs ||
+        included=../../../$chapter libraries=(crates/*/src/lib.rs)
+        [[ $chapter != crates/* ]] || included=../README.md libraries=("${chapter%README.md}src/lib.rs")
+        grep -qF "include_str!(\"$included\")" "${libraries[@]}" ||
             fail "no crate tests the code of $chapter"
     fi
 done

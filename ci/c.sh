@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The library for C (crates/everybuddy-c), as its users have it: builds and installs it, compares the header with the
-# interface, checks what the libraries need and export, runs the commands of docs/c.md, and runs the programs of
-# crates/everybuddy-c/tests/c with gcc and clang, statically and dynamically linked, and under sanitizers.
+# interface, checks what the libraries need and export, runs the commands of its README.md, and runs the programs of its
+# tests/c with gcc and clang, statically and dynamically linked, and under sanitizers.
 #
 #   ci/c.sh          everything; 5 minutes
 #   ci/c.sh cost     only what a call through C costs, in instructions (valgrind)
@@ -127,9 +127,9 @@ size "$prefix/lib/libeverybuddy.so" | awk 'NR == 2 { print "  the shared library
 
 # As a new user would, except that the repository is not cloned.
 if have pkg-config; then
-    step "commands of docs/c.md"
-    sed -n '/^```sh$/,/^```$/p' docs/c.md | grep -v '^```' >"$folder/commands"
-    bash -euo pipefail "$folder/commands" >"$folder/output" || fail "a command of docs/c.md failed"
+    step "commands of crates/everybuddy-c/README.md"
+    sed -n '/^```sh$/,/^```$/p' crates/everybuddy-c/README.md | grep -v '^```' >"$folder/commands"
+    bash -euo pipefail "$folder/commands" >"$folder/output" || fail "a command of crates/everybuddy-c/README.md failed"
     [ "$(grep -c '^freed twice: the frame is free already' "$folder/output")" = 2 ] ||
         fail "the example does not run by both ways of linking: $(cat "$folder/output")"
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A smoke test of the forms that no other step of the gate reaches: the README's example in a package outside of the
-# clone, a kernel that boots on `everybuddy`, the sources of the book, and those of the package for Python. Parts of
-# ci/full.sh check them in full: boot, book, python. Ten seconds, and a minute to compile the kernel. A form whose tool is
-# missing is skipped, with the reason.
+# A smoke test of the forms that no other step of the gate reaches: the first example of docs/crate.md in a package
+# outside of the clone, a kernel that boots on `everybuddy`, the sources of the book, and those of the package for
+# Python. Parts of ci/full.sh check them in full: boot, book, python. Ten seconds, and a minute to compile the kernel. A
+# form whose tool is missing is skipped, with the reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,12 +11,12 @@ fail() {
     exit 1
 }
 
-echo "forms: the README's example in a package of its own"
+echo "forms: the first example of docs/crate.md in a package of its own"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 crate=$PWD/crates/everybuddy
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}/forms")
-sed -n '/^```rust$/,/^```$/{/^```/!p}' README.md >"$folder/example.rs"
+awk '/^```/ { if (inside) exit; inside = $0 == "```rust"; next } inside' docs/crate.md >"$folder/example.rs"
 # The lines and the names of the crate that come before the first frame: `prelude`, and types that neither the language
 # nor its library has.
 first=$(sed '/allocate(/q' "$folder/example.rs" | grep -vE '^\s*(//.*)?$')

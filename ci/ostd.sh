@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiles the code of docs/adapters.md for OSTD with OSTD itself (examples/ostd). A few minutes at first. It needs rustup,
+# Compiles the guide of everybuddy-adapters for OSTD with OSTD itself (examples/ostd). A few minutes at first. It needs rustup,
 # which installs the nightly compiler that examples/ostd/rust-toolchain.toml names; without it, it exits with 77.
 set -euo pipefail
 cd "$(dirname "$0")/../examples/ostd"
@@ -12,4 +12,4 @@ fi
 CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-../../target}/ostd")
 export CARGO_TARGET_DIR
 cargo check --locked --quiet
-echo "ostd: the code of docs/adapters.md compiles with OSTD $(cargo pkgid ostd | sed 's/.*[@#]//')"
+echo "ostd: the code of the guide of everybuddy-adapters compiles with OSTD $(cargo pkgid ostd | sed 's/.*[@#]//')"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What recording costs: each program runs untraced and recorded, in turns, PAIRS times (default 9).
 # Needs root, tracefs, gcc, make, python3 and tar; without root or tracefs it exits with 77. Prints a row of
-# docs/recording.md for each program.
+# lab/record/README.md for each program.
 #
 #   sudo ci/overhead.sh                    three programs of its own
 #   sudo ci/overhead.sh -- make -B -j2     any other

@@ -112,7 +112,7 @@ CONF
         [ "$(sinfo --noheader --states=idle --format=%D 2>/dev/null)" != 2 ] || break
         sleep 0.5
     done
-    # As docs/sweep.md says, and in the folder where the file is.
+    # As docs/compare.md says, and in the folder where the file is.
     (cd "$work" && cp even commands.txt && timeout 120 sbatch --wait --output="$work/job.%a" \
         --array="1-$(wc -l <commands.txt)" --wrap 'sed -n "${SLURM_ARRAY_TASK_ID}p" commands.txt | sh') >/dev/null || {
         cat "$work"/slurmctld.log "$work"/one.log "$work"/job.*
@@ -126,7 +126,7 @@ free_port() {
 }
 
 # The first grid of the document, which says that it can be pasted.
-awk '/^```/ { if (inside) exit; inside = $0 == "```toml"; next } inside' docs/sweep.md >"$work/grid.toml"
+awk '/^```/ { if (inside) exit; inside = $0 == "```toml"; next } inside' docs/compare.md >"$work/grid.toml"
 say "$("$python" -c 'import optuna, ray; print("Ray", ray.__version__, "and Optuna", optuna.__version__)')"
 say "$(cd "$work" && "$program" sweep grid.toml --cells here --json here.jsonl | sed 's/ in .*//'), here"
 

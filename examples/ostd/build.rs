@@ -1,8 +1,8 @@
-//! Extracts the code of docs/adapters.md for OSTD, without the lines that stand for OSTD in the tests of that page.
+//! Extracts the code for OSTD from the guide of everybuddy-adapters, without the lines that stand for OSTD in tests.
 use std::path::PathBuf;
 use std::{env, fs};
 
-const GUIDE: &str = "../../docs/adapters.md";
+const GUIDE: &str = "../../crates/everybuddy-adapters/README.md";
 
 fn main() {
     println!("cargo::rerun-if-changed={GUIDE}");

@@ -1,4 +1,4 @@
-"""What docs/python.md and README.md show is so."""
+"""What README.md shows is so."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import pytest
 
 import everybuddy
 
-DOCUMENT = (Path(__file__).parents[2] / "docs/python.md").read_text()
-README = (Path(__file__).parents[1] / "README.md").read_text()
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT + README, re.DOTALL | re.MULTILINE)
+DOCUMENT = (Path(__file__).parents[1] / "README.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
 
 
 def names_the_fastest_system(printed: str) -> None:
@@ -28,7 +27,7 @@ def names_the_fastest_system(printed: str) -> None:
 
 def lists_a_rate_of_each_cell(printed: str) -> None:
     rows = ast.literal_eval(printed)
-    assert {(row["system"], row["cpus"]) for row in rows} == set(product(("lbs-31", "llfree"), (1, 4)))
+    assert {(row["contender"], row["cpus"]) for row in rows} == set(product(("lbs-31", "llfree"), (1, 4)))
     assert len(rows) == 4 and all(row["value"] > 0 and row["unit"] == "1/s" for row in rows)
 
 
@@ -40,17 +39,10 @@ def lists_what_the_paper_says(printed: str) -> None:
     assert all(row["metric"] == "free_blocks" and row["value"] == row["expected"] > 0 for row in rows)
 
 
-def counts_rows_and_names_columns(printed: str) -> None:
-    count, columns = printed.split(" ", 1)
-    assert int(count) > 100
-    assert {"system", "metric", "statistic", "value", "unit"} <= set(ast.literal_eval(columns))
-
-
 OUTPUTS: list[Callable[[str], None]] = [
     names_the_fastest_system,
     lists_a_rate_of_each_cell,
     lists_what_the_paper_says,
-    counts_rows_and_names_columns,
 ]
 
 

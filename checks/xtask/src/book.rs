@@ -173,9 +173,9 @@ mod tests {
 
     fn rendered_in_docs(text: &str) -> (String, BTreeSet<PathBuf>) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let chapters = ["docs/guide.md", "results/README.md"].map(PathBuf::from);
+        let chapters = ["docs/crate.md", "results/README.md"].map(PathBuf::from);
         let mut copies = BTreeSet::new();
-        let chapter = Path::new("docs/c.md");
+        let chapter = Path::new("docs/linux.md");
         let text = rendered(&root, chapter, text, &chapters.into(), &mut copies).unwrap();
         (text, copies)
     }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn links_lead_to_chapters_copies_or_the_reference() {
-        let same = "[a](guide.md#in-a-pool) [b](https://x.example/y) [c](#costs)";
+        let same = "[a](crate.md#in-a-pool) [b](https://x.example/y) [c](#costs)";
         assert_eq!(rendered_in_docs(same).0, same);
         let (text, copies) = rendered_in_docs(
             "[a `b`](../rustfmt.toml) [c](../results) [d](../results/README.md#x)",

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 /// The page that names tests, without their modules.
-const TESTS: &str = "docs/bugs.md";
+const TESTS: &str = "checks/suite/README.md";
 
 /// The keywords before a name that is defined.
 const KEYWORDS: &str = "fn struct enum trait type const static mod union macro_rules";

@@ -316,7 +316,7 @@ mod tests {
         let inside = "const A: &str = include_str!(\"../../python/a.py\");";
         assert_eq!(rules_broken(name, outside), ["package"]);
         assert!(rules_broken(name, inside).is_empty());
-        let documentation = "#[doc = include_str!(\"../../../../docs/guide.md\")]";
+        let documentation = "#[doc = include_str!(\"../../../../docs/crate.md\")]";
         assert!(rules_broken(name, documentation).is_empty());
         assert!(rules_broken("examples/kernel/src/main.rs", outside).is_empty());
     }

@@ -10,7 +10,7 @@
 //! | `multiboot2`, `uefi` | the memory maps of the crates multiboot2, and uefi-raw or uefi |
 //! | `e820`, `fdt` | the memory map of a BIOS, and device trees, without other crates |
 //!
-//! All of them assume frames of 4 KiB. docs/adapters.md of the repository is a guide.
+//! All of them assume frames of 4 KiB. README.md is a guide.
 #![no_std]
 
 #[cfg(feature = "bootloader_api")]
@@ -40,5 +40,5 @@ const FRAME_SHIFT: u32 = FRAME_BYTES.trailing_zeros();
 
 /// The guide's code is compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/adapters.md")]
+#[doc = include_str!("../README.md")]
 struct Guide;

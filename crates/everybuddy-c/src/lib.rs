@@ -2,14 +2,14 @@
 //!
 //! A program in C, or in any language that calls C, uses every system by name. This crate translates: it checks what
 //! Rust's types guarantee and C's do not, converts arguments, and turns each typed error into a code. It contains no
-//! part of an allocator. docs/c.md describes the library for its users, and `include/everybuddy.h` is generated from
+//! part of an allocator. README.md describes the library for its users, and `include/everybuddy.h` is generated from
 //! this crate by `header.sh`.
 //!
 //! # Invariants
 //! 1. Names are those of C, so that a search for one finds header and source.
 //! 2. A value that C passes is never of a type that some bits are invalid for: integers instead of `bool` and `enum`.
 //! 3. After an error the same frames are allocated, reserved and managed as before, and no result is written. Three
-//!    cases differ: `eb_free_bulk`, `eb_visit_free`, and arrays for results; docs/c.md describes them.
+//!    cases differ: `eb_free_bulk`, `eb_visit_free`, and arrays for results; README.md describes them.
 //!
 //! | module | contents |
 //! |---|---|

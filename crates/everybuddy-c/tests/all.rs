@@ -81,7 +81,7 @@ fn the_documentation_names_every_function_and_every_code() {
         std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
     let header = read(&format!("{CRATE}/include/everybuddy.h"));
-    let document = read(&format!("{CRATE}/../../docs/c.md"));
+    let document = read(&format!("{CRATE}/README.md"));
     let words = |text: &str| -> Vec<String> {
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         text.split(|letter| !is_name(letter))
@@ -115,7 +115,7 @@ fn the_documentation_names_every_function_and_every_code() {
     for name in names {
         assert!(
             documented.iter().any(|word| word == name),
-            "docs/c.md does not name {name}"
+            "README.md does not name {name}"
         );
     }
 }

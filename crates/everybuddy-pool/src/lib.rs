@@ -27,7 +27,7 @@
 //! | use it from callbacks of other languages | [`Pages::into_raw`], [`WeakPool`] |
 //! | use it for collections | the feature `allocator-api2`: a [`Pool`] is an `Allocator` |
 //!
-//! docs/pool.md of the repository is a guide.
+//! README.md is a guide.
 
 #[cfg(feature = "allocator-api2")]
 mod allocator;
@@ -54,5 +54,5 @@ pub use statistics::{Released, Statistics};
 
 /// The guide's code is compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/pool.md")]
+#[doc = include_str!("../README.md")]
 struct Guide;

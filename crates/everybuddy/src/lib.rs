@@ -130,12 +130,7 @@ pub mod prelude {
     };
 }
 
-/// The README's code is compiled and run.
+/// The guide's code is compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// The guide's code, too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide.md")]
+#[doc = include_str!("../../../docs/crate.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! The code of docs/adapters.md for OSTD, with OSTD itself: a kernel whose frames come from `Everybuddy`.
+//! The guide of everybuddy-adapters for OSTD, with OSTD itself: a kernel whose frames come from `Everybuddy`.
 //!
 //! # Invariants
 //! The code is that of the page. Nothing of OSTD is replaced.

@@ -1,4 +1,4 @@
-/* A frame allocator in C: build it, allocate, free, see what misuse gets, and end it. docs/c.md explains each step. */
+/* A frame allocator in C: build it, allocate, free, see what misuse gets, and end it. README.md explains each step. */
 #include <everybuddy.h>
 #include <stdio.h>
 #include <stdlib.h>

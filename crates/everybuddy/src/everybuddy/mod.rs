@@ -8,7 +8,7 @@
 //!
 //! # Source
 //! None. The trees resemble those of \[LLFree\], and the protocol between CPUs is that of the per-CPU lists.
-//! docs/everybuddy.md has the design and the alternatives.
+//! docs/systems.md has the design and the alternatives.
 //!
 //! In the order of reading. Each file uses only files above it:
 //!

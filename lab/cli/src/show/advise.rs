@@ -122,7 +122,7 @@ pub fn of_waits(
     }
     let next = if is_waiting {
         "this recording has no page events, so nothing was replayed. Record without --contended to see what \
-         settings would change. docs/zone-lock.md has other remedies"
+         settings would change. docs/administrators.md has other remedies"
     } else {
         "this recording has no page events, so the time of the calls themselves is unknown"
     };
@@ -152,7 +152,7 @@ pub fn text(
     out += &context.line(
         "reclaim",
         "unknown: a trace has no events of reclaim and compaction. If `allocstall_*` and `compact_stall` in \
-         /proc/vmstat grow, see docs/large-blocks.md",
+         /proc/vmstat grow, see docs/administrators.md",
     );
     out.push('\n');
     out += &effects(context, settings, advice);
@@ -311,7 +311,7 @@ fn kernel(context: &Context<'_>, age: Age) -> String {
         ),
         Age::WithoutSetting => format!(
             "Linux {version} does not have this setting, which came with 5.14, and the older \
-             vm.percpu_pagelist_fraction is not replayed. docs/zone-lock.md has other remedies"
+             vm.percpu_pagelist_fraction is not replayed. docs/administrators.md has other remedies"
         ),
     }
 }

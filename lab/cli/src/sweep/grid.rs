@@ -67,7 +67,7 @@ impl Grid {
         let refuse = |what: String| Error::usage(format!("grid {shown}: {what}"));
         let text = fs::read_to_string(path).map_err(|cause| {
             refuse(format!(
-                "failed to read ({cause})\nhelp: pass a .toml file; docs/sweep.md shows one"
+                "failed to read ({cause})\nhelp: pass a .toml file; docs/compare.md shows one"
             ))
         })?;
         let whole = absolute(path).map_err(|cause| refuse(cause.to_string()))?;

@@ -61,10 +61,10 @@ fn the_message_of_the_document_is_the_programs() {
     let shown = unknown
         .err
         .replacen("error: ", "everybuddy.InputError: ", 1);
-    let document = include_str!("../../../../docs/python.md");
+    let document = include_str!("../../../../python/README.md");
     assert!(
         document.contains(&shown),
-        "docs/python.md does not show {shown}"
+        "python/README.md does not show {shown}"
     );
 }
 

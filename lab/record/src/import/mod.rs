@@ -301,7 +301,7 @@ fn nothing_understood(log: &ImportLog) -> Fault {
             "no event of the page allocator, read as {}: {found}",
             log.source.name()
         ),
-        "record kmem:mm_page_alloc and kmem:mm_page_free (docs/importing.md lists the commands), or \
+        "record kmem:mm_page_alloc and kmem:mm_page_free (lab/record/README.md has commands), or \
          select another kind of recording with --from",
     )
 }
@@ -347,7 +347,7 @@ fn nothing_kept(log: &ImportLog, scope: Scope, accounts: &Accounts) -> Fault {
             Fault::refuse(
                 "",
                 format!("none of {understood} events is an allocation"),
-                "also record kmem:mm_page_alloc (docs/importing.md lists the commands)",
+                "also record kmem:mm_page_alloc (lab/record/README.md has commands)",
             )
         }),
     }

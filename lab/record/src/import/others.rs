@@ -13,7 +13,7 @@ use super::error::Fault;
 
 /// What to do about a file that contains a state of memory.
 const STATE: &str = "it contains a state, not the calls that led to it: record kmem:mm_page_alloc and \
-    kmem:mm_page_free (docs/importing.md lists the commands)";
+    kmem:mm_page_free (lab/record/README.md has commands)";
 /// What to do about a summary of a tool of perf.
 const SUMMARY: &str =
     "import the file perf.data that it was made from, or the output of `perf script --ns`";
@@ -39,15 +39,15 @@ const BYTES: [(&[u8], &str, &str); 13] = [
     (b"PK\x03\x04", "a zip archive", UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
     (b"\x7fELF", "a program or a memory dump (ELF)",
-        "import a recording of the page allocator's events (docs/importing.md lists the commands)"),
+        "import a recording of the page allocator's events (lab/record/README.md has commands)"),
 ];
 
 /// Texts: words that one line contains, a description, and a remedy. The first that fits counts.
 #[rustfmt::skip]
 const TEXTS: [(&[&str], &str, &str); 21] = [
     (&["kmem:mm_page_alloc("], "the output of `perf trace`",
-        "import the output of `perf script --ns` (docs/importing.md), which has the page's frame and order"),
-    (&["mm_page_", "{ cpu_id"], "a text of LTTng", "record with perf or ftrace (docs/importing.md lists the commands)"),
+        "import the output of `perf script --ns` (lab/record/README.md), which has the page's frame and order"),
+    (&["mm_page_", "{ cpu_id"], "a text of LTTng", "record with perf or ftrace (lab/record/README.md has commands)"),
     (&["Page allocated via order"], "a copy of page_owner", STATE),
     (&["PFN ", " Block ", " Flags "], "a copy of page_owner", STATE),
     (&["Page block order:"], "a copy of /proc/pagetypeinfo", STATE),
@@ -64,10 +64,10 @@ const TEXTS: [(&[&str], &str, &str); 21] = [
     (&["slabinfo - version"], "a copy of /proc/slabinfo", STATE),
     (&["SUMMARY (", "allocator)"], "the output of `perf kmem`", SUMMARY),
     (&["Performance counter stats for"], "the output of `perf stat`",
-        "it contains sums: record with `perf record` instead (docs/importing.md lists the commands)"),
+        "it contains sums: record with `perf record` instead (lab/record/README.md has commands)"),
     (&["# Overhead"], "the output of `perf report`", SUMMARY),
     (&["Attaching ", "probe"], "the output of bpftrace",
-        "record with perf or ftrace (docs/importing.md lists the commands)"),
+        "record with perf or ftrace (lab/record/README.md has commands)"),
     (&["<html"], "a page of a browser", "import the recording that it was made from"),
 ];
 
