@@ -133,7 +133,7 @@ impl Row {
         !NO_SYSTEMS.contains(&self.system.as_str())
     }
 
-    /// Returns the system's full name, including options: the column `contender`, which tells two rows of a table apart.
+    /// Returns the system's full name, including options: the column `contender`.
     pub fn name(&self) -> String {
         if self.options.is_empty() {
             self.system.clone()
