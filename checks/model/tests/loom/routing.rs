@@ -20,23 +20,17 @@ fn owned_and_handed(machine: &Machine<'_, Loom>, frames: usize) -> Vec<Block> {
 
 #[test]
 fn a_remote_free_meets_the_owners_requests() {
-    exhaust(
-        Plain,
-        "pcp-buddy+order=1",
-        4,
-        2,
-        bound(&[2, 3]),
-        |machine| {
-            let held = owned_and_handed(machine, 1);
-            machine.park_after(&[
-                &|w| {
-                    w.churn(0);
-                    w.churn(0);
-                },
-                &|w| w.free(held[0]),
-            ]);
-        },
-    );
+    let spec = "pcp-buddy+order=1";
+    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
+        let held = owned_and_handed(machine, 1);
+        machine.park_after(&[
+            &|w| {
+                w.churn(0);
+                w.churn(0);
+            },
+            &|w| w.free(held[0]),
+        ]);
+    });
 }
 
 #[test]
@@ -53,120 +47,90 @@ fn remote_frees_meet_the_owners_free_that_drains() {
 
 #[test]
 fn a_remote_free_meets_a_drain_of_all_cpus() {
-    exhaust(
-        Plain,
-        "pcp-buddy+order=1",
-        2,
-        2,
-        bound(&[2, 3]),
-        |machine| {
-            let held = owned_and_handed(machine, 1);
-            machine.park_after(&[
-                &|w| {
-                    // It needs both frames, so it drains all lists, and may fail.
-                    w.try_churn(1);
-                },
-                &|w| w.free(held[0]),
-            ]);
-        },
-    );
+    let spec = "pcp-buddy+order=1";
+    exhaust(Plain, spec, 2, 2, bound(&[2, 3]), |machine| {
+        let held = owned_and_handed(machine, 1);
+        machine.park_after(&[
+            &|w| {
+                // It needs both frames, so it drains all lists, and may fail.
+                w.try_churn(1);
+            },
+            &|w| w.free(held[0]),
+        ]);
+    });
 }
 
 #[test]
 fn a_remote_free_meets_a_drain_of_its_owners_list() {
-    exhaust(
-        Plain,
-        "pcp-buddy+order=1",
-        2,
-        2,
-        bound(&[2, 3]),
-        |machine| {
-            let held = owned_and_handed(machine, 1);
-            machine.park_after(&[
-                &|w| {
-                    w.drain();
-                    w.churn(0);
-                },
-                &|w| {
-                    w.free(held[0]);
-                    w.drain_parked(0);
-                },
-            ]);
-        },
-    );
+    let spec = "pcp-buddy+order=1";
+    exhaust(Plain, spec, 2, 2, bound(&[2, 3]), |machine| {
+        let held = owned_and_handed(machine, 1);
+        machine.park_after(&[
+            &|w| {
+                w.drain();
+                w.churn(0);
+            },
+            &|w| {
+                w.free(held[0]);
+                w.drain_parked(0);
+            },
+        ]);
+    });
 }
 
 /// A CPU waits for its own list if another CPU is freeing into it: at most what is freed later stays in the list.
 #[test]
 fn a_drain_waits_for_a_remote_free() {
-    exhaust(
-        Plain,
-        "pcp-buddy+order=0+batch=3",
-        3,
-        2,
-        bound(&[2, 3]),
-        |machine| {
-            let held = owned_and_handed(machine, 3);
-            machine.on(0, |w| held[1..].iter().for_each(|block| w.free(*block)));
-            machine.at_once(&[&|w| w.drain(), &|w| w.free(held[0])]);
-            machine.on(0, |w| assert!(w.raw().0.buffered_frames(CpuId(0)) <= 1));
-        },
-    );
+    let spec = "pcp-buddy+order=0+batch=3";
+    exhaust(Plain, spec, 3, 2, bound(&[2, 3]), |machine| {
+        let held = owned_and_handed(machine, 3);
+        machine.on(0, |w| held[1..].iter().for_each(|block| w.free(*block)));
+        machine.at_once(&[&|w| w.drain(), &|w| w.free(held[0])]);
+        machine.on(0, |w| assert!(w.raw().0.buffered_frames(CpuId(0)) <= 1));
+    });
 }
 
 /// The page block returns whole to the zone, and the other CPU becomes its owner.
 #[test]
 fn an_owner_changes_while_frames_are_freed() {
-    exhaust(
-        Plain,
-        "pcp-buddy+order=1",
-        2,
-        2,
-        bound(&[2, 3]),
-        |machine| {
-            let held = owned_and_handed(machine, 2);
-            machine.park_after(&[
-                &|w| {
-                    w.free(held[1]);
-                    w.drain();
-                    w.try_churn(0);
-                },
-                &|w| {
-                    w.free(held[0]);
-                    w.try_churn(1);
-                },
-            ]);
-        },
-    );
+    let spec = "pcp-buddy+order=1";
+    exhaust(Plain, spec, 2, 2, bound(&[2, 3]), |machine| {
+        let held = owned_and_handed(machine, 2);
+        machine.park_after(&[
+            &|w| {
+                w.free(held[1]);
+                w.drain();
+                w.try_churn(0);
+            },
+            &|w| {
+                w.free(held[0]);
+                w.try_churn(1);
+            },
+        ]);
+    });
 }
 
 /// The parts that a drain put into the zone are recovered while another part is freed.
 #[test]
 fn parts_are_recovered_while_another_is_freed() {
-    exhaust(
-        Plain,
-        "pcp-buddy+order=2+batch=1",
-        4,
-        2,
-        bound(&[2, 3]),
-        |machine| {
-            let held = owned_and_handed(machine, 3);
-            machine.on(0, |w| {
-                w.free(held[1]);
+    let spec = "pcp-buddy+order=2+batch=1";
+    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
+        let held = owned_and_handed(machine, 3);
+        machine.on(0, |w| {
+            w.free(held[1]);
+            w.drain();
+        });
+        machine.park_after(&[
+            &|w| {
+                w.churn(0);
+                w.free(held[2]);
+            },
+            &|w| {
+                w.free(held[0]);
                 w.drain();
-            });
-            machine.park_after(&[
-                &|w| {
-                    w.churn(0);
-                    w.free(held[2]);
-                },
-                &|w| {
-                    w.free(held[0]);
-                    w.drain();
-                },
-            ]);
-        },
-    );
+            },
+        ]);
+    });
 }
 
 /// Two CPUs free the same frame: one of them is refused, even if the owner's lock sends the other to the zone.
@@ -188,25 +152,19 @@ fn one_of_two_raced_frees_is_refused() {
 /// other one may enter a list before the zone has freed the first, and that list merges buddies.
 #[test]
 fn halves_of_a_block_are_freed_simultaneously() {
-    exhaust(
-        Plain,
-        "pcp-buddy+order=2+batch=1+high=3",
-        4,
-        2,
-        bound(&[2, 3]),
-        |machine| {
-            let half = machine.on(0, |w| {
-                let half = Block::new(w.allocate(1).start, Order::ZERO);
-                w.hand(half.buddy(), 1);
-                half
-            });
-            machine.park_after(&[
-                &|w| {
-                    w.free_frames(half.start, 1);
-                    w.drain();
-                },
-                &|w| w.free_frames(half.buddy().start, 1),
-            ]);
-        },
-    );
+    let spec = "pcp-buddy+order=2+batch=1+high=3";
+    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
+        let half = machine.on(0, |w| {
+            let half = Block::new(w.allocate(1).start, Order::ZERO);
+            w.hand(half.buddy(), 1);
+            half
+        });
+        machine.park_after(&[
+            &|w| {
+                w.free_frames(half.start, 1);
+                w.drain();
+            },
+            &|w| w.free_frames(half.buddy().start, 1),
+        ]);
+    });
 }
