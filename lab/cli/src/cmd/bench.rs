@@ -26,6 +26,7 @@ use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::{self, Size};
+use everybuddy_measure::touched::Ablation;
 
 use super::files::{Files, Sinks};
 use super::numbers;
@@ -37,14 +38,14 @@ type Judged = (Vec<Row>, Result<(), Error>);
 /// Measure systems and third-party allocators on synthetic workloads.
 ///
 /// All contenders take turns within one run, in an order that rotates every round. Each visit uses
-/// a new allocator. Frames are never touched.
+/// a new allocator. Only the workloads `touch` use the memory behind the frames; they run if named.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = include_str!("help/bench.txt")
 )]
 pub(super) struct Arguments {
-    /// Select workloads or variants [default: all]
+    /// Select workloads or variants [default: all but touch]
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
@@ -91,6 +92,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     shrink: u32,
 
+    /// Change the memory behind frames that are used: small-pages, cold-caches, random-order
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["check", "instructions"])]
+    ablate: Vec<String>,
+
     /// Count instructions with callgrind instead of measuring times
     #[arg(long, conflicts_with_all = ["check", "doc", "start"])]
     instructions: bool,
@@ -122,7 +127,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         None => WORKLOADS
             .iter()
             .flat_map(|row| row.variants)
-            .filter(|variant| !variant.is_published())
+            .filter(|variant| !variant.is_published() && !variant.touches)
             .collect(),
     };
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
@@ -136,7 +141,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         rounds: arguments.rounds,
         seed: arguments.seed,
         shrink: arguments.shrink,
+        ablation: Ablation::of(&arguments.ablate)?,
     };
+    check_ablation(&plan)?;
     if plan.cells().is_empty() {
         return Err(Error::usage(
             "--threads 1: no workload is left, because handover needs two threads",
@@ -159,8 +166,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         _ => stage.measure(&plan, machine, baseline, doc)?,
     };
     let mut rows = rows;
+    let mut experiment = claim::bench::EXPERIMENT.to_string();
     if let Initial::As(map) = &plan.memory.initial {
-        let experiment = format!("{}+start={}", claim::bench::EXPERIMENT, map.label());
+        experiment += &format!("+start={}", map.label());
+    }
+    if !arguments.ablate.is_empty() {
+        experiment += &format!("+ablate={}", arguments.ablate.join(":"));
+    }
+    if experiment != claim::bench::EXPERIMENT {
         // A system starts up in memory of its own.
         for row in rows.iter_mut().filter(|row| row.source != rows::START) {
             row.experiment = row
@@ -215,14 +228,19 @@ impl Stage<'_> {
         }
         self.print(&benchmark.starts(&style))?;
         // Neither shortened sections nor fewer rounds decide anything, and claims are about memory that is free.
-        let decides = plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS;
+        // They were written for calls alone, too.
+        let uses_frames = plan.variants.iter().any(|variant| variant.touches);
+        let decides = plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS && !uses_frames;
         let verdicts: Vec<(Claim, Verdict)> = if decides && plan.memory.initial == Initial::Fresh {
             claim::bench::judge(&exported)?
         } else {
             Vec::new()
         };
         self.print(&show::claims::listed(&verdicts, &style))?;
-        self.print(&tables::closing(plan, &benchmark, &host, &timer, &style))?;
+        let huge = results.huge;
+        self.print(&tables::closing(
+            plan, &benchmark, huge, &host, &timer, &style,
+        ))?;
         if let Some(doc) = doc {
             let page = show::bench_doc::page(plan, &benchmark, &verdicts, &host, &timer);
             doc.finish(page.as_bytes())?;
@@ -339,6 +357,22 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     contenders.extend(others);
     contenders.extend(loaded);
     Ok(contenders)
+}
+
+/// Rejects what would change nothing, or measure something else.
+fn check_ablation(plan: &BenchPlan) -> Result<(), Error> {
+    if plan.ablation != Ablation::default() && !plan.variants.iter().all(|own| own.touches) {
+        return Err(Error::usage(
+            "--ablate is about workloads that use their frames\nhelp: add --workloads touch",
+        ));
+    }
+    if plan.ablation.cold_caches && plan.threads != [1] {
+        return Err(Error::usage(
+            "--ablate cold-caches: the time of a thread stands still while it makes caches cold\n\
+             help: add --threads 1",
+        ));
+    }
+    Ok(())
 }
 
 /// Finds the contender that is the baseline.

@@ -30,7 +30,7 @@ pub fn page(
         benchmark.times(style),
         benchmark.starts(style),
         claims::listed(verdicts, style),
-        closing(plan, benchmark, machine, timer, style),
+        closing(plan, benchmark, None, machine, timer, style),
     );
     out += "\n## Contenders\n\n| name | version | description | unsupported |\n|---|---|---|---|\n";
     for contender in &plan.contenders {

@@ -16,6 +16,7 @@ use crate::replay::machine::Machine;
 use crate::replay::memory::Initial;
 use crate::replay::observe::Tally;
 use crate::replay::outcome::{Comparison, Outcome, least, mean, share};
+use crate::replay::owners::OwnerMap;
 use crate::replay::pace::Latency;
 
 use super::{Row, rounded};
@@ -37,6 +38,15 @@ type Share = fn(&ClassMap) -> Option<f64>;
 const SHARES: [(&str, Share); 2] = [
     ("mixed_blocks", ClassMap::mixed),
     ("misplaced_frames", ClassMap::misplaced),
+];
+
+/// A number of an [`OwnerMap`], if it is defined.
+type OfOwners = fn(&OwnerMap) -> Option<f64>;
+
+/// The numbers of owners' regions.
+const OF_OWNERS: [(&str, OfOwners); 2] = [
+    ("owner_spread", OwnerMap::spread),
+    ("lone_regions", OwnerMap::lone),
 ];
 
 /// Returns the reported orders: the large ones, and the system's largest.
@@ -65,6 +75,9 @@ pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool)
         Initial::Fresh => {}
         Initial::Aged(seed) => experiment += &format!("+aged={seed}"),
         Initial::As(map) => experiment += &format!("+start={}", map.label()),
+    }
+    if comparison.touches {
+        experiment += "+touch";
     }
     let common = Row {
         experiment,
@@ -177,6 +190,7 @@ impl Rows {
         self.push("all", "metadata_bytes_per_frame", "value", per_frame);
         self.fragmentation(comparison, outcome);
         self.classes(comparison, outcome);
+        self.owners(comparison, outcome);
     }
 
     /// Pushes which blocks frames of several classes share.
@@ -208,6 +222,24 @@ impl Rows {
             self.common.order = Some(order);
             let movable = mean(movable.map(|blocks| blocks.movable as f64));
             self.push_some("all", "movable_blocks", "mean", movable);
+        }
+        self.common.order = None;
+    }
+
+    /// Pushes over how many regions the frames of each owner are scattered.
+    fn owners(&mut self, comparison: &Comparison, outcome: &Outcome) {
+        let experiment = self.common.experiment.clone();
+        self.common.order = Some(ClassMap::ORDERS[0]);
+        for (metric, of) in OF_OWNERS {
+            let values = || outcome.owners.iter().filter_map(of);
+            self.push_some("all", metric, "mean", mean(values()));
+            self.push_some("all", metric, "max", values().max_by(f64::total_cmp));
+            for map in &outcome.owners {
+                let at = f64::from(map.position) / f64::from(comparison.events.max(1));
+                self.common.experiment = format!("{experiment}@{at:.4}");
+                self.push_some("all", metric, "value", of(map));
+            }
+            self.common.experiment.clone_from(&experiment);
         }
         self.common.order = None;
     }

@@ -8,7 +8,6 @@
 //! page alone.
 
 mod earlier;
-mod maps;
 mod owners;
 pub mod simulated;
 mod statistics;
@@ -29,17 +28,19 @@ use everybuddy_measure::Error;
 use everybuddy_measure::answer::{self, Answer};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
-use everybuddy_measure::replay::detail::Latencies;
+use everybuddy_measure::replay::detail::{Detail, Latencies};
 use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
+use everybuddy_measure::replay::owners::OwnerMap;
 use everybuddy_measure::replay::pace::Latency;
+use everybuddy_measure::replay::placement::{Frames, follow};
+use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::rows::table::{self, Column, Table, Which};
 use everybuddy_measure::size;
 
 use super::{Output, Outputs};
 
-use maps::Painter;
 use owners::Owners;
 
 /// The name of the owner of frames that are in use from the start, in aged memory.
@@ -51,16 +52,14 @@ const LARGE: Order = Order::TEN;
 pub struct Subject {
     statistics: Statistics,
     owners: Owners,
-    resolved: Resolved,
 }
 
 impl Subject {
     /// Analyses a trace; `resolved` must belong to it.
-    pub fn new(trace: &Trace, resolved: Resolved) -> Subject {
+    pub fn new(trace: &Trace, resolved: &Resolved) -> Subject {
         Subject {
-            statistics: Statistics::of(trace, &resolved),
-            owners: Owners::of(trace, &resolved),
-            resolved,
+            statistics: Statistics::of(trace, resolved),
+            owners: Owners::of(trace, resolved),
         }
     }
 }
@@ -237,7 +236,7 @@ pub fn compared(
     comparison: &Comparison,
     rows: &[Row],
     answer: Option<Answer>,
-    subject: &Subject,
+    (subject, script): (&Subject, &Script),
 ) -> page::Trace {
     let memory = &comparison.memory;
     let taken = memory.taken_frames();
@@ -265,23 +264,34 @@ pub fn compared(
     if taken_by > 0 && subject.owners.names.len() >= page::OWNERS {
         owners[taken_by as usize - 2] = owners::OTHERS.to_string();
     }
-    let painter = Painter {
-        resolved: &subject.resolved,
-        owners: &of_block,
-        frames: memory.frames as usize,
-        taken: (&taken, taken_by),
+    let orders = script.of_blocks(|own| own.order().get());
+    let owner = |block: u32| match block {
+        Frames::FREE => (page::FREE, 0),
+        Frames::TAKEN => (taken_by, 0),
+        block => (of_block[block as usize], orders[block as usize]),
     };
-    let calls = subject.resolved.steps.len().max(1) as f64;
+    let calls = f64::from(script.events.max(1));
     let system = |outcome: &Outcome| {
-        let detail = &outcome.detail;
-        let mut maps = Vec::with_capacity(detail.listed.len());
-        painter.paint(&detail.places, &detail.listed, |frames| {
-            let pairs = frames
-                .owners
-                .iter()
-                .copied()
-                .zip(frames.orders.iter().copied());
-            maps.push(page::Map::of(frames.position as f64 / calls, pairs));
+        let Detail { places, listed, .. } = &outcome.detail;
+        let mut maps = Vec::with_capacity(listed.len());
+        let moments = listed.iter().map(|moment| moment.position);
+        follow(script, memory, places, moments, |frames| {
+            let mut pairs: Vec<(u8, u8)> = frames.blocks.iter().copied().map(owner).collect();
+            for frame in listed
+                .get(maps.len())
+                .into_iter()
+                .flat_map(|own| &own.frames)
+            {
+                // A frame that is in use is not in a list: the entry is outdated.
+                let free = pairs.get_mut(*frame as usize);
+                if let Some(own) = free.filter(|own| own.0 == page::FREE) {
+                    *own = (page::LISTED, 0);
+                }
+            }
+            maps.push(page::Map {
+                regions: OwnerMap::of(frames, &script.owners.of_block).owners,
+                ..page::Map::of(f64::from(frames.position) / calls, pairs)
+            });
         });
         self::system(comparison, outcome, maps)
     };
@@ -292,15 +302,22 @@ pub fn compared(
         measured.collect()
     };
     let owned_by = match subject.owners.are_programs {
-        _ if comparison.systems.is_empty() => "",
-        true => " Owners are programs.",
-        false => " Owners are uses of memory, since few programs ran.",
+        _ if comparison.systems.is_empty() => String::new(),
+        are_programs => format!(
+            " On maps, owners are {}. Regions count their owners by {}.",
+            if are_programs {
+                "programs"
+            } else {
+                "uses of memory, since few programs ran"
+            },
+            script.owners.kind.name()
+        ),
     };
     page::Trace {
         managed_frames: memory.frames,
         cpus: u32::from(comparison.cpus),
         threads: comparison.threads as u32,
-        dealt: dealt(comparison) + owned_by,
+        dealt: dealt(comparison) + &owned_by,
         owners,
         systems,
         table: table(comparison, rows),
