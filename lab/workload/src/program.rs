@@ -118,6 +118,8 @@ pub enum Body {
         steps: Vec<Step>,
         /// What is done with each frame after its allocation.
         used: Use,
+        /// The slots whose frames are read for a use that reads; some may be empty.
+        own: Range<u32>,
     },
     /// Reads lines at random in the frames of these slots, each place dependent on what was read before. It makes no
     /// requests. A host without memory behind the frames does nothing.

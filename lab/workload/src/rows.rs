@@ -268,7 +268,7 @@ workloads! {
             |s, t| touch::processes(s, t, Use::Line), touching();
         "touch:processes:zeroed", "processes of 64 to 1,023 frames; zeroed",
             |s, t| touch::processes(s, t, Use::Zeroed), touching();
-        "touch:processes:read", "processes of 64 to 1,023 frames; zeroed, and 16 lines of those held are read",
+        "touch:processes:read", "processes of 64 to 1,023 frames; zeroed, and 4 lines of its frames are read",
             |s, t| touch::processes(s, t, Use::Read), touching();
         "touch:steady:50:nothing", "random frames replaced, 50 % full; unused: the calls alone",
             |s, t| touch::replace(s, t, 50, Use::Nothing), touching();
@@ -276,7 +276,7 @@ workloads! {
             |s, t| touch::replace(s, t, 50, Use::Line), touching();
         "touch:steady:50:zeroed", "random frames replaced, 50 % full; zeroed",
             |s, t| touch::replace(s, t, 50, Use::Zeroed), touching();
-        "touch:steady:50:read", "random frames replaced, 50 % full; zeroed, and 16 lines of those held are read",
+        "touch:steady:50:read", "random frames replaced, 50 % full; zeroed, and 4 lines of its frames are read",
             |s, t| touch::replace(s, t, 50, Use::Read), touching();
         "touch:steady:90:nothing", "random frames replaced, 90 % full; unused: the calls alone",
             |s, t| touch::replace(s, t, 90, Use::Nothing), touching();
@@ -284,7 +284,7 @@ workloads! {
             |s, t| touch::replace(s, t, 90, Use::Line), touching();
         "touch:steady:90:zeroed", "random frames replaced, 90 % full; zeroed",
             |s, t| touch::replace(s, t, 90, Use::Zeroed), touching();
-        "touch:steady:90:read", "random frames replaced, 90 % full; zeroed, and 16 lines of those held are read",
+        "touch:steady:90:read", "random frames replaced, 90 % full; zeroed, and 4 lines of its frames are read",
             |s, t| touch::replace(s, t, 90, Use::Read), touching();
         "touch:young:nothing", "7 of 8 replaced frames are young; unused: the calls alone",
             |s, t| touch::young(s, t, Use::Nothing), touching();
@@ -292,7 +292,7 @@ workloads! {
             |s, t| touch::young(s, t, Use::Line), touching();
         "touch:young:zeroed", "7 of 8 replaced frames are young; zeroed",
             |s, t| touch::young(s, t, Use::Zeroed), touching();
-        "touch:young:read", "7 of 8 replaced frames are young; zeroed, and 16 lines of those held are read",
+        "touch:young:read", "7 of 8 replaced frames are young; zeroed, and 4 lines of its frames are read",
             |s, t| touch::young(s, t, Use::Read), touching();
         "touch:set:512", "2 MiB of aged memory, written, then read at random",
             |s, t| touch::set(s, t, 512), up_to(FOUR), touching();

@@ -23,12 +23,12 @@ pub enum Use {
     Line,
     /// Writes all of it, as a kernel clears a page.
     Zeroed,
-    /// Writes all of it. Then it reads [`READS`] lines at random in the frames that it holds.
+    /// Writes all of it. Then it reads [`READS`] lines at random in the frames that it has.
     Read,
 }
 
 /// Lines that are read for each frame by [`Use::Read`].
-pub const READS: u32 = 16;
+pub const READS: u32 = 4;
 
 /// Frames that are allocated in a section at full length.
 const FRAMES: u32 = 40_000;
@@ -64,7 +64,8 @@ pub(crate) fn processes(setting: &Setting, thread: u16, used: Use) -> Program {
             steps.extend((slots..slots + own).map(|slot| Step::Free { slot }));
             left -= own;
         }
-        Body::Touch { steps, used }
+        let own = slots..slots + most;
+        Body::Touch { steps, used, own }
     })
 }
 
@@ -73,11 +74,12 @@ pub(crate) fn replace(setting: &Setting, thread: u16, percent: u32, used: Use) -
     let (slots, prepare, mut random) = steady::level(setting, thread, percent, Mix::Single);
     let frames = setting.count(FRAMES);
     Program::of_part(Part::Pair, slots, prepare, move || {
-        let own = (0..frames).map(|_| random.below(slots));
-        let steps = own.flat_map(|slot| [Step::Free { slot }, allocate(slot)]);
+        let replaced = (0..frames).map(|_| random.below(slots));
+        let steps = replaced.flat_map(|slot| [Step::Free { slot }, allocate(slot)]);
         Body::Touch {
             steps: steps.collect(),
             used,
+            own: 0..slots,
         }
     })
 }
@@ -100,7 +102,8 @@ pub(crate) fn young(setting: &Setting, thread: u16, used: Use) -> Program {
             young.push(slot);
             steps.extend([Step::Free { slot }, allocate(slot)]);
         }
-        Body::Touch { steps, used }
+        let own = 0..slots;
+        Body::Touch { steps, used, own }
     })
 }
 
@@ -118,10 +121,9 @@ pub(crate) fn set(setting: &Setting, thread: u16, frames: u32) -> Program {
         let mut leave: Vec<u32> = own.clone().collect();
         random.shuffle(&mut leave);
         let steps = own.clone().map(allocate).collect();
-        let used = Use::Line;
-        let slots = own.clone();
+        let (used, slots, own) = (Use::Line, own.clone(), own.clone());
         let sections = [
-            (Part::Allocate, Body::Touch { steps, used }),
+            (Part::Allocate, Body::Touch { steps, used, own }),
             (Part::Operation, Body::Scan { slots, count }),
             (Part::Free, Body::Free { slots: leave }),
         ];

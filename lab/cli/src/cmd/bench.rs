@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, value_parser};
 use everybuddy_workload::{Variant, WORKLOADS};
 
-use crate::export::{Output, Outputs};
+use crate::export::Outputs;
 use crate::show::bench::{self as tables, Benchmark};
 use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
@@ -97,19 +97,15 @@ pub(super) struct Arguments {
     ablate: Vec<String>,
 
     /// Count instructions with callgrind instead of measuring times
-    #[arg(long, conflicts_with_all = ["check", "doc", "start"])]
+    #[arg(long, conflicts_with_all = ["check", "start"])]
     instructions: bool,
 
     /// Check every contender against a shadow of memory instead of measuring
-    #[arg(long, conflicts_with = "doc")]
+    #[arg(long)]
     check: bool,
 
     #[command(flatten)]
     files: Files,
-
-    /// Write the results to FILE as a Markdown document
-    #[arg(long, value_name = "FILE")]
-    doc: Option<PathBuf>,
 
     /// Run N rounds of a workload, for callgrind
     #[arg(long, hide = true, requires = "contender", value_parser = value_parser!(u32).range(1..))]
@@ -155,15 +151,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let mut outputs = Outputs::beside(arguments.start.files().to_vec());
     let sinks = arguments.files.open(&mut outputs)?;
-    let doc = arguments.doc.as_deref();
-    let doc = doc.map(|path| outputs.open("--doc", path)).transpose()?;
     let cpus = plan.threads.iter().copied().max().unwrap_or(1);
     let machine = Machine::sized(arguments.machine.map(|size| size.frames), cpus);
     let stage = Stage { sinks: &sinks };
     let (rows, passed) = match (arguments.instructions, arguments.check) {
         (true, _) => (stage.count(&plan)?, Ok(())),
         (_, true) => stage.check(&plan)?,
-        _ => stage.measure(&plan, machine, baseline, doc)?,
+        _ => stage.measure(&plan, machine, baseline)?,
     };
     let mut rows = rows;
     let mut experiment = claim::bench::EXPERIMENT.to_string();
@@ -205,7 +199,6 @@ impl Stage<'_> {
         plan: &BenchPlan,
         machine: Machine,
         baseline: Option<usize>,
-        doc: Option<Output>,
     ) -> Result<Judged, Error> {
         let host = HostInfo::look();
         let timer = Timer::calibrated();
@@ -241,10 +234,6 @@ impl Stage<'_> {
         self.print(&tables::closing(
             plan, &benchmark, huge, &host, &timer, &style,
         ))?;
-        if let Some(doc) = doc {
-            let page = show::bench_doc::page(plan, &benchmark, &verdicts, &host, &timer);
-            doc.finish(page.as_bytes())?;
-        }
         let judged = verdicts.iter().map(|(claim, verdict)| ("", claim, verdict));
         Ok((exported, show::claims::none_failed(judged)))
     }

@@ -309,7 +309,7 @@ impl<'w, L: Caller> Worker<'w, L> {
         }
     }
 
-    fn touch(&mut self, steps: &[Step], used: Use) {
+    fn touch(&mut self, steps: &[Step], used: Use, own: std::ops::Range<usize>) {
         for chunk in steps.chunks(CHUNK) {
             let mut frames = 0;
             for step in chunk {
@@ -320,7 +320,14 @@ impl<'w, L: Caller> Worker<'w, L> {
                     Step::Allocate { slot, .. } => {
                         self.fill(slot as usize, Order::ZERO);
                         if let (Some(memory), false) = (self.touched, used == Use::Nothing) {
-                            user(memory, &self.held, slot as usize, used, &mut self.choices);
+                            let held = self.held[slot as usize];
+                            user(
+                                memory,
+                                held,
+                                used,
+                                &self.held[own.clone()],
+                                &mut self.choices,
+                            );
                         }
                         frames += 1;
                     }
@@ -406,11 +413,11 @@ impl<'w, L: Caller> Worker<'w, L> {
 
 /// Does with the frame in a slot what its user does. Compiled once, and called for each frame of every contender.
 #[inline(never)]
-fn user(memory: &Touched, held: &[u64], slot: usize, used: Use, choices: &mut u64) {
-    if held[slot] == EMPTY {
+fn user(memory: &Touched, held: u64, used: Use, own: &[u64], choices: &mut u64) {
+    if held == EMPTY {
         return;
     }
-    let (place, _) = unpack(held[slot]);
+    let (place, _) = unpack(held);
     match used {
         Use::Nothing => {}
         Use::Line => memory.write_line(place),
@@ -419,9 +426,9 @@ fn user(memory: &Touched, held: &[u64], slot: usize, used: Use, choices: &mut u6
             memory.zero(place);
             let mut sum = 0;
             for _ in 0..READS {
-                let (other, line) = chosen(choices, held.len(), sum);
-                if held[other] != EMPTY {
-                    sum = memory.read_line(unpack(held[other]).0, line);
+                let (other, line) = chosen(choices, own.len(), sum);
+                if own[other] != EMPTY {
+                    sum = memory.read_line(unpack(own[other]).0, line);
                 }
             }
             black_box(sum);
@@ -522,7 +529,9 @@ impl<L: Caller> Work for Worker<'_, L> {
             Body::Hand { order, count } => self.hand(*order, *count),
             Body::Receive { order, count } => self.receive(*order, *count),
             Body::Steps(steps) => self.steps(steps),
-            Body::Touch { steps, used } => self.touch(steps, *used),
+            Body::Touch { steps, used, own } => {
+                self.touch(steps, *used, own.start as usize..own.end as usize);
+            }
             Body::Scan { slots, count } => {
                 let own = &self.held[slots.start as usize..slots.end as usize];
                 let own = own.iter().filter(|held| **held != EMPTY);

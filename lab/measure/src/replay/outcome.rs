@@ -104,15 +104,6 @@ impl Outcome {
         tally.service_ratio().filter(|_| self.has_list)
     }
 
-    /// Returns the number of blocks split and of buddy pairs coalesced, by callers and services.
-    pub fn moved(&self) -> (u64, u64) {
-        let (own, background) = (self.all().counts, self.background);
-        (
-            own.splits + background.splits,
-            own.coalescings + background.coalescings,
-        )
-    }
-
     /// Returns the work of the services per operation of the trace, in nanoseconds, without interrupted units.
     pub fn background_work(&self) -> f64 {
         let steady = self.services.iter().map(|own| own.steady.as_nanos());

@@ -7,7 +7,7 @@
 //! Every number on the page is also in the tables or rows, or comes from the same passes; nothing is measured for the
 //! page alone.
 
-mod earlier;
+mod numbers;
 mod owners;
 pub mod simulated;
 mod statistics;
@@ -29,10 +29,8 @@ use everybuddy_measure::answer::{self, Answer};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::detail::{Detail, Latencies};
-use everybuddy_measure::replay::observe::Tally;
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
 use everybuddy_measure::replay::owners::OwnerMap;
-use everybuddy_measure::replay::pace::Latency;
 use everybuddy_measure::replay::placement::{Frames, follow};
 use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
@@ -271,7 +269,7 @@ pub fn compared(
         block => (of_block[block as usize], orders[block as usize]),
     };
     let calls = f64::from(script.events.max(1));
-    let system = |outcome: &Outcome| {
+    let maps = |outcome: &Outcome| {
         let Detail { places, listed, .. } = &outcome.detail;
         let mut maps = Vec::with_capacity(listed.len());
         let moments = listed.iter().map(|moment| moment.position);
@@ -293,14 +291,22 @@ pub fn compared(
                 ..page::Map::of(f64::from(frames.position) / calls, pairs)
             });
         });
-        self::system(comparison, outcome, maps)
+        maps
     };
-    let measured = comparison.systems.iter().map(system);
-    let systems = if comparison.systems.is_empty() {
-        earlier::systems(comparison, rows)
-    } else {
-        measured.collect()
+    // What is measured is drawn, too.
+    let drawn = |own: page::System| {
+        let mut measured = comparison.systems.iter();
+        match measured.find(|outcome| outcome.spec.to_string() == own.name) {
+            Some(outcome) => page::System {
+                samples: samples(comparison, outcome),
+                maps: maps(outcome),
+                latency: drawn(own.latency, &outcome.detail.latency),
+                ..own
+            },
+            None => own,
+        }
     };
+    let systems = numbers::systems(comparison, rows).into_iter().map(drawn);
     let owned_by = match subject.owners.are_programs {
         _ if comparison.systems.is_empty() => String::new(),
         are_programs => format!(
@@ -319,7 +325,7 @@ pub fn compared(
         threads: comparison.threads as u32,
         dealt: dealt(comparison) + &owned_by,
         owners,
-        systems,
+        systems: systems.collect(),
         table: table(comparison, rows),
         answer: answer.map(|answer| page::Answer {
             summary: answer.summary,
@@ -360,56 +366,31 @@ fn table(comparison: &Comparison, rows: &[Row]) -> page::Table {
     }
 }
 
-fn system(comparison: &Comparison, outcome: &Outcome, maps: Vec<page::Map>) -> page::System {
-    let all = outcome.all();
-    let latency = [0, 1].map(|direction| {
-        latency(
-            &outcome.pace.latency[direction],
-            &outcome.detail.latency[direction],
-        )
-    });
-    page::System {
-        name: outcome.spec.to_string(),
-        parameters: outcome.parameters.clone(),
-        latency,
-        service_ratio: outcome.service_ratio(&all),
-        miss_rate: all.miss_rate(),
-        locks_per_call: all.locks(),
-        contention_rate: all.contention_rate(),
-        contention_rate_core: all.contention_rate_core(),
-        residual: [0, 1].map(|direction: usize| Tally::residual(&outcome.tallies[direction])),
-        splits: outcome.moved().0,
-        coalescings: outcome.moved().1,
-        refused: outcome.refusals.refused.total(),
-        samples: samples(comparison, outcome),
-        maps,
-    }
-}
-
-fn latency(pace: &Latency, detail: &Latencies) -> page::Latency {
-    let [p50, p99, p999, max] = pace.quantiles;
-    let bins = detail.histogram.iter().map(|bin| page::Bin {
-        upper: bin.to,
-        count: bin.calls,
-    });
-    page::Latency {
-        mean: (pace.count > 0).then_some(pace.mean),
-        stddev: pace.stddev,
-        p50,
-        p99,
-        p999,
-        max,
-        histogram: bins.collect(),
-        over_trace: page::OverTrace {
-            p50: detail.stretches.iter().map(|stretch| stretch.p50).collect(),
-            p99: detail.stretches.iter().map(|stretch| stretch.p99).collect(),
-            max: detail.stretches.iter().map(|stretch| stretch.max).collect(),
-        },
-        window: page::Window {
-            first: detail.first as u64,
-            ns: detail.successive.clone(),
-        },
-    }
+/// Adds the distributions and the courses of latencies to their numbers.
+fn drawn(numbers: [page::Latency; 2], details: &[Latencies; 2]) -> [page::Latency; 2] {
+    let mut details = details.iter();
+    numbers.map(|numbers| {
+        let Some(detail) = details.next() else {
+            return numbers;
+        };
+        let bins = detail.histogram.iter().map(|bin| page::Bin {
+            upper: bin.to,
+            count: bin.calls,
+        });
+        page::Latency {
+            histogram: bins.collect(),
+            over_trace: page::OverTrace {
+                p50: detail.stretches.iter().map(|stretch| stretch.p50).collect(),
+                p99: detail.stretches.iter().map(|stretch| stretch.p99).collect(),
+                max: detail.stretches.iter().map(|stretch| stretch.max).collect(),
+            },
+            window: page::Window {
+                first: detail.first as u64,
+                ns: detail.successive.clone(),
+            },
+            ..numbers
+        }
+    })
 }
 
 fn samples(comparison: &Comparison, outcome: &Outcome) -> page::Samples {
