@@ -22,7 +22,6 @@ pub mod export;
 mod finished;
 pub mod left_out;
 pub mod pages;
-pub mod processes;
 #[cfg(target_os = "linux")]
 pub mod recording;
 pub mod show;

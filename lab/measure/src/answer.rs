@@ -25,8 +25,10 @@ const SHARE: f64 = 0.05;
 
 /// The names of what systems are judged by, where more is said about it.
 const TIME: &str = "time";
+const PRICE: &str = "time with use";
 const UNUSABLE: &str = "unusable memory";
 const IDLE: &str = "idle memory in lists";
+const SPREAD: &str = "spread";
 
 /// The answer, in sentences.
 #[derive(Clone, Debug)]
@@ -56,7 +58,7 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
         .filter(|at| refused(*at) <= fewest)
         .collect();
     let rounds: Vec<Vec<f64>> = names.iter().map(|name| rounds(comparison, name)).collect();
-    let criteria = criteria(&table.columns, &competing, &rounds, comparison.threads);
+    let criteria = criteria(comparison, &table.columns, &competing, &rounds);
     if names.len() < 2 || criteria.is_empty() {
         return None;
     }
@@ -96,7 +98,7 @@ pub fn is_judged(column: &Column) -> bool {
     match column.metric {
         "latency" => column.head[1] == "mean ns",
         "residual" => column.head[1] == "allocs",
-        metric => ["unusable_index", "metadata_bytes_per_frame"].contains(&metric),
+        metric => ["unusable_index", "owner_spread", "metadata_bytes_per_frame"].contains(&metric),
     }
 }
 
@@ -185,10 +187,10 @@ fn times(columns: &[Column]) -> Option<Vec<Option<f64>>> {
 
 /// Returns what the competing systems are judged by: all criteria for which each has a number.
 fn criteria(
+    comparison: &Comparison,
     columns: &[Column],
     competing: &[usize],
     rounds: &[Vec<f64>],
-    threads: usize,
 ) -> Vec<Criterion> {
     let rounds: Vec<Vec<f64>> = competing.iter().map(|at| rounds[*at].clone()).collect();
     let of_times = if rounds.iter().all(|own| !own.is_empty()) {
@@ -202,12 +204,14 @@ fn criteria(
             .find(|column| column.metric == metric && is_judged(column));
         column.map(|column| column.values.clone())
     };
-    let of_blocks = Noise::Points(points(threads));
+    let of_blocks = Noise::Points(points(comparison.threads));
+    let time = if comparison.touches { PRICE } else { TIME };
     let share = Noise::Share(SHARE);
     let all = [
-        (TIME, " ns", times(columns), of_times),
+        (time, " ns", times(columns), of_times),
         (UNUSABLE, "%", find("unusable_index"), of_blocks),
         (IDLE, " frames", find("residual"), share.clone()),
+        (SPREAD, "", find("owner_spread"), share.clone()),
         (
             "metadata",
             " B/frame",
@@ -355,8 +359,10 @@ fn rule(criteria: &[Criterion]) -> String {
     let meaning = |criterion: &Criterion| {
         let more = match criterion.name {
             TIME => " (mean allocation and mean free together)",
+            PRICE => " (mean allocation with the use of its frames, and mean free, together)",
             UNUSABLE => " (at 4 MiB)",
             IDLE => " (after allocations)",
+            SPREAD => " (regions of 2 MiB that an owner's frames span, over the fewest)",
             _ => "",
         };
         criterion.name.to_string() + more
@@ -380,10 +386,14 @@ fn rule(criteria: &[Criterion]) -> String {
 
 /// States what the run cannot say.
 fn limits(comparison: &Comparison, was_busy: bool) -> String {
-    let mut text = "Frames were never touched, so the cost of cold memory is missing.".to_string();
+    let mut text = String::new();
+    if !comparison.touches {
+        text +=
+            "Frames were not used (`--touch` uses them), so the cost of cold memory is missing. ";
+    }
     text += match comparison.threads {
-        1 => " One thread made all calls, so nothing waited (`everybuddy simulate` predicts it).",
-        _ => " Counts are of one pass, and depend on which thread came first.",
+        1 => "One thread made all calls, so nothing waited (`everybuddy simulate` predicts it).",
+        _ => "Counts are of one pass, and depend on which thread came first.",
     };
     if comparison.memory.initial == Initial::Fresh {
         text += " Memory was fresh (`--aged SEED` scatters long-lived blocks).";

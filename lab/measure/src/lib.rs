@@ -7,6 +7,7 @@
 //! | [`replay`] | the replay of traces: preparation, aging of memory, timing, counting |
 //! | [`mod@bench`] | synthetic workloads on all contenders |
 //! | [`refusals`] | requests and refusals by order |
+//! | [`mod@touched`] | real memory behind the frames |
 //! | [`rows`] | results as tidy rows |
 //! | [`claim`] | claims and their verdicts |
 //! | [`answer`] | the systems that no other one beats |
@@ -30,5 +31,6 @@ pub mod rows;
 pub mod size;
 pub mod sizes;
 pub mod streams;
+pub mod touched;
 
 pub use error::Error;

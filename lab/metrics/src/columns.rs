@@ -211,6 +211,9 @@ columns! {
         legend("blocks of 2 MiB in use with movable frames and others, mean"), at(HUGE), when(AnyOther(0.0));
     "movable_blocks", "all", "mean", 1.0, Fixed(1), head(["2M by", "moving"]),
         legend("blocks of 2 MiB that contain movable frames and no others, mean"), at(HUGE), when(AnyOther(0.0));
+    "owner_spread", "all", "mean", 1.0, Three, at(HUGE), when(AnyOther(1.0)), default();
+    "lone_regions", "all", "mean", 100.0, Fixed(1), head(["lone", "2M %"]),
+        legend("regions of 2 MiB in use whose frames in use are all of one owner, mean"), at(HUGE), when(AnyOther(1.0));
     "domains", "all", "mean", 1.0, Fixed(1), head(["domains", "avg"]), when(Changes);
     "internal_fragmentation", "all", "mean", 1.0, Fixed(3), head(["held", "/asked"]),
         legend("frames held over frames asked for, mean (internal fragmentation)"), when(AnyOther(1.0)), default();

@@ -48,6 +48,7 @@ mod identity;
 mod live;
 mod machine;
 mod model;
+mod processes;
 mod read;
 mod repair;
 mod repair_events;
@@ -72,6 +73,7 @@ pub use model::{
     Acquisition, AddressRegion, Context, Event, EventFlags, Fault, LARGEST_ORDER, LockSource, Op,
     PAGE_SHIFT, RegionId, RegionKind, Trace,
 };
+pub use processes::{OwnerKind, Owners, Processes, programs};
 pub use read::{Legal, legalize, read, read_embedded};
 pub use repair::{Leniency, Repair, Repairs};
 pub use resolve::{Resolved, Step, StepKind, resolve};

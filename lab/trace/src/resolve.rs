@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::check::{Broken, Ledger};
 use crate::error::TraceError;
-use crate::model::{Op, Trace};
+use crate::model::{Context, Op, Trace};
 
 /// A trace ready for replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub struct Step {
     /// The number of pages from the faulting page to the end of that region, including that page; 0 if unknown. A
     /// free has the value of its allocation.
     pub left: u32,
-    /// For frees the offset, for allocations the mobility: see [`offset`](Self::offset) and
-    /// [`migratetype`](Self::migratetype).
+    /// For frees the offset, for allocations the mobility and the context: see [`offset`](Self::offset),
+    /// [`migratetype`](Self::migratetype) and [`context`](Self::context).
     pub operand: u32,
     /// CPU on which the call ran.
     pub cpu: u16,
@@ -106,6 +106,14 @@ impl Step {
         match self.kind {
             StepKind::Allocate => self.operand as i8,
             _ => -1,
+        }
+    }
+
+    /// Returns the activity of the thread that allocates; unknown for frees.
+    pub fn context(&self) -> Context {
+        match self.kind {
+            StepKind::Allocate => Context::from_value((self.operand >> 8) as u8),
+            _ => Context::Unknown,
         }
     }
 
@@ -174,7 +182,7 @@ pub fn resolve(trace: &Trace) -> Result<Resolved, TraceError> {
             region,
             left,
             operand: if kind.is_allocation() {
-                event.migratetype as u32
+                u32::from(event.migratetype as u8) | u32::from(event.context) << 8
             } else {
                 applied.offset
             },
@@ -204,6 +212,7 @@ mod tests {
         for (at, migratetype) in (0..).zip([0i8, 1, 2, -1]) {
             let mut event = Event::new(at, 0, 1, Op::Allocate, at * 8, 3);
             event.migratetype = migratetype;
+            event.context = at as u8;
             trace.events.push(event);
         }
         trace.events.push(Event::new(9, 0, 1, Op::Free, 12, 2));
@@ -211,8 +220,16 @@ mod tests {
         let said: Vec<_> = resolved
             .steps
             .iter()
-            .map(|step| (step.offset(), step.migratetype()))
+            .map(|step| (step.offset(), step.migratetype(), step.context()))
             .collect();
-        assert_eq!(said, [(0, 0), (0, 1), (0, 2), (0, -1), (4, -1)]);
+        use Context::{KernelFault, SystemCall, Unknown, UserFault};
+        let expected = [
+            (0, 0, Unknown),
+            (0, 1, UserFault),
+            (0, 2, SystemCall),
+            (0, -1, KernelFault),
+            (4, -1, Unknown),
+        ];
+        assert_eq!(said, expected);
     }
 }

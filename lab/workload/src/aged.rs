@@ -17,9 +17,32 @@ use crate::{Body, Part, Program, Setting};
 /// The first level and the second one, in percent.
 const LEVELS: [u64; 2] = [90, 40];
 
+/// How memory ages, and what replaces blocks in it afterwards.
+pub(crate) struct Aging<R> {
+    pub(crate) prepare: Vec<Body>,
+    pub(crate) settle: Vec<Body>,
+    /// Replaces so many blocks, with this mix of orders.
+    pub(crate) replace: R,
+}
+
 /// Creates the program for replacements with a mix of orders. Before single frames are replaced, as many blocks of
 /// mixed orders are.
 pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
+    let (slots, aging) = aging(setting, thread);
+    let (mut settle, mut replace) = (aging.settle, aging.replace);
+    let replacements = setting.count(OPERATIONS / u32::from(setting.threads.max(1)));
+    if mix == Mix::Single {
+        settle.push(replace(replacements, Mix::Mostly));
+    }
+    let round = move || replace((replacements / ROUNDS).max(1), mix);
+    Program::of_part(Part::Pair, slots, aging.prepare, round).settling(settle)
+}
+
+/// Returns the slots of aged memory, and how it ages.
+pub(crate) fn aging(
+    setting: &Setting,
+    thread: u16,
+) -> (u32, Aging<impl FnMut(u32, Mix) -> Body + use<>>) {
     let mut random = Random::new(setting.seed, thread);
     // As in `steady`: 1,104 frames for 1,000 blocks.
     let blocks = |percent: u64| (u64::from(setting.share()) * percent * 10 / 1104).max(1) as u32;
@@ -31,15 +54,14 @@ pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
     // Dealing has shuffled the slots, so it does not matter which of them are emptied.
     let mut leave: Vec<u32> = (stay..slots).collect();
     random.shuffle(&mut leave);
-    let replacements = setting.count(OPERATIONS / u32::from(setting.threads.max(1)));
-    let mut replace = move |count: u32, mix: Mix| {
+    let replace = move |count: u32, mix: Mix| {
         let entries = (0..count).map(|_| (random.below(stay), order(&mut random, mix)));
         Body::Replace {
             entries: entries.collect(),
         }
     };
     let (threads, seed) = (setting.threads.max(1), setting.seed);
-    let mut settle = vec![
+    let settle = vec![
         Body::Give { slots: 0..slots },
         Body::Take {
             slots: 0..slots,
@@ -49,10 +71,11 @@ pub(crate) fn churn(setting: &Setting, thread: u16, mix: Mix) -> Program {
         },
         Body::Free { slots: leave },
     ];
-    if mix == Mix::Single {
-        settle.push(replace(replacements, Mix::Mostly));
-    }
     let prepare = vec![Body::Replace { entries: first }];
-    let round = move || replace((replacements / ROUNDS).max(1), mix);
-    Program::of_part(Part::Pair, slots, prepare, round).settling(settle)
+    let aging = Aging {
+        prepare,
+        settle,
+        replace,
+    };
+    (slots, aging)
 }

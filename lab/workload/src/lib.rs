@@ -28,12 +28,14 @@ mod rows;
 mod steady;
 pub mod streams;
 mod today;
+mod touch;
 
 pub use batch::BATCH;
 pub use burst::BURST;
 pub use churn::{Churn, Mix};
 pub use program::{Body, Pace, Part, Program, Round, Runs, Section, Setting, deal};
 pub use rows::{Variant, WORKLOADS, WorkloadInfo};
+pub use touch::{READS, Use};
 
 use everybuddy::Size;
 

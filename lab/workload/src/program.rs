@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use everybuddy::{Order, Size};
 
-use crate::Step;
 use crate::random::Random;
+use crate::{Step, Use};
 
 /// The parameters of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,23 @@ pub enum Body {
     },
     /// Steps without a pattern.
     Steps(Vec<Step>),
+    /// Allocations and frees of single frames, which are used. Its items are the allocations.
+    Touch {
+        /// The steps, without any that pass blocks on.
+        steps: Vec<Step>,
+        /// What is done with each frame after its allocation.
+        used: Use,
+        /// The slots whose frames are read for a use that reads; some may be empty.
+        own: Range<u32>,
+    },
+    /// Reads lines at random in the frames of these slots, each place dependent on what was read before. It makes no
+    /// requests. A host without memory behind the frames does nothing.
+    Scan {
+        /// The slots.
+        slots: Range<u32>,
+        /// The number of lines.
+        count: u32,
+    },
     /// Sorts the blocks in these slots by address, so that neighbouring slots hold neighbouring frames. It makes no
     /// requests, occurs only in the preparation, and is done by the host.
     Arrange {
@@ -179,8 +196,8 @@ impl Body {
             Body::Batches { slots, count, .. } => 2 * slots.len() as u64 * u64::from(*count),
             Body::Replace { entries } => 2 * entries.len() as u64,
             Body::Hand { count, .. } | Body::Receive { count, .. } => u64::from(*count),
-            Body::Steps(steps) => steps.len() as u64,
-            Body::Arrange { .. } | Body::Give { .. } | Body::Take { .. } => 0,
+            Body::Steps(steps) | Body::Touch { steps, .. } => steps.len() as u64,
+            Body::Scan { .. } | Body::Arrange { .. } | Body::Give { .. } | Body::Take { .. } => 0,
         }
     }
 
@@ -218,8 +235,8 @@ impl Body {
             Body::Receive { count, .. } => {
                 Box::new((0..*count).flat_map(move |_| [Step::Receive { slot: 0 }, free(0)]))
             }
-            Body::Steps(steps) => Box::new(steps.iter().copied()),
-            Body::Arrange { .. } | Body::Give { .. } | Body::Take { .. } => {
+            Body::Steps(steps) | Body::Touch { steps, .. } => Box::new(steps.iter().copied()),
+            Body::Scan { .. } | Body::Arrange { .. } | Body::Give { .. } | Body::Take { .. } => {
                 Box::new(std::iter::empty())
             }
         }

@@ -11,7 +11,8 @@ use everybuddy::Order;
 use crate::churn::{self, Mix};
 use crate::published::{self, Published};
 use crate::{
-    Pace, Program, Runs, Setting, aged, batch, burst, fill, handover, hot, relief, steady, today,
+    Pace, Program, Runs, Setting, Use, aged, batch, burst, fill, handover, hot, relief, steady,
+    today, touch,
 };
 
 /// The description of a workload.
@@ -43,6 +44,8 @@ pub struct Variant {
     /// Whether the variant measures the state of memory afterwards: how many blocks of orders 9 and 10 can still be
     /// allocated. Such a variant takes long and runs once.
     pub counts_large_blocks: bool,
+    /// Whether it uses the memory behind its frames. A benchmark without `--workloads` leaves it out.
+    pub touches: bool,
     make: Make,
 }
 
@@ -107,6 +110,7 @@ const fn variant(
         threads: 1,
         repeats: 3,
         counts_large_blocks: false,
+        touches: false,
         make: Make::By(make),
     }
 }
@@ -130,6 +134,7 @@ const fn program(own: &'static Published) -> Variant {
         threads: 1,
         repeats: 3,
         counts_large_blocks: false,
+        touches: false,
         make: Make::Published(own),
     }
 }
@@ -144,6 +149,13 @@ impl Variant {
 
     const fn on_two(self) -> Variant {
         Variant { threads: 2, ..self }
+    }
+
+    const fn touching(self) -> Variant {
+        Variant {
+            touches: true,
+            ..self
+        }
     }
 
     const fn counting_large_blocks(self) -> Variant {
@@ -247,6 +259,44 @@ workloads! {
             |s, t| aged::churn(s, t, Mix::Mostly), up_to(FOUR), counting_large_blocks();
         "aged-churn:order0", "single frames, after the mixed orders",
             |s, t| aged::churn(s, t, Mix::Single), up_to(FOUR), counting_large_blocks();
+    };
+    "touch", "Frames are used: allocates single frames, writes to them, reads them again, and frees them. A time is of \
+        one frame.", OURS => variants! {
+        "touch:processes:nothing", "processes of 64 to 1,023 frames; unused: the calls alone",
+            |s, t| touch::processes(s, t, Use::Nothing), touching();
+        "touch:processes:line", "processes of 64 to 1,023 frames; a line is written",
+            |s, t| touch::processes(s, t, Use::Line), touching();
+        "touch:processes:zeroed", "processes of 64 to 1,023 frames; zeroed",
+            |s, t| touch::processes(s, t, Use::Zeroed), touching();
+        "touch:processes:read", "processes of 64 to 1,023 frames; zeroed, and 4 lines of its frames are read",
+            |s, t| touch::processes(s, t, Use::Read), touching();
+        "touch:steady:50:nothing", "random frames replaced, 50 % full; unused: the calls alone",
+            |s, t| touch::replace(s, t, 50, Use::Nothing), touching();
+        "touch:steady:50:line", "random frames replaced, 50 % full; a line is written",
+            |s, t| touch::replace(s, t, 50, Use::Line), touching();
+        "touch:steady:50:zeroed", "random frames replaced, 50 % full; zeroed",
+            |s, t| touch::replace(s, t, 50, Use::Zeroed), touching();
+        "touch:steady:50:read", "random frames replaced, 50 % full; zeroed, and 4 lines of its frames are read",
+            |s, t| touch::replace(s, t, 50, Use::Read), touching();
+        "touch:steady:90:nothing", "random frames replaced, 90 % full; unused: the calls alone",
+            |s, t| touch::replace(s, t, 90, Use::Nothing), touching();
+        "touch:steady:90:line", "random frames replaced, 90 % full; a line is written",
+            |s, t| touch::replace(s, t, 90, Use::Line), touching();
+        "touch:steady:90:zeroed", "random frames replaced, 90 % full; zeroed",
+            |s, t| touch::replace(s, t, 90, Use::Zeroed), touching();
+        "touch:steady:90:read", "random frames replaced, 90 % full; zeroed, and 4 lines of its frames are read",
+            |s, t| touch::replace(s, t, 90, Use::Read), touching();
+        "touch:young:nothing", "7 of 8 replaced frames are young; unused: the calls alone",
+            |s, t| touch::young(s, t, Use::Nothing), touching();
+        "touch:young:line", "7 of 8 replaced frames are young; a line is written",
+            |s, t| touch::young(s, t, Use::Line), touching();
+        "touch:young:zeroed", "7 of 8 replaced frames are young; zeroed",
+            |s, t| touch::young(s, t, Use::Zeroed), touching();
+        "touch:young:read", "7 of 8 replaced frames are young; zeroed, and 4 lines of its frames are read",
+            |s, t| touch::young(s, t, Use::Read), touching();
+        "touch:set:512", "2 MiB of aged memory, written, then read at random",
+            |s, t| touch::set(s, t, 512), up_to(FOUR), touching();
+        "touch:set:4096", "the same with 16 MiB", |s, t| touch::set(s, t, 4096), up_to(FOUR), touching();
     };
     "ibuddy", "Page requests like those of the programs of [iBuddy], generated from what the paper says about them.",
         "[iBuddy] 6.1 and figure 2, with assumptions" => programs(published::IBUDDY);

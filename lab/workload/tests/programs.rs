@@ -93,7 +93,8 @@ fn slots_alternate_and_what_is_held_fits() {
             let level = slots.frames();
             for _ in 0..3 {
                 for section in program.round() {
-                    assert!(slots.perform(&section.body, variant.largest) > 0);
+                    let calls = slots.perform(&section.body, variant.largest);
+                    assert!(calls > 0 || matches!(section.body, Body::Scan { .. }));
                 }
                 let is_neutral = variant.largest == Order::ZERO && !variant.counts_large_blocks;
                 assert!(!is_neutral || slots.frames() == level, "{}", variant.name);

@@ -121,6 +121,7 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
         initial: Initial::Fresh,
         seed: SEED,
         rounds: ComparePlan::ROUNDS,
+        touches: false,
     };
     let counted = ComparePlan {
         rounds: 0,

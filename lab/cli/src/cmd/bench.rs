@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, value_parser};
 use everybuddy_workload::{Variant, WORKLOADS};
 
-use crate::export::{Output, Outputs};
+use crate::export::Outputs;
 use crate::show::bench::{self as tables, Benchmark};
 use crate::show::{self, output, progress::Progress};
 use everybuddy_measure::Error;
@@ -26,6 +26,7 @@ use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::{self, Size};
+use everybuddy_measure::touched::Ablation;
 
 use super::files::{Files, Sinks};
 use super::numbers;
@@ -37,14 +38,14 @@ type Judged = (Vec<Row>, Result<(), Error>);
 /// Measure systems and third-party allocators on synthetic workloads.
 ///
 /// All contenders take turns within one run, in an order that rotates every round. Each visit uses
-/// a new allocator. Frames are never touched.
+/// a new allocator. Only the workloads `touch` use the memory behind the frames; they run if named.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = include_str!("help/bench.txt")
 )]
 pub(super) struct Arguments {
-    /// Select workloads or variants [default: all]
+    /// Select workloads or variants [default: all but touch]
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
@@ -91,20 +92,20 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     shrink: u32,
 
+    /// Change the memory behind frames that are used: small-pages, cold-caches, random-order
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["check", "instructions"])]
+    ablate: Vec<String>,
+
     /// Count instructions with callgrind instead of measuring times
-    #[arg(long, conflicts_with_all = ["check", "doc", "start"])]
+    #[arg(long, conflicts_with_all = ["check", "start"])]
     instructions: bool,
 
     /// Check every contender against a shadow of memory instead of measuring
-    #[arg(long, conflicts_with = "doc")]
+    #[arg(long)]
     check: bool,
 
     #[command(flatten)]
     files: Files,
-
-    /// Write the results to FILE as a Markdown document
-    #[arg(long, value_name = "FILE")]
-    doc: Option<PathBuf>,
 
     /// Run N rounds of a workload, for callgrind
     #[arg(long, hide = true, requires = "contender", value_parser = value_parser!(u32).range(1..))]
@@ -122,7 +123,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         None => WORKLOADS
             .iter()
             .flat_map(|row| row.variants)
-            .filter(|variant| !variant.is_published())
+            .filter(|variant| !variant.is_published() && !variant.touches)
             .collect(),
     };
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
@@ -136,7 +137,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         rounds: arguments.rounds,
         seed: arguments.seed,
         shrink: arguments.shrink,
+        ablation: Ablation::of(&arguments.ablate)?,
     };
+    check_ablation(&plan)?;
     if plan.cells().is_empty() {
         return Err(Error::usage(
             "--threads 1: no workload is left, because handover needs two threads",
@@ -148,19 +151,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let mut outputs = Outputs::beside(arguments.start.files().to_vec());
     let sinks = arguments.files.open(&mut outputs)?;
-    let doc = arguments.doc.as_deref();
-    let doc = doc.map(|path| outputs.open("--doc", path)).transpose()?;
     let cpus = plan.threads.iter().copied().max().unwrap_or(1);
     let machine = Machine::sized(arguments.machine.map(|size| size.frames), cpus);
     let stage = Stage { sinks: &sinks };
     let (rows, passed) = match (arguments.instructions, arguments.check) {
         (true, _) => (stage.count(&plan)?, Ok(())),
         (_, true) => stage.check(&plan)?,
-        _ => stage.measure(&plan, machine, baseline, doc)?,
+        _ => stage.measure(&plan, machine, baseline)?,
     };
     let mut rows = rows;
+    let mut experiment = claim::bench::EXPERIMENT.to_string();
     if let Initial::As(map) = &plan.memory.initial {
-        let experiment = format!("{}+start={}", claim::bench::EXPERIMENT, map.label());
+        experiment += &format!("+start={}", map.label());
+    }
+    if !arguments.ablate.is_empty() {
+        experiment += &format!("+ablate={}", arguments.ablate.join(":"));
+    }
+    if experiment != claim::bench::EXPERIMENT {
         // A system starts up in memory of its own.
         for row in rows.iter_mut().filter(|row| row.source != rows::START) {
             row.experiment = row
@@ -192,7 +199,6 @@ impl Stage<'_> {
         plan: &BenchPlan,
         machine: Machine,
         baseline: Option<usize>,
-        doc: Option<Output>,
     ) -> Result<Judged, Error> {
         let host = HostInfo::look();
         let timer = Timer::calibrated();
@@ -215,18 +221,19 @@ impl Stage<'_> {
         }
         self.print(&benchmark.starts(&style))?;
         // Neither shortened sections nor fewer rounds decide anything, and claims are about memory that is free.
-        let decides = plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS;
+        // They were written for calls alone, too.
+        let uses_frames = plan.variants.iter().any(|variant| variant.touches);
+        let decides = plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS && !uses_frames;
         let verdicts: Vec<(Claim, Verdict)> = if decides && plan.memory.initial == Initial::Fresh {
             claim::bench::judge(&exported)?
         } else {
             Vec::new()
         };
         self.print(&show::claims::listed(&verdicts, &style))?;
-        self.print(&tables::closing(plan, &benchmark, &host, &timer, &style))?;
-        if let Some(doc) = doc {
-            let page = show::bench_doc::page(plan, &benchmark, &verdicts, &host, &timer);
-            doc.finish(page.as_bytes())?;
-        }
+        let huge = results.huge;
+        self.print(&tables::closing(
+            plan, &benchmark, huge, &host, &timer, &style,
+        ))?;
         let judged = verdicts.iter().map(|(claim, verdict)| ("", claim, verdict));
         Ok((exported, show::claims::none_failed(judged)))
     }
@@ -339,6 +346,22 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     contenders.extend(others);
     contenders.extend(loaded);
     Ok(contenders)
+}
+
+/// Rejects what would change nothing, or measure something else.
+fn check_ablation(plan: &BenchPlan) -> Result<(), Error> {
+    if plan.ablation != Ablation::default() && !plan.variants.iter().all(|own| own.touches) {
+        return Err(Error::usage(
+            "--ablate is about workloads that use their frames\nhelp: add --workloads touch",
+        ));
+    }
+    if plan.ablation.cold_caches && plan.threads != [1] {
+        return Err(Error::usage(
+            "--ablate cold-caches: the time of a thread stands still while it makes caches cold\n\
+             help: add --threads 1",
+        ));
+    }
+    Ok(())
 }
 
 /// Finds the contender that is the baseline.

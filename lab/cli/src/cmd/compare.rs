@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use everybuddy::SystemSpec;
-use everybuddy_trace::{Leniency, resolve};
+use everybuddy_trace::{Leniency, Owners, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
@@ -73,6 +73,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     start: Start,
 
+    /// Use the frames as the program did: times are the whole price of a frame
+    #[arg(long)]
+    touch: bool,
+
     /// Divide memory in advance by these sizes, for systems with division=on
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     sizes: Vec<PathBuf>,
@@ -98,7 +102,7 @@ pub(super) struct Arguments {
 
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "machine", "memory", "aged", "start",
-        "sizes", "seed"])]
+        "touch", "sizes", "seed"])]
     rows: Option<PathBuf>,
 
     /// Show all columns and counters instead of the most important ones
@@ -153,6 +157,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         initial,
         seed: arguments.seed,
         rounds: ComparePlan::ROUNDS,
+        touches: arguments.touch,
     };
     // Rows that do not name the room have that of the trace.
     let given = arguments.memory.is_some() || arguments.start.has_files();
@@ -216,9 +221,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             rounds: ComparePlan::ROUNDS,
         };
         let mut report = export::page::report(&occasion);
-        let traces = comparisons.iter().zip(&results).zip(answers).zip(&subjects);
+        let scripts = scripts.iter().map(|own| &own.script);
+        let traces = comparisons.iter().zip(&results).zip(answers);
+        let traces = traces.zip(subjects.iter().zip(scripts));
         report.traces = traces
-            .map(|(((c, rows), answer), subject)| export::page::compared(c, rows, answer, subject))
+            .map(|(((c, rows), answer), of)| export::page::compared(c, rows, answer, of))
             .collect();
         page.write(&report)?;
     }
@@ -317,7 +324,8 @@ fn scripts(
             output::note(&format!("trace {}: repaired: {repairs}", trace.name));
         }
         let resolved = resolve(&trace)?;
-        let script = Script::new(&trace.name, &resolved, arguments.cpus)?;
+        let mut script = Script::new(&trace.name, &resolved, arguments.cpus)?;
+        script.owners = Owners::of(&trace);
         let given = arguments.machine.map(|size| size.frames);
         let machine = Machine::new(&trace, given, script.cpus);
         let own = || Start::of_trace(&trace, seed).map(Initial::As);
@@ -333,7 +341,7 @@ fn scripts(
             initial,
         });
         if is_page_wanted {
-            subjects.push(Subject::new(&trace, resolved));
+            subjects.push(Subject::new(&trace, &resolved));
         }
     }
     Ok((scripts, subjects))

@@ -18,6 +18,7 @@ use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::machine;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::rows::{Platform, Row};
+use everybuddy_measure::touched::Ablation;
 use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Zones};
@@ -188,6 +189,7 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
         rounds: arguments.rounds,
         seed: SEED,
         shrink: arguments.shrink,
+        ablation: Ablation::default(),
     };
     if bench.cells().is_empty() {
         return Err(Error::usage(format!(

@@ -10,12 +10,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
-use everybuddy_trace::{Cut, CutReport, Trace, cut, shown};
+use everybuddy_trace::{Cut, CutReport, Processes, Trace, cut, shown};
 
 use super::numbers::at_least_one;
 use super::trace_file::read;
 use crate::export::write_trace;
-use crate::processes::Processes;
 use crate::show::output;
 use crate::time::Time;
 use everybuddy_measure::Error;

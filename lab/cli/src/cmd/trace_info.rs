@@ -83,7 +83,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             rounds: 0,
         };
         let mut report = export::page::report(&occasion);
-        let subject = Subject::new(&read, resolved);
+        let subject = Subject::new(&read, &resolved);
         report
             .traces
             .push(export::page::trace(&read.name, &subject));

@@ -224,6 +224,15 @@ impl<'b> Benchmark<'b> {
                     }
                 }
                 columns.push(column);
+                let cpu = self.values(place, operation, ("cpu_time", "p50"), None);
+                if cpu.iter().any(Option::is_some) {
+                    let what = format!("{what}cpu ");
+                    columns.push(self::column("cpu_time", head(&what), cpu, &nanos));
+                }
+            }
+            let spread = self.values(place, "all", ("owner_spread", "value"), Some(9));
+            if spread.iter().any(Option::is_some) {
+                columns.push(column("owner_spread", head("spread "), spread, &nanos));
             }
             // Only where a contender refused anything.
             let mut shown = Vec::new();
@@ -441,6 +450,7 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
 pub fn closing(
     plan: &BenchPlan,
     benchmark: &Benchmark<'_>,
+    huge: Option<f64>,
     machine: &HostInfo,
     timer: &Timer,
     style: &Style,
@@ -471,10 +481,15 @@ pub fn closing(
         12,
         &format!(
             "nanoseconds per pair of one allocation and one free (burst: per call; churn: per \
-             operation), {threads_note}; median of {} rounds. nT: on n pinned threads. \
-             Empty: unsupported, or most requests fail. {frames} of frames{initial}, which are never \
-             touched.{lists}",
+             operation; touch: per frame, with its use), {threads_note}; median of {} rounds. nT: on n \
+             pinned threads. Empty: unsupported, or most requests fail. {frames} of frames{initial}, {}.{lists}",
             plan.rounds,
+            match (plan.variants.iter().any(|own| own.touches), huge) {
+                (false, _) => "which are never touched".to_string(),
+                (true, None) => "which are used".to_string(),
+                (true, Some(huge)) =>
+                    format!("which are used, {:.0} % of them in huge pages", huge * 100.0),
+            },
         ),
     );
     out += &style.wrapped(

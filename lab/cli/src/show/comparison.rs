@@ -218,8 +218,7 @@ pub fn closing(
     let how = format!(
         "Each call is replayed as the traced program made it. The systems take turns in {rounds} rounds, \
          each pass on a new system; {} (docs/metrics.md). Counts come from a separate pass. \
-         Reading the clock costs {:.1} ns, which is subtracted; its spread is {:.0} ns. Frames are \
-         never touched.",
+         Reading the clock costs {:.1} ns, which is subtracted; its spread is {:.0} ns.",
         if several_threads {
             "medians of the rounds"
         } else {

@@ -6,7 +6,6 @@
 //! |------|---------------|
 //! | [`mod@bench`] | the tables of a benchmark |
 //! | [`claims`] | claims and their verdicts |
-//! | [`bench_doc`] | a benchmark as a page of the documentation |
 //! | [`comparison`] | the table of systems on a trace, its legend, notes on the method |
 //! | [`machines`] | the list of machines, and a machine with its sources |
 //! | [`experiments`] | the list of experiments, their tables and claims |
@@ -30,7 +29,6 @@
 
 pub mod advise;
 pub mod bench;
-pub mod bench_doc;
 pub mod claims;
 pub mod comparison;
 pub mod experiments;

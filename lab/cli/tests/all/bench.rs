@@ -48,15 +48,14 @@ fn every_workload_runs_on_every_system_without_a_fault() {
 #[test]
 fn rows_are_whole_and_tables_fit() {
     let folder = Folder::new("bench");
-    let [rows, csv, doc] = ["b.jsonl", "b.csv", "b.md"].map(|name| folder.file(name));
-    let files = format!("--json {rows} --csv {csv} --doc {doc}");
+    let [rows, csv] = ["b.jsonl", "b.csv"].map(|name| folder.file(name));
+    let files = format!("--json {rows} --csv {csv}");
     let out = everybuddy!("{SHORT} --systems bs,lbs-31+batch=7 {files}").succeeded();
     for line in out.lines() {
         assert!(line.chars().count() <= 120, "{line}");
     }
     let rows = json(&text(&rows));
     assert_eq!(text(&csv).lines().count(), rows.len() + 1);
-    let page = text(&doc);
     let text = |row: &Value, key: &str| row[key].as_str().unwrap_or("").to_string();
     let is_median = |row: &&Value| row["metric"] == "latency" && row["statistic"] == "p50";
     let measured = rows.iter().filter(is_median).map(|row| {
@@ -66,7 +65,7 @@ fn rows_are_whole_and_tables_fit() {
     let measured: BTreeSet<(String, String, u64)> = measured.collect();
     let mut expected = BTreeSet::new();
     let variants = WORKLOADS.iter().flat_map(|row| row.variants);
-    for variant in variants.filter(|variant| !variant.is_published()) {
+    for variant in variants.filter(|variant| !variant.is_published() && !variant.touches) {
         for system in ["bs", "lbs-31"] {
             for threads in variant.threads..=threads() {
                 expected.insert((variant.name.to_string(), system.to_string(), threads.into()));
@@ -86,9 +85,50 @@ fn rows_are_whole_and_tables_fit() {
         rows.iter()
             .all(|row| row["value"].as_f64().is_some_and(f64::is_finite))
     );
-    for part in ["# Benchmarks", "## Contenders", "| `lbs-31+batch=7` |"] {
-        assert!(page.contains(part), "{part}");
+}
+
+#[test]
+fn frames_are_used_by_all_contenders_alike() {
+    let chosen = "--systems floor,bs,everybuddy --threads 1 --json -";
+    let rows = |more: &str| {
+        let out = everybuddy!("{SHORT} --workloads touch {chosen} {more}");
+        json(&out.succeeded())
+    };
+    let all = rows("");
+    let touch = WORKLOADS.iter().find(|row| row.name == "touch").unwrap();
+    for variant in touch.variants {
+        let of = |metric: &str, system: &str| -> Vec<f64> {
+            let own = all.iter().filter(|row| {
+                row["source"] == variant.name
+                    && row["metric"] == metric
+                    && row["system"] == system
+                    && row["experiment"] == "bench"
+            });
+            own.map(|row| row["value"].as_f64().unwrap()).collect()
+        };
+        for system in ["floor", "bs", "everybuddy"] {
+            let is_set = variant.name.starts_with("touch:set");
+            assert!(!of("latency", system).is_empty(), "{}", variant.name);
+            assert!(!of("cpu_time", system).is_empty() || !cfg!(target_os = "linux"));
+            let spread = of("owner_spread", system);
+            assert_eq!(spread.len(), usize::from(is_set), "{}", variant.name);
+            assert!(spread.iter().all(|spread| *spread >= 1.0));
+        }
     }
+    let spread = |rows: Vec<Value>| -> Vec<Value> {
+        let own = rows
+            .into_iter()
+            .filter(|row| row["metric"] == "owner_spread");
+        own.map(|row| row["value"].clone()).collect()
+    };
+    let ablated = "--workloads touch:young:line --ablate small-pages,cold-caches,random-order";
+    let short = "bench --memory 16MiB --shrink 5000 --rounds 1";
+    let ablated = json(&everybuddy!("{short} {ablated} {chosen}").succeeded());
+    let label = "bench+ablate=small-pages:cold-caches:random-order";
+    assert!(ablated.iter().any(|row| row["experiment"] == label));
+    assert!(ablated.iter().all(|row| row["metric"] != "cpu_time"));
+    // Where frames lie is a matter of the requests alone.
+    assert_eq!(spread(rows("")), spread(all));
 }
 
 #[test]

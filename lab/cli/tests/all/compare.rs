@@ -224,6 +224,7 @@ fn the_rows_of_a_run_make_its_tables_again() {
         ("", ""),
         ("--cpus 2", "--cpus 2"),
         ("--memory 64MiB --machine 1GiB", ""),
+        ("--touch --aged 2", ""),
     ] {
         let systems = "--systems bs,lbs-31+batch=7 --no-html";
         let first = everybuddy!("compare {trace} --json {json} {systems} {more}").noted();
@@ -244,8 +245,17 @@ fn the_rows_of_a_run_make_its_tables_again() {
         let headline = |text: &str| text.lines().next().map(String::from);
         assert_eq!(headline(&first), headline(&second));
         // Rows have no rounds, so that a fixed difference is noise.
-        assert!(words(&first).contains("a shorter time in each round,"));
-        assert!(words(&second).contains("more than 5% less time,"));
+        let time = if more.starts_with("--touch") {
+            "time with use"
+        } else {
+            "time"
+        };
+        assert!(words(&first).contains(&format!("a shorter {time} in each round,")));
+        assert!(words(&second).contains(&format!("more than 5% less {time},")));
+        for text in [&first, &second] {
+            let is_missing = text.contains("Frames were not used");
+            assert_eq!(is_missing, time == "time", "{text}");
+        }
         assert_eq!(text(&json), text(&again));
         let page = text(&page);
         assert!(page.contains("the machine that wrote rows.jsonl"));

@@ -111,30 +111,6 @@ impl ContenderSpec {
         }
     }
 
-    /// Returns the columns of its description: name, package and version, summary, missing features.
-    pub fn description(&self) -> [String; 4] {
-        match self {
-            ContenderSpec::System(spec) => {
-                let row = spec.row();
-                let version = env!("CARGO_PKG_VERSION");
-                [
-                    spec.to_string(),
-                    format!("everybuddy {version}"),
-                    row.summary.to_string(),
-                    String::new(),
-                ]
-            }
-            ContenderSpec::Peer(row) => [
-                row.name.to_string(),
-                format!("{} {}", row.package, row.version)
-                    .trim_end()
-                    .to_string(),
-                row.summary.to_string(),
-                row.cannot.join("; "),
-            ],
-        }
-    }
-
     /// Builds it for a memory and a number of threads, and runs `visitor` on it.
     ///
     /// # Errors

@@ -45,7 +45,13 @@ impl Perform<'_> {
         };
         let mut program = self.variant.program(&setting, 0);
         let (timer, belt, pot) = (self.timer, &Belt::new(), &Pot::default());
-        let mut worker = contender.worker(0, program.slots(), Tools { timer, belt, pot })?;
+        let tools = Tools {
+            timer,
+            belt,
+            pot,
+            touched: None,
+        };
+        let mut worker = contender.worker(0, program.slots(), tools)?;
         for body in program.prepare().iter().chain(program.settle()) {
             worker.perform(body, u64::MAX);
         }

@@ -48,6 +48,7 @@ use crate::replay::memory::Memory;
 use crate::replay::observe::Tally;
 use crate::replay::services;
 use crate::replay::watch::Watch;
+use crate::touched::{Ablation, Touched};
 
 use check::{Checked, Shadow};
 pub use contender_spec::ContenderSpec;
@@ -72,6 +73,8 @@ pub struct BenchPlan {
     pub seed: u64,
     /// The factor by which sections are shortened.
     pub shrink: u32,
+    /// How the memory of workloads that use their frames differs from a kernel's.
+    pub ablation: Ablation,
 }
 
 impl BenchPlan {
@@ -127,6 +130,9 @@ pub fn measure(
     mut visited: impl FnMut(&str),
 ) -> Result<Results, Error> {
     let cells = plan.cells();
+    let uses_frames = plan.variants.iter().any(|variant| variant.touches);
+    let touched = uses_frames.then(|| Touched::new(plan.memory.frames, plan.ablation));
+    let touched = touched.transpose()?;
     let mut results = Results::new(plan, arena.machine(), &cells);
     for round in 0..plan.rounds {
         for (index, (variant, threads)) in cells.iter().enumerate() {
@@ -139,6 +145,7 @@ pub fn measure(
                     repeats: variant.repeats,
                     is_timed: true,
                     budget: BenchPlan::BUDGET,
+                    touched: touched.as_ref().filter(|_| variant.touches),
                 };
                 let contender = &plan.contenders[who];
                 let came = contender.with(&plan.memory, *threads, arena, |c| visit.call(c))?;
@@ -149,6 +156,7 @@ pub fn measure(
             }
         }
     }
+    results.huge = touched.as_ref().and_then(Touched::huge);
     Ok(results)
 }
 
@@ -179,6 +187,7 @@ pub fn count(
         repeats: (REPEATS / setting.shrink.max(1)).max(1),
         is_timed: false,
         budget: f64::INFINITY,
+        touched: None,
     };
     let counted = |system: &AnySystem<'_, Watch>| {
         let cpus = NativeCpus::new(setting.threads);
@@ -227,6 +236,7 @@ pub fn check(
                 repeats: variant.repeats,
                 is_timed: false,
                 budget: f64::INFINITY,
+                touched: None,
             };
             let came = contender.with(&plan.memory, threads, arena, |inner| {
                 let shadow = &shadow;

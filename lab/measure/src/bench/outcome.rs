@@ -28,6 +28,8 @@ pub struct Results {
     pub columns: Vec<(&'static Variant, u16)>,
     /// One cell per column and contender.
     pub cells: Vec<Vec<Cell>>,
+    /// The part of the used frames that lies in huge pages, if it is known.
+    pub huge: Option<f64>,
 }
 
 impl Results {
@@ -42,6 +44,7 @@ impl Results {
             machine,
             columns: columns.to_vec(),
             cells: vec![empty; columns.len()],
+            huge: None,
         }
     }
 
@@ -54,8 +57,10 @@ impl Results {
 /// The results of a contender on a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// For each part, the nanoseconds per item of each round.
-    pub parts: Vec<(Part, Vec<f64>)>,
+    /// For each part, the nanoseconds per item of each round: elapsed, and of CPU time.
+    pub parts: Vec<(Part, [Vec<f64>; 2])>,
+    /// The regions of 2 MiB that the last working set of each round spans, over the fewest.
+    pub spread: Vec<f64>,
     /// Whether all sections of some round were disturbed; its time is then the median of the disturbed sections.
     pub is_disturbed: bool,
     /// The number of valid sections.
@@ -86,26 +91,32 @@ impl Cell {
                 .push(blocks as f64);
         }
         self.metadata_bytes = visited.metadata_bytes;
+        self.spread.extend(visited.spread);
         for part in [Part::Pair, Part::Allocate, Part::Free, Part::Operation] {
-            let of = |times: &[(Part, f64)]| -> Vec<f64> {
-                let of_part = times.iter().filter(|time| time.0 == part);
-                of_part.map(|time| time.1).collect()
+            let of = |times: &[(Part, [f64; 2])]| -> [Vec<f64>; 2] {
+                let of_part = || times.iter().filter(|time| time.0 == part);
+                [0, 1].map(|kind| of_part().map(|time| time.1[kind]).collect())
             };
             let calm = of(&visited.times);
             let disturbed = of(&visited.disturbed);
             // Not the minimum of the disturbed sections: while one thread is switched out, another one runs without
             // contention.
-            let nanos = match (calm.is_empty(), disturbed.is_empty()) {
-                (false, _) => median(calm),
+            let nanos = match (calm[0].is_empty(), disturbed[0].is_empty()) {
+                (false, _) => calm.map(median),
                 (true, false) => {
                     self.is_disturbed = true;
-                    median(disturbed)
+                    disturbed.map(median)
                 }
                 (true, true) => continue,
             };
-            match self.parts.iter_mut().find(|own| own.0 == part) {
-                Some(own) => own.1.push(nanos),
-                None => self.parts.push((part, vec![nanos])),
+            if self.parts.iter().all(|own| own.0 != part) {
+                self.parts.push((part, Default::default()));
+            }
+            for own in self.parts.iter_mut().filter(|own| own.0 == part) {
+                own.1
+                    .iter_mut()
+                    .zip(nanos)
+                    .for_each(|(all, own)| all.push(own));
             }
         }
     }
@@ -117,11 +128,20 @@ impl Cell {
 
     /// Returns the nanoseconds of a part in each round; empty if the contender cannot run the workload.
     pub fn rounds(&self, part: Part) -> &[f64] {
+        self.of(part, 0)
+    }
+
+    /// Returns the same of CPU time.
+    pub fn cpu(&self, part: Part) -> &[f64] {
+        self.of(part, 1)
+    }
+
+    fn of(&self, part: Part, kind: usize) -> &[f64] {
         if self.is_refusing() {
             return &[];
         }
         let own = self.parts.iter().find(|own| own.0 == part);
-        own.map_or(&[], |own| &own.1)
+        own.map_or(&[], |own| &own.1[kind])
     }
 
     /// Returns the median over the rounds.

@@ -6,19 +6,22 @@
 //! # Invariants
 //! Between two timestamps nothing is allocated, printed or dispatched dynamically.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use everybuddy::platform::Waiting;
 use everybuddy::{Order, Size};
-use everybuddy_workload::{Body, Step, deal};
+use everybuddy_workload::{Body, READS, Step, Use, deal};
 
 use super::caller::Caller;
 use crate::refusals::ByOrder;
 use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;
 use crate::replay::host::Yielding;
+use crate::replay::placement::Frames;
+use crate::touched::Touched;
 
 /// Items between two timestamps: enough to make a timestamp cheap, few enough to observe the overlap of threads.
 const CHUNK: usize = 512;
@@ -49,6 +52,8 @@ pub(crate) type Pot = Mutex<Vec<u64>>;
 pub struct Stamps {
     /// Ticks and numbers of items.
     pub(crate) marks: Vec<(u64, u32)>,
+    /// The regions of 2 MiB that a working set spans, over the fewest.
+    pub(crate) spread: Option<f64>,
 }
 
 /// The tools of the loops besides a contender.
@@ -57,6 +62,8 @@ pub struct Tools<'w> {
     pub(crate) timer: &'w Timer,
     pub(crate) belt: &'w Belt,
     pub(crate) pot: &'w Pot,
+    /// The memory behind the frames, if they are used.
+    pub(crate) touched: Option<&'w Touched>,
 }
 
 /// A running thread on any contender, called once per section of a program.
@@ -97,6 +104,11 @@ pub(crate) struct Worker<'w, L> {
     stamps: Stamps,
     belt: &'w Belt,
     pot: &'w Pot,
+    touched: Option<&'w Touched>,
+    /// Ticks that were spent on making caches cold: they belong to no section.
+    swept: u64,
+    /// The state of the random choices of what is read.
+    choices: u64,
     /// The next slot of the belt.
     at: usize,
     /// The number of requests, and those that failed, since the last query.
@@ -123,7 +135,12 @@ impl<'w, L: Caller> Worker<'w, L> {
     pub(crate) fn boxed(
         local: L,
         slots: u32,
-        Tools { timer, belt, pot }: Tools<'w>,
+        Tools {
+            timer,
+            belt,
+            pot,
+            touched,
+        }: Tools<'w>,
     ) -> Box<dyn Work + 'w>
     where
         L: 'w,
@@ -136,6 +153,9 @@ impl<'w, L: Caller> Worker<'w, L> {
             stamps: Stamps::default(),
             belt,
             pot,
+            touched,
+            swept: 0,
+            choices: 1,
             at: 0,
             requests: 0,
             refused: ByOrder::default(),
@@ -144,7 +164,7 @@ impl<'w, L: Caller> Worker<'w, L> {
 
     #[inline(always)]
     fn mark(&mut self, items: usize) {
-        let now = self.timer.now();
+        let now = self.timer.now() - self.swept;
         self.stamps.marks.push((now, items as u32));
     }
 
@@ -289,6 +309,46 @@ impl<'w, L: Caller> Worker<'w, L> {
         }
     }
 
+    fn touch(&mut self, steps: &[Step], used: Use, own: std::ops::Range<usize>) {
+        for chunk in steps.chunks(CHUNK) {
+            let mut frames = 0;
+            for step in chunk {
+                if self.touched.is_some_and(Touched::is_cold) {
+                    self.sweep();
+                }
+                match *step {
+                    Step::Allocate { slot, .. } => {
+                        self.fill(slot as usize, Order::ZERO);
+                        if let (Some(memory), false) = (self.touched, used == Use::Nothing) {
+                            let held = self.held[slot as usize];
+                            user(
+                                memory,
+                                held,
+                                used,
+                                &self.held[own.clone()],
+                                &mut self.choices,
+                            );
+                        }
+                        frames += 1;
+                    }
+                    Step::Free { slot } => self.empty(slot as usize),
+                    Step::Hand { .. } | Step::Receive { .. } => {}
+                }
+            }
+            self.mark(frames);
+        }
+    }
+
+    /// Makes caches cold. The time of a section stands still meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&mut self) {
+        let start = self.timer.now();
+        self.touched.iter().for_each(|memory| memory.sweep());
+        // One reading of the clock is inside of the section.
+        self.swept += self.timer.now() - start + self.timer.ticks(self.timer.mean());
+    }
+
     fn hand(&mut self, order: Order, count: u32) {
         for start in (0..count as usize).step_by(CHUNK) {
             let blocks = CHUNK.min(count as usize - start);
@@ -351,6 +411,63 @@ impl<'w, L: Caller> Worker<'w, L> {
     }
 }
 
+/// Does with the frame in a slot what its user does. Compiled once, and called for each frame of every contender.
+#[inline(never)]
+fn user(memory: &Touched, held: u64, used: Use, own: &[u64], choices: &mut u64) {
+    if held == EMPTY {
+        return;
+    }
+    let (place, _) = unpack(held);
+    match used {
+        Use::Nothing => {}
+        Use::Line => memory.write_line(place),
+        Use::Zeroed => memory.zero(place),
+        Use::Read => {
+            memory.zero(place);
+            let mut sum = 0;
+            for _ in 0..READS {
+                let (other, line) = chosen(choices, own.len(), sum);
+                if own[other] != EMPTY {
+                    sum = memory.read_line(unpack(own[other]).0, line);
+                }
+            }
+            black_box(sum);
+        }
+    }
+}
+
+/// Chooses one of `all` and a line at random. Which one depends on what was read before, so that reads do not overlap.
+#[inline(always)]
+fn chosen(choices: &mut u64, all: usize, read: u64) -> (usize, u32) {
+    // Knuth's generator for MMIX.
+    let next = choices.wrapping_mul(6_364_136_223_846_793_005);
+    *choices = next
+        .wrapping_add(1_442_695_040_888_963_407)
+        .wrapping_add(read & 1);
+    let one = (*choices >> 32) * all as u64 >> 32;
+    (one as usize, (*choices >> 24) as u32 & 63)
+}
+
+/// Reads lines of these frames at random.
+#[inline(never)]
+fn scan(memory: &Touched, places: &[u32], count: u32, choices: &mut u64) {
+    let mut sum = 0;
+    for _ in 0..count {
+        let (at, line) = chosen(choices, places.len(), sum);
+        sum = memory.read_line(places[at], line);
+    }
+    black_box(sum);
+}
+
+/// Returns the regions of 2 MiB that these frames span, over the fewest that could hold them.
+fn spread(places: &[u32]) -> f64 {
+    let regions: BTreeSet<usize> = places
+        .iter()
+        .map(|own| *own as usize / Frames::REGION)
+        .collect();
+    regions.len() as f64 / places.len().div_ceil(Frames::REGION).max(1) as f64
+}
+
 /// Returns the requests of a section by order, as far as it was performed.
 pub(crate) fn requests(body: &Body, stamps: &Stamps) -> ByOrder {
     let done: u64 = stamps.marks.iter().map(|mark| u64::from(mark.1)).sum();
@@ -371,7 +488,9 @@ pub(crate) fn requests(body: &Body, stamps: &Stamps) -> ByOrder {
                 }
             }
         }
+        Body::Touch { .. } => requests.add(Order::ZERO, done),
         Body::Free { .. }
+        | Body::Scan { .. }
         | Body::Receive { .. }
         | Body::Arrange { .. }
         | Body::Give { .. }
@@ -410,6 +529,21 @@ impl<L: Caller> Work for Worker<'_, L> {
             Body::Hand { order, count } => self.hand(*order, *count),
             Body::Receive { order, count } => self.receive(*order, *count),
             Body::Steps(steps) => self.steps(steps),
+            Body::Touch { steps, used, own } => {
+                self.touch(steps, *used, own.start as usize..own.end as usize);
+            }
+            Body::Scan { slots, count } => {
+                let own = &self.held[slots.start as usize..slots.end as usize];
+                let own = own.iter().filter(|held| **held != EMPTY);
+                let places: Vec<u32> = own.map(|held| unpack(*held).0).collect();
+                self.stamps.spread = (!places.is_empty()).then(|| spread(&places));
+                if let (Some(memory), false) = (self.touched, places.is_empty()) {
+                    self.stamps.marks.clear();
+                    self.mark(0);
+                    scan(memory, &places, *count, &mut self.choices);
+                    self.mark(*count as usize);
+                }
+            }
             Body::Arrange { slots } => {
                 self.held[slots.start as usize..slots.end as usize].sort_unstable();
             }

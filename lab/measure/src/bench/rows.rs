@@ -5,7 +5,7 @@
 //! # Invariants
 //! An unsupported workload has no row; a workload whose requests mostly fail has no time.
 
-use everybuddy_workload::Part;
+use everybuddy_workload::{Part, Variant};
 
 use super::contender_spec::START_FRAMES;
 use super::outcome::extremes;
@@ -39,13 +39,18 @@ pub fn of(results: &Results) -> Vec<Row> {
     for ((variant, threads), cells) in results.columns.iter().zip(&results.cells) {
         for (contender, cell) in results.contenders().iter().zip(cells) {
             let common = common(contender, variant.name, *threads, results.plan.seed);
-            cell_rows(cell, &common, results, &mut rows);
+            cell_rows(cell, &common, (variant, results), &mut rows);
         }
     }
     rows
 }
 
-fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) {
+fn cell_rows(
+    cell: &Cell,
+    common: &Row,
+    (variant, results): (&Variant, &Results),
+    rows: &mut Vec<Row>,
+) {
     let mut push = |operation, order, metric, statistic, value: f64| {
         rows.push(Row {
             operation,
@@ -66,6 +71,10 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
         for (statistic, value) in [("p50", middle), ("min", least), ("max", most)] {
             push(operation, None, "latency", statistic, value);
         }
+        let cpu = median(cell.cpu(*part).to_vec());
+        if variant.touches && cpu.is_finite() {
+            push(operation, None, "cpu_time", "p50", cpu);
+        }
         let rate = f64::from(common.cpus) * cell.operations * 1e9 / middle;
         push(operation, None, "throughput", "rate", rate);
     }
@@ -78,6 +87,10 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     for (order, blocks) in &cell.large_blocks {
         let blocks = median(blocks.clone());
         push("all", Some(*order), "free_blocks", "value", blocks);
+    }
+    if !cell.spread.is_empty() {
+        let spread = median(cell.spread.clone());
+        push("all", Some(9), "owner_spread", "value", spread);
     }
     if let Some(bytes) = cell.metadata_bytes {
         let value = bytes as f64 / results.plan.memory.frames as f64;
@@ -94,13 +107,18 @@ fn cell_rows(cell: &Cell, common: &Row, results: &Results, rows: &mut Vec<Row>) 
     push("all", None, "rounds_disturbed", "count", disturbed);
     // Each round has its own row: ratios of contenders are formed within a round.
     for (part, _) in &cell.parts {
-        for (round, value) in cell.rounds(*part).iter().enumerate() {
+        let cpu = |own: &(usize, &'static str, f64)| variant.touches && own.2.is_finite();
+        let times = cell.rounds(*part).iter().enumerate();
+        let cpus = cell.cpu(*part).iter().enumerate();
+        let times = times.map(|(round, value)| (round, "latency", *value));
+        let cpus = cpus.map(|(round, value)| (round, "cpu_time", *value));
+        for (round, metric, value) in times.chain(cpus.filter(cpu)) {
             rows.push(Row {
                 experiment: format!("{EXPERIMENT}@{round}"),
                 operation: operation(*part),
-                metric: "latency",
+                metric,
                 statistic: "value",
-                value: rounded(*value),
+                value: rounded(value),
                 ..common.clone()
             });
         }

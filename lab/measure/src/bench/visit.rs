@@ -22,6 +22,7 @@ use super::perform::{Belt, Pot, Stamps, Tools, Work, requests};
 use crate::refusals::Refusals;
 use crate::replay::background_load;
 use crate::replay::clock::Timer;
+use crate::touched::Touched;
 
 /// Orders whose blocks are counted at the end.
 pub const LARGE_ORDERS: [u8; 2] = [9, 10];
@@ -38,15 +39,19 @@ pub(crate) struct Visit<'v> {
     pub(crate) is_timed: bool,
     /// Nanoseconds after which a section that can end anywhere is ended.
     pub(crate) budget: f64,
+    /// The memory behind the frames, if they are used.
+    pub(crate) touched: Option<&'v Touched>,
 }
 
 /// The result of a visit.
 #[derive(Clone, Debug, Default)]
 pub struct Visited {
-    /// Nanoseconds per item of each valid section, by part.
-    pub times: Vec<(Part, f64)>,
+    /// Nanoseconds per item of each valid section, by part: elapsed, and of CPU time, NaN if that is unknown.
+    pub times: Vec<(Part, [f64; 2])>,
     /// The same for invalid sections.
-    pub disturbed: Vec<(Part, f64)>,
+    pub disturbed: Vec<(Part, [f64; 2])>,
+    /// The regions of 2 MiB that the last working set spans, over the fewest.
+    pub spread: Option<f64>,
     /// Operations per item: two for a pair by one thread.
     pub operations: f64,
     /// Requests in all rounds, and those that failed.
@@ -63,6 +68,7 @@ pub struct Visited {
 struct Seen {
     part: Part,
     stamps: Stamps,
+    cpu: f64,
     was_switched: bool,
 }
 
@@ -111,8 +117,13 @@ impl Visit<'_> {
                 core_affinity::set_for_current(*core);
             }
             let belt = &belts[usize::from(number / 2)];
-            let (timer, pot) = (self.timer, &pot);
-            let tools = Tools { timer, belt, pot };
+            let (timer, pot, touched) = (self.timer, &pot, self.touched);
+            let tools = Tools {
+                timer,
+                belt,
+                pot,
+                touched,
+            };
             self.work(contender, number, &meeting, tools, &switched)
         };
         let thread_results: Option<Vec<ThreadResult>> = thread::scope(|scope| {
@@ -179,7 +190,9 @@ impl Visit<'_> {
                 thread_result.operations = operations_per_item(section);
                 let before = background_load::switches();
                 self.wait(&mut *worker, meeting)?;
+                let start = background_load::cpu_time();
                 let stamps = worker.perform(&section.body, budget);
+                let cpu = background_load::cpu_time() - start;
                 let requests = requests(&section.body, &stamps);
                 thread_result.refusals.requests.join(&requests);
                 let was_switched = background_load::switches() != before;
@@ -190,6 +203,7 @@ impl Visit<'_> {
                 seen.push(Seen {
                     part: section.part,
                     stamps,
+                    cpu,
                     was_switched,
                 });
             }
@@ -247,10 +261,28 @@ impl Visit<'_> {
                 } else {
                     &mut visited.disturbed
                 };
-                times.push((section.part, nanos));
+                times.push((section.part, [nanos, self.cpu(&all)]));
+                visited.spread = section.stamps.spread.or(visited.spread);
             }
         }
         visited
+    }
+}
+
+impl Visit<'_> {
+    /// Returns the CPU time per item of a section, over all threads. Making caches cold would count.
+    fn cpu(&self, all: &[&Seen]) -> f64 {
+        let items = |seen: &&Seen| {
+            seen.stamps
+                .marks
+                .iter()
+                .map(|mark| f64::from(mark.1))
+                .sum::<f64>()
+        };
+        match self.touched {
+            Some(memory) if memory.is_cold() => f64::NAN,
+            _ => all.iter().map(|seen| seen.cpu).sum::<f64>() / all.iter().map(items).sum::<f64>(),
+        }
     }
 }
 
@@ -258,6 +290,7 @@ fn operations_per_item(section: &Section) -> f64 {
     use everybuddy_workload::Body;
     match section.body {
         Body::Pairs { .. } | Body::Batches { .. } | Body::Replace { .. } => 2.0,
+        Body::Touch { .. } if section.part == Part::Pair => 2.0,
         _ => 1.0,
     }
 }

@@ -11,6 +11,7 @@ use everybuddy::{Counts, Snapshot};
 use crate::refusals::ByOrder;
 use crate::replay::clock::Timer;
 use crate::replay::script::Move;
+use crate::touched::Touched;
 
 /// The placement of a block whose request failed.
 pub const REFUSED: u32 = u32::MAX;
@@ -84,6 +85,54 @@ pub trait Adapter {
 
     /// Returns the failures so far.
     fn trouble(&self) -> Trouble;
+}
+
+/// A thread's access to a system whose frames are used as the program used them. Each call is dispatched, so each takes
+/// a nanosecond more than without.
+pub struct Using<'u> {
+    /// The access to the system.
+    pub inner: &'u mut dyn Adapter,
+    /// The memory behind the frames.
+    pub memory: &'u Touched,
+}
+
+impl Adapter for Using<'_> {
+    fn allocate(&mut self, request: &Move) -> u32 {
+        let place = self.inner.allocate(request);
+        if place != REFUSED {
+            self.memory
+                .used(place, request.order().frames(), request.used());
+        }
+        place
+    }
+
+    fn free(&mut self, release: &Move, place: u32) {
+        self.inner.free(release, place);
+    }
+
+    fn park(&mut self) {
+        self.inner.park();
+    }
+
+    fn counts(&mut self, token: u16) -> Counts {
+        self.inner.counts(token)
+    }
+
+    fn kept(&mut self, token: u16) -> u64 {
+        self.inner.kept(token)
+    }
+
+    fn snapshot(&mut self) -> Option<Snapshot> {
+        self.inner.snapshot()
+    }
+
+    fn listed(&mut self) -> Vec<u32> {
+        self.inner.listed()
+    }
+
+    fn trouble(&self) -> Trouble {
+        self.inner.trouble()
+    }
 }
 
 /// The failures of a replay.

@@ -57,6 +57,17 @@ fn kernel() -> Option<String> {
     Some(format!("{} {}", name.trim(), release.trim()))
 }
 
+/// Returns the CPU time of this thread in nanoseconds; NaN if unknown.
+pub(crate) fn cpu_time() -> f64 {
+    #[cfg(target_os = "linux")]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    }
+    #[cfg(not(target_os = "linux"))]
+    f64::NAN
+}
+
 /// Returns the number of involuntary context switches of this thread; 0 if unknown.
 pub(crate) fn switches() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();

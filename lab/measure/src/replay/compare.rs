@@ -11,19 +11,22 @@ use everybuddy::{Counts, SystemSpec};
 
 use crate::Error;
 use crate::refusals::Refusals;
-use crate::replay::classes;
+use crate::replay::classes::ClassMap;
 use crate::replay::clock::Timer;
 use crate::replay::detail::Detail;
 use crate::replay::host::Arena;
 use crate::replay::memory::{Initial, Memory};
 use crate::replay::observe::{Counting, Listed, Sample, Tally, Ticks};
 use crate::replay::outcome::{Comparison, Outcome};
+use crate::replay::owners::OwnerMap;
 use crate::replay::pace::{Pace, Round};
 use crate::replay::pass::{self, How, Times};
+use crate::replay::placement::follow;
 use crate::replay::play::Played;
 use crate::replay::random::Random;
 use crate::replay::script::Script;
 use crate::replay::watch::Watch;
+use crate::touched::{Ablation, Touched};
 
 /// The selection and the parameters of a comparison.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub struct ComparePlan {
     pub seed: u64,
     /// The number of repetitions of each timed pass.
     pub rounds: u32,
+    /// Whether timed passes use the frames as the program did, so that times are the whole price.
+    pub touches: bool,
 }
 
 impl ComparePlan {
@@ -67,9 +72,13 @@ pub fn compare(
     mut passed: impl FnMut(),
 ) -> Result<Comparison, Error> {
     let memory = Memory::new(script, plan.memory, &plan.initial)?;
+    let touched = plan
+        .touches
+        .then(|| Touched::new(memory.frames, Ablation::default()));
     let mut stage = Stage {
         script,
         memory,
+        touched: touched.transpose()?,
         timer,
         arena,
         switches: 0,
@@ -106,6 +115,7 @@ pub fn compare(
         machine: stage.arena.machine(),
         rounds: plan.rounds,
         switches: stage.switches,
+        touches: plan.touches,
         systems,
         floor: Pace::over(&floor, script, timer),
     })
@@ -115,6 +125,7 @@ pub fn compare(
 struct Stage<'s> {
     script: &'s Script,
     memory: Memory,
+    touched: Option<Touched>,
     timer: &'s Timer,
     arena: &'s mut Arena,
     switches: u64,
@@ -164,6 +175,17 @@ impl Stage<'_> {
             asked: u64::try_from(asked).ok(),
         }));
         let moments = listed.iter().map(|listed| listed.position);
+        let of_blocks = self.script.of_blocks(|own| own.flags().class() as u8);
+        let owner = &self.script.owners.of_block;
+        let (mut classes, mut owners) = (Vec::new(), Vec::new());
+        follow(self.script, memory, &places, moments, |frames| {
+            if self.script.has_classes {
+                classes.push(ClassMap::of(frames, &of_blocks));
+            }
+            if !owner.is_empty() {
+                owners.push(OwnerMap::of(frames, owner));
+            }
+        });
         let ranges = self.memory.ranges();
         let setup = memory.setup(self.arena.machine(), &ranges, self.script.cpus);
         let parameters = spec.parameters(&setup);
@@ -186,7 +208,8 @@ impl Stage<'_> {
                 refused: done.played.trouble.refused,
             },
             samples,
-            classes: classes::follow(self.script, memory, &places, moments),
+            classes,
+            owners,
             detail: Detail {
                 places,
                 listed,
@@ -199,14 +222,16 @@ impl Stage<'_> {
     fn time(&mut self, spec: &SystemSpec, passed: &mut impl FnMut()) -> Result<Round, Error> {
         self.round(passed, |stage, times| {
             let (script, memory, timer) = (stage.script, &stage.memory, stage.timer);
-            pass::time(script, memory, stage.arena, spec, timer, times)
+            let touched = stage.touched.as_ref();
+            pass::time(script, memory, stage.arena, spec, timer, times, touched)
         })
     }
 
     /// Runs the same passes without an allocator behind the adapter.
     fn time_floor(&mut self, passed: &mut impl FnMut()) -> Result<Round, Error> {
         self.round(passed, |stage, times| {
-            pass::time_floor(stage.script, &stage.memory, stage.timer, times)
+            let touched = stage.touched.as_ref();
+            pass::time_floor(stage.script, &stage.memory, stage.timer, times, touched)
         })
     }
 

@@ -25,7 +25,9 @@
 //! | [`pace`] | the reduction of many times to a few numbers, despite disturbances |
 //! | [`detail`] | distributions, the course of time, the placement of blocks |
 //! | [`outcome`] | the results, in numbers |
+//! | [`placement`] | which block each frame belongs to, at moments of a replay |
 //! | [`classes`] | which blocks frames of several classes share |
+//! | [`owners`] | over which regions the frames of each owner are scattered |
 //! | [`merge`] | several traces combined into one |
 //! | [`machine`] | the machine whose lists are measured |
 //! | [`background_load`] | the machine of the measurement, and its background load |
@@ -50,9 +52,11 @@ pub mod merge;
 pub mod moments;
 pub mod observe;
 pub mod outcome;
+pub mod owners;
 pub mod pace;
 pub mod pairs;
 pub mod pass;
+pub mod placement;
 mod platform;
 pub mod play;
 pub mod random;

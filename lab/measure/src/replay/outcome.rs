@@ -13,6 +13,7 @@ use crate::replay::detail::Detail;
 use crate::replay::machine::Machine;
 use crate::replay::memory::Memory;
 use crate::replay::observe::{Sample, Tally};
+use crate::replay::owners::OwnerMap;
 use crate::replay::pace::Pace;
 pub use crate::replay::pace::median;
 use crate::replay::script::Assignment;
@@ -41,6 +42,8 @@ pub struct Comparison {
     pub rounds: u32,
     /// The number of involuntary context switches during timed passes.
     pub switches: u64,
+    /// Whether the times contain the use of the frames.
+    pub touches: bool,
     /// The systems, in the requested order.
     pub systems: Vec<Outcome>,
     /// The replay overhead: the times of the replay without an allocator.
@@ -82,6 +85,8 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// Frames by class at some moments; empty if the trace does not state classes.
     pub classes: Vec<ClassMap>,
+    /// Regions by owner at the same moments; empty if owners are not followed.
+    pub owners: Vec<OwnerMap>,
     /// Additional data for charts.
     pub detail: Detail,
 }
@@ -97,15 +102,6 @@ impl Outcome {
     /// Returns the share of the order-0 operations of a tally that the per-CPU lists served; `None` without lists.
     pub fn service_ratio(&self, tally: &Tally) -> Option<f64> {
         tally.service_ratio().filter(|_| self.has_list)
-    }
-
-    /// Returns the number of blocks split and of buddy pairs coalesced, by callers and services.
-    pub fn moved(&self) -> (u64, u64) {
-        let (own, background) = (self.all().counts, self.background);
-        (
-            own.splits + background.splits,
-            own.coalescings + background.coalescings,
-        )
     }
 
     /// Returns the work of the services per operation of the trace, in nanoseconds, without interrupted units.

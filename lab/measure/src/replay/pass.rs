@@ -15,7 +15,7 @@ use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{CpuId, NoProbe, Order, Snapshot, SystemSpec};
 
 use crate::Error;
-use crate::replay::adapter::{Adapter, Floor};
+use crate::replay::adapter::{Adapter, Floor, Using};
 use crate::replay::calls::Calls;
 use crate::replay::clock::Timer;
 use crate::replay::host::{self, AnySystem, Arena, SystemAdapter};
@@ -26,6 +26,7 @@ use crate::replay::script::{Lane, Script};
 use crate::replay::services::{self, Served};
 use crate::replay::timed::{self, TimedSystem};
 use crate::replay::watch::{ReadableProbe, Watch};
+use crate::touched::Touched;
 
 /// The results of a watched pass.
 pub struct Done<O> {
@@ -139,7 +140,7 @@ pub fn watch<O: Observer>(
         .map_err(|error| explained(error, script, spec))
 }
 
-/// Runs one timed pass on a new system.
+/// Runs one timed pass on a new system, whose frames are used if there is memory behind them.
 ///
 /// # Errors
 /// Like [`watch`].
@@ -150,11 +151,12 @@ pub fn time(
     spec: &SystemSpec,
     timer: &Timer,
     times: Times,
+    touched: Option<&Touched>,
 ) -> Result<Played<Ticks>, Error> {
     let pass = Pass { script, memory };
     let mut played = Err(Error::Broken("the visitor was not called".to_string()));
     let built = timed::with(arena, spec, memory, script.cpus, &mut |system| {
-        played = pass.time(system, timer, times);
+        played = pass.time(system, timer, times, touched);
     });
     built
         .and(played)
@@ -170,10 +172,27 @@ pub fn time_floor(
     memory: &Memory,
     timer: &Timer,
     times: Times,
+    touched: Option<&Touched>,
 ) -> Result<Played<Ticks>, Error> {
     play(script, window(script, memory), &|part| {
-        timed(part, Some(&mut Floor::default()), timer, times)
+        using(part, Some(&mut Floor::default()), timer, times, touched)
     })
+}
+
+/// Runs a thread's part on an adapter, and uses the frames if there is memory behind them.
+fn using(
+    part: Part<'_>,
+    adapter: Option<&mut dyn Adapter>,
+    timer: &Timer,
+    times: Times,
+    touched: Option<&Touched>,
+) -> Option<Stretch<Ticks>> {
+    match (touched, adapter) {
+        (Some(memory), Some(inner)) => {
+            timed(part, Some(&mut Using { inner, memory }), timer, times)
+        }
+        (_, adapter) => timed(part, adapter, timer, times),
+    }
 }
 
 /// Runs a thread's part on an adapter with the observer for these times.
@@ -212,6 +231,7 @@ impl Pass<'_> {
         system: &dyn TimedSystem,
         timer: &Timer,
         times: Times,
+        touched: Option<&Touched>,
     ) -> Result<Played<Ticks>, Error> {
         let cpus = self.begin(system)?;
         let (played, _, _) =
@@ -219,7 +239,7 @@ impl Pass<'_> {
                 play(self.script, window(self.script, self.memory), &|part| {
                     let mut adapter = system.adapter(&cpus, part.lane);
                     let own = adapter.as_mut().map(|own| &mut **own as &mut dyn Adapter);
-                    timed(part, own, timer, times)
+                    using(part, own, timer, times, touched)
                 })
             });
         let played = played?;

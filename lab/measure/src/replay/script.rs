@@ -14,7 +14,8 @@
 use std::collections::BTreeSet;
 
 use everybuddy::{Class, Flags, Hint, Order};
-use everybuddy_trace::{Resolved, Step, StepKind, cpu_runs};
+use everybuddy_trace::{Context, Owners, Resolved, Step, StepKind, cpu_runs};
+use everybuddy_workload::Use;
 
 use crate::Error;
 use crate::refusals::ByOrder;
@@ -42,6 +43,8 @@ pub struct Script {
     pub largest_order: Order,
     /// Whether the trace states the class of any block.
     pub has_classes: bool,
+    /// The owner of each block; without blocks, owners are not followed.
+    pub owners: Owners,
 }
 
 /// The rule that determines the CPU of a move.
@@ -83,7 +86,8 @@ pub struct RunEnd {
 pub struct Move {
     /// The number of the block.
     pub block: u32,
-    /// For frees the offset, for allocations the flags: see [`offset`](Self::offset) and [`flags`](Self::flags).
+    /// For frees the offset, for allocations the flags and the use: see [`offset`](Self::offset),
+    /// [`flags`](Self::flags) and [`used`](Self::used).
     pub operand: u32,
     /// The hint that a kernel would provide.
     pub hint: Hint,
@@ -141,6 +145,16 @@ impl Script {
             requests.add(own.order(), 1);
         }
         requests
+    }
+
+    /// Returns a property of each block, by its number, from the request for it. O(moves).
+    pub fn of_blocks<T: Clone + Default>(&self, of: impl Fn(&Move) -> T) -> Vec<T> {
+        let mut all = vec![T::default(); self.blocks as usize];
+        let moves = self.lanes.iter().flat_map(|lane| &lane.moves);
+        for own in moves.filter(|own| own.kind == MoveKind::Allocate) {
+            all[own.block as usize] = of(own);
+        }
+        all
     }
 
     /// The approximate number of samples of free memory in a replay, at equal distances in the trace, each by the
@@ -209,6 +223,7 @@ impl Script {
             // A trace contains no larger order.
             largest_order: Order::new(resolved.largest_order).unwrap_or(Order::LIMIT),
             has_classes: resolved.steps.iter().any(|step| step.migratetype() >= 0),
+            owners: Owners::default(),
         };
         // The CPU of a call in the replay, whichever lane performs it.
         let modulus = script.lanes.len() as u32;
@@ -316,6 +331,15 @@ impl Move {
         Flags::from_bits(self.operand as u8)
     }
 
+    /// Returns what the program does with each frame of the block, as far as the trace tells. For allocations.
+    pub fn used(&self) -> Use {
+        match self.operand >> 8 {
+            0 => Use::Line,
+            1 => Use::Zeroed,
+            _ => Use::Read,
+        }
+    }
+
     /// Returns the order that is allocated or freed.
     #[inline(always)]
     pub fn order(&self) -> Order {
@@ -332,7 +356,7 @@ impl Move {
                 StepKind::Allocate => {
                     let class = u8::try_from(step.migratetype()).ok();
                     let class = class.and_then(Class::from_value).unwrap_or_default();
-                    u32::from(Flags::NONE.with_class(class).bits())
+                    u32::from(Flags::NONE.with_class(class).bits()) | used(step) << 8
                 }
                 _ => step.offset(),
             },
@@ -349,6 +373,22 @@ impl Move {
                 StepKind::FreePart | StepKind::FreeLastPart => MoveKind::FreePart,
             },
         }
+    }
+}
+
+/// Returns the number of what [`Move::used`] returns.
+///
+/// A frame for a fault is cleared or copied into: a user's, or a page table. What is movable in a system call is page
+/// cache, which is filled and read. Other memory of the kernel is written in a line. Without a context, what is movable
+/// or of unknown class is a user's.
+fn used(step: &Step) -> u32 {
+    /// The class of memory that a process can access.
+    const MOVABLE: i8 = 1;
+    match (step.context(), step.migratetype()) {
+        (Context::SystemCall, MOVABLE) => 2,
+        (Context::SystemCall | Context::Interrupt | Context::Exiting, _) => 0,
+        (Context::Unknown, 0 | 2) => 0,
+        _ => 1,
     }
 }
 
@@ -389,6 +429,34 @@ mod tests {
         use Class::{Movable, Reclaimable, Unmovable};
         let expected = [Unmovable, Movable, Reclaimable, Unmovable, Unmovable];
         assert!(classes.eq(expected));
+    }
+
+    #[test]
+    fn the_use_of_a_block_follows_from_context_and_class() {
+        use Context::{Interrupt, KernelFault, SystemCall, Unknown, UserFault};
+        let all = [
+            (UserFault, 1, Use::Zeroed),
+            (UserFault, 0, Use::Zeroed),
+            (KernelFault, 1, Use::Zeroed),
+            (SystemCall, 1, Use::Read),
+            (SystemCall, 0, Use::Line),
+            (Interrupt, 1, Use::Line),
+            (Unknown, 1, Use::Zeroed),
+            (Unknown, 2, Use::Line),
+            (Unknown, -1, Use::Zeroed),
+        ];
+        let events = (0..).zip(all).map(|(at, (context, migratetype, _))| Event {
+            migratetype,
+            context: context as u8,
+            ..Event::new(at, 0, 1, Op::Allocate, at, 0)
+        });
+        let trace = Trace {
+            events: events.collect(),
+            ..Trace::default()
+        };
+        let script = Script::new("t", &resolve(&trace).unwrap(), None).unwrap();
+        let uses = script.lanes[0].moves.iter().map(Move::used);
+        assert!(uses.eq(all.map(|own| own.2)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::replay::machine::Machine;
 use crate::replay::memory::Initial;
 use crate::replay::observe::Tally;
 use crate::replay::outcome::{Comparison, Outcome, least, mean, share};
+use crate::replay::owners::OwnerMap;
 use crate::replay::pace::Latency;
 
 use super::{Row, rounded};
@@ -30,13 +31,19 @@ const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 /// Orders whose free blocks are reported: 2 MiB, a huge page, and 4 MiB, the papers' largest.
 const LARGE: [u8; 2] = [9, 10];
 
-/// A share, if it is defined.
-type Share = fn(&ClassMap) -> Option<f64>;
+/// Numbers of a map, each if it is defined.
+type Numbers<M> = [(&'static str, fn(&M) -> Option<f64>); 2];
 
 /// Shares of what is in use that [`ClassMap`] states for blocks of its first order.
-const SHARES: [(&str, Share); 2] = [
+const SHARES: Numbers<ClassMap> = [
     ("mixed_blocks", ClassMap::mixed),
     ("misplaced_frames", ClassMap::misplaced),
+];
+
+/// The numbers of owners' regions.
+const OF_OWNERS: Numbers<OwnerMap> = [
+    ("owner_spread", OwnerMap::spread),
+    ("lone_regions", OwnerMap::lone),
 ];
 
 /// Returns the reported orders: the large ones, and the system's largest.
@@ -65,6 +72,9 @@ pub fn of(comparison: &Comparison, timer: &Timer, seed: u64, memory_given: bool)
         Initial::Fresh => {}
         Initial::Aged(seed) => experiment += &format!("+aged={seed}"),
         Initial::As(map) => experiment += &format!("+start={}", map.label()),
+    }
+    if comparison.touches {
+        experiment += "+touch";
     }
     let common = Row {
         experiment,
@@ -176,39 +186,53 @@ impl Rows {
         let per_frame = outcome.metadata_bytes as f64 / comparison.memory.frames as f64;
         self.push("all", "metadata_bytes_per_frame", "value", per_frame);
         self.fragmentation(comparison, outcome);
-        self.classes(comparison, outcome);
+        self.classes_and_owners(comparison, outcome);
     }
 
-    /// Pushes which blocks frames of several classes share.
-    fn classes(&mut self, comparison: &Comparison, outcome: &Outcome) {
+    /// Pushes numbers of memory maps: each at its position in the calls, their mean, and their maximum.
+    fn maps<M>(
+        &mut self,
+        comparison: &Comparison,
+        maps: &[M],
+        position: fn(&M) -> u32,
+        numbers: Numbers<M>,
+    ) {
         let experiment = self.common.experiment.clone();
-        let maps = || outcome.classes.iter();
-        self.common.order = Some(ClassMap::ORDERS[0]);
-        for (metric, of) in SHARES {
-            let most = maps().filter_map(of).max_by(f64::total_cmp);
-            self.push_some("all", metric, "mean", mean(maps().filter_map(of)));
-            self.push_some("all", metric, "max", most);
-        }
-        for map in maps() {
-            let at = f64::from(map.position) / f64::from(comparison.events.max(1));
-            self.common.experiment = format!("{experiment}@{at:.4}");
-            self.common.order = Some(ClassMap::ORDERS[0]);
-            for (metric, of) in SHARES {
+        for (metric, of) in numbers {
+            let values = || maps.iter().filter_map(of);
+            self.push_some("all", metric, "mean", mean(values()));
+            self.push_some("all", metric, "max", values().max_by(f64::total_cmp));
+            for map in maps {
+                let at = f64::from(position(map)) / f64::from(comparison.events.max(1));
+                self.common.experiment = format!("{experiment}@{at:.4}");
                 self.push_some("all", metric, "value", of(map));
             }
+            self.common.experiment.clone_from(&experiment);
+        }
+    }
+
+    /// Pushes which blocks frames of several classes share, and over how many regions owners are scattered.
+    fn classes_and_owners(&mut self, comparison: &Comparison, outcome: &Outcome) {
+        let (classes, owners) = (&outcome.classes, &outcome.owners);
+        self.common.order = Some(ClassMap::ORDERS[0]);
+        self.maps(comparison, classes, |map| map.position, SHARES);
+        self.maps(comparison, owners, |map| map.position, OF_OWNERS);
+        for (at, order) in ClassMap::ORDERS.into_iter().enumerate() {
+            self.common.order = Some(order);
+            let movable = |map: &ClassMap| Some(map.blocks.get(at)?.movable as f64);
+            let numbers = classes.iter().filter_map(movable);
+            self.push_some("all", "movable_blocks", "mean", mean(numbers));
+        }
+        let experiment = self.common.experiment.clone();
+        for map in classes {
+            let at = f64::from(map.position) / f64::from(comparison.events.max(1));
+            self.common.experiment = format!("{experiment}@{at:.4}");
             for blocks in &map.blocks {
                 self.common.order = Some(blocks.order);
                 self.push("all", "movable_blocks", "value", blocks.movable as f64);
             }
         }
         self.common.experiment = experiment;
-        for order in ClassMap::ORDERS {
-            let blocks = || maps().flat_map(|map| &map.blocks);
-            let movable = blocks().filter(|blocks| blocks.order == order);
-            self.common.order = Some(order);
-            let movable = mean(movable.map(|blocks| blocks.movable as f64));
-            self.push_some("all", "movable_blocks", "mean", movable);
-        }
         self.common.order = None;
     }
 

@@ -100,6 +100,7 @@ fn what_maps_show_agrees_with_what_was_counted() {
         initial: Initial::Fresh,
         seed: 1,
         rounds: 1,
+        touches: true,
     };
     let timer = Timer::calibrated();
     let compared = compare(&script, &plan, &timer, &mut Arena::default(), || ()).unwrap();

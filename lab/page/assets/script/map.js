@@ -32,6 +32,7 @@ figures.map = {
       [
         ["owner", "owner"],
         ["order", "order of the block"],
+        ["regions", "owners in its 2 MiB"],
       ],
       "owner",
       view.set("mode"),
@@ -54,7 +55,9 @@ figures.map = {
     for (const name of ["left", "right"]) {
       const part = view.parts[name];
       part.frames = unfold(all[view.options[name]]);
-      part.picture = pictured(part.frames, view.table);
+      part.regions = all[view.options[name]].regions;
+      part.shown = view.options.mode === "regions" ? sharing(part) : part.frames;
+      part.picture = pictured(part.shown, view.table);
       const { free, listed, whole, rows } = summary(part.frames);
       part.summary.textContent = part.frames.length
         ? [
@@ -161,15 +164,17 @@ function pointAt(view, wanted) {
   const cursor = Math.max(0, Math.min(most, wanted));
   view.options.cursor = cursor;
   for (const part of Object.values(view.parts)) {
-    const { all, enlarged, readout, frames } = part;
+    const { all, enlarged, readout, frames, shown } = part;
     paintAll(all, part, cursor);
     if (cursor >= frames.length) continue;
-    paintRow(enlarged, frames, view.table, cursor);
+    paintRow(enlarged, shown, view.table, cursor);
     const [owner, order] = [frames[cursor] & 15, frames[cursor] >> 4];
     const isKnown = owner !== LISTED && (owner !== FREE || order > 0);
     const block = isKnown ? `, ${owner === FREE ? "in a free block" : "block"} of order ${order}` : "";
     const place = `Frame ${count(cursor)} (row ${count(Math.floor(cursor / ROW))})`;
-    readout.textContent = `${place}: ${ownerName(view, owner)}${block}`;
+    const owners = part.regions[Math.floor(cursor / REGION)];
+    const shared = owners ? `; owners in its 2 MiB: ${owners}` : "";
+    readout.textContent = `${place}: ${ownerName(view, owner)}${block}${shared}`;
   }
 }
 
@@ -181,6 +186,8 @@ function explain(view) {
   const items = [item(FREE, "free"), item(LISTED, "cached in a CPU’s list")];
   if (view.options.mode === "owner")
     view.trace.owners.forEach((owner, at) => items.push(item(at + 1, owner)));
+  else if (view.options.mode === "regions")
+    SHARED.forEach(([, text], at) => items.push(item(at + 1, text)));
   else for (const order of view.orders) items.push(item(1 | (order << 4), `order ${order}`));
   view.legend.replaceChildren(...items);
 }

@@ -1,6 +1,7 @@
 // Paints frames: memory as rows of 1,024, and a row enlarged.
 
 const ROW = 1024;
+const REGION = 512;
 const FREE = 0;
 const LISTED = 15;
 // Okabe and Ito's colours for owners; [on light, on dark]. The last owner is often "other".
@@ -20,6 +21,14 @@ const ORDER_ENDS = [
   ["#31446b", "#8f8a76", "#fee838"],
 ];
 
+// From this number of owners of a region of 2 MiB on, and what it is called.
+const SHARED = [
+  [1, "one owner"],
+  [2, "two owners"],
+  [3, "three or four"],
+  [5, "five or more"],
+];
+
 /** Expands runs to one byte per frame. */
 function unfold({ values, lengths }) {
   const all = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
@@ -27,6 +36,14 @@ function unfold({ values, lengths }) {
   values.forEach((value, run) => all.fill(value, at, (at += lengths[run])));
   return all;
 }
+
+/** Replaces the owner of each frame in use by how many owners its region has: a position in SHARED, from 1. */
+const sharing = ({ frames, regions }) =>
+  frames.map((value, frame) => {
+    if ((value & 15) === FREE || (value & 15) === LISTED) return value;
+    const owners = regions[Math.floor(frame / REGION)];
+    return Math.max(1, SHARED.filter(([least]) => least <= owners).length);
+  });
 
 const hex = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
@@ -55,6 +72,7 @@ function colouring(mode, mostOrder) {
     if (owner === FREE) table.push(channels(ground.empty));
     else if (owner === LISTED) table.push(channels(ground.listed));
     else if (mode === "order") table.push(mixed(ORDER_ENDS[dark], order / Math.max(1, mostOrder)));
+    else if (mode === "regions") table.push(mixed(ORDER_ENDS[dark], (owner - 1) / (SHARED.length - 1)));
     else table.push(hex(OWNER_COLOURS[(owner - 1) % OWNER_COLOURS.length][dark]));
   }
   return table;

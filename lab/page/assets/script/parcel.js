@@ -50,7 +50,10 @@ const library = () =>
 /** Returns the data that has arrived, for callers that cannot wait: there is no time before printing. */
 const ready = { library: false, numbers: new Map(), maps: new Map() };
 
-/** Decodes maps. Each has the number of runs, one byte per run, then lengths with seven bits per byte. */
+/**
+ * Decodes maps. Each has the number of runs, one byte per run, then lengths with seven bits per byte, then the number of
+ * regions, and one byte per region.
+ */
 function split(bytes) {
   const view = new DataView(bytes.buffer);
   const all = [];
@@ -69,7 +72,9 @@ function split(bytes) {
         shift += 7;
       } while (byte & 128);
     }
-    all.push({ values, lengths });
+    const end = at + 4 + view.getUint32(at, true);
+    all.push({ values, lengths, regions: bytes.subarray(at + 4, end) });
+    at = end;
   }
   return all;
 }

@@ -30,7 +30,8 @@ const OF_SYSTEMS: &[Definition] = &[
         "",
         "Every managed frame at a moment of the replay, 1,024 frames per row. By owner: the program whose task made \
          the allocation; frames kept in lists are neither free nor in use. By order: the size of the block that a \
-         frame is in, 2<sup>order</sup> frames.",
+         frame is in, 2<sup>order</sup> frames. By owners in its 2 MiB: how many processes have frames in the same \
+         region; what is in use from the start is one more.",
     ),
 ];
 
@@ -81,7 +82,7 @@ pub(crate) fn appendix(report: &Report, systems: bool) -> Markup {
             @if systems {
                 p {
                     "All systems perform exactly the calls of the trace, each pass on a newly built system. Counts \
-                     come from a separate pass. Frames are never touched, so cache misses are rarer than in a kernel."
+                     come from a separate pass."
                     @if report.timer_floor_ns > 0.0 {
                         " The timer’s floor on this machine: " (format!("{:.0}", report.timer_floor_ns)) " ns."
                     }

@@ -21,6 +21,8 @@ pub struct Map {
     pub position: f64,
     /// The frames, from frame 0 up.
     pub runs: Vec<MapRun>,
+    /// How many owners the frames in use of each region of 2 MiB have, from frame 0 up; empty if unknown.
+    pub regions: Vec<u8>,
 }
 
 /// Adjacent frames with the same owner, in blocks of the same order.
@@ -48,7 +50,11 @@ impl Map {
                 }),
             }
         }
-        Map { position, runs }
+        Map {
+            position,
+            runs,
+            regions: Vec::new(),
+        }
     }
 
     /// Returns the number of frames.
@@ -58,7 +64,7 @@ impl Map {
 
     /// Encodes the runs for the page. First the number of runs (four bytes, little-endian), then one byte per run
     /// (owner + 16 * order), then the lengths of all runs (seven bits per byte, least significant first; the eighth
-    /// bit is set if more bytes follow).
+    /// bit is set if more bytes follow). Last, the number of regions (like that of the runs), and a byte for each.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let known = |owner: u8| match usize::from(owner) {
             0..=OWNERS => owner,
@@ -75,6 +81,8 @@ impl Map {
             }
             out.push(rest as u8);
         }
+        out.extend_from_slice(&(self.regions.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.regions);
     }
 }
 
@@ -83,7 +91,7 @@ mod tests {
     use super::*;
 
     /// The inverse of [`Map::write`], as implemented in the page.
-    fn read(bytes: &[u8]) -> Vec<MapRun> {
+    fn read(bytes: &[u8]) -> (Vec<MapRun>, &[u8]) {
         let count = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
         let (values, mut lengths) = bytes[4..].split_at(count);
         let mut runs = Vec::new();
@@ -105,8 +113,9 @@ mod tests {
                 order,
             });
         }
-        assert!(lengths.is_empty());
-        runs
+        let (count, regions) = lengths.split_at(4);
+        assert_eq!(count, (regions.len() as u32).to_le_bytes());
+        (runs, regions)
     }
 
     #[test]
@@ -118,11 +127,14 @@ mod tests {
             512..1000 => (LISTED, 0),
             _ => (2, 10),
         });
-        let map = Map::of(0.5, frames);
+        let map = Map {
+            regions: vec![1, 0, 255],
+            ..Map::of(0.5, frames)
+        };
         assert_eq!(map.frames(), 300_000);
         let mut bytes = Vec::new();
         map.write(&mut bytes);
-        assert_eq!(read(&bytes), map.runs);
+        assert_eq!(read(&bytes), (map.runs, &map.regions[..]));
     }
 
     #[test]
@@ -130,7 +142,7 @@ mod tests {
         let mut bytes = Vec::new();
         Map::of(0.0, [(14, 200)]).write(&mut bytes);
         assert_eq!(
-            read(&bytes),
+            read(&bytes).0,
             [MapRun {
                 frames: 1,
                 owner: LISTED,

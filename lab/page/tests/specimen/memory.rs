@@ -24,7 +24,11 @@ impl Memory {
             .map(|moment| {
                 let position = (f64::from(moment) + 0.5) / 8.0;
                 let live = live[(position * 200.0) as usize];
-                Map::of(position, self.frames_at(live, random))
+                let regions = (0..self.frames.div_ceil(512)).map(|at| (at % 7) as u8);
+                Map {
+                    regions: regions.collect(),
+                    ..Map::of(position, self.frames_at(live, random))
+                }
             })
             .collect()
     }

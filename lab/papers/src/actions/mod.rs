@@ -38,6 +38,7 @@ impl Parameters {
             initial: Initial::Fresh,
             seed: 1,
             rounds: self.rounds,
+            touches: false,
         })
     }
 }

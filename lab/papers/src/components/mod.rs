@@ -91,7 +91,7 @@ impl Parameters {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<Number>, Error> {
         let (timer, script, memory) = (bench.timer, &traced.script, &traced.memory);
-        let mut time = |times| pass::time(script, memory, bench.arena, spec, timer, times);
+        let mut time = |times| pass::time(script, memory, bench.arena, spec, timer, times, None);
         let (segments, whole) = (time(Times::Segments)?, time(Times::Stretches)?);
         let mut numbers = Vec::new();
         // Nanoseconds and calls, of both directions.

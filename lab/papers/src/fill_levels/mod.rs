@@ -12,6 +12,7 @@ use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{BenchPlan, ContenderSpec, measure};
 use everybuddy_measure::choice;
 use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::touched::Ablation;
 
 /// The parameters in the experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -89,6 +90,7 @@ impl Parameters {
             rounds: if shrink == 1 { self.rounds } else { 1 },
             seed,
             shrink,
+            ablation: Ablation::default(),
         })
     }
 }

@@ -169,7 +169,7 @@ fn times_of(
     bench: &mut Bench<'_>,
 ) -> Result<Ticks, Error> {
     let (script, memory) = (&traced.script, &traced.memory);
-    let played = pass::time(script, memory, bench.arena, spec, bench.timer, times)?;
+    let played = pass::time(script, memory, bench.arena, spec, bench.timer, times, None)?;
     // One thread performs everything.
     let first = played.observers.into_iter().next();
     Ok(first.unwrap_or_default())

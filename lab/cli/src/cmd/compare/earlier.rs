@@ -84,9 +84,11 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
         let mut timer = earlier.rows.iter().filter(|row| row.system == TIMER);
         let floor = timer.find(|row| row.statistic == "value");
         report.timer_floor_ns = floor.map_or(0.0, |row| row.value);
-        let traces = comparisons.iter().zip(&rows).zip(answers).zip(&subjects);
+        let scripts = scripts.iter().map(|own| &own.script);
+        let traces = comparisons.iter().zip(&rows).zip(answers);
+        let traces = traces.zip(subjects.iter().zip(scripts));
         report.traces = traces
-            .map(|(((own, rows), answer), subject)| pages::compared(own, rows, answer, subject))
+            .map(|(((own, rows), answer), of)| pages::compared(own, rows, answer, of))
             .collect();
         page.write(&report)?;
     }
@@ -105,6 +107,8 @@ struct Earlier<'e> {
     aged: Option<u64>,
     /// The name of the state with which the run started.
     start: Option<String>,
+    /// Whether it used the frames.
+    touches: bool,
 }
 
 impl Earlier<'_> {
@@ -136,6 +140,7 @@ impl Earlier<'_> {
             return Err(refuse(format!("the file has rows of {run}"), help));
         }
         let (mut machine, mut memory, mut aged, mut start) = (None, None, None, None);
+        let mut touches = false;
         for word in words {
             match word.split_once('=') {
                 Some((key @ ("machine" | "memory"), size)) => {
@@ -151,6 +156,7 @@ impl Earlier<'_> {
                     aged = Some(seed.map_err(|_| refuse(format!("experiment {run}"), help))?);
                 }
                 Some(("start", label)) => start = Some(label.to_string()),
+                None if word == "touch" => touches = true,
                 _ => return Err(refuse(format!("experiment {run}"), help)),
             }
         }
@@ -160,6 +166,7 @@ impl Earlier<'_> {
             memory,
             aged,
             start,
+            touches,
             rows,
         })
     }
@@ -237,6 +244,7 @@ impl Earlier<'_> {
             machine,
             rounds: 0,
             switches: 0,
+            touches: self.touches,
             systems: Vec::new(),
             floor: Pace::default(),
         })

@@ -7,8 +7,7 @@
 //! Every number on the page is also in the tables or rows, or comes from the same passes; nothing is measured for the
 //! page alone.
 
-mod earlier;
-mod maps;
+mod numbers;
 mod owners;
 pub mod simulated;
 mod statistics;
@@ -29,17 +28,17 @@ use everybuddy_measure::Error;
 use everybuddy_measure::answer::{self, Answer};
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
-use everybuddy_measure::replay::detail::Latencies;
-use everybuddy_measure::replay::observe::Tally;
+use everybuddy_measure::replay::detail::{Detail, Latencies};
 use everybuddy_measure::replay::outcome::{Comparison, Outcome};
-use everybuddy_measure::replay::pace::Latency;
+use everybuddy_measure::replay::owners::OwnerMap;
+use everybuddy_measure::replay::placement::{Frames, follow};
+use everybuddy_measure::replay::script::Script;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::rows::table::{self, Column, Table, Which};
 use everybuddy_measure::size;
 
 use super::{Output, Outputs};
 
-use maps::Painter;
 use owners::Owners;
 
 /// The name of the owner of frames that are in use from the start, in aged memory.
@@ -51,16 +50,14 @@ const LARGE: Order = Order::TEN;
 pub struct Subject {
     statistics: Statistics,
     owners: Owners,
-    resolved: Resolved,
 }
 
 impl Subject {
     /// Analyses a trace; `resolved` must belong to it.
-    pub fn new(trace: &Trace, resolved: Resolved) -> Subject {
+    pub fn new(trace: &Trace, resolved: &Resolved) -> Subject {
         Subject {
-            statistics: Statistics::of(trace, &resolved),
-            owners: Owners::of(trace, &resolved),
-            resolved,
+            statistics: Statistics::of(trace, resolved),
+            owners: Owners::of(trace, resolved),
         }
     }
 }
@@ -237,7 +234,7 @@ pub fn compared(
     comparison: &Comparison,
     rows: &[Row],
     answer: Option<Answer>,
-    subject: &Subject,
+    (subject, script): (&Subject, &Script),
 ) -> page::Trace {
     let memory = &comparison.memory;
     let taken = memory.taken_frames();
@@ -265,44 +262,70 @@ pub fn compared(
     if taken_by > 0 && subject.owners.names.len() >= page::OWNERS {
         owners[taken_by as usize - 2] = owners::OTHERS.to_string();
     }
-    let painter = Painter {
-        resolved: &subject.resolved,
-        owners: &of_block,
-        frames: memory.frames as usize,
-        taken: (&taken, taken_by),
+    let orders = script.of_blocks(|own| own.order().get());
+    let owner = |block: u32| match block {
+        Frames::FREE => (page::FREE, 0),
+        Frames::TAKEN => (taken_by, 0),
+        block => (of_block[block as usize], orders[block as usize]),
     };
-    let calls = subject.resolved.steps.len().max(1) as f64;
-    let system = |outcome: &Outcome| {
-        let detail = &outcome.detail;
-        let mut maps = Vec::with_capacity(detail.listed.len());
-        painter.paint(&detail.places, &detail.listed, |frames| {
-            let pairs = frames
-                .owners
-                .iter()
-                .copied()
-                .zip(frames.orders.iter().copied());
-            maps.push(page::Map::of(frames.position as f64 / calls, pairs));
+    let calls = f64::from(script.events.max(1));
+    let maps = |outcome: &Outcome| {
+        let Detail { places, listed, .. } = &outcome.detail;
+        let mut maps = Vec::with_capacity(listed.len());
+        let moments = listed.iter().map(|moment| moment.position);
+        follow(script, memory, places, moments, |frames| {
+            let mut pairs: Vec<(u8, u8)> = frames.blocks.iter().copied().map(owner).collect();
+            for frame in listed
+                .get(maps.len())
+                .into_iter()
+                .flat_map(|own| &own.frames)
+            {
+                // A frame that is in use is not in a list: the entry is outdated.
+                let free = pairs.get_mut(*frame as usize);
+                if let Some(own) = free.filter(|own| own.0 == page::FREE) {
+                    *own = (page::LISTED, 0);
+                }
+            }
+            maps.push(page::Map {
+                regions: OwnerMap::of(frames, &script.owners.of_block).owners,
+                ..page::Map::of(f64::from(frames.position) / calls, pairs)
+            });
         });
-        self::system(comparison, outcome, maps)
+        maps
     };
-    let measured = comparison.systems.iter().map(system);
-    let systems = if comparison.systems.is_empty() {
-        earlier::systems(comparison, rows)
-    } else {
-        measured.collect()
+    // What is measured is drawn, too.
+    let drawn = |own: page::System| {
+        let mut measured = comparison.systems.iter();
+        match measured.find(|outcome| outcome.spec.to_string() == own.name) {
+            Some(outcome) => page::System {
+                samples: samples(comparison, outcome),
+                maps: maps(outcome),
+                latency: drawn(own.latency, &outcome.detail.latency),
+                ..own
+            },
+            None => own,
+        }
     };
+    let systems = numbers::systems(comparison, rows).into_iter().map(drawn);
     let owned_by = match subject.owners.are_programs {
-        _ if comparison.systems.is_empty() => "",
-        true => " Owners are programs.",
-        false => " Owners are uses of memory, since few programs ran.",
+        _ if comparison.systems.is_empty() => String::new(),
+        are_programs => format!(
+            " On maps, owners are {}. Regions count their owners by {}.",
+            if are_programs {
+                "programs"
+            } else {
+                "uses of memory, since few programs ran"
+            },
+            script.owners.kind.name()
+        ),
     };
     page::Trace {
         managed_frames: memory.frames,
         cpus: u32::from(comparison.cpus),
         threads: comparison.threads as u32,
-        dealt: dealt(comparison) + owned_by,
+        dealt: dealt(comparison) + &owned_by,
         owners,
-        systems,
+        systems: systems.collect(),
         table: table(comparison, rows),
         answer: answer.map(|answer| page::Answer {
             summary: answer.summary,
@@ -343,56 +366,31 @@ fn table(comparison: &Comparison, rows: &[Row]) -> page::Table {
     }
 }
 
-fn system(comparison: &Comparison, outcome: &Outcome, maps: Vec<page::Map>) -> page::System {
-    let all = outcome.all();
-    let latency = [0, 1].map(|direction| {
-        latency(
-            &outcome.pace.latency[direction],
-            &outcome.detail.latency[direction],
-        )
-    });
-    page::System {
-        name: outcome.spec.to_string(),
-        parameters: outcome.parameters.clone(),
-        latency,
-        service_ratio: outcome.service_ratio(&all),
-        miss_rate: all.miss_rate(),
-        locks_per_call: all.locks(),
-        contention_rate: all.contention_rate(),
-        contention_rate_core: all.contention_rate_core(),
-        residual: [0, 1].map(|direction: usize| Tally::residual(&outcome.tallies[direction])),
-        splits: outcome.moved().0,
-        coalescings: outcome.moved().1,
-        refused: outcome.refusals.refused.total(),
-        samples: samples(comparison, outcome),
-        maps,
-    }
-}
-
-fn latency(pace: &Latency, detail: &Latencies) -> page::Latency {
-    let [p50, p99, p999, max] = pace.quantiles;
-    let bins = detail.histogram.iter().map(|bin| page::Bin {
-        upper: bin.to,
-        count: bin.calls,
-    });
-    page::Latency {
-        mean: (pace.count > 0).then_some(pace.mean),
-        stddev: pace.stddev,
-        p50,
-        p99,
-        p999,
-        max,
-        histogram: bins.collect(),
-        over_trace: page::OverTrace {
-            p50: detail.stretches.iter().map(|stretch| stretch.p50).collect(),
-            p99: detail.stretches.iter().map(|stretch| stretch.p99).collect(),
-            max: detail.stretches.iter().map(|stretch| stretch.max).collect(),
-        },
-        window: page::Window {
-            first: detail.first as u64,
-            ns: detail.successive.clone(),
-        },
-    }
+/// Adds the distributions and the courses of latencies to their numbers.
+fn drawn(numbers: [page::Latency; 2], details: &[Latencies; 2]) -> [page::Latency; 2] {
+    let mut details = details.iter();
+    numbers.map(|numbers| {
+        let Some(detail) = details.next() else {
+            return numbers;
+        };
+        let bins = detail.histogram.iter().map(|bin| page::Bin {
+            upper: bin.to,
+            count: bin.calls,
+        });
+        page::Latency {
+            histogram: bins.collect(),
+            over_trace: page::OverTrace {
+                p50: detail.stretches.iter().map(|stretch| stretch.p50).collect(),
+                p99: detail.stretches.iter().map(|stretch| stretch.p99).collect(),
+                max: detail.stretches.iter().map(|stretch| stretch.max).collect(),
+            },
+            window: page::Window {
+                first: detail.first as u64,
+                ns: detail.successive.clone(),
+            },
+            ..numbers
+        }
+    })
 }
 
 fn samples(comparison: &Comparison, outcome: &Outcome) -> page::Samples {

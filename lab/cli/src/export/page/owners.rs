@@ -8,9 +8,7 @@
 
 use std::collections::HashMap;
 
-use everybuddy_trace::{Context, Event, Op, RegionKind, Resolved, Trace};
-
-use crate::processes::programs;
+use everybuddy_trace::{Context, Event, Op, RegionKind, Resolved, Trace, programs};
 
 /// The name of all owners without their own colour.
 pub(super) const OTHERS: &str = "others";

@@ -1,7 +1,7 @@
-//! Systems of which only rows are left.
+//! The numbers of systems, from their rows.
 //!
-//! The rows of an earlier run make a page again. Histograms, memory maps and the times of single calls are not rows, so
-//! such a page has no figures of them.
+//! The rows of an earlier run make a page again, with the same numbers. Histograms, memory maps and the times of single
+//! calls are not rows, so that such a page has no figures of them.
 //!
 //! # Invariants
 //! A number without a row is left out.

@@ -1,14 +1,73 @@
-//! The processes of a trace.
+//! The processes of a trace, and the owners of its blocks.
 //!
 //! Calls contain only their thread. The metadata `processes` contains the process of each thread and its program.
 //!
 //! # Invariants
-//! Unreadable entries are skipped; a trace without such metadata has no processes.
+//! Unreadable entries are skipped; a trace without such metadata has no processes. Every block has one owner.
 
 use std::collections::{BTreeSet, HashMap};
 
-use everybuddy_trace::Trace;
 use serde_json::Value;
+
+use crate::model::{Event, Op, Trace};
+use crate::named;
+
+named! {
+    /// What the owner of a block is: the finest that the trace records of whose memory it is.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum OwnerKind {
+        /// The process of the thread that allocated it.
+        #[default]
+        Process => "process",
+        /// That thread: its process is not recorded.
+        Thread => "thread",
+        /// The CPU that allocated it, and the second: no thread is recorded.
+        CpuAndSecond => "CPU and second",
+    }
+}
+
+/// The owners of a trace's blocks. The page cache belongs to the process that read the file, and a page table to the
+/// one whose addresses it maps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// What an owner is.
+    pub kind: OwnerKind,
+    /// The owner of each block, by the number of the block: from 0 on, without gaps.
+    pub of_block: Vec<u32>,
+}
+
+impl Owners {
+    /// Determines the owners of all blocks. O(events).
+    pub fn of(trace: &Trace) -> Owners {
+        let threads = threads(trace).into_iter().flatten();
+        let known = threads.filter_map(|(tid, tgid, _)| Some((tid, tgid?)));
+        let processes: HashMap<u32, u32> = known.collect();
+        let kind = match trace.events.iter().any(|event| event.pid != 0) {
+            _ if !processes.is_empty() => OwnerKind::Process,
+            true => OwnerKind::Thread,
+            false => OwnerKind::CpuAndSecond,
+        };
+        let key = |event: &Event| match kind {
+            // A thread that is not listed is a process of its own.
+            OwnerKind::Process => match processes.get(&event.pid) {
+                Some(tgid) => (0, u64::from(*tgid)),
+                None => (1, u64::from(event.pid)),
+            },
+            OwnerKind::Thread => (0, u64::from(event.pid)),
+            OwnerKind::CpuAndSecond => (event.cpu, event.time_ns / 1_000_000_000),
+        };
+        let mut numbers: HashMap<(u16, u64), u32> = HashMap::new();
+        let allocations = trace.events.iter().filter(|event| event.op == Op::Allocate);
+        let of_block = allocations.map(|event| {
+            let next = numbers.len() as u32;
+            *numbers.entry(key(event)).or_insert(next)
+        });
+        Owners {
+            of_block: of_block.collect(),
+            kind,
+        }
+    }
+}
 
 /// A thread of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +165,33 @@ fn number(value: &Value) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_belongs_to_the_finest_owner_that_is_recorded() {
+        let second = 1_000_000_000;
+        let events = [(0, 0, 7), (1, 0, 8), (2, 1, 9), (second, 1, 5)];
+        let events = (0..)
+            .zip(events)
+            .map(|(at, (time_ns, cpu, pid))| Event::new(time_ns, cpu, pid, Op::Allocate, at, 0));
+        let mut trace = Trace {
+            events: events.collect(),
+            ..Trace::default()
+        };
+        trace.events.push(Event::new(second, 1, 7, Op::Free, 0, 0));
+        let mut owners = |processes: &str, pids: u32| {
+            trace.metadata = vec![("processes".into(), processes.into())];
+            trace.events.iter_mut().for_each(|event| event.pid *= pids);
+            let owners = Owners::of(&trace);
+            (owners.kind, owners.of_block)
+        };
+        // The thread 5 is not listed, and is not the process 5.
+        let listed = r#"{"cols":["pid","tgid","exe"],"rows":[[7,7,"a"],[8,7,"a"],[9,5,"b"]]}"#;
+        assert_eq!(owners(listed, 1), (OwnerKind::Process, vec![0, 0, 1, 2]));
+        let programs = r#"{"cols":["pid","exe"],"rows":[[7,"a"]]}"#;
+        assert_eq!(owners(programs, 1), (OwnerKind::Thread, vec![0, 1, 2, 3]));
+        let none = (OwnerKind::CpuAndSecond, vec![0, 0, 1, 2]);
+        assert_eq!(owners("{", 0), none);
+    }
 
     #[test]
     fn threads_belong_to_processes_and_programs() {
