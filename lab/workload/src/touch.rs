@@ -31,7 +31,7 @@ pub enum Use {
 pub const READS: u32 = 4;
 
 /// Frames that are allocated in a section at full length.
-const FRAMES: u32 = 40_000;
+const FRAMES: u32 = 4_000;
 
 /// Frames of a process: at least as many as the first number, and less than both together.
 const PROCESS: [u32; 2] = [64, 960];
@@ -40,8 +40,8 @@ const PROCESS: [u32; 2] = [64, 960];
 const YOUNG: usize = 64;
 
 /// Replacements of mixed orders that age memory for [`set`], and reads of its frames.
-const AGING: u32 = 300_000;
-const SCANNED: u32 = 400_000;
+const AGING: u32 = 30_000;
+const SCANNED: u32 = 40_000;
 
 fn allocate(slot: u32) -> Step {
     Step::Allocate {
