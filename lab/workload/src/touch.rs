@@ -40,8 +40,8 @@ const PROCESS: [u32; 2] = [64, 960];
 const YOUNG: usize = 64;
 
 /// Replacements of mixed orders that age memory for [`set`], and reads of its frames.
-const AGING: u32 = 30_000;
-const SCANNED: u32 = 40_000;
+const AGING: u32 = 300_000;
+const SCANNED: u32 = 400_000;
 
 fn allocate(slot: u32) -> Step {
     Step::Allocate {
