@@ -6,7 +6,9 @@
 For each experiment NAME (all of the folder by default), its rows in results/papers/reproduce.jsonl are replaced by
 those of FOLDER/NAME.jsonl, which `ci/experiments.sh` has written. Only what documents and claims show is kept: the
 metrics and operations that the old rows had, and those that the experiment's claims name. A new experiment keeps the
-metrics of its tables and claims. The table of experiments in results/papers/README.md then names the commit.
+metrics of its tables and claims. Rows of single rounds and moments are left out, unless the old ones had such. Native
+times stay the old ones: other programs run next to these experiments. The table of experiments in
+results/papers/README.md then names the commit.
 """
 
 import json
@@ -33,6 +35,10 @@ def kept(name, old):
     return judged | shown
 
 
+def is_time(row):
+    return row["platform"] == "native" and row["unit"] == "ns"
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -45,12 +51,15 @@ def main():
     for name in names:
         old = [row for row, _ in committed.get(name, [])]
         metrics = kept(name, old)
+        has_rounds = any("@" in row["experiment"] for row in old)
         new = [(json.loads(line), line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        times = [(row, line) for row, line in committed.get(name, []) if is_time(row)]
         rows = [
             (row, line) for row, line in new
-            if (row["metric"], row["statistic"]) in metrics or (row["metric"], None) in metrics
+            if ((row["metric"], row["statistic"]) in metrics or (row["metric"], None) in metrics)
+            and not is_time(row) and (has_rounds or "@" not in row["experiment"])
         ]
-        committed[name] = rows
+        committed[name] = rows + times
         print(f"{name}: {len(old)} rows before, {len(rows)} of {len(new)} now")
     lines = [line for name in sorted(committed) for _, line in committed[name]]
     ROWS.write_text("".join(line + "\n" for line in lines))

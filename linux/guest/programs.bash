@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs programs, one instance for each CPU at the same time, and prints how long the slowest one took and a checksum of
 # what they printed. From `mab` to `write_zeros`, they are programs with which Porter (2007) measured how long a lock is
-# held, as far as they do not need a disk; docs/experiments.md has that paper. `mab` does what its namesake, the Modified
+# held, as far as they do not need a disk; docs/papers.md has that paper. `mab` does what its namesake, the Modified
 # Andrew Benchmark, does before it compiles. Then follow benchmarks that others use.
 cd /tmp || exit 1
 set -o pipefail

@@ -4,7 +4,7 @@
 //! `checks/xtask/numbers.txt` with the query that gives it, so the document itself has no mark:
 //!
 //! ```text
-//! # docs/coalescing.md
+//! # docs/papers.md
 //! fact: saves {-0%} of all splits = coalescing gcc_build@ system=delay-2 all splits mean over system=bs
 //! paper: (the paper: 6%)          a figure of a source
 //! parameter: pauses of 10 us      a setting, a definition, or arithmetic on them
