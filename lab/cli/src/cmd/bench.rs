@@ -136,6 +136,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         rounds: arguments.rounds,
         seed: arguments.seed,
         shrink: arguments.shrink,
+        is_strict: false,
     };
     if plan.cells().is_empty() {
         return Err(Error::usage(

@@ -42,8 +42,9 @@ const SYSTEMS: [&str; 6] = [
 ];
 /// Frames that are managed: 8 GiB.
 const FRAMES: u32 = 1 << 21;
-/// How much shorter the loads are where they are simulated; a simulated call always takes the same time.
-const SHRINK: u32 = 64;
+/// How much shorter the loads are where they are simulated, as by default in `everybuddy simulate`. Where they are much
+/// shorter, the first accesses to lines are a larger share.
+const SHRINK: u32 = 4;
 /// The seed of loads.
 const SEED: u64 = 1;
 /// Cycles after which the calls of a CPU in a section end: where a lock has collapsed, they would take hours.
@@ -188,6 +189,7 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
         rounds: arguments.rounds,
         seed: SEED,
         shrink: arguments.shrink,
+        is_strict: true,
     };
     if bench.cells().is_empty() {
         return Err(Error::usage(format!(

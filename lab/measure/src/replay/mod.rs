@@ -28,6 +28,7 @@
 //! | [`classes`] | which blocks frames of several classes share |
 //! | [`merge`] | several traces combined into one |
 //! | [`machine`] | the machine whose lists are measured |
+//! | [`steady`] | whether a CPU is as fast as it was |
 //! | [`background_load`] | the machine of the measurement, and its background load |
 //!
 //! # Invariants
@@ -59,6 +60,7 @@ pub mod random;
 pub mod retry;
 pub mod script;
 pub mod services;
+pub mod steady;
 pub mod timed;
 pub mod watch;
 

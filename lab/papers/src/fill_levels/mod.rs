@@ -89,6 +89,7 @@ impl Parameters {
             rounds: if shrink == 1 { self.rounds } else { 1 },
             seed,
             shrink,
+            is_strict: false,
         })
     }
 }

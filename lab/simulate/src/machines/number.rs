@@ -51,6 +51,7 @@ pub(crate) const BLANK: Hardware = Hardware {
     memory: 0,
     read_interval: 0,
     locked: 0,
+    window: 0,
     store_buffer: 0,
     waiters: Waiters::Spin,
     work: 0,
@@ -132,7 +133,8 @@ pub const NUMBERS: &[Number] = &[
     number!("installed", "MiB", "memory of the machine, which lengths of Linux's lists follow", u32, installed),
     number!("memory", "cycles", "load from memory", u32, memory),
     number!("read_interval", "cycles", "between two reads of a shared line", u32, read_interval),
-    number!("locked", "cycles", "atomic read-modify-write, minus a store", u32, locked),
+    number!("locked", "cycles", "atomic read-modify-write of an own line", u32, locked),
+    number!("window", "instructions", "executed past a load that misses", u32, window),
     number!("store_buffer", "stores", "stores that are under way", u16, store_buffer),
     Number {
         key: "waiters",
