@@ -10,8 +10,6 @@
 //!    core has at most one CPU on it, and has one if its queue is not empty.
 //! 2. The queue of ready CPUs holds one [`Entry`] at most for each CPU: it runs, its slice ends, or it arrives. A CPU
 //!    on a core has one, except a CPU that spins while no other CPU wants its core or may have it.
-//! 3. A CPU of idle priority is on a core only if no other CPU is in the queue of that core, or if it has disabled
-//!    preemption.
 //!
 //! # Not modelled
 //! CPUs do not move to other cores. Switches disturb no cache, except by the cost that is given.
@@ -30,7 +28,6 @@ pub struct Cores {
     slice: u64,
     switch: u64,
     sleeps: bool,
-    idle: Vec<CpuId>,
 }
 
 impl Cores {
@@ -43,7 +40,6 @@ impl Cores {
             slice: 1_000_000,
             switch: 0,
             sleeps: false,
-            idle: Vec::new(),
         }
     }
 
@@ -71,14 +67,6 @@ impl Cores {
             ..self
         }
     }
-
-    /// Gives a CPU idle priority: it runs only while no other CPU can run on its core, and is preempted immediately
-    /// when another one can, unless it has disabled preemption. A CPU that spins can run.
-    #[must_use]
-    pub fn idle_priority(mut self, cpu: CpuId) -> Self {
-        self.idle.push(cpu);
-        self
-    }
 }
 
 /// What the entry of a CPU among the ready ones means.
@@ -97,10 +85,7 @@ enum Entry {
 /// A virtual CPU.
 struct Virtual {
     core: usize,
-    is_idle: bool,
     entry: Entry,
-    /// The time of the entry.
-    at: u64,
     /// Cycles that were charged and not yet spent when its slice ended.
     debt: u64,
     /// Whether it spins.
@@ -122,8 +107,6 @@ struct Core {
     /// The end of the slice.
     ends: u64,
     queue: VecDeque<u16>,
-    /// Those of idle priority.
-    idle: VecDeque<u16>,
 }
 
 /// The cores of a run.
@@ -140,9 +123,7 @@ impl RunQueues {
     pub(crate) fn new(cores: &Cores, cpus: u16) -> Self {
         let virtual_cpu = |cpu| Virtual {
             core: usize::from(cpu % cores.count),
-            is_idle: cores.idle.contains(&CpuId(cpu)),
             entry: Entry::Absent,
-            at: 0,
             debt: 0,
             spins: false,
             is_pinned: false,
@@ -161,7 +142,7 @@ impl RunQueues {
 
     fn enter(&mut self, ready: &mut Ready, cpu: u16, entry: Entry, at: u64) {
         let own = &mut self.cpus[usize::from(cpu)];
-        (own.entry, own.at) = (entry, at);
+        own.entry = entry;
         ready.insert(key(at, cpu));
     }
 
@@ -260,7 +241,7 @@ impl RunQueues {
             Entry::Arrives => self.queue(ready, reports, cpu, clock),
             _ if self.is_wanted(core) && !self.cpus[cpu.index()].is_pinned => {
                 reports[cpu.index()].preemptions += 1;
-                self.preempt(clock, core, false);
+                self.preempt(clock, core);
                 self.start_next(ready, reports, core, clock);
             }
             _ => {
@@ -279,9 +260,7 @@ impl RunQueues {
 
     /// Returns `true` if another CPU may have the core when the slice ends.
     fn is_wanted(&self, core: usize) -> bool {
-        let core = &self.cores[core];
-        let is_idle = |cpu: u16| self.cpus[usize::from(cpu)].is_idle;
-        !core.queue.is_empty() || (!core.idle.is_empty() && core.current.is_none_or(is_idle))
+        !self.cores[core].queue.is_empty()
     }
 
     /// Begins slices until one ends after `clock`.
@@ -304,54 +283,26 @@ impl RunQueues {
     }
 
     /// Puts the CPU of a core back into its queue.
-    fn preempt(&mut self, clock: u64, core: usize, first: bool) {
+    fn preempt(&mut self, clock: u64, core: usize) {
         let core = &mut self.cores[core];
         let Some(cpu) = core.current.take() else {
             return;
         };
-        let own = &mut self.cpus[usize::from(cpu)];
-        own.queued_since = clock;
-        let queue = if own.is_idle {
-            &mut core.idle
-        } else {
-            &mut core.queue
-        };
-        if first {
-            queue.push_front(cpu)
-        } else {
-            queue.push_back(cpu)
-        }
+        self.cpus[usize::from(cpu)].queued_since = clock;
+        core.queue.push_back(cpu);
     }
 
     /// A CPU arrives at its core.
     fn queue(&mut self, ready: &mut Ready, reports: &mut [CpuReport], cpu: CpuId, clock: u64) {
         let own = &mut self.cpus[cpu.index()];
         (own.queued_since, own.earliest) = (clock, clock);
-        let (core, is_idle) = (own.core, own.is_idle);
+        let core = own.core;
         let run_queue = &mut self.cores[core];
-        if is_idle {
-            run_queue.idle.push_back(cpu.0)
-        } else {
-            run_queue.queue.push_back(cpu.0)
-        }
+        run_queue.queue.push_back(cpu.0);
         let Some(current) = run_queue.current else {
             return self.start_next(ready, reports, core, clock);
         };
-        let on_core = &mut self.cpus[usize::from(current)];
-        if on_core.is_idle && !is_idle && on_core.is_pinned {
-            on_core.is_overdue = true;
-        } else if on_core.is_idle && !is_idle {
-            if on_core.entry != Entry::Absent {
-                ready.remove(CpuId(current));
-            }
-            if !on_core.spins {
-                on_core.debt += on_core.at - clock;
-            }
-            on_core.entry = Entry::Absent;
-            reports[usize::from(current)].preemptions += 1;
-            self.preempt(clock, core, true);
-            self.start_next(ready, reports, core, clock);
-        } else if on_core.entry == Entry::Absent {
+        if self.cpus[usize::from(current)].entry == Entry::Absent {
             self.spin(ready, core, clock);
         }
     }
@@ -365,8 +316,7 @@ impl RunQueues {
         clock: u64,
     ) {
         let run_queue = &mut self.cores[core];
-        let next = run_queue.queue.pop_front();
-        let Some(cpu) = next.or_else(|| run_queue.idle.pop_front()) else {
+        let Some(cpu) = run_queue.queue.pop_front() else {
             return;
         };
         let switches = run_queue.last.is_some_and(|last| last != cpu);

@@ -23,7 +23,7 @@ use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Zones};
 
 use crate::export::Outputs;
-use crate::show::output;
+use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::scaling;
 
@@ -88,6 +88,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
     shrink: u32,
 
+    /// Compare small programs of two CPUs that take turns at a lock, instead of systems
+    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "shrink", "json", "csv",
+        "parquet"])]
+    locks: bool,
+
     #[command(flatten)]
     files: Files,
 }
@@ -98,6 +103,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(name) => by_name_or_path(name)?,
         None => host::measure(&mut |what| output::note(&format!("measuring {what}")))?,
     };
+    if arguments.locks {
+        return output::text(&scaling::locks(&machine, &Style::of_output(false))?);
+    }
     let plan = plan(&arguments, &machine)?;
     let bench = if arguments.predict {
         None

@@ -1,4 +1,4 @@
-//! Virtual CPUs that share cores: slices, queues, waiters and idle priority, computed by hand.
+//! Virtual CPUs that share cores: slices, queues and waiters, computed by hand.
 
 use std::cell::RefCell;
 
@@ -212,82 +212,6 @@ fn a_waiter_spins_until_its_slice_ends_or_sleeps() {
     let sleeping = run_with(cores.sleeping_waiters());
     assert_eq!(sleeping.cpus[1].preemptions, 0);
     assert_eq!(sleeping.results, [240, 270]);
-}
-
-#[test]
-fn idle_priority_runs_only_while_no_other_can() {
-    // CPU 1 shares a core with CPU 0, which works, sleeps until CPU 2 wakes it, and works again.
-    let word = SimAtomicU32::new(0);
-    let order = RefCell::new(Vec::new());
-    let cores = Cores::new(2)
-        // The wake-up is not at the end of a slice.
-        .slice(60)
-        .sleeping_waiters()
-        .idle_priority(CpuId(2));
-    let report = run(3, cores, |cpu: &mut SimCpu| {
-        match cpu.id().0 {
-            0 => {
-                cpu.work(300);
-                Here::wait(&word, 0, 0);
-                cpu.work(300);
-            }
-            1 => {
-                cpu.work(1000);
-                word.store(1, Relaxed);
-                Here::wake(&word);
-            }
-            _ => {
-                cpu.work(500);
-                order.borrow_mut().push(cpu.now());
-                cpu.work(1000);
-            }
-        }
-        cpu.now()
-    })
-    .unwrap();
-    // CPU 0 sleeps at 310, and is woken at 1010: it runs immediately, for 300 cycles.
-    assert_eq!(report.results[0], 1010 + 300);
-    assert_eq!(order.into_inner(), [310 + 500]);
-    // 700 cycles until 1010, and the rest from 1310 on.
-    assert_eq!(report.results[2], 1310 + 1500 - 700);
-    assert_eq!(report.cpus[2].preemptions, 1);
-    assert_eq!(
-        report.cpus[0].preemptions, 0,
-        "the other has no right to a slice"
-    );
-}
-
-#[test]
-fn idle_priority_without_preemption_keeps_its_core() {
-    // As above, but CPU 2 disables preemption for 1000 of its 1500 cycles.
-    let word = SimAtomicU32::new(0);
-    let cores = Cores::new(2).slice(60).sleeping_waiters();
-    let report = run(3, cores.idle_priority(CpuId(2)), |cpu: &mut SimCpu| {
-        match cpu.id().0 {
-            0 => {
-                cpu.work(300);
-                Here::wait(&word, 0, 0);
-                cpu.work(300);
-            }
-            1 => {
-                cpu.work(1000);
-                word.store(1, Relaxed);
-                Here::wake(&word);
-            }
-            _ => {
-                cpu.disable_preemption();
-                cpu.work(1000);
-                cpu.enable_preemption();
-                cpu.work(500);
-            }
-        }
-        cpu.now()
-    })
-    .unwrap();
-    // CPU 0 sleeps at 310. It is woken at 1010, and gets the core at 1310.
-    assert_eq!(report.results[0], 1310 + 300);
-    assert_eq!(report.results[2], 1610 + 500);
-    assert_eq!(report.cpus[2].preemptions, 1);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! | `topology` | what the operating system says about CPUs and caches |
 //! | `chase` | loads: a random cycle of pointers through a buffer |
 //! | `exchange` | lines that two CPUs exchange; two CPUs that may share a core |
+//! | [`locks`] | small programs of two CPUs with a lock, natively and simulated |
 //! | `summary` | the medians and spreads of rounds |
 //!
 //! # Invariants
@@ -16,6 +17,7 @@
 
 mod chase;
 mod exchange;
+pub mod locks;
 mod summary;
 mod topology;
 
