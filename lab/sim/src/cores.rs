@@ -27,7 +27,6 @@ pub struct Cores {
     count: u16,
     slice: u64,
     switch: u64,
-    sleeps: bool,
 }
 
 impl Cores {
@@ -39,7 +38,6 @@ impl Cores {
             count: if count == 0 { 1 } else { count },
             slice: 1_000_000,
             switch: 0,
-            sleeps: false,
         }
     }
 
@@ -56,16 +54,6 @@ impl Cores {
     pub fn switch_cost(self, cycles: u64) -> Self {
         let switch = cycles.min(LONGEST);
         Self { switch, ..self }
-    }
-
-    /// Lets CPUs that wait leave their core until they are woken. Otherwise they spin until their slice ends. Where
-    /// several CPUs of a core spin for ever, the run ends at the time limit.
-    #[must_use]
-    pub fn sleeping_waiters(self) -> Self {
-        Self {
-            sleeps: true,
-            ..self
-        }
     }
 }
 
@@ -113,7 +101,6 @@ struct Core {
 pub(crate) struct RunQueues {
     slice: u64,
     switch: u64,
-    sleeps: bool,
     cores: Vec<Core>,
     cpus: Vec<Virtual>,
 }
@@ -134,7 +121,6 @@ impl RunQueues {
         Self {
             slice: cores.slice,
             switch: cores.switch,
-            sleeps: cores.sleeps,
             cores: (0..cores.count).map(|_| Core::default()).collect(),
             cpus: (0..cpus).map(virtual_cpu).collect(),
         }
@@ -177,16 +163,7 @@ impl RunQueues {
     }
 
     /// The CPU on a core begins to wait for a word.
-    pub(crate) fn parks(
-        &mut self,
-        ready: &mut Ready,
-        reports: &mut [CpuReport],
-        cpu: CpuId,
-        clock: u64,
-    ) {
-        if self.sleeps {
-            return self.leaves(ready, reports, cpu, clock);
-        }
+    pub(crate) fn parks(&mut self, ready: &mut Ready, cpu: CpuId, clock: u64) {
         let own = &mut self.cpus[cpu.index()];
         (own.spins, own.debt) = (true, 0);
         let core = own.core;
@@ -200,9 +177,6 @@ impl RunQueues {
 
     /// A CPU that waits for a word can run from `clock` on.
     pub(crate) fn wakes(&mut self, ready: &mut Ready, cpu: CpuId, clock: u64) {
-        if self.sleeps {
-            return self.arrives(ready, cpu, clock);
-        }
         let own = &mut self.cpus[cpu.index()];
         own.spins = false;
         own.earliest = own.earliest.max(clock);

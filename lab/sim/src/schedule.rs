@@ -353,7 +353,7 @@ impl<'m> Schedule<'m> {
             since: clock,
             attempt,
         });
-        self.with_cores(|queues, ready, reports| queues.parks(ready, reports, cpu, clock));
+        self.with_cores(|queues, ready, _| queues.parks(ready, cpu, clock));
         self.take_next()
     }
 

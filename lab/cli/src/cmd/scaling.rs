@@ -264,7 +264,9 @@ fn measure(plan: &BenchPlan, machine: &Machine) -> Result<Vec<Row>, Error> {
     })?;
     progress.done();
     let mut rows = rows::of(&results);
-    rows.retain(|row| row.metric == "throughput");
+    // How much was discarded because the host was busy belongs to the numbers.
+    let kept = ["throughput", "sections", "sections_dropped"];
+    rows.retain(|row| kept.contains(&row.metric));
     for row in &mut rows {
         row.experiment = "scaling".to_string();
     }

@@ -12,10 +12,7 @@ use everybuddy_measure::size::{self, count, frames};
 use everybuddy_metrics::short;
 use everybuddy_simulate::Plan;
 use everybuddy_simulate::machines::Machine;
-use everybuddy_simulate::machines::host::{
-    self,
-    locks::{LOCKS, SECTIONS, THINKS},
-};
+use everybuddy_simulate::machines::host::{self, locks::LOCKS};
 
 use super::output::Style;
 use super::table;
@@ -85,14 +82,25 @@ pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -
     );
     if let Some(host) = host {
         let processor = host.processor.as_deref().unwrap_or("unknown processor");
+        let sum = |metric| -> f64 {
+            let own = rows.iter().filter(|row| row.metric == metric);
+            own.map(|row| row.value).sum()
+        };
         note += &format!(
-            " Measured on {processor}: {} of {} numbers are inside the band.",
+            " Measured on {processor}: {} of {} numbers are inside the band. {} sections count, and {} were discarded, \
+             because a thread lost its CPU or a CPU was slow.",
             count(inside),
-            count(measured)
+            count(measured),
+            count(sum("sections") as u64),
+            count(sum("sections_dropped") as u64)
         );
     }
     out + &style.paragraph(&note)
 }
+
+/// The cycles of small programs with a lock, and those between two turns.
+const SECTIONS: [u32; 3] = [0, 100, 500];
+const THINKS: [u32; 3] = [0, 200, 2000];
 
 /// Measures and simulates small programs of two CPUs with a lock, and renders a table of them.
 ///

@@ -574,10 +574,6 @@ impl CostModel for Caches {
     fn park(&mut self, park: Park) {
         let cpu = park.cpu;
         let arrival = match self.hardware.waiters {
-            Waiters::Sleep(_) => {
-                self.is_active[cpu.index()] = false;
-                return;
-            }
             Waiters::Spin => 0,
             Waiters::BackOff(most) => {
                 let gap = &mut self.gaps[cpu.index()];
@@ -596,21 +592,12 @@ impl CostModel for Caches {
     }
 
     fn wake(&mut self, wake: Wake) -> u64 {
-        self.is_active[wake.cpu.index()] = true;
         // A CPU that looks again and again does not get further on its path.
         self.paths[wake.cpu.index()].shortest = self.left[wake.cpu.index()];
-        let runs = match self.hardware.waiters {
-            Waiters::Sleep(cycles) => wake.visible + u64::from(cycles),
-            Waiters::Spin | Waiters::BackOff(_) => {
-                let spinner = self
-                    .spinners
-                    .iter()
-                    .position(|spinner| spinner.cpu == wake.cpu);
-                let arrival = spinner.map_or(0, |spinner| self.spinners.remove(spinner).arrival);
-                arrival.max(wake.visible)
-            }
-        };
-        let runs = runs.max(wake.since);
+        let own = |spinner: &Spinner| spinner.cpu == wake.cpu;
+        let spinner = self.spinners.iter().position(own);
+        let arrival = spinner.map_or(0, |spinner| self.spinners.remove(spinner).arrival);
+        let runs = arrival.max(wake.visible).max(wake.since);
         if let Ok(line) = u32::try_from(wake.line.0) {
             let traffic = self.lines.traffic(line);
             traffic.waits += 1;

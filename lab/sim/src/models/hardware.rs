@@ -49,8 +49,6 @@ pub enum Waiters {
     /// A CPU that waits polls the word after a pause, then after two, and so on up to 64, which take this many cycles.
     /// It fetches the line again when it polls, if a store has taken it away.
     BackOff(u32),
-    /// A CPU that waits sleeps, and runs again this many cycles after it was woken. It fetches nothing meanwhile.
-    Sleep(u32),
 }
 
 /// A machine.
@@ -215,7 +213,7 @@ impl Hardware {
             .flat_map(|to| [to.clean, to.modified, to.upgrade]);
         let pause = match self.waiters {
             Waiters::Spin => 1,
-            Waiters::BackOff(cycles) | Waiters::Sleep(cycles) => cycles,
+            Waiters::BackOff(cycles) => cycles,
         };
         if self.waiters == Waiters::BackOff(0) {
             return wrong("`waiters` must back off for at least 1 cycle".to_string());

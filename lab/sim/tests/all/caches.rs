@@ -296,30 +296,6 @@ fn waiters_share_the_line_that_one_of_them_has_got() {
     assert_eq!(machine.model().outside(), 0);
 }
 
-#[test]
-fn waiters_that_sleep_do_not_fetch_the_line() {
-    let hardware = Hardware {
-        waiters: Waiters::Sleep(3000),
-        ..one_socket(4)
-    };
-    let (_, mut done) = run(hardware, 4, |cpu, lines| {
-        let word = &lines[0].0;
-        if cpu.id().0 > 0 {
-            while word.load(Relaxed) < 2 {
-                Here::wait(word, word.load(Relaxed), 0);
-            }
-        } else {
-            at(cpu, 1000);
-            assert_eq!(cycles(cpu, || word.store(1, Relaxed)), 50);
-            assert_eq!(cycles(cpu, || word.store(2, Relaxed)), 4);
-            Here::wake(word);
-        }
-        cpu.now()
-    });
-    done.sort_unstable();
-    assert_eq!(done, [1054, 4054 + 90, 4144 + 40, 4154 + 40]);
-}
-
 /// Returns the cycles from the release of a lock, for which all other CPUs wait, to its next acquisition.
 fn hand_over<L: RawLock<Sim>>(cpus: u16, seed: u64, new: impl Fn() -> L) -> u64 {
     #[repr(align(64))]

@@ -140,21 +140,15 @@ pub const NUMBERS: &[Number] = &[
         key: "waiters",
         unit: "",
         meaning: "what a CPU does that waits",
-        needs: "\"spin\", \"back-off N\" with at most N cycles between two polls, or the cycles until a sleeper runs \
-                again",
+        needs: "\"spin\", or \"back-off N\" with at most N cycles between two polls",
         get: |hardware| match hardware.waiters {
             Waiters::Spin => Some(Value::String("spin".to_string())),
             Waiters::BackOff(cycles) => Some(Value::String(format!("{BACK_OFF}{cycles}"))),
-            Waiters::Sleep(cycles) => integer(cycles),
         },
         set: |hardware, value| {
-            hardware.waiters = match value.as_str() {
-                Some("spin") => Waiters::Spin,
-                Some(text) => {
-                    let cycles = text.strip_prefix(BACK_OFF)?;
-                    Waiters::BackOff(cycles.parse().ok()?)
-                }
-                None => Waiters::Sleep(whole(value)?),
+            hardware.waiters = match value.as_str()? {
+                "spin" => Waiters::Spin,
+                text => Waiters::BackOff(text.strip_prefix(BACK_OFF)?.parse().ok()?),
             };
             Some(())
         },
@@ -192,7 +186,7 @@ mod tests {
     fn every_number_is_written_and_read() {
         for (at, number) in NUMBERS.iter().enumerate() {
             let value = match number.key {
-                "waiters" => Value::Integer(7),
+                "waiters" => Value::String(format!("{BACK_OFF}7")),
                 "adjacent_line" => Value::Boolean(true),
                 _ => Value::Integer(at as i64 + 1),
             };

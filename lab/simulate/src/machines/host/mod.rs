@@ -35,7 +35,7 @@ use everybuddy_workload::Part;
 use crate::machines::machine::Machine;
 use crate::machines::number::NUMBERS;
 use crate::work::Work;
-use summary::{ROUNDS, Rounds};
+use summary::Rounds;
 use topology::{Pair, Topology};
 
 /// Two CPUs share a core if each is slowed down to this share of its speed while the other runs.
@@ -109,10 +109,10 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         ),
     );
     let cycles = |rounds: &Rounds| (rounds.median * f64::from(mhz) / 1000.0).round() as u32;
-    let (tried, counted, missing) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (tried, dropped, missing) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let times = |what: &str, rounds: &Rounds| {
         tried.set(tried.get() + rounds.tried);
-        counted.set(counted.get() + ROUNDS - rounds.missing);
+        dropped.set(dropped.get() + rounds.disturbed());
         missing.set(missing.get() + rounds.missing);
         format!(
             "measured on this host: {what}, {} ns at {mhz} MHz",
@@ -227,16 +227,12 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         }
     };
 
+    let disturbed = format!("{} of {} rounds were disturbed", dropped.get(), tried.get());
     if missing.get() > 0 {
         return Err(Error::Failed(format!(
-            "this host is too busy to be measured: in {} of {} rounds, a thread lost its CPU, or a fixed loop next to \
-             the round took more than {} % longer than it can, and {} of {} rounds are missing\nhelp: end other \
-             programs, or measure at another time",
-            tried.get() - counted.get(),
-            tried.get(),
-            Steady::PERCENT,
-            missing.get(),
-            counted.get() + missing.get()
+            "this host is too busy to be measured: {disturbed}, in which a thread lost its CPU, or next to which a \
+             fixed loop took more than {} % longer than it can\nhelp: end other programs, or measure at another time",
+            Steady::PERCENT
         )));
     }
     let hardware = Hardware {
@@ -270,12 +266,10 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     Ok(Machine {
         name: "host".to_string(),
         title: topology.title(),
-        text: verdict(&topology, shares, &loads)
-            + &format!(
-                " {} of {} rounds were disturbed and repeated.",
-                tried.get() - counted.get(),
-                tried.get()
-            ),
+        text: format!(
+            "{} {disturbed} and repeated.",
+            verdict(&topology, shares, &loads)
+        ),
         hardware,
         sources: NUMBERS.iter().map(|number| notes.of(number.key)).collect(),
     })

@@ -68,6 +68,11 @@ impl Rounds {
         }
     }
 
+    /// Returns the number of rounds that do not count.
+    pub(super) fn disturbed(&self) -> usize {
+        self.tried + self.missing - ROUNDS
+    }
+
     /// Subtracts a constant, and stays above zero.
     pub(super) fn minus(self, other: f64) -> Rounds {
         let less = |own: f64| (own - other).max(0.0);
