@@ -1,6 +1,7 @@
 """Compares predictions for this host with measurements on it: ci/host.py ROWS.jsonl SUMMARY.jsonl [PREDICTED.jsonl].
 
-ROWS has the rows of `everybuddy scaling`, PREDICTED those of another prediction, which then replaces the one in ROWS.
+ROWS has the rows of `everybuddy scaling`. PREDICTED has those of another prediction, also of `everybuddy simulate`. It
+then replaces the one in ROWS, which may be of `everybuddy bench`.
 Prints a table in Markdown: for each workload and number of CPUs the rank correlation, the median of predicted over
 measured calls per second, and the cells within a factor of 1.5 with one CPU and 2 with more; then all cells. Writes the
 summary as rows to SUMMARY, too.
@@ -36,8 +37,10 @@ def main():
             parts[key][system][row["operation"]] = row["value"]
         elif row["metric"] in ("sections", "sections_dropped"):
             sections[row["metric"]] += row["value"]
-    for row, key, system in rows(sys.argv[3] if len(sys.argv) > 3 else sys.argv[1]):
-        if row["metric"] == "predicted_throughput" and row["statistic"] == "rate":
+    other = len(sys.argv) > 3
+    for row, key, system in rows(sys.argv[3] if other else sys.argv[1]):
+        is_rate = row["metric"] == "predicted_throughput" or (other and row["metric"] == "throughput")
+        if is_rate and row["statistic"] == "rate":
             predicted[key][system] = row["value"]
     measured = collections.defaultdict(dict)
     for key, systems in parts.items():

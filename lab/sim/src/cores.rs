@@ -6,7 +6,7 @@
 //! preemption while it holds a spin lock or waits for one: a CPU that has done so keeps its core until it enables it.
 //!
 //! # Invariants
-//! 1. A virtual CPU is on its core, in the queue of its core, or absent: it sleeps, is at the barrier, or has ended. A
+//! 1. A virtual CPU is on its core, in the queue of its core, or absent: it is at the barrier, or has ended. A
 //!    core has at most one CPU on it, and has one if its queue is not empty.
 //! 2. The queue of ready CPUs holds one [`Entry`] at most for each CPU: it runs, its slice ends, or it arrives. A CPU
 //!    on a core has one, except a CPU that spins while no other CPU wants its core or may have it.

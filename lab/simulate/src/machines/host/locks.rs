@@ -136,8 +136,9 @@ pub fn measured(mhz: u32, lock: usize, cycles: [u32; 2]) -> Result<(Turns, usize
             let ready = AtomicU32::new(0);
             let meet = || {
                 ready.fetch_add(1, SeqCst);
+                // The helper begins on the CPU of this thread.
                 while ready.load(SeqCst) < 2 {
-                    std::hint::spin_loop();
+                    thread::yield_now();
                 }
             };
             thread::scope(|scope| {
