@@ -27,6 +27,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy-kernel/src/",
     "lab/cli/src/pages.rs",
     "lab/measure/src/replay/fence.rs",
+    "lab/memory/src/exports.rs",
     "lab/session/src/exports.rs",
     "lab/session/src/memory.rs",
     "lab/papers/src/emulation/standalone.rs",
