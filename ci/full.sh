@@ -33,6 +33,7 @@ architectures  15 min   ci/architectures.sh
 c               5 min   ci/c.sh
 page            4 min   ci/page.sh
 play            6 min   ci/play.sh
+paste           4 min   ci/paste.sh
 overhead       10 min   ci/overhead.sh
 readme          3 min   ci/smoke.sh
 publish        35 min   ci/publish.sh

@@ -14,6 +14,7 @@
 #   arm64      the standard library, the linker and an emulator for 64-bit ARM
 #   targets    `core` for architectures that are only type-checked: RISC-V with floating point, and one that is big-endian
 #   wasm       the standard library for WebAssembly
+#   musl       the standard library for static programs, and what compiles and runs their C: ci/release.sh
 #   kernel     a compiler and the sources of its `core`, Debian's rustc-web and rust-web-src
 #   linux      a virtual machine, Debian's 6.12 cloud kernel with its headers and its source, what a build of it needs, and
 #              what a first process needs
@@ -54,7 +55,7 @@ packages() { # COMMAND PACKAGE...: installs packages if the command is missing.
 }
 
 [ $# -gt 0 ] || set -- cc lints valgrind
-[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets wasm kernel linux protoc c make boot boot-aarch64 boot-riscv64 ostd python book deny cluster
+[ "$1" != full ] || set -- cc lints valgrind chromium nightly fuzz mutants i686 arm64 targets wasm musl kernel linux protoc c make boot boot-aarch64 boot-riscv64 ostd python book deny cluster
 for tool in "$@"; do
     case $tool in
     cc) packages cc gcc libc6-dev ;;
@@ -80,6 +81,12 @@ for tool in "$@"; do
         ;;
     targets) rustup target add riscv64gc-unknown-none-elf s390x-unknown-linux-gnu ;;
     wasm) rustup target list --installed | grep -qx wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown ;;
+    musl)
+        rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+        packages musl-gcc musl-tools
+        packages aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        packages qemu-aarch64-static qemu-user-static
+        ;;
     linux-7.2)
         [ ! -e /usr/src/linux-source-7.2.tar.xz ] || continue
         # From another release, so with lists of its own; apt checks its signature.

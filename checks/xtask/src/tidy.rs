@@ -28,6 +28,7 @@ const UNSAFE_FILES: &[&str] = &[
     "lab/cli/src/pages.rs",
     "lab/measure/src/replay/fence.rs",
     "lab/measure/src/touched.rs",
+    "lab/memory/src/exports.rs",
     "lab/session/src/exports.rs",
     "lab/session/src/memory.rs",
     "lab/papers/src/emulation/standalone.rs",

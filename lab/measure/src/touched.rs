@@ -149,9 +149,10 @@ impl Touched {
         if place >= self.frames {
             return None;
         }
-        let place = match self.ablation.random_order {
-            true => u64::from(place) * STEP % u64::from(self.frames),
-            false => u64::from(place),
+        let place = if self.ablation.random_order {
+            u64::from(place) * STEP % u64::from(self.frames)
+        } else {
+            u64::from(place)
         };
         // SAFETY: the place is below the number of frames of the allocation.
         Some(unsafe { self.start.add(place as usize * FRAME) })

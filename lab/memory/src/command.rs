@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::{Args, Command};
 use everybuddy_text::{Pending, size};
 use serde_json::Value;
 
@@ -90,6 +90,12 @@ impl Arguments {
             Depth::Frames
         }
     }
+}
+
+/// Returns the command line of the program `everybuddy-memory`.
+#[must_use]
+pub fn program() -> Command {
+    Arguments::augment_args(Command::new("everybuddy-memory").version(env!("CARGO_PKG_VERSION")))
 }
 
 fn frame_size(text: &str) -> Result<u64, String> {
@@ -205,7 +211,7 @@ fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, Me
         )?;
     }
     if let Some(path) = &arguments.html {
-        write(path, &html::page(seen.last_for("--html")?))?;
+        write(path, &html::page(seen.last_for("--html")?, &arguments.need))?;
     }
     let nothing = State::default();
     let state = seen

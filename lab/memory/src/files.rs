@@ -41,6 +41,29 @@ pub fn read(
     inputs: &Inputs<'_>,
     emit: &mut dyn FnMut(State, Option<Snapshot>),
 ) -> Result<bool, MemoryError> {
+    if inputs.files.is_empty() {
+        let (mut state, snapshot) =
+            live::read_frames(Path::new("/proc"), inputs.depth).map_err(Problem::from)?;
+        settle(&mut state, inputs.frame_size);
+        emit(state, snapshot);
+        return Ok(true);
+    }
+    for line in read_from(inputs, &mut Input::open, emit)? {
+        let _ = writeln!(io::stderr(), "note: {line}");
+    }
+    Ok(false)
+}
+
+/// Reads files that `open` opens, in their order, and returns what was skipped.
+///
+/// # Errors
+///
+/// Like [`read`].
+pub fn read_from(
+    inputs: &Inputs<'_>,
+    open: &mut dyn FnMut(&Path) -> io::Result<Input>,
+    emit: &mut dyn FnMut(State, Option<Snapshot>),
+) -> Result<Vec<MemoryError>, MemoryError> {
     let &Inputs {
         files,
         depth,
@@ -50,12 +73,6 @@ pub fn read(
         settle(&mut state, frame_size);
         emit(state, snapshot);
     };
-    if files.is_empty() {
-        let (state, snapshot) =
-            live::read_frames(Path::new("/proc"), depth).map_err(Problem::from)?;
-        emit(state, snapshot);
-        return Ok(true);
-    }
     // Frames belong to the last copy of tables, wherever it is among the files.
     let (mut count, mut tables) = (0u64, None);
     let mut counted = |state: State| {
@@ -78,7 +95,7 @@ pub fn read(
             continue;
         }
         let failed = |cause: io::Error| Problem::from(cause).of(&name);
-        let input = Input::open(path).map_err(failed)?;
+        let input = open(path).map_err(failed)?;
         if input.content != Content::Text {
             add_copy(&mut copies, &name, input).map_err(failed)?;
             continue;
@@ -115,10 +132,7 @@ pub fn read(
     for (state, snapshot) in folders {
         emit(state, snapshot);
     }
-    for line in refused {
-        let _ = writeln!(io::stderr(), "note: {line}");
-    }
-    Ok(false)
+    Ok(refused)
 }
 
 /// Keeps a file that describes frames until the zones are known.

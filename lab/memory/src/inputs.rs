@@ -64,6 +64,15 @@ impl Input {
         Input::new(Box::new(file), again, path)
     }
 
+    /// Recognises a file whose bytes are already there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is compressed and damaged in its first bytes.
+    pub fn of_bytes(bytes: Vec<u8>, path: &Path) -> io::Result<Input> {
+        Input::new(Box::new(Cursor::new(bytes)), None, path)
+    }
+
     fn new(mut reader: Box<dyn Read>, mut file: Option<File>, path: &Path) -> io::Result<Input> {
         let mut head = read_head(&mut reader)?;
         reader = Box::new(Cursor::new(head.clone()).chain(reader));

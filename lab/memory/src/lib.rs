@@ -13,6 +13,7 @@
 //! | describe a request | [`Request`](request::Request) | its zones, nodes and classes, and what zones keep from it |
 //! | decide | [`need::decide`] | whether a number of blocks is there, with an exit code |
 //! | fuzz | [`fuzz_checks`] | rules for every text |
+//! | in a browser | [`paste::Pasted`] | the same answers as HTML |
 //! | print | [`show`] | a table, JSON, or metrics for Prometheus |
 //!
 //! [`command`] is the command line of `everybuddy memory` and of the program `everybuddy-memory`.
@@ -25,12 +26,15 @@ pub mod attach;
 pub mod command;
 pub mod error;
 pub mod explain;
+#[cfg(target_arch = "wasm32")]
+mod exports;
 pub mod files;
 pub mod frames;
 pub mod fuzz_checks;
 pub mod inputs;
 pub mod live;
 pub mod need;
+pub mod paste;
 pub mod read;
 pub mod request;
 pub mod show;

@@ -8,14 +8,11 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, Command, FromArgMatches};
+use clap::FromArgMatches;
 use everybuddy_memory::command::{self, Arguments};
 
 fn main() -> ExitCode {
-    let program = Arguments::augment_args(
-        Command::new("everybuddy-memory").version(env!("CARGO_PKG_VERSION")),
-    );
-    let matches = program.get_matches();
+    let matches = command::program().get_matches();
     let result = Arguments::from_arg_matches(&matches).map_err(|mistake| mistake.to_string());
     let run = |arguments| command::run(&arguments).map_err(|error| error.to_string());
     match result.and_then(run) {

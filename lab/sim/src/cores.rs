@@ -6,12 +6,10 @@
 //! preemption while it holds a spin lock or waits for one: a CPU that has done so keeps its core until it enables it.
 //!
 //! # Invariants
-//! 1. A virtual CPU is on its core, in the queue of its core, or absent: it sleeps, is at the barrier, or has ended. A
+//! 1. A virtual CPU is on its core, in the queue of its core, or absent: it is at the barrier, or has ended. A
 //!    core has at most one CPU on it, and has one if its queue is not empty.
 //! 2. The queue of ready CPUs holds one [`Entry`] at most for each CPU: it runs, its slice ends, or it arrives. A CPU
 //!    on a core has one, except a CPU that spins while no other CPU wants its core or may have it.
-//! 3. A CPU of idle priority is on a core only if no other CPU is in the queue of that core, or if it has disabled
-//!    preemption.
 //!
 //! # Not modelled
 //! CPUs do not move to other cores. Switches disturb no cache, except by the cost that is given.
@@ -29,8 +27,6 @@ pub struct Cores {
     count: u16,
     slice: u64,
     switch: u64,
-    sleeps: bool,
-    idle: Vec<CpuId>,
 }
 
 impl Cores {
@@ -42,8 +38,6 @@ impl Cores {
             count: if count == 0 { 1 } else { count },
             slice: 1_000_000,
             switch: 0,
-            sleeps: false,
-            idle: Vec::new(),
         }
     }
 
@@ -60,24 +54,6 @@ impl Cores {
     pub fn switch_cost(self, cycles: u64) -> Self {
         let switch = cycles.min(LONGEST);
         Self { switch, ..self }
-    }
-
-    /// Lets CPUs that wait leave their core until they are woken. Otherwise they spin until their slice ends. Where
-    /// several CPUs of a core spin for ever, the run ends at the time limit.
-    #[must_use]
-    pub fn sleeping_waiters(self) -> Self {
-        Self {
-            sleeps: true,
-            ..self
-        }
-    }
-
-    /// Gives a CPU idle priority: it runs only while no other CPU can run on its core, and is preempted immediately
-    /// when another one can, unless it has disabled preemption. A CPU that spins can run.
-    #[must_use]
-    pub fn idle_priority(mut self, cpu: CpuId) -> Self {
-        self.idle.push(cpu);
-        self
     }
 }
 
@@ -97,10 +73,7 @@ enum Entry {
 /// A virtual CPU.
 struct Virtual {
     core: usize,
-    is_idle: bool,
     entry: Entry,
-    /// The time of the entry.
-    at: u64,
     /// Cycles that were charged and not yet spent when its slice ended.
     debt: u64,
     /// Whether it spins.
@@ -122,15 +95,12 @@ struct Core {
     /// The end of the slice.
     ends: u64,
     queue: VecDeque<u16>,
-    /// Those of idle priority.
-    idle: VecDeque<u16>,
 }
 
 /// The cores of a run.
 pub(crate) struct RunQueues {
     slice: u64,
     switch: u64,
-    sleeps: bool,
     cores: Vec<Core>,
     cpus: Vec<Virtual>,
 }
@@ -140,9 +110,7 @@ impl RunQueues {
     pub(crate) fn new(cores: &Cores, cpus: u16) -> Self {
         let virtual_cpu = |cpu| Virtual {
             core: usize::from(cpu % cores.count),
-            is_idle: cores.idle.contains(&CpuId(cpu)),
             entry: Entry::Absent,
-            at: 0,
             debt: 0,
             spins: false,
             is_pinned: false,
@@ -153,7 +121,6 @@ impl RunQueues {
         Self {
             slice: cores.slice,
             switch: cores.switch,
-            sleeps: cores.sleeps,
             cores: (0..cores.count).map(|_| Core::default()).collect(),
             cpus: (0..cpus).map(virtual_cpu).collect(),
         }
@@ -161,7 +128,7 @@ impl RunQueues {
 
     fn enter(&mut self, ready: &mut Ready, cpu: u16, entry: Entry, at: u64) {
         let own = &mut self.cpus[usize::from(cpu)];
-        (own.entry, own.at) = (entry, at);
+        own.entry = entry;
         ready.insert(key(at, cpu));
     }
 
@@ -196,16 +163,7 @@ impl RunQueues {
     }
 
     /// The CPU on a core begins to wait for a word.
-    pub(crate) fn parks(
-        &mut self,
-        ready: &mut Ready,
-        reports: &mut [CpuReport],
-        cpu: CpuId,
-        clock: u64,
-    ) {
-        if self.sleeps {
-            return self.leaves(ready, reports, cpu, clock);
-        }
+    pub(crate) fn parks(&mut self, ready: &mut Ready, cpu: CpuId, clock: u64) {
         let own = &mut self.cpus[cpu.index()];
         (own.spins, own.debt) = (true, 0);
         let core = own.core;
@@ -219,9 +177,6 @@ impl RunQueues {
 
     /// A CPU that waits for a word can run from `clock` on.
     pub(crate) fn wakes(&mut self, ready: &mut Ready, cpu: CpuId, clock: u64) {
-        if self.sleeps {
-            return self.arrives(ready, cpu, clock);
-        }
         let own = &mut self.cpus[cpu.index()];
         own.spins = false;
         own.earliest = own.earliest.max(clock);
@@ -260,7 +215,7 @@ impl RunQueues {
             Entry::Arrives => self.queue(ready, reports, cpu, clock),
             _ if self.is_wanted(core) && !self.cpus[cpu.index()].is_pinned => {
                 reports[cpu.index()].preemptions += 1;
-                self.preempt(clock, core, false);
+                self.preempt(clock, core);
                 self.start_next(ready, reports, core, clock);
             }
             _ => {
@@ -279,9 +234,7 @@ impl RunQueues {
 
     /// Returns `true` if another CPU may have the core when the slice ends.
     fn is_wanted(&self, core: usize) -> bool {
-        let core = &self.cores[core];
-        let is_idle = |cpu: u16| self.cpus[usize::from(cpu)].is_idle;
-        !core.queue.is_empty() || (!core.idle.is_empty() && core.current.is_none_or(is_idle))
+        !self.cores[core].queue.is_empty()
     }
 
     /// Begins slices until one ends after `clock`.
@@ -304,54 +257,26 @@ impl RunQueues {
     }
 
     /// Puts the CPU of a core back into its queue.
-    fn preempt(&mut self, clock: u64, core: usize, first: bool) {
+    fn preempt(&mut self, clock: u64, core: usize) {
         let core = &mut self.cores[core];
         let Some(cpu) = core.current.take() else {
             return;
         };
-        let own = &mut self.cpus[usize::from(cpu)];
-        own.queued_since = clock;
-        let queue = if own.is_idle {
-            &mut core.idle
-        } else {
-            &mut core.queue
-        };
-        if first {
-            queue.push_front(cpu)
-        } else {
-            queue.push_back(cpu)
-        }
+        self.cpus[usize::from(cpu)].queued_since = clock;
+        core.queue.push_back(cpu);
     }
 
     /// A CPU arrives at its core.
     fn queue(&mut self, ready: &mut Ready, reports: &mut [CpuReport], cpu: CpuId, clock: u64) {
         let own = &mut self.cpus[cpu.index()];
         (own.queued_since, own.earliest) = (clock, clock);
-        let (core, is_idle) = (own.core, own.is_idle);
+        let core = own.core;
         let run_queue = &mut self.cores[core];
-        if is_idle {
-            run_queue.idle.push_back(cpu.0)
-        } else {
-            run_queue.queue.push_back(cpu.0)
-        }
+        run_queue.queue.push_back(cpu.0);
         let Some(current) = run_queue.current else {
             return self.start_next(ready, reports, core, clock);
         };
-        let on_core = &mut self.cpus[usize::from(current)];
-        if on_core.is_idle && !is_idle && on_core.is_pinned {
-            on_core.is_overdue = true;
-        } else if on_core.is_idle && !is_idle {
-            if on_core.entry != Entry::Absent {
-                ready.remove(CpuId(current));
-            }
-            if !on_core.spins {
-                on_core.debt += on_core.at - clock;
-            }
-            on_core.entry = Entry::Absent;
-            reports[usize::from(current)].preemptions += 1;
-            self.preempt(clock, core, true);
-            self.start_next(ready, reports, core, clock);
-        } else if on_core.entry == Entry::Absent {
+        if self.cpus[usize::from(current)].entry == Entry::Absent {
             self.spin(ready, core, clock);
         }
     }
@@ -365,8 +290,7 @@ impl RunQueues {
         clock: u64,
     ) {
         let run_queue = &mut self.cores[core];
-        let next = run_queue.queue.pop_front();
-        let Some(cpu) = next.or_else(|| run_queue.idle.pop_front()) else {
+        let Some(cpu) = run_queue.queue.pop_front() else {
             return;
         };
         let switches = run_queue.last.is_some_and(|last| last != cpu);

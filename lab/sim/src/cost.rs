@@ -42,8 +42,8 @@ pub struct Access {
 /// What an access costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// The cycles until the CPU continues. Zero counts as one: time must pass whenever memory is touched, or the time
-    /// limit could not end a loop.
+    /// The cycles until the CPU continues. Of accesses in sequence that cost nothing, each 16th costs a cycle: time
+    /// must pass in a loop that only touches memory, or the time limit could not end it.
     pub cycles: u64,
     /// The cycles until CPUs that wait for the word see a store.
     pub visible: u64,
@@ -179,10 +179,10 @@ pub trait CostModel {
         let _ = (cpu, path);
     }
 
-    /// Returns the number of cycles that `instructions` instructions without memory accesses take; one each by
-    /// default.
-    fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {
-        let _ = cpu;
+    /// Returns the number of cycles that `instructions` instructions without memory accesses take from the time `now`
+    /// on; one each by default.
+    fn work(&mut self, cpu: CpuId, instructions: u32, now: u64) -> u64 {
+        let _ = (cpu, now);
         u64::from(instructions)
     }
 }

@@ -29,6 +29,8 @@ const fn cpu_of(key: u64) -> CpuId {
     CpuId(key as u16)
 }
 
+/// Of accesses in sequence that cost nothing, each one of this number costs a cycle.
+const FREE: u32 = 16;
 /// The hash input for parking, which is not an access.
 const PARK: u64 = 3;
 const WAKE: u64 = 4;
@@ -88,6 +90,8 @@ pub(crate) struct Schedule<'m> {
     random: SplitMix64,
     switches: u64,
     hash: u64,
+    /// The last accesses in sequence that cost nothing, modulo [`FREE`].
+    free: u32,
 }
 
 impl<'m> Schedule<'m> {
@@ -104,10 +108,8 @@ impl<'m> Schedule<'m> {
         let (jitter, random) = jitter;
         let limit = key(limits.cycles.min(LONGEST), u16::MAX);
         let watchdog = limits.patience.map(Watchdog::new);
-        let last = match watchdog {
-            Some(_) => limit.min(key(BETWEEN_LOOKS, u16::MAX)),
-            None => limit,
-        };
+        let look = limit.min(key(BETWEEN_LOOKS, u16::MAX));
+        let last = watchdog.as_ref().map_or(limit, |_| look);
         let mut watched = plan.watch(cpus, last);
         let mut ready = Ready::new(cpus);
         let mut queues = watched.as_mut().and_then(|run| run.queues.as_mut());
@@ -139,6 +141,7 @@ impl<'m> Schedule<'m> {
             random,
             switches: 0,
             hash: 0,
+            free: 0,
         }
     }
 
@@ -152,8 +155,7 @@ impl<'m> Schedule<'m> {
         clock_of(self.now)
     }
 
-    /// Records an access of the running CPU, which has taken effect. Returns whether to
-    /// [`switch`](Self::switch).
+    /// Records an access of the running CPU, which has taken effect. Returns whether to [`switch`](Self::switch).
     #[inline(always)]
     pub(crate) fn access(&mut self, kind: AccessKind, address: usize) -> bool {
         let cpu = self.cpu();
@@ -168,7 +170,8 @@ impl<'m> Schedule<'m> {
             now,
         });
         self.effects[cpu.index()] = now.saturating_add(charge.visible.min(LONGEST));
-        let mut cycles = charge.cycles.max(1);
+        self.free = (self.free + 1) * u32::from(charge.cycles == 0) % FREE;
+        let mut cycles = charge.cycles.max(u64::from(self.free == 0));
         if self.jitter > 0 {
             cycles = cycles.saturating_add(self.random.up_to(self.jitter));
         }
@@ -179,7 +182,7 @@ impl<'m> Schedule<'m> {
     #[inline]
     pub(crate) fn work(&mut self, instructions: u32) -> bool {
         self.works += 1;
-        let cycles = self.cost.work(self.cpu(), instructions);
+        let cycles = self.cost.work(self.cpu(), instructions, self.clock());
         self.advance(cycles)
     }
 
@@ -350,7 +353,7 @@ impl<'m> Schedule<'m> {
             since: clock,
             attempt,
         });
-        self.with_cores(|queues, ready, reports| queues.parks(ready, reports, cpu, clock));
+        self.with_cores(|queues, ready, _| queues.parks(ready, cpu, clock));
         self.take_next()
     }
 

@@ -17,7 +17,7 @@ use everybuddy_measure::replay::free_map::FreeMap;
 use everybuddy_measure::replay::machine;
 use everybuddy_measure::size::cpus;
 use everybuddy_sim::{
-    Caches, Cores, Hardware, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError, Traffic, Waiters,
+    Caches, Cores, Hardware, LARGEST_LIMIT, Line, Machine, Region, Sim, SimError, Traffic,
     build_any,
 };
 use everybuddy_trace::named;
@@ -452,10 +452,7 @@ fn run(
     if u32::from(all) > plan.hardware.cpus() {
         let cores = Cores::new(plan.hardware.cpus() as u16);
         let cores = cores.slice(plan.slice).switch_cost(SWITCH);
-        machine = machine.cores(match plan.hardware.waiters {
-            Waiters::Spin | Waiters::BackOff(_) => cores,
-            Waiters::Sleep(_) => cores.sleeping_waiters(),
-        });
+        machine = machine.cores(cores);
     }
     let pace = Pace {
         think: plan.think,

@@ -158,6 +158,17 @@ impl Work {
         }
     }
 
+    /// Returns the counted instructions of an allocation and a free of a frame that both are hits.
+    pub(crate) fn hits(system: &'static str) -> f64 {
+        let counted = Counted { system };
+        let paths = ["next 0", "free-next 0"].map(|path| counted.path(path));
+        paths
+            .into_iter()
+            .flatten()
+            .map(|own| own.instructions)
+            .sum()
+    }
+
     /// Returns the instructions of a request.
     pub fn allocate(&self, request: &Request) -> Instructions {
         self.call(0, request.size)

@@ -31,7 +31,7 @@ pub enum Use {
 pub const READS: u32 = 4;
 
 /// Frames that are allocated in a section at full length.
-const FRAMES: u32 = 40_000;
+const FRAMES: u32 = 4_000;
 
 /// Frames of a process: at least as many as the first number, and less than both together.
 const PROCESS: [u32; 2] = [64, 960];

@@ -138,6 +138,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         seed: arguments.seed,
         shrink: arguments.shrink,
         ablation: Ablation::of(&arguments.ablate)?,
+        is_strict: false,
     };
     check_ablation(&plan)?;
     if plan.cells().is_empty() {

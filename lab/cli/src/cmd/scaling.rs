@@ -24,7 +24,7 @@ use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Zones};
 
 use crate::export::Outputs;
-use crate::show::output;
+use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::scaling;
 
@@ -43,8 +43,9 @@ const SYSTEMS: [&str; 6] = [
 ];
 /// Frames that are managed: 8 GiB.
 const FRAMES: u32 = 1 << 21;
-/// How much shorter the loads are where they are simulated; a simulated call always takes the same time.
-const SHRINK: u32 = 64;
+/// How much shorter the loads are where they are simulated, as by default in `everybuddy simulate`. Where they are much
+/// shorter, the first accesses to lines are a larger share.
+const SHRINK: u32 = 4;
 /// The seed of loads.
 const SEED: u64 = 1;
 /// Cycles after which the calls of a CPU in a section end: where a lock has collapsed, they would take hours.
@@ -88,6 +89,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
     shrink: u32,
 
+    /// Compare small programs of two CPUs that take turns at a lock, instead of systems
+    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "shrink", "json", "csv",
+        "parquet"])]
+    locks: bool,
+
     #[command(flatten)]
     files: Files,
 }
@@ -98,6 +104,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(name) => by_name_or_path(name)?,
         None => host::measure(&mut |what| output::note(&format!("measuring {what}")))?,
     };
+    if arguments.locks {
+        return output::text(&scaling::locks(&machine, &Style::of_output(false))?);
+    }
     let plan = plan(&arguments, &machine)?;
     let bench = if arguments.predict {
         None
@@ -190,6 +199,7 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
         seed: SEED,
         shrink: arguments.shrink,
         ablation: Ablation::default(),
+        is_strict: true,
     };
     if bench.cells().is_empty() {
         return Err(Error::usage(format!(
@@ -256,7 +266,9 @@ fn measure(plan: &BenchPlan, machine: &Machine) -> Result<Vec<Row>, Error> {
     })?;
     progress.done();
     let mut rows = rows::of(&results);
-    rows.retain(|row| row.metric == "throughput");
+    // How much was discarded because the host was busy belongs to the numbers.
+    let kept = ["throughput", "sections", "sections_dropped"];
+    rows.retain(|row| kept.contains(&row.metric));
     for row in &mut rows {
         row.experiment = "scaling".to_string();
     }

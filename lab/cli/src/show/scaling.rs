@@ -5,11 +5,14 @@
 //! # Invariants
 //! A number that was not measured is missing, and no verdict says anything about it.
 
+use everybuddy_measure::Error;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::{self, count, frames};
 use everybuddy_metrics::short;
 use everybuddy_simulate::Plan;
+use everybuddy_simulate::machines::Machine;
+use everybuddy_simulate::machines::host::{self, locks::LOCKS};
 
 use super::output::Style;
 use super::table;
@@ -79,13 +82,61 @@ pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -
     );
     if let Some(host) = host {
         let processor = host.processor.as_deref().unwrap_or("unknown processor");
+        let sum = |metric| -> f64 {
+            let own = rows.iter().filter(|row| row.metric == metric);
+            own.map(|row| row.value).sum()
+        };
         note += &format!(
-            " Measured on {processor}: {} of {} numbers are inside the band.",
+            " Measured on {processor}: {} of {} numbers are inside the band. {} sections count, and {} were discarded, \
+             because a thread lost its CPU or a CPU was slow.",
             count(inside),
-            count(measured)
+            count(measured),
+            count(sum("sections") as u64),
+            count(sum("sections_dropped") as u64)
         );
     }
     out + &style.paragraph(&note)
+}
+
+/// The cycles of small programs with a lock, and those between two turns.
+const SECTIONS: [u32; 3] = [0, 100, 500];
+const THINKS: [u32; 3] = [0, 200, 2000];
+
+/// Measures and simulates small programs of two CPUs with a lock, and renders a table of them.
+///
+/// # Errors
+/// Like [`measured`](host::locks::measured).
+pub fn locks(machine: &Machine, style: &Style) -> Result<String, Error> {
+    let (mut names, mut texts, mut dropped) = (Vec::new(), [const { Vec::new() }; 4], 0);
+    for (lock, name) in LOCKS.iter().enumerate() {
+        for (section, think) in SECTIONS
+            .iter()
+            .flat_map(|own| THINKS.map(|think| (own, think)))
+        {
+            let (own, others) =
+                host::locks::measured(machine.hardware.mhz, lock, [*section, think])?;
+            let other = host::locks::simulated(&machine.hardware, lock, [*section, think]);
+            names.push(format!("{name}, {section} and {think}"));
+            texts[0].push(format!("{:.0}", own.cycles));
+            texts[1].push(format!("{:.0}", other.cycles));
+            texts[2].push(format!("{:.0}%", 100.0 * own.again));
+            texts[3].push(format!("{:.0}%", 100.0 * other.again));
+            dropped += others;
+        }
+    }
+    let heads = ["turn", "simulated", "again", "simulated"];
+    let columns = heads.iter().zip(texts);
+    let columns: Vec<_> = columns
+        .map(|(head, texts)| table::plain("latency", [*head, ""], texts))
+        .collect();
+    let note = format!(
+        "Two CPUs take turns at a lock, with so many cycles in a turn and between two. `turn`: cycles of a turn, of both \
+         CPUs together. `again`: the share of turns that follow one of the same CPU. The rest is simulated, for the \
+         machine {}. {} disturbed rounds were measured again.",
+        machine.name,
+        count(dropped as u64)
+    );
+    Ok(table::text(&names, &columns, 0..0, style) + "\n" + &style.paragraph(&note))
 }
 
 /// Returns what is known about a system under a load, or `None` if nothing is predicted.

@@ -268,9 +268,7 @@ fn a_sensitivity_run_mentions_every_number_of_the_machine() {
 fn a_prediction_is_the_same_with_a_measurement_beside_it() {
     let scaling = |more: &str| {
         let own = "--machine x5570 --systems bs,everybuddy --workloads batch --shrink 64";
-        let run = everybuddy!("scaling {own} --cpus 1,4 --json - {more}");
-        assert_eq!(run.code, 0, "{}", run.err);
-        run
+        everybuddy!("scaling {own} --cpus 1,4 --json - {more}")
     };
     let predicted = scaling("--predict");
     let rows: Vec<&str> = predicted.out.lines().collect();
@@ -280,6 +278,11 @@ fn a_prediction_is_the_same_with_a_measurement_beside_it() {
     assert!(!predicted.err.contains("Measured on"), "{}", predicted.err);
     // Four CPUs are predicted wherever the test runs, and measured only where they exist.
     let both = scaling("--rounds 1");
+    if both.code != 0 {
+        // Other tests run beside this one.
+        assert!(both.err.contains("too busy to be measured"), "{}", both.err);
+        return;
+    }
     assert!(both.out.starts_with(&predicted.out), "{}", both.out);
     assert!(both.out.contains("native") && both.err.contains("inside the band"));
 }

@@ -47,6 +47,7 @@ use crate::replay::host::{AnySystem, Arena};
 use crate::replay::memory::Memory;
 use crate::replay::observe::Tally;
 use crate::replay::services;
+use crate::replay::steady::Steady;
 use crate::replay::watch::Watch;
 use crate::touched::{Ablation, Touched};
 
@@ -75,6 +76,8 @@ pub struct BenchPlan {
     pub shrink: u32,
     /// How the memory of workloads that use their frames differs from a kernel's.
     pub ablation: Ablation,
+    /// Whether a visit without a valid section is repeated, up to [`TRIES`](Self::TRIES) times, and then refused.
+    pub is_strict: bool,
 }
 
 impl BenchPlan {
@@ -82,6 +85,8 @@ impl BenchPlan {
     pub const FRAMES: u32 = 1 << 18;
     /// The default number of rounds.
     pub const ROUNDS: u32 = 5;
+    /// How often a visit is tried, if invalid sections do not count.
+    pub const TRIES: u32 = 20;
     /// Nanoseconds after which a section that can end anywhere is ended.
     const BUDGET: f64 = 5e6;
 
@@ -121,8 +126,8 @@ impl BenchPlan {
 /// Measures everything, with the lists of the arena's machine. `visited` is called with a description after each visit.
 ///
 /// # Errors
-/// Returns a usage error if a contender cannot be set up with these parameters, or [`Error::Broken`] if one broke its
-/// contract.
+/// Returns a usage error if a contender cannot be set up with these parameters, [`Error::Broken`] if one broke its
+/// contract, or [`Error::Failed`] if the host is too busy for a strict plan.
 pub fn measure(
     plan: &BenchPlan,
     timer: &Timer,
@@ -148,9 +153,20 @@ pub fn measure(
                     touched: touched.as_ref().filter(|_| variant.touches),
                 };
                 let contender = &plan.contenders[who];
-                let came = contender.with(&plan.memory, *threads, arena, |c| visit.call(c))?;
-                if let Some(came) = judged(contender, variant, came)? {
-                    results.cells[index][who].add(came);
+                let cell = &mut results.cells[index][who];
+                for tried in 1.. {
+                    let came = contender.with(&plan.memory, *threads, arena, |c| visit.call(c))?;
+                    let Some(came) = judged(contender, variant, came)? else {
+                        break;
+                    };
+                    if !plan.is_strict || !came.times.is_empty() {
+                        cell.add(came);
+                        break;
+                    }
+                    cell.dropped += came.disturbed.len() as u64;
+                    if tried == BenchPlan::TRIES {
+                        return Err(busy(contender, variant, *threads, cell.dropped));
+                    }
                 }
                 visited(variant.name);
             }
@@ -293,6 +309,18 @@ pub fn vet(plan: &BenchPlan, timer: &Timer, arena: &mut Arena) -> Result<(), Err
         faulty.faults,
         faulty.checked.unwrap_or_default()
     )))
+}
+
+/// Explains why a strict plan is not measured.
+fn busy(contender: &ContenderSpec, variant: &Variant, threads: u16, dropped: u64) -> Error {
+    Error::Failed(format!(
+        "this host is too busy to be measured: {} on workload {}, threads: {threads}: in each of {dropped} sections, \
+         a thread lost its CPU, or a fixed loop next to the section took more than {} % longer than it can\nhelp: end \
+         other programs, or measure at another time",
+        contender.name(),
+        variant.name,
+        Steady::PERCENT
+    ))
 }
 
 fn judged(

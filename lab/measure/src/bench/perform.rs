@@ -444,7 +444,7 @@ fn chosen(choices: &mut u64, all: usize, read: u64) -> (usize, u32) {
     *choices = next
         .wrapping_add(1_442_695_040_888_963_407)
         .wrapping_add(read & 1);
-    let one = (*choices >> 32) * all as u64 >> 32;
+    let one = ((*choices >> 32) * all as u64) >> 32;
     (one as usize, (*choices >> 24) as u32 & 63)
 }
 

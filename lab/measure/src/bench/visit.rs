@@ -3,8 +3,8 @@
 //! All rules for preparing threads, synchronizing them and validating sections are in this module.
 //!
 //! Sections are repeated on the same memory; the first round warms up. A section is valid if no thread was switched
-//! out during it, and the threads overlapped for at least half of the longest time. Otherwise its round is repeated,
-//! up to a limit.
+//! out during it, all CPUs were [`Steady`] before and after it, and the threads overlapped for at least half of the
+//! longest time. Otherwise its round is repeated, up to a limit.
 //!
 //! # Invariants
 //! All threads run the same number of rounds, based on the observations of all threads.
@@ -22,6 +22,7 @@ use super::perform::{Belt, Pot, Stamps, Tools, Work, requests};
 use crate::refusals::Refusals;
 use crate::replay::background_load;
 use crate::replay::clock::Timer;
+use crate::replay::steady::Steady;
 use crate::touched::Touched;
 
 /// Orders whose blocks are counted at the end.
@@ -69,7 +70,8 @@ struct Seen {
     part: Part,
     stamps: Stamps,
     cpu: f64,
-    was_switched: bool,
+    /// Whether the thread was switched out, or its CPU was not steady.
+    was_disturbed: bool,
 }
 
 /// The results of one thread.
@@ -110,7 +112,7 @@ impl Visit<'_> {
         let meeting = Meeting::new(threads);
         let belts: Vec<Belt> = (0..threads.div_ceil(2)).map(|_| Belt::new()).collect();
         let pot = Pot::default();
-        let switched: Vec<AtomicBool> = (0..self.most()).map(|_| AtomicBool::new(false)).collect();
+        let disturbed: Vec<AtomicBool> = (0..self.most()).map(|_| AtomicBool::new(false)).collect();
         let cores = core_affinity::get_core_ids().unwrap_or_default();
         let work = |number: u16| {
             if let Some(core) = cores.get(usize::from(number)) {
@@ -124,7 +126,7 @@ impl Visit<'_> {
                 pot,
                 touched,
             };
-            self.work(contender, number, &meeting, tools, &switched)
+            self.work(contender, number, &meeting, tools, &disturbed)
         };
         let thread_results: Option<Vec<ThreadResult>> = thread::scope(|scope| {
             let work = &work;
@@ -158,7 +160,7 @@ impl Visit<'_> {
         number: u16,
         meeting: &Meeting,
         tools: Tools<'_>,
-        switched: &[AtomicBool],
+        disturbed: &[AtomicBool],
     ) -> Option<ThreadResult> {
         let guard = meeting.guard();
         let mut program = self.variant.program(&self.setting, number);
@@ -180,12 +182,15 @@ impl Visit<'_> {
         worker.take_counts();
         worker.watch(true);
         let budget = self.timer.ticks(self.budget);
+        let steady = self.is_timed.then(|| Steady::on(usize::from(number)));
+        let is_steady = || steady.is_none_or(Steady::is_steady);
         let mut thread_result = ThreadResult::default();
         let mut counted = 0;
         let mut round = 0;
         while round < self.most() && counted < self.repeats {
             let sections = program.round();
             let mut seen = Vec::with_capacity(sections.len());
+            let mut is_calm = is_steady();
             for section in &sections {
                 thread_result.operations = operations_per_item(section);
                 let before = background_load::switches();
@@ -196,21 +201,23 @@ impl Visit<'_> {
                 let requests = requests(&section.body, &stamps);
                 thread_result.refusals.requests.join(&requests);
                 let was_switched = background_load::switches() != before;
-                if was_switched {
+                let was_steady = std::mem::replace(&mut is_calm, is_steady());
+                let was_disturbed = was_switched || !was_steady || !is_calm;
+                if was_disturbed {
                     // Relaxed: read after the next barrier.
-                    switched[round as usize].store(true, Ordering::Relaxed);
+                    disturbed[round as usize].store(true, Ordering::Relaxed);
                 }
                 seen.push(Seen {
                     part: section.part,
                     stamps,
                     cpu,
-                    was_switched,
+                    was_disturbed,
                 });
             }
             thread_result.rounds.push(seen);
             self.wait(&mut *worker, meeting)?;
             let is_warm_up = round < self.warm();
-            if !is_warm_up && (!self.is_timed || !switched[round as usize].load(Ordering::Relaxed))
+            if !is_warm_up && (!self.is_timed || !disturbed[round as usize].load(Ordering::Relaxed))
             {
                 counted += 1;
             }
@@ -255,7 +262,7 @@ impl Visit<'_> {
                     .collect();
                 let (nanos, is_together) = together(&all, self.timer);
                 let Some(nanos) = nanos else { continue };
-                let is_calm = is_together && !all.iter().any(|seen| seen.was_switched);
+                let is_calm = is_together && !all.iter().any(|seen| seen.was_disturbed);
                 let times = if is_calm {
                     &mut visited.times
                 } else {

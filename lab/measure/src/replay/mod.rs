@@ -30,6 +30,7 @@
 //! | [`owners`] | over which regions the frames of each owner are scattered |
 //! | [`merge`] | several traces combined into one |
 //! | [`machine`] | the machine whose lists are measured |
+//! | [`steady`] | whether a CPU is as fast as it was |
 //! | [`background_load`] | the machine of the measurement, and its background load |
 //!
 //! # Invariants
@@ -63,6 +64,7 @@ pub mod random;
 pub mod retry;
 pub mod script;
 pub mod services;
+pub mod steady;
 pub mod timed;
 pub mod watch;
 

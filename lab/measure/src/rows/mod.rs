@@ -151,7 +151,15 @@ impl Row {
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Row", COLUMNS.len())?;
-        let [experiment, source, system, options, contender, platform, rest @ ..] = COLUMNS;
+        let [
+            experiment,
+            source,
+            system,
+            options,
+            contender,
+            platform,
+            rest @ ..,
+        ] = COLUMNS;
         let [cpus, seed, operation, order, metric, rest @ ..] = rest;
         let [statistic, value, unit, expected, simulated] = rest;
         out.serialize_field(experiment, &self.experiment)?;

@@ -45,11 +45,9 @@ pub fn hierarchy(mountinfo: &str) -> Option<PathBuf> {
 
 /// Returns the path of each group below a hierarchy, by inode. The hierarchy itself is `/`. A folder that cannot be
 /// read is left out: groups come and go.
-#[cfg(unix)]
 #[must_use]
 pub fn paths(hierarchy: &Path) -> BTreeMap<u64, String> {
-    use std::os::unix::fs::MetadataExt;
-
+    #[cfg_attr(not(unix), allow(unused_mut))]
     let mut paths = BTreeMap::new();
     let mut open = vec![(hierarchy.to_path_buf(), String::from("/"))];
     while let Some((folder, name)) = open.pop() {
@@ -64,7 +62,11 @@ pub fn paths(hierarchy: &Path) -> BTreeMap<u64, String> {
                 open.push((entry.path(), format!("{name}{separator}{child}")));
             }
         }
-        paths.insert(metadata.ino(), name);
+        // A browser has no folders.
+        #[cfg(unix)]
+        paths.insert(std::os::unix::fs::MetadataExt::ino(&metadata), name);
+        #[cfg(not(unix))]
+        let _ = (metadata, name);
     }
     paths
 }

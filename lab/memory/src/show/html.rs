@@ -1,4 +1,4 @@
-//! The page: the answers as tables, what holds the rest, and a map of memory.
+//! The page: the verdict, the answers as tables, what holds the rest, and a map of memory.
 //!
 //! A picture shows where memory is broken up.
 //!
@@ -10,44 +10,85 @@ use std::fmt::Write;
 
 use everybuddy_text::size;
 
-use crate::answer;
+use crate::answer::{self, Row};
 use crate::explain;
 use crate::frames::html::{escaped, section};
-use crate::need::shown;
+use crate::need::{self, Need, Outcome, shown};
 use crate::request::Request;
 use crate::show::{holders, terminal};
 use crate::state::{State, Zone};
 
-const STYLE: &str = "\
-:root{color-scheme:light dark}
-body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;padding:0 1rem;max-width:76rem}
-.answers{overflow-x:auto}
-.answers table{border-collapse:collapse;margin:.5rem 0 1.5rem;font-variant-numeric:tabular-nums}
-.answers th,.answers td{padding:.15rem .7rem;text-align:right;border-bottom:1px solid #8884}
-.answers th:first-child,.answers td:first-child,.answers td.note{text-align:left}
-";
+/// The style of [`answer`].
+const STYLE: &str = include_str!("../../assets/answer.css");
+
+/// Draws the maps of [`answer`].
+const SCRIPT: &str = include_str!("../../assets/map.js");
 
 /// Writes a complete page.
 #[must_use]
-pub fn page(state: &State) -> String {
-    let mut html = String::new();
-    let title = escaped(&explain::title(state));
-    // Writing to a string cannot fail.
-    let _ = write!(
-        html,
+pub fn page(state: &State, needs: &[Need]) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>Memory: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>Blocks of memory</h1>\n<p>{title}</p>\n"
+         <title>Memory: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main class=\"answer\">\n{}</main>\n\
+         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        escaped(&explain::title(state)),
+        answer(state, needs),
+    )
+}
+
+/// Writes the contents of the page: what another page may show as well.
+#[must_use]
+pub fn answer(state: &State, needs: &[Need]) -> String {
+    let mut html = String::new();
+    for need in needs {
+        let verdict = need::decide(state, need);
+        let (class, (word, reason)) = (
+            match verdict.outcome {
+                Outcome::Now => "yes",
+                Outcome::ByMoving => "moving",
+                Outcome::Impossible => "no",
+                Outcome::Unknown => "unknown",
+            },
+            verdict.line.split_once(": ").unwrap_or(("", &verdict.line)),
+        );
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            html,
+            "<p class=\"verdict {class}\"><b>{word}</b> <span>{}</span></p>",
+            escaped(reason)
+        );
+    }
+    if needs.is_empty() {
+        let _ = writeln!(html, "<p class=\"verdict\">{}</p>", headline(state));
+    }
+    let _ = writeln!(
+        html,
+        "<h1>Blocks of memory</h1>\n<p>{}</p>",
+        escaped(&explain::title(state))
     );
     let sentences = explain::event(state)
         .into_iter()
         .chain(explain::usage(state))
         .chain(state.remarks.iter().cloned());
     paragraphs(&mut html, sentences);
+    let mut zones = String::new();
     for zone in &state.zones {
-        zone_table(&mut html, state, zone);
+        zone_table(&mut zones, state, zone, needs);
     }
+    if zones.contains("class=\"bar\"") {
+        html.push_str(
+            "<p class=\"keys\">Of all memory of a zone: <i class=\"now\"></i>usable now <i class=\"kept\"></i>free, but \
+             not usable for certain",
+        );
+        if state.frames.is_some() {
+            html.push_str(
+                " <i class=\"move\"></i>by moving <i class=\"drop\"></i>by dropping <i class=\"may\"></i>perhaps",
+            );
+        }
+        html.push_str("</p>\n");
+    }
+    html.push_str(&zones);
     if state.frames.is_some() {
         paragraphs(&mut html, terminal::LEGEND.into_iter().map(str::to_owned));
     }
@@ -57,11 +98,11 @@ pub fn page(state: &State) -> String {
             "<h2>{}</h2>",
             escaped(list.title.trim_end_matches(':'))
         );
-        let rows = list
-            .rows
-            .iter()
-            .map(|(cells, note)| (cells.to_vec(), (*note).to_owned()));
-        table(&mut html, &list.columns, rows);
+        let rows = list.rows.iter().map(|(cells, note)| {
+            let note = format!("<td class=\"note\">{}</td>", escaped(note));
+            (cells.to_vec(), "", note)
+        });
+        table(&mut html, &list.columns, "<th></th>", rows);
     }
     paragraphs(&mut html, holders::assumptions(state).into_iter());
     match &state.frames {
@@ -72,8 +113,31 @@ pub fn page(state: &State) -> String {
             html.push_str("<p>A map of memory needs /proc/kpageflags, which root may read.</p>\n")
         }
     }
-    html.push_str("</body>\n</html>\n");
     html
+}
+
+/// Says which block an ordinary request gets, for users who need no certain number.
+fn headline(state: &State) -> String {
+    let answers = state
+        .zones
+        .iter()
+        .filter_map(|zone| answer::of_zone(state, zone, Request::shown(zone)));
+    let usable = answers.flat_map(|answer| answer.rows);
+    let usable = usable
+        .filter(|row| row.usable.low > 0)
+        .map(|row| row.bytes)
+        .max();
+    match (usable, explain::largest(state)) {
+        (Some(bytes), _) => format!(
+            "The largest block that an ordinary request can use now has {}.",
+            size::shown(bytes)
+        ),
+        (None, Some(bytes)) => format!(
+            "The largest free block has {}; none is certainly usable for an ordinary request.",
+            size::shown(bytes)
+        ),
+        (None, None) => "The sizes of free blocks are not in this input.".to_owned(),
+    }
 }
 
 fn paragraphs(html: &mut String, lines: impl Iterator<Item = String>) {
@@ -83,11 +147,11 @@ fn paragraphs(html: &mut String, lines: impl Iterator<Item = String>) {
     }
 }
 
-fn zone_table(html: &mut String, state: &State, zone: &Zone) {
+fn zone_table(html: &mut String, state: &State, zone: &Zone, needs: &[Need]) {
     let Some(answer) = answer::of_zone(state, zone, Request::shown(zone)) else {
         return;
     };
-    let is_empty = |row: &answer::Row| row.free.high == Some(0) && row.total == Some(0);
+    let is_empty = |row: &Row| row.free.high == Some(0) && row.total == Some(0);
     if answer.rows.first().is_some_and(is_empty) {
         return;
     }
@@ -104,26 +168,76 @@ fn zone_table(html: &mut String, state: &State, zone: &Zone) {
         html.push_str("<p>Watermark and reserve keep all of it from ordinary requests.</p>\n");
         return;
     }
+    let is_wanted = |row: &Row| {
+        let sizes = needs.iter().map(|need| need.bytes.next_power_of_two());
+        sizes.into_iter().any(|bytes| bytes == row.bytes)
+    };
     let rows = terminal::shown_rows(zone, &answer).into_iter();
     let rows = rows.map(|row| {
-        let note = terminal::note(&answer, row, false);
-        (terminal::cells(zone, row, shown), note)
+        let note = escaped(&terminal::note(&answer, row, false));
+        let class = if is_wanted(row) {
+            " class=\"wanted\""
+        } else {
+            ""
+        };
+        let last = format!(
+            "<td class=\"bar\">{}</td><td class=\"note\">{note}</td>",
+            bar(row)
+        );
+        (terminal::cells(zone, row, shown), class, last)
     });
-    table(html, &terminal::columns(zone), rows);
+    let heads = "<th class=\"bar\"></th><th></th>";
+    table(html, &terminal::columns(zone), heads, rows);
 }
 
-fn table(html: &mut String, columns: &[&str], rows: impl Iterator<Item = (Vec<String>, String)>) {
+/// Draws the shares of a row: each step as wide as the memory that it adds.
+fn bar(row: &Row) -> String {
+    let Some(total) = row.total.or(row.free.high).filter(|total| *total > 0) else {
+        return String::new();
+    };
+    let usable = row.usable.low;
+    let moving = row.moving.map_or(usable, |range| range.low);
+    let dropping = row.dropping.map_or(moving, |range| range.low);
+    let most = row.dropping.and_then(|range| range.high);
+    // What steps give does not contain what is free, but kept from the request.
+    let kept = row.free.high.unwrap_or(row.free.low);
+    let kept = kept.saturating_sub(usable).min(total);
+    let steps = [
+        ("now", usable),
+        ("move", moving.saturating_sub(usable)),
+        ("drop", dropping.saturating_sub(moving)),
+        ("may", most.map_or(0, |most| most.saturating_sub(dropping))),
+        ("kept", kept),
+    ];
+    let mut rest = 1000;
+    let steps = steps.into_iter().filter_map(|(class, blocks)| {
+        let wide = (u128::from(blocks) * 1000 / u128::from(total)).max(u128::from(blocks > 0) * 4);
+        let wide = wide.min(rest);
+        rest -= wide;
+        let (whole, tenth) = (wide / 10, wide % 10);
+        (wide > 0).then(|| format!("<i class=\"{class}\" style=\"width:{whole}.{tenth}%\"></i>"))
+    });
+    format!("<span>{}</span>", steps.collect::<String>())
+}
+
+/// Writes a table: its rows have cells, an attribute, and cells that are HTML already.
+fn table<'c>(
+    html: &mut String,
+    columns: &[&str],
+    heads: &str,
+    rows: impl Iterator<Item = (Vec<String>, &'c str, String)>,
+) {
     html.push_str("<div class=\"answers\"><table>\n<thead><tr>");
     for column in columns {
-        let _ = write!(html, "<th>{column}</th>");
+        let _ = write!(html, "<th class=\"{0}\">{0}</th>", escaped(column));
     }
-    html.push_str("<th></th></tr></thead>\n<tbody>\n");
-    for (cells, note) in rows {
-        html.push_str("<tr>");
-        for cell in cells {
-            let _ = write!(html, "<td>{}</td>", escaped(&cell));
+    let _ = writeln!(html, "{heads}</tr></thead>\n<tbody>");
+    for (cells, class, last) in rows {
+        let _ = write!(html, "<tr{class}>");
+        for (cell, column) in cells.iter().zip(columns) {
+            let _ = write!(html, "<td class=\"{column}\">{}</td>", escaped(cell));
         }
-        let _ = writeln!(html, "<td class=\"note\">{}</td></tr>", escaped(&note));
+        let _ = writeln!(html, "{last}</tr>");
     }
     html.push_str("</tbody>\n</table></div>\n");
 }

@@ -91,6 +91,7 @@ impl Parameters {
             seed,
             shrink,
             ablation: Ablation::default(),
+            is_strict: false,
         })
     }
 }

@@ -17,6 +17,10 @@
 //! effect together with them, even if others have asked for the line since, and loads of it hit. An atomic
 //! read-modify-write waits for the buffer to be empty.
 //!
+//! A core continues after a load that misses, as far as its [window](super::window) reaches. An atomic
+//! read-modify-write waits for these loads, too. A hit of the first cache costs nothing beyond its instruction, and
+//! neither does a buffered store.
+//!
 //! A CPU that spins has a copy of its line. A store invalidates it, and all CPUs that spin on the line fetch it again,
 //! in random order. The holder's next store waits for them. Where the machine's waiters back off, each fetches the
 //! line again at its next poll, and polls less and less often.
@@ -25,7 +29,7 @@
 //! A core is a sharer of a line if and only if its outer cache has it; whatever its inner cache has, the outer one has.
 //!
 //! # Not modelled
-//! Bandwidth, and misses that overlap: a CPU waits for each load. Prefetching, except of adjacent lines. Translation of
+//! Bandwidth. Prefetching, except of adjacent lines. Translation of
 //! addresses. The place of memory: all memory has the same distance. Back-invalidations by inclusive last-level caches.
 //! Words outside the region, which cost a hit.
 
@@ -36,9 +40,13 @@ use super::core::{Buffered, Core};
 use super::directory::{Directory, NOBODY, Traffic};
 use super::hardware::{Hardware, Place, Transfer, Waiters};
 use super::tags::Tags;
+use super::window::Window;
 use crate::cost::{Access, AccessKind, Charge, CostModel, Instructions, Park, Wake};
 use crate::random::SplitMix64;
 use crate::region::Line;
+
+/// The pauses of the longest time between two polls of a CPU that backs off, as on the native platform.
+const PAUSES: u32 = 64;
 
 /// A CPU that reads a word over and over.
 struct Spinner {
@@ -79,8 +87,8 @@ pub struct Caches {
     gaps: Vec<u64>,
     /// Whether each CPU executes instructions.
     is_active: Vec<bool>,
-    /// Millionths of a cycle that each CPU owes.
-    remainders: Vec<u64>,
+    /// What each CPU executes past its loads.
+    windows: Vec<Window>,
     /// Accesses to words outside the region.
     outside: u64,
 }
@@ -111,7 +119,7 @@ impl Caches {
             spinners: Vec::new(),
             gaps: Vec::new(),
             is_active: Vec::new(),
-            remainders: Vec::new(),
+            windows: Vec::new(),
             outside: 0,
         }
     }
@@ -361,18 +369,14 @@ impl Caches {
         done
     }
 
-    /// Returns the cycles of some thousandths of an instruction.
-    fn execute(&mut self, cpu: CpuId, thousandths: u64) -> u64 {
-        let is_shared = self.shares_core(cpu);
-        let rate = if is_shared {
+    /// Returns the cycles of some thousandths of an instruction from the time `now` on.
+    fn execute(&mut self, cpu: CpuId, thousandths: u64, now: u64) -> u64 {
+        let rate = if self.shares_core(cpu) {
             self.hardware.work_shared
         } else {
             self.hardware.work
         };
-        let remainder = &mut self.remainders[cpu.index()];
-        let millionths = *remainder + thousandths * u64::from(rate);
-        *remainder = millionths % 1_000_000;
-        millionths / 1_000_000
+        self.windows[cpu.index()].execute(thousandths, now, self.hardware.window, rate)
     }
 
     /// Returns `true` if the other thread of a CPU's core executes instructions.
@@ -466,7 +470,7 @@ impl CostModel for Caches {
         self.spinners = Vec::new();
         self.gaps = vec![0; usize::from(cpus)];
         self.is_active = vec![true; usize::from(cpus)];
-        self.remainders = vec![0; usize::from(cpus)];
+        self.windows = vec![Window::default(); usize::from(cpus)];
         self.paths = vec![self.instructions; usize::from(cpus)];
         self.left = vec![self.instructions.shortest; usize::from(cpus)];
         self.outside = 0;
@@ -481,7 +485,7 @@ impl CostModel for Caches {
         } = access;
         let Ok(line) = u32::try_from(line.0) else {
             self.outside += 1;
-            return Charge::at_once(u64::from(self.hardware.l1.cycles));
+            return Charge::at_once(self.hardware.hit());
         };
         if let Waiters::BackOff(most) = self.hardware.waiters
             && !self.spinners.is_empty()
@@ -491,17 +495,21 @@ impl CostModel for Caches {
         self.now = now;
         let place = self.places[cpu.index()];
         let core = usize::from(place.core);
-        let mut is_merged = false;
+        let (mut is_merged, mut latency) = (false, 0);
         let charge = match kind {
             AccessKind::Load => {
                 let hit = self.cores[core].hit(line, &self.hardware);
-                Charge::at_once(match hit {
+                latency = match hit {
                     Some(cycles) => cycles,
-                    None if self.cores[core].is_storing(line, now) => {
-                        u64::from(self.hardware.l1.cycles)
-                    }
+                    None if self.cores[core].is_storing(line, now) => self.hardware.hit(),
                     None => self.miss(line, place, false, now) - now,
-                })
+                };
+                if self.hardware.window > 0 && latency > 0 {
+                    self.windows[cpu.index()].add(now + latency);
+                    Charge::at_once(0)
+                } else {
+                    Charge::at_once(latency)
+                }
             }
             AccessKind::Store => {
                 let merged = self.cores[core].merge(line, now);
@@ -523,11 +531,11 @@ impl CostModel for Caches {
                     done - now
                 } else if stores.len() < room {
                     stores.push_back(own);
-                    1
+                    0
                 } else {
                     let first = stores.pop_front().map_or(now, |first| first.done);
                     stores.push_back(own);
-                    first - now + 1
+                    first - now
                 };
                 Charge {
                     cycles,
@@ -535,7 +543,8 @@ impl CostModel for Caches {
                 }
             }
             AccessKind::ReadModifyWrite => {
-                let begin = now.max(self.cores[core].last_done().unwrap_or(0));
+                let loaded = self.windows[cpu.index()].drain(now);
+                let begin = loaded.max(self.cores[core].last_done().unwrap_or(0));
                 self.cores[core].stores.clear();
                 let done = self.own(line, place, begin) + u64::from(self.hardware.locked);
                 Charge {
@@ -546,12 +555,11 @@ impl CostModel for Caches {
         };
         let traffic = self.lines.traffic(line);
         traffic.accesses += 1;
-        traffic.cycles += charge.cycles;
-        let thousandths = self.paths[cpu.index()].next();
-        let charge = Charge {
-            cycles: charge.cycles + self.execute(cpu, u64::from(thousandths)),
-            ..charge
-        };
+        // A load that the core overtakes counts with its whole latency: it may still determine the time.
+        traffic.cycles += charge.cycles.max(latency);
+        let thousandths = u64::from(self.paths[cpu.index()].next());
+        let cycles = charge.cycles + self.execute(cpu, thousandths, now + charge.cycles);
+        let charge = Charge { cycles, ..charge };
         // A CPU that spins has asked for the line after the first of stores that take effect together.
         if kind != AccessKind::Load
             && !is_merged
@@ -566,16 +574,12 @@ impl CostModel for Caches {
     fn park(&mut self, park: Park) {
         let cpu = park.cpu;
         let arrival = match self.hardware.waiters {
-            Waiters::Sleep(_) => {
-                self.is_active[cpu.index()] = false;
-                return;
-            }
             Waiters::Spin => 0,
             Waiters::BackOff(most) => {
                 let gap = &mut self.gaps[cpu.index()];
-                // A gap of zero would never let a poll be later than the one before.
+                // A pause. A gap of zero would never let a poll be later than the one before.
                 if *gap == 0 {
-                    *gap = u64::from(self.hardware.l1.cycles.min(most));
+                    *gap = u64::from(most.div_ceil(PAUSES));
                 }
                 let arrival = park.since + *gap;
                 *gap = (2 * *gap).min(u64::from(most));
@@ -588,21 +592,12 @@ impl CostModel for Caches {
     }
 
     fn wake(&mut self, wake: Wake) -> u64 {
-        self.is_active[wake.cpu.index()] = true;
         // A CPU that looks again and again does not get further on its path.
         self.paths[wake.cpu.index()].shortest = self.left[wake.cpu.index()];
-        let runs = match self.hardware.waiters {
-            Waiters::Sleep(cycles) => wake.visible + u64::from(cycles),
-            Waiters::Spin | Waiters::BackOff(_) => {
-                let spinner = self
-                    .spinners
-                    .iter()
-                    .position(|spinner| spinner.cpu == wake.cpu);
-                let arrival = spinner.map_or(0, |spinner| self.spinners.remove(spinner).arrival);
-                arrival.max(wake.visible)
-            }
-        };
-        let runs = runs.max(wake.since);
+        let own = |spinner: &Spinner| spinner.cpu == wake.cpu;
+        let spinner = self.spinners.iter().position(own);
+        let arrival = spinner.map_or(0, |spinner| self.spinners.remove(spinner).arrival);
+        let runs = arrival.max(wake.visible).max(wake.since);
         if let Ok(line) = u32::try_from(wake.line.0) {
             let traffic = self.lines.traffic(line);
             traffic.waits += 1;
@@ -626,8 +621,8 @@ impl CostModel for Caches {
         self.paths[cpu.index()] = path;
     }
 
-    fn work(&mut self, cpu: CpuId, instructions: u32) -> u64 {
-        self.execute(cpu, u64::from(instructions) * 1000)
+    fn work(&mut self, cpu: CpuId, instructions: u32, now: u64) -> u64 {
+        self.execute(cpu, u64::from(instructions) * 1000, now)
     }
 
     fn mark(&mut self) {

@@ -35,11 +35,11 @@ impl Core {
         }
     }
 
-    /// Returns the cycles of a hit.
+    /// Returns the cycles of a hit, beyond its instruction.
     #[inline]
     pub(super) fn hit(&mut self, line: u32, hardware: &Hardware) -> Option<u64> {
         if self.inner.touch(line) {
-            return Some(u64::from(hardware.l1.cycles));
+            return Some(hardware.hit());
         }
         let (outer, cache) = (self.outer.as_mut()?, hardware.l2?);
         outer.touch(line).then(|| {

@@ -17,7 +17,8 @@ pub struct Cache {
     pub bytes: u64,
     /// The number of lines in a set. The line that was used least recently is replaced.
     pub ways: u16,
-    /// The duration of a load that hits here, in cycles.
+    /// The duration of a load that hits here, in cycles. A hit of the first cache costs it only where a core
+    /// [waits](Hardware::window) for each load.
     pub cycles: u32,
 }
 
@@ -45,11 +46,9 @@ pub enum Waiters {
     /// A CPU that waits reads the word over and over. It sees a store as soon as it has the line again, and it fetches
     /// the line again after every store to it.
     Spin,
-    /// A CPU that waits polls the word after the cycles of a hit, then after twice as many, and so on, up to this many
-    /// cycles. It fetches the line again when it polls, if a store has taken it away.
+    /// A CPU that waits polls the word after a pause, then after two, and so on up to 64, which take this many cycles.
+    /// It fetches the line again when it polls, if a store has taken it away.
     BackOff(u32),
-    /// A CPU that waits sleeps, and runs again this many cycles after it was woken. It fetches nothing meanwhile.
-    Sleep(u32),
 }
 
 /// A machine.
@@ -83,8 +82,10 @@ pub struct Hardware {
     pub memory: u32,
     /// The time from the start of a read of a line that several caches share to that of the next read of it, in cycles.
     pub read_interval: u32,
-    /// What an atomic read-modify-write costs more than a store, in cycles.
+    /// What an atomic read-modify-write of a line in the first cache costs beyond its instruction, in cycles.
     pub locked: u32,
+    /// The number of instructions that a core executes past a load that misses; 0 means that it waits for each load.
+    pub window: u32,
     /// The number of stores that a core can have under way; 0 means that it waits for each.
     pub store_buffer: u16,
     /// What waiting costs.
@@ -127,10 +128,18 @@ impl core::error::Error for HardwareError {}
 impl Hardware {
     /// The largest number of CPUs.
     pub const MOST_CPUS: u32 = 1024;
-    /// The most cycles of a transfer, a load or a thousand instructions.
+    /// The most cycles of a transfer, a load or a thousand instructions, and instructions of a window.
     const MOST_CYCLES: u32 = 1_000_000;
     /// The highest clock rate.
     const MOST_MHZ: u32 = 100_000;
+
+    /// Returns the cycles of a hit of the first cache, beyond its instruction. O(1).
+    pub(crate) const fn hit(&self) -> u64 {
+        if self.window > 0 {
+            return 0;
+        }
+        self.l1.cycles as u64
+    }
 
     /// Returns the number of CPUs. O(1).
     pub fn cpus(&self) -> u32 {
@@ -204,7 +213,7 @@ impl Hardware {
             .flat_map(|to| [to.clean, to.modified, to.upgrade]);
         let pause = match self.waiters {
             Waiters::Spin => 1,
-            Waiters::BackOff(cycles) | Waiters::Sleep(cycles) => cycles,
+            Waiters::BackOff(cycles) => cycles,
         };
         if self.waiters == Waiters::BackOff(0) {
             return wrong("`waiters` must back off for at least 1 cycle".to_string());
@@ -213,6 +222,7 @@ impl Hardware {
             self.memory,
             self.read_interval,
             self.locked,
+            self.window,
             self.work,
             self.work_shared,
             pause,
@@ -254,9 +264,9 @@ impl Hardware {
             if cache.bytes > 1 << 32 {
                 return wrong(format!("`{name}.bytes` must be at most 4 GiB"));
             }
-            if cache.cycles <= inner {
+            if cache.cycles < inner {
                 return wrong(format!(
-                    "`{name}.cycles` must be more than {inner}, as the caches before it"
+                    "`{name}.cycles` must be at least {inner}, as the cache before it"
                 ));
             }
             inner = cache.cycles;

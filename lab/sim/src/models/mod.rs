@@ -6,6 +6,7 @@ mod core;
 mod directory;
 mod hardware;
 mod tags;
+mod window;
 
 pub use caches::Caches;
 pub use directory::Traffic;

@@ -1,9 +1,7 @@
-//! Virtual CPUs that share cores: slices, queues, waiters and idle priority, computed by hand.
+//! Virtual CPUs that share cores: slices, queues and waiters, computed by hand.
 
-use std::cell::RefCell;
-
-use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
-use everybuddy::{CpuId, CpuToken, Platform, RawLock, SpinLock};
+use everybuddy::platform::AtomicWord;
+use everybuddy::{CpuToken, Platform, RawLock, SpinLock};
 use everybuddy_sim::{Cores, Flat, Machine, Region, Report, Sim, SimAtomicU32, SimCpu, SimError};
 
 use crate::common::with_memory;
@@ -74,35 +72,28 @@ fn work_is_preempted_inside_and_shared_fairly() {
 fn a_preempted_holder_delays_a_waiter_on_another_core() {
     // CPUs 0 and 2 share core 0, CPU 1 has core 1. CPU 0 takes the lock immediately and holds it for 150 cycles of its
     // own, in slices of 100: it is preempted once, while CPU 2 runs for 100 cycles.
-    for sleeps in [false, true] {
-        let lock = SpinLock::<Here>::new();
-        let cores = Cores::new(2).slice(100).switch_cost(3);
-        let cores = if sleeps {
-            cores.sleeping_waiters()
-        } else {
-            cores
-        };
-        let report = run(3, cores, |cpu: &mut SimCpu| match cpu.id().0 {
-            2 => {
-                cpu.work(1000);
-                cpu.now()
-            }
-            id => {
-                cpu.work(20 * u32::from(id));
-                let (state, _) = lock.lock();
-                let now = cpu.now();
-                cpu.work(150);
-                lock.unlock(&state);
-                now
-            }
-        })
-        .unwrap();
-        // It locks until 10 and works until 100, then from 206 to 266, where it unlocks.
-        assert_eq!(report.results[0], 10);
-        // The waiter sees that immediately. Its wake-up, load and exchange take 10 cycles each.
-        assert_eq!(report.results[1], 266 + 10 + 10 + 10, "sleeps: {sleeps}");
-        assert_eq!(report.cpus[1].parks, 1);
-    }
+    let lock = SpinLock::<Here>::new();
+    let cores = Cores::new(2).slice(100).switch_cost(3);
+    let report = run(3, cores, |cpu: &mut SimCpu| match cpu.id().0 {
+        2 => {
+            cpu.work(1000);
+            cpu.now()
+        }
+        id => {
+            cpu.work(20 * u32::from(id));
+            let (state, _) = lock.lock();
+            let now = cpu.now();
+            cpu.work(150);
+            lock.unlock(&state);
+            now
+        }
+    })
+    .unwrap();
+    // It locks until 10 and works until 100, then from 206 to 266, where it unlocks.
+    assert_eq!(report.results[0], 10);
+    // The waiter sees that immediately. Its wake-up, load and exchange take 10 cycles each.
+    assert_eq!(report.results[1], 266 + 10 + 10 + 10);
+    assert_eq!(report.cpus[1].parks, 1);
 }
 
 #[test]
@@ -184,150 +175,34 @@ fn a_waiter_that_disables_preemption_keeps_its_core() {
 }
 
 #[test]
-fn a_waiter_spins_until_its_slice_ends_or_sleeps() {
+fn a_waiter_spins_until_its_slice_ends() {
     // The waiter and the holder share a core.
-    let run_with = |cores: Cores| {
-        let lock = SpinLock::<Here>::new();
-        run(2, cores, |cpu: &mut SimCpu| {
-            if cpu.id().0 == 1 {
-                let (state, _) = lock.lock();
-                lock.unlock(&state);
-                return cpu.now();
-            }
+    let lock = SpinLock::<Here>::new();
+    let spinning = run(2, Cores::new(1).slice(100), |cpu: &mut SimCpu| {
+        if cpu.id().0 == 1 {
             let (state, _) = lock.lock();
-            cpu.work(190);
             lock.unlock(&state);
-            cpu.now()
-        })
-        .unwrap()
-    };
-    let cores = Cores::new(1).slice(100);
+            return cpu.now();
+        }
+        let (state, _) = lock.lock();
+        cpu.work(190);
+        lock.unlock(&state);
+        cpu.now()
+    })
+    .unwrap();
     // CPU 0 runs in 0..100 and holds for 100 cycles more. CPU 1 tries in 100..130 and spins until 200. CPU 0 works
     // until its slice ends at 300, CPU 1 spins until 400. CPU 0 unlocks until 410 and ends. CPU 1 loads, locks and
     // unlocks.
-    let spinning = run_with(cores.clone());
     assert_eq!(spinning.cpus[1].preemptions, 2);
     assert_eq!(spinning.results, [410, 440]);
-    // If it sleeps, CPU 0 continues at 130, and holds until 230.
-    let sleeping = run_with(cores.sleeping_waiters());
-    assert_eq!(sleeping.cpus[1].preemptions, 0);
-    assert_eq!(sleeping.results, [240, 270]);
-}
-
-#[test]
-fn idle_priority_runs_only_while_no_other_can() {
-    // CPU 1 shares a core with CPU 0, which works, sleeps until CPU 2 wakes it, and works again.
-    let word = SimAtomicU32::new(0);
-    let order = RefCell::new(Vec::new());
-    let cores = Cores::new(2)
-        // The wake-up is not at the end of a slice.
-        .slice(60)
-        .sleeping_waiters()
-        .idle_priority(CpuId(2));
-    let report = run(3, cores, |cpu: &mut SimCpu| {
-        match cpu.id().0 {
-            0 => {
-                cpu.work(300);
-                Here::wait(&word, 0, 0);
-                cpu.work(300);
-            }
-            1 => {
-                cpu.work(1000);
-                word.store(1, Relaxed);
-                Here::wake(&word);
-            }
-            _ => {
-                cpu.work(500);
-                order.borrow_mut().push(cpu.now());
-                cpu.work(1000);
-            }
-        }
-        cpu.now()
-    })
-    .unwrap();
-    // CPU 0 sleeps at 310, and is woken at 1010: it runs immediately, for 300 cycles.
-    assert_eq!(report.results[0], 1010 + 300);
-    assert_eq!(order.into_inner(), [310 + 500]);
-    // 700 cycles until 1010, and the rest from 1310 on.
-    assert_eq!(report.results[2], 1310 + 1500 - 700);
-    assert_eq!(report.cpus[2].preemptions, 1);
-    assert_eq!(
-        report.cpus[0].preemptions, 0,
-        "the other has no right to a slice"
-    );
-}
-
-#[test]
-fn idle_priority_without_preemption_keeps_its_core() {
-    // As above, but CPU 2 disables preemption for 1000 of its 1500 cycles.
-    let word = SimAtomicU32::new(0);
-    let cores = Cores::new(2).slice(60).sleeping_waiters();
-    let report = run(3, cores.idle_priority(CpuId(2)), |cpu: &mut SimCpu| {
-        match cpu.id().0 {
-            0 => {
-                cpu.work(300);
-                Here::wait(&word, 0, 0);
-                cpu.work(300);
-            }
-            1 => {
-                cpu.work(1000);
-                word.store(1, Relaxed);
-                Here::wake(&word);
-            }
-            _ => {
-                cpu.disable_preemption();
-                cpu.work(1000);
-                cpu.enable_preemption();
-                cpu.work(500);
-            }
-        }
-        cpu.now()
-    })
-    .unwrap();
-    // CPU 0 sleeps at 310. It is woken at 1010, and gets the core at 1310.
-    assert_eq!(report.results[0], 1310 + 300);
-    assert_eq!(report.results[2], 1610 + 500);
-    assert_eq!(report.cpus[2].preemptions, 1);
-}
-
-#[test]
-fn a_slice_that_ended_before_a_cpu_slept_is_forgotten() {
-    // CPU 0 exceeds its slice without preemption, and then sleeps.
-    let word = SimAtomicU32::new(0);
-    let cores = Cores::new(1).slice(100).sleeping_waiters();
-    let report = run(2, cores, |cpu: &mut SimCpu| {
-        if cpu.id().0 == 0 {
-            cpu.disable_preemption();
-            cpu.work(150);
-            Here::wait(&word, 0, 0);
-            cpu.enable_preemption();
-            cpu.work(50);
-        } else {
-            cpu.work(30);
-            word.store(1, Relaxed);
-            Here::wake(&word);
-            cpu.work(500);
-        }
-        cpu.now()
-    })
-    .unwrap();
-    // It sleeps at 160. CPU 1 runs until its slice ends at 260, and continues when CPU 0 has ended.
-    assert_eq!(report.results, [260 + 50, 310 + 500 - 60]);
-    assert_eq!(
-        (report.cpus[0].preemptions, report.cpus[1].preemptions),
-        (0, 1)
-    );
 }
 
 #[test]
 fn deadlocks_and_endless_loops_end() {
     let word = SimAtomicU32::new(0);
     let wait = |_: &mut SimCpu| Here::wait(&word, 0, 0);
-    let sleeping = Cores::new(2).sleeping_waiters();
-    for (cpus, cores) in [(2, Cores::new(2)), (4, sleeping)] {
-        let error = run(cpus, cores, wait);
-        assert!(matches!(error, Err(SimError::Deadlock { .. })), "{error:?}");
-    }
+    let error = run(2, Cores::new(2), wait);
+    assert!(matches!(error, Err(SimError::Deadlock { .. })), "{error:?}");
     // Two that spin on one core take turns for ever.
     let error = run(2, Cores::new(1), wait).unwrap_err();
     assert!(matches!(error, SimError::TimeLimit { ref waiting, .. } if waiting.len() == 2));
@@ -337,38 +212,31 @@ fn deadlocks_and_endless_loops_end() {
 fn systems_run_on_shared_cores_and_repeat() {
     use everybuddy::{Release, Request};
     for system in ["lbs-31", "is", "spring", "serewa"] {
-        for sleeps in [false, true] {
-            let run = || {
-                with_memory(system, 6, 4096, 0, |region, built| {
-                    let cores = Cores::new(2).slice(700).switch_cost(50);
-                    let cores = if sleeps {
-                        cores.sleeping_waiters()
-                    } else {
-                        cores
-                    };
-                    let mut machine = Machine::new(6).jitter(5).cores(cores).limit(1 << 30);
-                    let body = |cpu: &mut SimCpu| {
-                        for _ in 0..20 {
-                            let frames: Vec<_> = (0..10)
-                                .map(|_| built.allocate(cpu, Request::FRAME).unwrap())
-                                .collect();
-                            for frame in frames {
-                                built.free(cpu, Release::frame(frame)).unwrap();
-                            }
+        let run = || {
+            with_memory(system, 6, 4096, 0, |region, built| {
+                let cores = Cores::new(2).slice(700).switch_cost(50);
+                let mut machine = Machine::new(6).jitter(5).cores(cores).limit(1 << 30);
+                let body = |cpu: &mut SimCpu| {
+                    for _ in 0..20 {
+                        let frames: Vec<_> = (0..10)
+                            .map(|_| built.allocate(cpu, Request::FRAME).unwrap())
+                            .collect();
+                        for frame in frames {
+                            built.free(cpu, Release::frame(frame)).unwrap();
                         }
-                        built.park(cpu);
-                    };
-                    let report = machine.run(region, body).unwrap();
-                    machine.outside(|cpus: &mut [SimCpu]| {
-                        built.quiesce(&mut cpus[0]).unwrap();
-                        assert_eq!(built.check(&mut cpus[0]).unwrap().free, 4096);
-                    });
-                    report
-                })
-            };
-            let report = run();
-            assert_eq!(report, run(), "{system}");
-            assert!(report.cpus.iter().all(|cpu| cpu.preemptions > 0));
-        }
+                    }
+                    built.park(cpu);
+                };
+                let report = machine.run(region, body).unwrap();
+                machine.outside(|cpus: &mut [SimCpu]| {
+                    built.quiesce(&mut cpus[0]).unwrap();
+                    assert_eq!(built.check(&mut cpus[0]).unwrap().free, 4096);
+                });
+                report
+            })
+        };
+        let report = run();
+        assert_eq!(report, run(), "{system}");
+        assert!(report.cpus.iter().all(|cpu| cpu.preemptions > 0));
     }
 }

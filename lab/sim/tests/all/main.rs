@@ -15,3 +15,4 @@ mod steps;
 mod stops;
 mod systems;
 mod waiters;
+mod window;

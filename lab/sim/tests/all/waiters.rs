@@ -109,44 +109,44 @@ fn polled(most: u32, stores: &[u64]) -> u64 {
 
 #[test]
 fn waiters_that_back_off_poll_less_and_less_often() {
-    // The waiter reads the word at 200 and again at 204, and polls 4 cycles later, then 8, 16, ...: at 208, 216, 232,
-    // 264, 328, and every 64 cycles from there on: 968, 1032, 1096. The store at 970 takes the line from its owner in
-    // 60: 1030. The poll at 1032 fetches it in 90.
-    assert_eq!(polled(64, &[970]), 1032 + 90);
+    // The waiter reads the word at 200 and again at 204, and polls a cycle later, then 2, 4, ...: at 205, 207, 211, 219,
+    // 235, 267, 331, and every 64 cycles from there on: 971, 1035, 1099. The store at 973 takes the line from its owner
+    // in 60: 1033. The poll at 1035 fetches it in 90.
+    assert_eq!(polled(64, &[973]), 1035 + 90);
     // A poll while the line moves waits for it: the store at 1000 is done at 1060.
     assert_eq!(polled(64, &[1000]), 1060 + 90);
-    // The store at 1033 is done at 1093, before the poll at 1096.
-    assert_eq!(polled(64, &[1033]), 1096 + 90);
-    // Without a bound that matters: 328, 456, 712, 1224.
-    assert_eq!(polled(4096, &[1000]), 1224 + 90);
-    // The first store, at 970, does not change the word. The poll at 1032 fetches the line until 1122, the next ones
-    // are at 1186 and 1250, and hit. So the store at 1200 is an upgrade, and done at 1250: the poll waits for nothing.
-    assert_eq!(polled(64, &[970, 1200]), 1250 + 90);
-    // The second store comes before that poll: its core still has the line alone, and it is done at 1034.
-    assert_eq!(polled(64, &[970, 1030]), 1034 + 90);
+    // The store at 1036 is done at 1096, before the poll at 1099.
+    assert_eq!(polled(64, &[1036]), 1099 + 90);
+    // A pause of 64 cycles: 268, 396, 652, 1164.
+    assert_eq!(polled(4096, &[1000]), 1164 + 90);
+    // The first store, at 973, does not change the word. The poll at 1035 fetches the line until 1125, the next ones
+    // are at 1189 and 1253, and hit. So the store at 1200 is an upgrade, and done at 1250: the poll waits for nothing.
+    assert_eq!(polled(64, &[973, 1200]), 1253 + 90);
+    // The second store comes before that poll: its core still has the line alone, and it is done at 1037.
+    assert_eq!(polled(64, &[973, 1033]), 1037 + 90);
 }
 
 #[test]
 fn three_waiters_that_back_off_leave_the_line_to_the_holder() {
-    // A failed exchange, 90 + 20, and two loads: CPU 1 waits since 2118. It polls at 2118 + 4 * (2^n - 1), from 4162 on
-    // without its line, which CPU 2 has taken at 4000: it has the line at +90 = 4252. It polls 2048 later, and again
-    // without its line: +40 = 6340, from the last-level cache. From there on it polls every 4096: 22,724.
+    // A failed exchange, 90 + 20, and two loads: CPU 1 waits since 2118. It polls at 2118 + 64 * (2^n - 1), from 4102 on
+    // without its line, which CPU 2 has taken at 4000: it has the line at +90 = 4192. It polls 2048 later, and again
+    // without its line: +40 = 6280, from the last-level cache. From there on it polls every 4096: 22,664.
     //
-    // CPU 2 waits since 4118. At 6162 it fetches the line from CPU 3: +90 = 6252; +2048 = 8300, and 4096 later each:
-    // 20,588. CPU 3 waits since 6078, and polls at 6078 + 4 * (2^n - 1), then every 4096: 22,458.
+    // CPU 2 waits since 4118. At 6102 it fetches the line from CPU 3: +90 = 6192; +2048 = 8240, and 4096 later each:
+    // 20,528. CPU 3 waits since 6078, and polls at 6078 + 64 * (2^n - 1), then every 4096: 22,398.
     //
-    // CPU 0 stores at 20,000. CPU 2 polls first: 20,588 +90 +50 +20 = 20,748. CPU 3 reads 1 at +90 +4
-    // = 22,552 and CPU 1 at +40 +4 = 22,768. Both pause for 4096 again, twice: 30,744 and 30,960.
+    // CPU 0 stores at 20,000. CPU 2 polls first: 20,528 +90 +50 +20 = 20,688. CPU 3 reads 1 at +90 +4
+    // = 22,492 and CPU 1 at +40 +4 = 22,708. Both pause for 4096 again, twice: 30,684 and 30,900.
     //
-    // CPU 2 stores at 30,000. CPU 3: 30,744 +90 +70 = 30,904. CPU 1 reads 1 at 30,960 +90 +4 = 31,054, and polls three
-    // times 4096 later, after the store at 40,000: 43,342 +90 +70 = 43,502.
+    // CPU 2 stores at 30,000. CPU 3: 30,684 +90 +70 = 30,844. CPU 1 reads 1 at 30,900 +90 +4 = 30,994, and polls three
+    // times 4096 later, after the store at 40,000: 43,282 +90 +70 = 43,442.
     let hardware = Hardware {
         waiters: Waiters::BackOff(4096),
         ..one_socket(4)
     };
     for seed in 0..4 {
         let log = hand_overs(hardware, seed, SpinLock::<Sim>::new());
-        let expected = [(220, 0), (20_748, 2), (30_904, 3), (43_502, 1)];
+        let expected = [(220, 0), (20_688, 2), (30_844, 3), (43_442, 1)];
         assert_eq!(log, expected, "no order is drawn");
     }
 }

@@ -51,6 +51,7 @@ pub(crate) const BLANK: Hardware = Hardware {
     memory: 0,
     read_interval: 0,
     locked: 0,
+    window: 0,
     store_buffer: 0,
     waiters: Waiters::Spin,
     work: 0,
@@ -132,27 +133,22 @@ pub const NUMBERS: &[Number] = &[
     number!("installed", "MiB", "memory of the machine, which lengths of Linux's lists follow", u32, installed),
     number!("memory", "cycles", "load from memory", u32, memory),
     number!("read_interval", "cycles", "between two reads of a shared line", u32, read_interval),
-    number!("locked", "cycles", "atomic read-modify-write, minus a store", u32, locked),
+    number!("locked", "cycles", "atomic read-modify-write of an own line", u32, locked),
+    number!("window", "instructions", "executed past a load that misses", u32, window),
     number!("store_buffer", "stores", "stores that are under way", u16, store_buffer),
     Number {
         key: "waiters",
         unit: "",
         meaning: "what a CPU does that waits",
-        needs: "\"spin\", \"back-off N\" with at most N cycles between two polls, or the cycles until a sleeper runs \
-                again",
+        needs: "\"spin\", or \"back-off N\" with at most N cycles between two polls",
         get: |hardware| match hardware.waiters {
             Waiters::Spin => Some(Value::String("spin".to_string())),
             Waiters::BackOff(cycles) => Some(Value::String(format!("{BACK_OFF}{cycles}"))),
-            Waiters::Sleep(cycles) => integer(cycles),
         },
         set: |hardware, value| {
-            hardware.waiters = match value.as_str() {
-                Some("spin") => Waiters::Spin,
-                Some(text) => {
-                    let cycles = text.strip_prefix(BACK_OFF)?;
-                    Waiters::BackOff(cycles.parse().ok()?)
-                }
-                None => Waiters::Sleep(whole(value)?),
+            hardware.waiters = match value.as_str()? {
+                "spin" => Waiters::Spin,
+                text => Waiters::BackOff(text.strip_prefix(BACK_OFF)?.parse().ok()?),
             };
             Some(())
         },
@@ -190,7 +186,7 @@ mod tests {
     fn every_number_is_written_and_read() {
         for (at, number) in NUMBERS.iter().enumerate() {
             let value = match number.key {
-                "waiters" => Value::Integer(7),
+                "waiters" => Value::String(format!("{BACK_OFF}7")),
                 "adjacent_line" => Value::Boolean(true),
                 _ => Value::Integer(at as i64 + 1),
             };

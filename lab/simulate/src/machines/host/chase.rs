@@ -20,6 +20,10 @@ struct Node<'a> {
     next: Cell<Option<&'a Node<'a>>>,
 }
 
+/// The instructions of a step beside loads: a rotation and an addition for each of as many values as fit into
+/// registers.
+const BESIDE: usize = 12;
+
 /// The duration of loads in a buffer of a size.
 pub(super) struct Load {
     pub(super) bytes: usize,
@@ -43,8 +47,8 @@ pub(super) fn order(count: usize) -> Vec<u32> {
     order
 }
 
-/// Measures loads in a buffer of this size.
-fn load(bytes: usize) -> Load {
+/// Calls a function with a node of a chain through a buffer of this size, and the number of its nodes.
+fn chained<T>(bytes: usize, call: impl for<'a> FnOnce(&'a Node<'a>, usize) -> T) -> T {
     let count = (bytes / 64).max(2);
     let nodes: Vec<Node<'_>> = std::iter::repeat_with(Node::default).take(count).collect();
     let order = order(count);
@@ -53,21 +57,56 @@ fn load(bytes: usize) -> Load {
         nodes[*own as usize].next.set(Some(&nodes[next as usize]));
     }
     drop(order);
-    let mut node = &nodes[0];
-    let mut walk = |steps: usize| {
-        for _ in 0..steps {
-            let Some(next) = node.next.get() else { return };
-            node = next;
+    call(&nodes[0], count)
+}
+
+/// Follows a chain from a node on, and computes [`BESIDE`] instructions `beside` times next to each load, which depend
+/// on none.
+fn walk<'a>(mut node: &'a Node<'a>, steps: usize, beside: u32) -> &'a Node<'a> {
+    let mut values = black_box([1_u64; BESIDE / 2]);
+    for _ in 0..steps {
+        let Some(next) = node.next.get() else { break };
+        node = next;
+        for _ in 0..beside {
+            for value in &mut values {
+                *value = value.rotate_left(7).wrapping_add(99);
+            }
         }
-        black_box(&node.next);
-    };
-    walk(count.min(1 << 20));
-    // A round takes about a millisecond at most; the next one continues where it ends.
-    let steps = if bytes <= 1 << 20 { 1 << 16 } else { 1 << 13 };
-    Load {
-        bytes: count * 64,
-        rounds: Rounds::of(|| time(steps, || walk(steps))),
     }
+    black_box(values);
+    black_box(node)
+}
+
+/// Measures loads in a buffer of this size.
+fn load(bytes: usize) -> Load {
+    chained(bytes, |first, count| {
+        let mut node = walk(first, count.min(1 << 20), 0);
+        // A round takes about a millisecond at most; the next one continues where it ends.
+        let steps = if bytes <= 1 << 20 { 1 << 16 } else { 1 << 13 };
+        let rounds = Rounds::of(|| time(steps, || node = walk(node, steps, 0)));
+        let bytes = count * 64;
+        Load { bytes, rounds }
+    })
+}
+
+/// Measures how many instructions a core executes past a load from a buffer of this size, which misses. Loads that wait
+/// for each other, instructions, and both together are timed: what both take less than their sum is what overlaps.
+pub(super) fn window(bytes: usize) -> Rounds {
+    // More instructions than the window of any core has.
+    const TIMES: u32 = 160;
+    const STEPS: usize = 1 << 11;
+    chained(4096, |near, _| {
+        chained(bytes, |first, count| {
+            let mut node = walk(first, count.min(1 << 20), 0);
+            Rounds::of(|| {
+                let instructions = time(STEPS, || _ = walk(near, STEPS, TIMES));
+                let loads = time(STEPS, || node = walk(node, STEPS, 0));
+                let both = time(STEPS, || node = walk(node, STEPS, TIMES));
+                let share = ((instructions + loads - both) / instructions).clamp(0.0, 1.0);
+                share * f64::from(TIMES) * BESIDE as f64
+            })
+        })
+    })
 }
 
 /// Measures loads from caches of these sizes, and from memory, of which `spare` bytes may be used.

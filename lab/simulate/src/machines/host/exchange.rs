@@ -7,11 +7,13 @@
 //! The two threads take turns: a line is never touched by both together. Both stay on their CPUs.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
+use everybuddy_measure::replay::steady::{Steady, busy};
+
 use super::chase::{self, Loads};
-use super::summary::{Rounds, dependent, time};
+use super::summary::{Rounds, time};
 use super::topology::{Pair, Topology};
 
 /// The lines of a round: they fit a quarter of any first cache.
@@ -107,6 +109,18 @@ pub(super) fn atomic() -> Rounds {
     })
 }
 
+/// Measures what a CPU that waits does between two looks at a word.
+pub(super) fn pause() -> Rounds {
+    const STEPS: usize = 5000;
+    Rounds::of(|| {
+        time(STEPS, || {
+            for _ in 0..STEPS {
+                std::hint::spin_loop();
+            }
+        })
+    })
+}
+
 /// Whose turn it is: 0 for the one that measures, 1 for the helper, 2 at the end.
 struct Turn(AtomicU32);
 
@@ -183,9 +197,11 @@ fn prepared(
 ) -> Option<Rounds> {
     let lines = lines();
     let turn = Turn(AtomicU32::new(1));
+    let is_calm = AtomicBool::new(true);
     thread::scope(|scope| {
         let helper = scope.spawn(|| {
             let stays = topology.pin(cpus[1]);
+            let steady = Steady::on(cpus[1]);
             turn.give(if stays { 0 } else { 2 });
             while stays && turn.wait(0) == 1 {
                 if let Some(flood) = flood {
@@ -202,6 +218,7 @@ fn prepared(
                 // Twice: the first visit fetches, the second one leaves the lines where they are used.
                 visit(&lines, preparing);
                 visit(&lines, preparing);
+                is_calm.store(steady.is_steady(), SeqCst);
                 turn.give(0);
             }
         });
@@ -214,7 +231,7 @@ fn prepared(
         let rounds = stays.then(|| {
             // The first round fetches code and lines.
             round();
-            Rounds::of(round)
+            Rounds::beside(|| is_calm.load(SeqCst), round)
         });
         turn.give(2);
         // A helper that panicked measured nothing.
@@ -227,11 +244,11 @@ fn prepared(
 /// core slow each other down.
 pub(super) fn together(topology: &Topology) -> Option<Rounds> {
     let cpus = topology.neighbours()?;
-    const STEPS: usize = 50_000;
+    const STEPS: u32 = 50_000;
     if !topology.pin(cpus[0]) {
         return None;
     }
-    let alone = Rounds::of(|| time(STEPS, || busy(STEPS)));
+    let alone = Rounds::of(|| time(1, || busy(STEPS)));
     let stop = AtomicU32::new(0);
     let both = thread::scope(|scope| {
         let helper = scope.spawn(|| {
@@ -245,7 +262,7 @@ pub(super) fn together(topology: &Topology) -> Option<Rounds> {
         while stop.load(SeqCst) == 0 {
             thread::yield_now();
         }
-        let both = Rounds::of(|| time(STEPS, || busy(STEPS)));
+        let both = Rounds::of(|| time(1, || busy(STEPS)));
         stop.store(2, SeqCst);
         helper.join().is_ok_and(|stays| stays).then_some(both)
     })?;
@@ -254,21 +271,8 @@ pub(super) fn together(topology: &Topology) -> Option<Rounds> {
         median: both.median / alone.median.max(over),
         min: both.min / over,
         max: both.max / over,
+        ..both
     })
-}
-
-/// Computes with as many parallel instructions as the core can: four chains.
-fn busy(steps: usize) {
-    let mut values = black_box([1_u64, 2, 3, 4]);
-    for _ in 0..steps {
-        for value in &mut values {
-            *value ^= *value << 13;
-            *value ^= *value >> 7;
-            *value ^= *value << 17;
-        }
-    }
-    black_box(values);
-    dependent(1);
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | `topology` | what the operating system says about CPUs and caches |
 //! | `chase` | loads: a random cycle of pointers through a buffer |
 //! | `exchange` | lines that two CPUs exchange; two CPUs that may share a core |
+//! | [`locks`] | small programs of two CPUs with a lock, natively and simulated |
 //! | `summary` | the medians and spreads of rounds |
 //!
 //! # Invariants
@@ -16,14 +17,24 @@
 
 mod chase;
 mod exchange;
+pub mod locks;
 mod summary;
 mod topology;
 
-use everybuddy_measure::Error;
+use std::cell::Cell;
+
+use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec};
+use everybuddy_measure::replay::clock::Timer;
+use everybuddy_measure::replay::host::Arena;
+use everybuddy_measure::replay::memory::Memory;
+use everybuddy_measure::replay::steady::Steady;
+use everybuddy_measure::{Error, choice};
 use everybuddy_sim::{Cache, Hardware, Transfer, Waiters};
+use everybuddy_workload::Part;
 
 use crate::machines::machine::Machine;
 use crate::machines::number::NUMBERS;
+use crate::work::Work;
 use summary::Rounds;
 use topology::{Pair, Topology};
 
@@ -35,12 +46,10 @@ struct Notes(Vec<(&'static str, String)>);
 
 /// What is known without a measurement, or assumed.
 #[rustfmt::skip]
-const UNMEASURED: [(&str, &str); 6] = [
+const UNMEASURED: [(&str, &str); 4] = [
     ("read_interval", "assumed: a quarter of llc.cycles; two CPUs cannot measure it"),
     ("installed", "MemTotal of /proc/meminfo; 16 GiB are assumed where it cannot be read"),
     ("store_buffer", "assumed: 64; it cannot be measured without knowing the processor"),
-    ("waiters", "threads that wait for the locks of this program spin"),
-    ("work", "assumed: 6.2 instructions per cycle, as in a hit of `lbs-31` on a Zen 5 (docs/benchmarks.md)"),
     ("adjacent_line", "assumed: from the vendor: Intel's cores fetch pairs of lines"),
 ];
 
@@ -56,10 +65,33 @@ impl Notes {
     }
 }
 
+/// The system whose hits say how long instructions take, and their workload: no comparison with the host has them.
+const HITS: [&str; 2] = ["magazines", "hot:order0"];
+
+/// Measures the nanoseconds of a pair of hits, an allocation and a free.
+fn hits() -> Result<f64, Error> {
+    let [system, workload] = HITS.map(str::to_string);
+    let plan = BenchPlan {
+        contenders: vec![ContenderSpec::System(choice::parse(&[system])?[0])],
+        variants: choice::workloads(&[workload])?,
+        threads: vec![1],
+        memory: Memory::fresh(u64::from(BenchPlan::FRAMES)),
+        rounds: BenchPlan::ROUNDS,
+        seed: 1,
+        shrink: 1,
+        is_strict: true,
+    };
+    let timer = Timer::calibrated();
+    let found = bench::measure(&plan, &timer, &mut Arena::default(), |_| ())?;
+    let pair = found.cells[0][0].median(Part::Pair);
+    pair.ok_or_else(|| Error::Failed("no pair of hits was measured".to_string()))
+}
+
 /// Measures this host. `progress` is told what is measured next. It takes about ten seconds.
 ///
 /// # Errors
-/// Returns an error if the numbers contradict each other, as on a host that is far too busy.
+/// Returns an error if the host is too busy: if too few rounds of a measurement are undisturbed, or if the numbers
+/// contradict each other.
 pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     let topology = Topology::read();
     let unmeasured = UNMEASURED.map(|(key, text)| (key, text.to_string()));
@@ -77,7 +109,11 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         ),
     );
     let cycles = |rounds: &Rounds| (rounds.median * f64::from(mhz) / 1000.0).round() as u32;
+    let (tried, dropped, missing) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let times = |what: &str, rounds: &Rounds| {
+        tried.set(tried.get() + rounds.tried);
+        dropped.set(dropped.get() + rounds.disturbed());
+        missing.set(missing.get() + rounds.missing);
         format!(
             "measured on this host: {what}, {} ns at {mhz} MHz",
             rounds.spread(2)
@@ -106,7 +142,7 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         let what = format!("random loads within {}", summary::size(load.bytes));
         notes.add(keys.2, times(&what, &load.rounds));
         // A level is never faster than the one before it, whatever a busy host says.
-        let own = cycles(&load.rounds).max(inner + 1);
+        let own = cycles(&load.rounds).max(inner);
         inner = own;
         caches.push(Cache {
             bytes: found.bytes.value,
@@ -124,10 +160,36 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
 
     progress("atomic operations");
     let atomic = exchange::atomic();
-    let locked = cycles(&atomic).saturating_sub(1);
+    let locked = cycles(&atomic);
     notes.add(
         "locked",
-        times("swap on a line in the first cache, minus a store", &atomic),
+        times("swap on a line in the first cache", &atomic),
+    );
+    let pause = exchange::pause();
+    let back_off = 64 * cycles(&pause).max(1);
+    let what = "64 pauses at most between two polls, as the locks of this program wait; a pause";
+    notes.add("waiters", times(what, &pause));
+
+    progress("instructions");
+    let past = chase::window(loads.memory.bytes);
+    let window = past.median.round().max(1.0) as u32;
+    notes.add(
+        "window",
+        format!(
+            "measured on this host: instructions next to loads from {}, {}",
+            summary::size(loads.memory.bytes),
+            past.spread(0)
+        ),
+    );
+    let (pair, instructions) = (hits()?, Work::hits(HITS[0]));
+    let work = (pair * f64::from(mhz) / instructions).round().max(1.0) as u32;
+    let [system, workload] = HITS;
+    notes.add(
+        "work",
+        format!(
+            "measured on this host: a pair of hits of `{system}` under `{workload}`, {instructions} counted \
+             instructions, {pair:.2} ns at {mhz} MHz"
+        ),
     );
 
     let mut transfers = Vec::new();
@@ -149,7 +211,6 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     progress("CPUs that run together");
     let together = exchange::together(&topology);
     let shares = together.as_ref().map(|rounds| rounds.median);
-    let work = 161;
     let work_shared = match shares {
         Some(slower) if topology.threads.value > 1 || slower > SHARES => {
             let own =
@@ -166,6 +227,14 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         }
     };
 
+    let disturbed = format!("{} of {} rounds were disturbed", dropped.get(), tried.get());
+    if missing.get() > 0 {
+        return Err(Error::Failed(format!(
+            "this host is too busy to be measured: {disturbed}, in which a thread lost its CPU, or next to which a \
+             fixed loop took more than {} % longer than it can\nhelp: end other programs, or measure at another time",
+            Steady::PERCENT
+        )));
+    }
     let hardware = Hardware {
         sockets: topology.sockets.value as u16,
         groups: topology.groups.value as u16,
@@ -180,8 +249,9 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
         memory,
         read_interval: caches[2].cycles / 4,
         locked,
+        window,
         store_buffer: 64,
-        waiters: Waiters::Spin,
+        waiters: Waiters::BackOff(back_off),
         work,
         work_shared,
         adjacent_line: topology.is_intel(),
@@ -196,7 +266,10 @@ pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
     Ok(Machine {
         name: "host".to_string(),
         title: topology.title(),
-        text: verdict(&topology, shares, &loads),
+        text: format!(
+            "{} {disturbed} and repeated.",
+            verdict(&topology, shares, &loads)
+        ),
         hardware,
         sources: NUMBERS.iter().map(|number| notes.of(number.key)).collect(),
     })

@@ -1,8 +1,7 @@
 //! Medians of rounds, and the clock rate.
 //!
 //! Other programs take the CPU away: rounds in which this thread had to wait for it do not count, as far as the
-//! operating system says so. Other virtual machines disturb single rounds. A median of several rounds is hardly
-//! disturbed, and the spread shows how much was.
+//! operating system says so. Neither do rounds next to which a CPU was not [`Steady`]. They are counted and repeated.
 //!
 //! # Invariants
 //! A summary is of at least one round.
@@ -10,6 +9,8 @@
 use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
+
+use everybuddy_measure::replay::steady::Steady;
 
 /// The number of rounds of a measurement.
 pub(super) const ROUNDS: usize = 15;
@@ -22,18 +23,29 @@ pub(super) struct Rounds {
     pub(super) median: f64,
     pub(super) min: f64,
     pub(super) max: f64,
+    /// The rounds that were tried, and those of the summary that were disturbed: too few others were found.
+    pub(super) tried: usize,
+    pub(super) missing: usize,
 }
 
 impl Rounds {
     /// Runs a measurement several times. A round should take less than a millisecond: longer ones are seldom alone on
     /// a busy host.
-    pub(super) fn of(mut round: impl FnMut() -> f64) -> Rounds {
-        let mut all = Vec::new();
-        let mut disturbed = Vec::new();
+    pub(super) fn of(round: impl FnMut() -> f64) -> Rounds {
+        Rounds::beside(|| true, round)
+    }
+
+    /// The same with a helper, which `is_calm` asks after each round whether its CPU was steady.
+    pub(super) fn beside(is_calm: impl Fn() -> bool, mut round: impl FnMut() -> f64) -> Rounds {
+        let (mut all, mut disturbed) = (Vec::new(), Vec::new());
+        // Threads of measurements stay on the first CPU.
+        let steady = Steady::on(0);
+        let mut was_steady = steady.is_steady();
         for _ in 0..TRIES {
             let before = waited();
             let own = round();
-            if waited() == before {
+            let is_steady = steady.is_steady() && is_calm();
+            if waited() == before && std::mem::replace(&mut was_steady, is_steady) && is_steady {
                 all.push(own)
             } else {
                 disturbed.push(own)
@@ -42,15 +54,23 @@ impl Rounds {
                 break;
             }
         }
+        let (tried, missing) = (all.len() + disturbed.len(), ROUNDS - all.len());
         // The least disturbed ones complete what is missing.
         disturbed.sort_by(f64::total_cmp);
-        all.extend(disturbed.into_iter().take(ROUNDS - all.len()));
+        all.extend(disturbed.into_iter().take(missing));
         all.sort_by(f64::total_cmp);
         Rounds {
             median: all[ROUNDS / 2],
             min: all[0],
             max: all[ROUNDS - 1],
+            tried,
+            missing,
         }
+    }
+
+    /// Returns the number of rounds that do not count.
+    pub(super) fn disturbed(&self) -> usize {
+        self.tried + self.missing - ROUNDS
     }
 
     /// Subtracts a constant, and stays above zero.
@@ -60,12 +80,15 @@ impl Rounds {
             median: less(self.median),
             min: less(self.min),
             max: less(self.max),
+            ..self
         }
     }
 
     /// Returns median and spread as text.
     pub(super) fn spread(&self, places: usize) -> String {
-        let Rounds { median, min, max } = self;
+        let Rounds {
+            median, min, max, ..
+        } = self;
         format!("{median:.places$} ({min:.places$} to {max:.places$} in {ROUNDS} rounds)")
     }
 }
@@ -119,6 +142,8 @@ mod tests {
             median: 8.0,
             min: 1.0,
             max: 15.0,
+            tried: 15,
+            missing: 0,
         };
         assert_eq!(rounds.spread(1), "8.0 (1.0 to 15.0 in 15 rounds)");
         let less = rounds.minus(2.0);
