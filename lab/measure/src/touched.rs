@@ -39,9 +39,12 @@ pub struct Ablation {
     pub random_order: bool,
 }
 
+/// A field of an ablation.
+type Change = fn(&mut Ablation) -> &mut bool;
+
 impl Ablation {
     /// The names, and what each changes.
-    pub const NAMES: [(&str, fn(&mut Ablation) -> &mut bool); 3] = [
+    const NAMES: [(&str, Change); 3] = [
         ("small-pages", |own| &mut own.small_pages),
         ("cold-caches", |own| &mut own.cold_caches),
         ("random-order", |own| &mut own.random_order),
@@ -115,8 +118,8 @@ impl Touched {
         for at in (0..layout.size()).step_by(FRAME) {
             // SAFETY: inside of the allocation.
             let own = unsafe { start.add(at) };
-            // SAFETY: valid for writes, and this thread alone knows it.
-            unsafe { own.write_volatile(1) };
+            // SAFETY: a frame of the allocation is valid for as many bytes, and this thread alone knows it.
+            unsafe { own.write_bytes(0, FRAME) };
         }
         let share = |(before, after): (u64, u64)| after.saturating_sub(before) as f64;
         let huge = before.zip(in_huge_pages()).map(share);

@@ -3,8 +3,6 @@
 
 const find = (id) => document.getElementById(id);
 const page = { exports: null, files: [], timer: 0 };
-// No report has this number: then the last one is shown.
-const LAST = 0xffffffff;
 
 async function startEngine() {
   const packed = Uint8Array.from(atob(find("engine").textContent), (c) => c.charCodeAt(0));
@@ -13,32 +11,19 @@ async function startEngine() {
   page.exports = (await WebAssembly.instantiate(bytes, {})).instance.exports;
 }
 
-// Passes bytes to the module. Its memory may grow, so views are new.
-function request(...parts) {
-  const { memory, memory_room } = page.exports;
-  const total = parts.reduce((sum, part) => sum + part.length, 0);
-  let at = memory_room(total) >>> 0;
+// Passes files to the module, names and bytes, and returns its answer for the needs and a report; without a number, for
+// the last one. Its memory may grow, so views are new.
+function answer(files, needs, report = null) {
+  const { memory, memory_room, memory_answer, memory_length } = page.exports;
+  const head = { needs, report, files: files.map(([name, bytes]) => [name, bytes.length]) };
+  const parts = [new TextEncoder().encode(`${JSON.stringify(head)}\n`), ...files.map(([, bytes]) => bytes)];
+  let at = memory_room(parts.reduce((sum, part) => sum + part.length, 0)) >>> 0;
   for (const part of parts) {
     new Uint8Array(memory.buffer, at, part.length).set(part);
     at += part.length;
   }
-}
-
-// Reads files: names and bytes.
-function read(files) {
-  for (const [name, bytes] of files) {
-    const letters = new TextEncoder().encode(name);
-    request(letters, bytes);
-    page.exports.memory_file(letters.length);
-  }
-  page.exports.memory_read();
-}
-
-// Answers needs for a report.
-function answer(needs, which = LAST) {
-  request(new TextEncoder().encode(needs));
-  const start = page.exports.memory_answer(which) >>> 0;
-  return JSON.parse(new TextDecoder().decode(new Uint8Array(page.exports.memory.buffer, start, page.exports.memory_length())));
+  const start = memory_answer() >>> 0;
+  return JSON.parse(new TextDecoder().decode(new Uint8Array(memory.buffer, start, memory_length())));
 }
 
 function needs() {
@@ -46,8 +31,11 @@ function needs() {
   return count >= 1 ? `${count}x${find("size").value}${find("movable").checked ? ",movable" : ""}` : "";
 }
 
-function show(which = LAST) {
-  const { notes, reports, shown, html } = answer(needs(), which);
+function show(report = null) {
+  const text = find("text").value;
+  const pasted = text.trim() ? [["pasted text", new TextEncoder().encode(text)]] : [];
+  const files = [...pasted, ...page.files];
+  const { notes, reports, shown, html } = files.length ? answer(files, needs(), report) : { notes: [], reports: [] };
   find("notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
   find("notes").hidden = notes.length === 0;
   find("reports").replaceChildren(...reports.map((title, at) => new Option(`${at + 1}: ${title}`, at, false, at === shown)));
@@ -57,11 +45,7 @@ function show(which = LAST) {
   drawMaps();
 }
 
-// Reads everything again: what was pasted, and the files.
 function again() {
-  const text = find("text").value;
-  const pasted = text.trim() ? [["pasted text", new TextEncoder().encode(text)]] : [];
-  read([...pasted, ...page.files]);
   find("names").textContent = page.files.map(([name, bytes]) => `${name} (${bytes.length.toLocaleString("en")} bytes)`).join(", ");
   show();
 }

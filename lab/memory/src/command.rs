@@ -17,7 +17,8 @@ use serde_json::Value;
 use crate::error::{MemoryError, Problem};
 use crate::explain;
 use crate::files::{self, Inputs};
-use crate::live::Depth;
+use crate::history;
+use crate::live::{self, Depth};
 use crate::need::{self, Need};
 use crate::show::{html, json, prometheus, terminal};
 use crate::state::State;
@@ -75,6 +76,18 @@ pub struct Arguments {
     /// Repeat at this interval
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     watch: Option<u32>,
+
+    /// Append a line of JSON to the file of -o at this interval, such as 60s or 5m; `FILE.jsonl --html` draws them
+    #[arg(long, value_name = "TIME", value_parser = interval, requires = "output", conflicts_with_all = ["files", "watch"])]
+    every: Option<Duration>,
+
+    /// Append to this file
+    #[arg(short, long, value_name = "FILE", requires = "every")]
+    output: Option<PathBuf>,
+
+    /// Begin a new file at this size, and keep the former one as FILE.1
+    #[arg(long, value_name = "SIZE", value_parser = file_size, default_value = "16MiB", requires = "every")]
+    rotate: u64,
 }
 
 impl Arguments {
@@ -96,6 +109,41 @@ impl Arguments {
 #[must_use]
 pub fn program() -> Command {
     Arguments::augment_args(Command::new("everybuddy-memory").version(env!("CARGO_PKG_VERSION")))
+}
+
+fn file_size(text: &str) -> Result<u64, String> {
+    size::parse(text).ok_or_else(|| format!("`{text}` is not a size, such as 16MiB"))
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse();
+    let minutes = text.strip_suffix('m').and_then(|text| text.parse().ok());
+    let seconds = minutes
+        .map(|minutes: u32| minutes.checked_mul(60))
+        .unwrap_or(seconds.ok());
+    let seconds = seconds.filter(|seconds| *seconds > 0);
+    let seconds = seconds.ok_or_else(|| format!("`{text}` is not a time, such as 60s or 5m"));
+    seconds.map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+/// Appends a line at each interval, until the program is ended.
+fn watch_over(path: &Path, every: Duration, rotate: u64) -> Result<u8, MemoryError> {
+    loop {
+        let state = live::read(Path::new("/proc"), Depth::Tables).map_err(Problem::from)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let line = history::line(&state, now.map_or(0, |time| time.as_secs()));
+        history::append(path, &line, rotate).map_err(|cause| failed(path, cause))?;
+        std::thread::sleep(every);
+    }
+}
+
+/// Writes the page of lines that were appended.
+fn draw(path: &Path, html: Option<&Path>) -> Result<u8, MemoryError> {
+    let lines = std::fs::read_to_string(path).map_err(|cause| failed(path, cause))?;
+    let page =
+        history::page(&lines).ok_or_else(|| Problem::Empty.of(path.display().to_string()))?;
+    write(html.unwrap_or(Path::new("-")), &page)?;
+    Ok(0)
 }
 
 fn frame_size(text: &str) -> Result<u64, String> {
@@ -136,6 +184,14 @@ pub fn run_with(
     arguments: &Arguments,
     mut export: Option<&mut Export<'_>>,
 ) -> Result<u8, MemoryError> {
+    if let (Some(every), Some(path)) = (arguments.every, &arguments.output) {
+        return watch_over(path, every, arguments.rotate);
+    }
+    if let [path] = &arguments.files[..]
+        && path.extension().is_some_and(|name| name == "jsonl")
+    {
+        return draw(path, arguments.html.as_deref());
+    }
     loop {
         let code = match once(arguments, export.as_deref_mut()) {
             Err(error) if error.is_closed() => return Ok(0),

@@ -9,27 +9,18 @@
 
 use std::cell::RefCell;
 
-use crate::paste::Pasted;
-
-#[derive(Default)]
-struct Page {
-    request: Vec<u8>,
-    answer: String,
-    files: Vec<(String, Vec<u8>)>,
-    pasted: Pasted,
-}
-
 thread_local! {
-    static PAGE: RefCell<Page> = RefCell::new(Page::default());
+    /// The request, then its answer.
+    static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Makes room for a request of `bytes` bytes, and returns its address.
 // SAFETY: the name is defined once in the module.
 #[unsafe(no_mangle)]
 extern "C" fn memory_room(bytes: usize) -> *mut u8 {
-    PAGE.with_borrow_mut(|page| {
-        page.request = vec![0; bytes];
-        page.request.as_mut_ptr()
+    TEXT.with_borrow_mut(|text| {
+        *text = vec![0; bytes];
+        text.as_mut_ptr()
     })
 }
 
@@ -37,35 +28,15 @@ extern "C" fn memory_room(bytes: usize) -> *mut u8 {
 // SAFETY: the name is defined once in the module.
 #[unsafe(no_mangle)]
 extern "C" fn memory_length() -> usize {
-    PAGE.with_borrow(|page| page.answer.len())
+    TEXT.with_borrow(Vec::len)
 }
 
-/// Takes a file from the request: a name of so many bytes, and its contents.
+/// Answers the request with JSON, as [`crate::paste::answer`] does.
 // SAFETY: the name is defined once in the module.
 #[unsafe(no_mangle)]
-extern "C" fn memory_file(name: usize) {
-    PAGE.with_borrow_mut(|page| {
-        let mut bytes = std::mem::take(&mut page.request);
-        let contents = bytes.split_off(name.min(bytes.len()));
-        let name = String::from_utf8_lossy(&bytes).into_owned();
-        page.files.push((name, contents));
-    });
-}
-
-/// Reads the files, instead of those before.
-// SAFETY: the name is defined once in the module.
-#[unsafe(no_mangle)]
-extern "C" fn memory_read() {
-    PAGE.with_borrow_mut(|page| page.pasted = Pasted::read(std::mem::take(&mut page.files)));
-}
-
-/// Answers the needs in the request for a state, as [`Pasted::answer`] does, with JSON.
-// SAFETY: the name is defined once in the module.
-#[unsafe(no_mangle)]
-extern "C" fn memory_answer(which: usize) -> *const u8 {
-    PAGE.with_borrow_mut(|page| {
-        let needs = String::from_utf8_lossy(&page.request);
-        page.answer = page.pasted.answer(&needs, which).to_string();
-        page.answer.as_ptr()
+extern "C" fn memory_answer() -> *const u8 {
+    TEXT.with_borrow_mut(|text| {
+        *text = crate::paste::answer(text).to_string().into_bytes();
+        text.as_ptr()
     })
 }

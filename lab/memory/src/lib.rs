@@ -13,7 +13,8 @@
 //! | describe a request | [`Request`](request::Request) | its zones, nodes and classes, and what zones keep from it |
 //! | decide | [`need::decide`] | whether a number of blocks is there, with an exit code |
 //! | fuzz | [`fuzz_checks`] | rules for every text |
-//! | in a browser | [`paste::Pasted`] | the same answers as HTML |
+//! | over time | [`history`] | lines of JSON, and a page that draws them |
+//! | in a browser | [`paste::answer`] | the same answers as HTML |
 //! | print | [`show`] | a table, JSON, or metrics for Prometheus |
 //!
 //! [`command`] is the command line of `everybuddy memory` and of the program `everybuddy-memory`.
@@ -31,6 +32,7 @@ mod exports;
 pub mod files;
 pub mod frames;
 pub mod fuzz_checks;
+pub mod history;
 pub mod inputs;
 pub mod live;
 pub mod need;

@@ -274,7 +274,7 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         } else {
             let tells = match &state.frames {
                 Some(facts) if facts.settled.is_some() => "a request would tell",
-                _ => "/proc/kcore (as root) or a request would tell",
+                _ => "only a request would tell, or /proc/kcore on kernels that have it",
             };
             (
                 Outcome::Unknown,

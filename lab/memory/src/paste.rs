@@ -17,72 +17,53 @@ use crate::need::{self, Need};
 use crate::show::html;
 use crate::state::State;
 
-/// What was read.
-#[derive(Default)]
-pub struct Pasted {
-    states: Vec<State>,
-    /// Parts that were skipped, or the reason why nothing was read.
-    notes: Vec<String>,
-}
-
-impl Pasted {
-    /// Reads files: names and contents.
-    #[must_use]
-    pub fn read(files: Vec<(String, Vec<u8>)>) -> Pasted {
-        let mut pasted = Pasted::default();
-        let (names, contents): (Vec<PathBuf>, Vec<Vec<u8>>) = files
-            .into_iter()
-            .map(|(name, bytes)| (PathBuf::from(name), bytes))
-            .unzip();
-        if names.is_empty() {
-            return pasted;
-        }
-        let inputs = Inputs {
-            files: &names,
-            depth: Depth::Holders,
-            frame_size: None,
-        };
-        // Each file is opened once, in this order.
-        let mut contents = contents.into_iter();
-        let read = files::read_from(
-            &inputs,
-            &mut |path| Input::of_bytes(contents.next().unwrap_or_default(), path),
-            &mut |state, _| pasted.states.push(state),
-        );
-        pasted.notes = match read {
-            Ok(notes) => notes.iter().map(ToString::to_string).collect(),
-            Err(error) => vec![error.to_string()],
-        };
-        pasted
+/// Answers a request: a line of JSON with `needs`, separated by spaces, the names and lengths of `files`, and the number
+/// of the report to show, if it is not the last one; then the contents of all files.
+#[must_use]
+pub fn answer(request: &[u8]) -> Value {
+    let mut parts = request.splitn(2, |byte| *byte == b'\n');
+    let head: Value = serde_json::from_slice(parts.next().unwrap_or_default()).unwrap_or_default();
+    let needs = head["needs"].as_str().unwrap_or_default();
+    let needs: Vec<Need> = match needs.split_whitespace().map(str::parse).collect() {
+        Ok(needs) => needs,
+        Err(error) => return json!({ "notes": [error.to_string()], "reports": [] }),
+    };
+    let (mut names, mut contents) = (Vec::new(), parts.next().unwrap_or_default());
+    let mut lengths = Vec::new();
+    for file in head["files"].as_array().into_iter().flatten() {
+        names.push(PathBuf::from(file[0].as_str().unwrap_or_default()));
+        lengths.push(file[1].as_u64().unwrap_or(0) as usize);
     }
-
-    /// Answers with the verdicts for these needs, separated by spaces, and the tables of a state: the last one that has
-    /// zones if the number does not exist.
-    #[must_use]
-    pub fn answer(&self, needs: &str, which: usize) -> Value {
-        let needs: Vec<Need> = match needs.split_whitespace().map(str::parse).collect() {
-            Ok(needs) => needs,
-            Err(error) => return json!({ "notes": [error.to_string()], "reports": [] }),
-        };
-        let last = self
-            .states
-            .iter()
-            .rposition(|state| !state.zones.is_empty())
-            .or(self.states.len().checked_sub(1));
-        let shown = Some(which)
-            .filter(|which| *which < self.states.len())
-            .or(last);
-        let state = shown.and_then(|shown| self.states.get(shown));
-        let lines = state.map(|state| {
-            let verdicts = needs.iter().map(|need| need::decide(state, need).line);
-            verdicts.collect::<Vec<_>>()
-        });
-        json!({
-            "notes": self.notes,
-            "reports": self.states.iter().map(explain::title).collect::<Vec<_>>(),
-            "shown": shown,
-            "verdicts": lines,
-            "html": state.map(|state| html::answer(state, &needs)),
-        })
-    }
+    let inputs = Inputs {
+        files: &names,
+        depth: Depth::Holders,
+        frame_size: None,
+    };
+    // Each file is opened once, in this order.
+    let mut lengths = lengths.into_iter();
+    let mut open = |path: &_| {
+        let length = lengths.next().unwrap_or(0).min(contents.len());
+        let (bytes, rest) = contents.split_at(length);
+        contents = rest;
+        Input::of_bytes(bytes.to_vec(), path)
+    };
+    let mut states: Vec<State> = Vec::new();
+    let read = files::read_from(&inputs, &mut open, &mut |state, _| states.push(state));
+    let notes = match read {
+        Ok(notes) => notes.iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    // As the command does.
+    let last = states.iter().rposition(|state| !state.zones.is_empty());
+    let shown = head["report"].as_u64().map(|report| report as usize);
+    let shown = shown.or(last).or(states.len().checked_sub(1));
+    let state = shown.and_then(|shown| states.get(shown));
+    let decided = state.map(|state| needs.iter().map(|need| need::decide(state, need).line));
+    json!({
+        "notes": notes,
+        "reports": states.iter().map(explain::title).collect::<Vec<_>>(),
+        "shown": shown,
+        "verdicts": decided.map(Iterator::collect::<Vec<_>>),
+        "html": state.map(|state| html::answer(state, &needs)),
+    })
 }

@@ -130,7 +130,7 @@ pub fn locks(machine: &Machine, style: &Style) -> Result<String, Error> {
         .map(|(head, texts)| table::plain("latency", [*head, ""], texts))
         .collect();
     let note = format!(
-        "Two CPUs take turns at a lock, with so many cycles in a turn and between two. `turn`: cycles of a turn, of both \
+        "Two CPUs take turns at a lock, with these cycles in a turn and between two. `turn`: cycles of a turn, of both \
          CPUs together. `again`: the share of turns that follow one of the same CPU. The rest is simulated, for the \
          machine {}. {} disturbed rounds were measured again.",
         machine.name,

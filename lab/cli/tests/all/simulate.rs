@@ -279,7 +279,7 @@ fn a_prediction_is_the_same_with_a_measurement_beside_it() {
     // Four CPUs are predicted wherever the test runs, and measured only where they exist.
     let both = scaling("--rounds 1");
     if both.code != 0 {
-        // Other tests run beside this one.
+        // Other tests run at the same time.
         assert!(both.err.contains("too busy to be measured"), "{}", both.err);
         return;
     }

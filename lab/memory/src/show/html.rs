@@ -13,7 +13,7 @@ use everybuddy_text::size;
 use crate::answer::{self, Row};
 use crate::explain;
 use crate::frames::html::{escaped, section};
-use crate::need::{self, Need, Outcome, shown};
+use crate::need::{self, Need, shown};
 use crate::request::Request;
 use crate::show::{holders, terminal};
 use crate::state::{State, Zone};
@@ -43,15 +43,8 @@ pub fn answer(state: &State, needs: &[Need]) -> String {
     let mut html = String::new();
     for need in needs {
         let verdict = need::decide(state, need);
-        let (class, (word, reason)) = (
-            match verdict.outcome {
-                Outcome::Now => "yes",
-                Outcome::ByMoving => "moving",
-                Outcome::Impossible => "no",
-                Outcome::Unknown => "unknown",
-            },
-            verdict.line.split_once(": ").unwrap_or(("", &verdict.line)),
-        );
+        let class = ["yes", "moving", "", "no", "unknown"][usize::from(verdict.outcome.code())];
+        let (word, reason) = verdict.line.split_once(": ").unwrap_or_default();
         // Writing to a string cannot fail.
         let _ = writeln!(
             html,
@@ -99,15 +92,21 @@ pub fn answer(state: &State, needs: &[Need]) -> String {
             escaped(list.title.trim_end_matches(':'))
         );
         let rows = list.rows.iter().map(|(cells, note)| {
-            let note = format!("<td class=\"note\">{}</td>", escaped(note));
-            (cells.to_vec(), "", note)
+            let cells = cells.iter().map(String::as_str).chain([*note]);
+            ("", cells.map(escaped).collect())
         });
-        table(&mut html, &list.columns, "<th></th>", rows);
+        let columns = list.columns.into_iter().chain(["note"]);
+        table(&mut html, &columns.collect::<Vec<_>>(), rows);
     }
     paragraphs(&mut html, holders::assumptions(state).into_iter());
     match &state.frames {
         Some(facts) => {
-            let _ = write!(html, "<h2>Map</h2>\n{}", section(&facts.map));
+            let _ = write!(
+                html,
+                "<h2>Map</h2>\n<p>By what is in a block. The tables count fewer: watermarks keep some, and for others no \
+                 free frames are left to move pages to.</p>\n{}",
+                section(&facts.map)
+            );
         }
         None => {
             html.push_str("<p>A map of memory needs /proc/kpageflags, which root may read.</p>\n")
@@ -116,28 +115,12 @@ pub fn answer(state: &State, needs: &[Need]) -> String {
     html
 }
 
-/// Says which block an ordinary request gets, for users who need no certain number.
+/// Says which block is free, for users who need no certain number.
 fn headline(state: &State) -> String {
-    let answers = state
-        .zones
-        .iter()
-        .filter_map(|zone| answer::of_zone(state, zone, Request::shown(zone)));
-    let usable = answers.flat_map(|answer| answer.rows);
-    let usable = usable
-        .filter(|row| row.usable.low > 0)
-        .map(|row| row.bytes)
-        .max();
-    match (usable, explain::largest(state)) {
-        (Some(bytes), _) => format!(
-            "The largest block that an ordinary request can use now has {}.",
-            size::shown(bytes)
-        ),
-        (None, Some(bytes)) => format!(
-            "The largest free block has {}; none is certainly usable for an ordinary request.",
-            size::shown(bytes)
-        ),
-        (None, None) => "The sizes of free blocks are not in this input.".to_owned(),
-    }
+    explain::largest(state).map_or(
+        "The sizes of free blocks are not in this input.".to_owned(),
+        |bytes| format!("The largest free block has {}.", size::shown(bytes)),
+    )
 }
 
 fn paragraphs(html: &mut String, lines: impl Iterator<Item = String>) {
@@ -174,20 +157,23 @@ fn zone_table(html: &mut String, state: &State, zone: &Zone, needs: &[Need]) {
     };
     let rows = terminal::shown_rows(zone, &answer).into_iter();
     let rows = rows.map(|row| {
-        let note = escaped(&terminal::note(&answer, row, false));
-        let class = if is_wanted(row) {
-            " class=\"wanted\""
-        } else {
-            ""
-        };
-        let last = format!(
-            "<td class=\"bar\">{}</td><td class=\"note\">{note}</td>",
-            bar(row)
-        );
-        (terminal::cells(zone, row, shown), class, last)
+        let cells = terminal::cells(zone, row, shown).into_iter();
+        let mut cells: Vec<String> = cells.map(|cell| escaped(&cell)).collect();
+        cells.insert(1, bar(row));
+        cells.push(escaped(&terminal::note(&answer, row, false)));
+        (
+            if is_wanted(row) {
+                " class=\"wanted\""
+            } else {
+                ""
+            },
+            cells,
+        )
     });
-    let heads = "<th class=\"bar\"></th><th></th>";
-    table(html, &terminal::columns(zone), heads, rows);
+    let mut columns = terminal::columns(zone);
+    columns.insert(1, "bar");
+    columns.push("note");
+    table(html, &columns, rows);
 }
 
 /// Draws the shares of a row: each step as wide as the memory that it adds.
@@ -220,24 +206,24 @@ fn bar(row: &Row) -> String {
     format!("<span>{}</span>", steps.collect::<String>())
 }
 
-/// Writes a table: its rows have cells, an attribute, and cells that are HTML already.
+/// Writes a table: its rows have an attribute, and cells that are HTML already. Bars and notes have no title.
 fn table<'c>(
     html: &mut String,
     columns: &[&str],
-    heads: &str,
-    rows: impl Iterator<Item = (Vec<String>, &'c str, String)>,
+    rows: impl Iterator<Item = (&'c str, Vec<String>)>,
 ) {
     html.push_str("<div class=\"answers\"><table>\n<thead><tr>");
     for column in columns {
-        let _ = write!(html, "<th class=\"{0}\">{0}</th>", escaped(column));
+        let title = Some(*column).filter(|column| !["bar", "note"].contains(column));
+        let _ = write!(html, "<th class=\"{column}\">{}</th>", title.unwrap_or(""));
     }
-    let _ = writeln!(html, "{heads}</tr></thead>\n<tbody>");
-    for (cells, class, last) in rows {
-        let _ = write!(html, "<tr{class}>");
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for (attribute, cells) in rows {
+        let _ = write!(html, "<tr{attribute}>");
         for (cell, column) in cells.iter().zip(columns) {
-            let _ = write!(html, "<td class=\"{column}\">{}</td>", escaped(cell));
+            let _ = write!(html, "<td class=\"{column}\">{cell}</td>");
         }
-        let _ = writeln!(html, "{last}</tr>");
+        html.push_str("</tr>\n");
     }
     html.push_str("</tbody>\n</table></div>\n");
 }

@@ -68,25 +68,18 @@ fn holders_text(state: &State) -> String {
     }
     for list in holders::lists(state) {
         text.push_str(&format!("\n{}\n", list.title));
-        let widths: [usize; 4] = std::array::from_fn(|column| {
-            let cells = list
-                .rows
-                .iter()
-                .map(|(cells, _)| cells[column].chars().count());
-            cells.fold(list.columns[column].len(), usize::max)
-        });
-        let line = |cells: [&str; 4], note: &str| {
-            let [name, one, two, three] = cells;
-            let [first, second, third, fourth] = widths;
-            let line = format!(
-                "  {name:<first$}  {one:>second$}  {two:>third$}  {three:>fourth$}  {note}"
-            );
-            format!("{}\n", line.trim_end())
-        };
-        text.push_str(&line(list.columns, ""));
+        let mut table = vec![list.columns.map(str::to_owned)];
+        let mut notes = vec![String::new()];
         for (cells, note) in &list.rows {
-            text.push_str(&line(cells.each_ref().map(String::as_str), note));
+            table.push(cells.clone());
+            notes.push((*note).to_owned());
         }
+        // Names are aligned to the left.
+        let width = table.iter().map(|cells| cells[0].chars().count()).max();
+        for cells in &mut table {
+            cells[0] = format!("{:<width$}", cells[0], width = width.unwrap_or(0));
+        }
+        text.push_str(&aligned(&table, &notes));
     }
     let assumptions = holders::assumptions(state);
     if !assumptions.is_empty() {
@@ -277,21 +270,19 @@ pub(super) fn note(answer: &ZoneAnswer, row: &Row, has_bar: bool) -> String {
 }
 
 /// Aligns columns to the right, and adds a note to each line.
-fn aligned(table: &[Vec<String>], notes: &[String]) -> String {
-    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        table
-            .iter()
-            .filter_map(|cells| cells.get(column))
-            .map(String::len)
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+fn aligned(table: &[impl AsRef<[String]>], notes: &[String]) -> String {
+    let mut widths = Vec::new();
+    for cells in table {
+        let cells = cells.as_ref();
+        widths.resize(widths.len().max(cells.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut text = String::new();
     for (cells, note) in table.iter().zip(notes) {
         let mut line = String::new();
-        for (cell, width) in cells.iter().zip(&widths) {
+        for (cell, width) in cells.as_ref().iter().zip(&widths) {
             line.push_str(&format!("  {cell:>width$}"));
         }
         if !note.is_empty() {

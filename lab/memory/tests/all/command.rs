@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use everybuddy_memory::history;
+
 use crate::common::path;
 
 pub(crate) fn run(arguments: &[&str]) -> Output {
@@ -133,4 +135,52 @@ fn rejected_rows_alone_are_an_error() {
         std::fs::write(&name, format!("Node 0, zone   Normal {row} \n")).unwrap();
         assert_eq!(run(&[&name]).status.code(), Some(code), "{row}");
     }
+}
+
+#[test]
+fn a_page_begins_with_the_verdict() {
+    let name = file("s13-paf-4.4-two.txt");
+    let output = run(&["--html", "-", "--need", "10x4MiB", &name]);
+    let page = text(&output.stdout);
+    let body = page.split_once("<main class=\"answer\">\n").unwrap().1;
+    let verdict = "<p class=\"verdict yes\"><b>yes</b> <span>10 x 4 MiB: 1,474 free now";
+    assert!(body.starts_with(verdict), "{body}");
+    assert_eq!(body.matches("<tr class=\"wanted\">").count(), 3);
+}
+
+#[test]
+fn moments_are_appended_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let state = crate::common::states(&crate::common::text("k1-buddyinfo.txt")).remove(0);
+    let line = history::line(&state, 7);
+    // A limit of two lines: the third one begins a new file.
+    for _ in 0..3 {
+        history::append(&path, &line, 2 * line.len() as u64).unwrap();
+    }
+    let former = std::fs::read_to_string(folder.path().join("a.jsonl.1")).unwrap();
+    assert_eq!(
+        (former, std::fs::read_to_string(&path).unwrap()),
+        (line.repeat(2), line.clone())
+    );
+    assert!(
+        line.contains("\"zone\":\"DMA\"") && line.contains("\"time\":7"),
+        "{line}"
+    );
+    // A line that was cut off.
+    std::fs::write(&path, format!("{line}{}", &line[..20])).unwrap();
+    let output = run(&[&path.display().to_string(), "--html", "-"]);
+    let page = text(&output.stdout);
+    assert!(
+        page.contains(&format!("[{}]</script>", line.trim_end())),
+        "{page}"
+    );
+    std::fs::write(&path, "nothing").unwrap();
+    assert_eq!(
+        run(&[&path.display().to_string(), "--html", "-"])
+            .status
+            .code(),
+        Some(2)
+    );
+    assert_eq!(run(&["--every", "60x", "-o", "-"]).status.code(), Some(2));
 }

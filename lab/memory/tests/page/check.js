@@ -49,9 +49,9 @@ async function controls() {
 started.then(async () => {
   const lines = [];
   for (const [names, needs, ...contents] of cases) {
-    read(names.split(" ").map((name, at) => [name, bytes(contents[at])]));
+    const files = names.split(" ").map((name, at) => [name, bytes(contents[at])]);
     for (const need of needs.split(" ")) {
-      const { notes, verdicts, html } = answer(need);
+      const { notes, verdicts, html } = answer(files, need);
       const words = html === null ? `error: ${notes[0]}` : verdicts.join(" / ");
       lines.push([names, need, words, html === null ? "" : base64(html)].join("|"));
     }

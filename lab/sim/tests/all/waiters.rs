@@ -109,9 +109,9 @@ fn polled(most: u32, stores: &[u64]) -> u64 {
 
 #[test]
 fn waiters_that_back_off_poll_less_and_less_often() {
-    // The waiter reads the word at 200 and again at 204, and polls a cycle later, then 2, 4, ...: at 205, 207, 211, 219,
-    // 235, 267, 331, and every 64 cycles from there on: 971, 1035, 1099. The store at 973 takes the line from its owner
-    // in 60: 1033. The poll at 1035 fetches it in 90.
+    // The waiter reads the word at 200 and again at 204, and polls a cycle later, then 2, 4, ...: at 205, 207, 211,
+    // 219, 235, 267, 331, and every 64 cycles from there on: 971, 1035, 1099. The store at 973 takes the line from its
+    // owner in 60: 1033. The poll at 1035 fetches it in 90.
     assert_eq!(polled(64, &[973]), 1035 + 90);
     // A poll while the line moves waits for it: the store at 1000 is done at 1060.
     assert_eq!(polled(64, &[1000]), 1060 + 90);
@@ -128,8 +128,8 @@ fn waiters_that_back_off_poll_less_and_less_often() {
 
 #[test]
 fn three_waiters_that_back_off_leave_the_line_to_the_holder() {
-    // A failed exchange, 90 + 20, and two loads: CPU 1 waits since 2118. It polls at 2118 + 64 * (2^n - 1), from 4102 on
-    // without its line, which CPU 2 has taken at 4000: it has the line at +90 = 4192. It polls 2048 later, and again
+    // A failed exchange, 90 + 20, and two loads: CPU 1 waits since 2118. It polls at 2118 + 64 * (2^n - 1), from 4102
+    // on without its line, which CPU 2 has taken at 4000: it has the line at +90 = 4192. It polls 2048 later, and again
     // without its line: +40 = 6280, from the last-level cache. From there on it polls every 4096: 22,664.
     //
     // CPU 2 waits since 4118. At 6102 it fetches the line from CPU 3: +90 = 6192; +2048 = 8240, and 4096 later each:

@@ -20,7 +20,7 @@ struct Node<'a> {
     next: Cell<Option<&'a Node<'a>>>,
 }
 
-/// The instructions of a step beside loads: a rotation and an addition for each of as many values as fit into
+/// The instructions of a step next to loads: a rotation and an addition for each of as many values as fit into
 /// registers.
 const BESIDE: usize = 12;
 

@@ -97,8 +97,8 @@ impl<P: Platform> Shared<'_, P> {
     }
 }
 
-/// Simulates a program with one of the [`LOCKS`] on two CPUs of a machine, with so many cycles in a turn and between
-/// two.
+/// Simulates a program with one of the [`LOCKS`] on two CPUs of a machine. `cycles` are those in a turn, and those
+/// between two.
 pub fn simulated(hardware: &Hardware, lock: usize, cycles: [u32; 2]) -> Turns {
     Shared::<Sim>::with(lock, |shared| {
         let mut machine = Machine::new(2).cost(Caches::new(*hardware));
@@ -164,7 +164,7 @@ pub fn measured(mhz: u32, lock: usize, cycles: [u32; 2]) -> Result<(Turns, usize
     topology.pin(cpus[0]);
     let rounds = Rounds::beside(|| is_calm.get(), round);
     if rounds.missing > 0 {
-        let what = "--locks: this host is too busy to be measured\nhelp: end other programs, or measure at another time";
+        let what = "--locks: this host is too busy to be measured\nhelp: end other programs";
         return Err(Error::Failed(what.to_string()));
     }
     let [made, again] = shares.get().map(f64::from);
