@@ -188,7 +188,7 @@ mod tests {
             ticket.again < 0.01 && queued.again < 0.01,
             "{ticket:?} {queued:?}"
         );
-        assert!(spin.again > 0.01 && spin.cycles < ticket.cycles, "{spin:?}");
+        assert!(spin.again > 0.5, "{spin:?}");
         // A section is part of a turn, and a long time between turns leaves the lock free.
         assert!(ticket.cycles > 100.0);
         let seldom = simulated(&hardware, 1, [0, 2000]);
