@@ -1,5 +1,5 @@
-//! Writes the manual page and the completions of `everybuddy-memory` into a folder, for ci/release.sh. The program lacks
-//! these commands: it is small.
+//! Writes the manual page and the completions of `everybuddy-memory` into a folder, for ci/release.sh. The program is
+//! small, and lacks these commands.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

@@ -78,7 +78,7 @@ pub struct Arguments {
     watch: Option<u32>,
 
     /// Append a line of JSON to the file of -o at this interval, such as 60s or 5m; `FILE.jsonl --html` draws them
-    #[arg(long, value_name = "TIME", value_parser = interval, requires = "output", conflicts_with_all = ["files", "watch"])]
+    #[arg(long, value_name = "TIME", value_parser = interval, requires = "output", conflicts_with = "watch")]
     every: Option<Duration>,
 
     /// Append to this file

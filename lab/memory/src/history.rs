@@ -3,8 +3,8 @@
 //! Large blocks go in hours or weeks. Users must know since when, and what grew meanwhile.
 //!
 //! # Invariants
-//! A line is written as a whole, and only tables are read: the flags of all frames would take more than a thousandth of a
-//! CPU. At most two files of the given size exist.
+//! A line is written as a whole, and only tables are read: the flags of all frames would take more than a thousandth of
+//! a CPU. At most two files of the given size exist.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -18,7 +18,8 @@ use crate::request::Request;
 use crate::state::{State, Types};
 
 /// What may hold blocks, by the names of `/proc/meminfo`.
-const HOLDERS: &str = "AnonPages Cached Hugetlb KernelStack PageTables Percpu SReclaimable SUnreclaim Shmem VmallocUsed";
+const HOLDERS: &str =
+    "AnonPages Cached Hugetlb KernelStack PageTables Percpu SReclaimable SUnreclaim Shmem";
 
 /// Writes a state as a line of JSON: blocks by order and by class, and what holds memory, in KiB.
 #[must_use]

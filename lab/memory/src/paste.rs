@@ -17,8 +17,8 @@ use crate::need::{self, Need};
 use crate::show::html;
 use crate::state::State;
 
-/// Answers a request: a line of JSON with `needs`, separated by spaces, the names and lengths of `files`, and the number
-/// of the report to show, if it is not the last one; then the contents of all files.
+/// Answers a request: a line of JSON with `needs`, separated by spaces, the names and lengths of `files`, and the
+/// number of the report to show, if it is not the last one; then the contents of all files.
 #[must_use]
 pub fn answer(request: &[u8]) -> Value {
     let mut parts = request.splitn(2, |byte| *byte == b'\n');

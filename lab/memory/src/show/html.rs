@@ -71,8 +71,8 @@ pub fn answer(state: &State, needs: &[Need]) -> String {
     }
     if zones.contains("class=\"bar\"") {
         html.push_str(
-            "<p class=\"keys\">Of all memory of a zone: <i class=\"now\"></i>usable now <i class=\"kept\"></i>free, but \
-             not usable for certain",
+            "<p class=\"keys\">Of all memory of a zone: <i class=\"now\"></i>usable now <i class=\"kept\"></i>free, \
+             but not usable for certain",
         );
         if state.frames.is_some() {
             html.push_str(
@@ -103,8 +103,8 @@ pub fn answer(state: &State, needs: &[Need]) -> String {
         Some(facts) => {
             let _ = write!(
                 html,
-                "<h2>Map</h2>\n<p>By what is in a block. The tables count fewer: watermarks keep some, and for others no \
-                 free frames are left to move pages to.</p>\n{}",
+                "<h2>Map</h2>\n<p>By what is in a block. The tables count fewer: watermarks keep some, and for others \
+                 no free frames are left to move pages to.</p>\n{}",
                 section(&facts.map)
             );
         }
