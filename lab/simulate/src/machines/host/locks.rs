@@ -75,7 +75,7 @@ impl<P: Platform> Shared<'_, P> {
         })
     }
 
-    /// Makes the turns of a CPU. Returns their number, and that of turns that followed an own one.
+    /// Performs the turns of a CPU. Returns their number, and that of turns that followed an own one.
     fn turns(&self, me: u32, [section, think]: [u32; 2], mut spend: impl FnMut(u32)) -> [u32; 2] {
         let (mut made, mut again) = (0, 0);
         while made < TURNS && self.ended.0.load(Relaxed) == 0 {
