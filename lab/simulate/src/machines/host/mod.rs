@@ -28,6 +28,7 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::steady::Steady;
+use everybuddy_measure::touched::Ablation;
 use everybuddy_measure::{Error, choice};
 use everybuddy_sim::{Cache, Hardware, Transfer, Waiters};
 use everybuddy_workload::Part;
@@ -79,6 +80,7 @@ fn hits() -> Result<f64, Error> {
         rounds: BenchPlan::ROUNDS,
         seed: 1,
         shrink: 1,
+        ablation: Ablation::default(),
         is_strict: true,
     };
     let timer = Timer::calibrated();
