@@ -100,7 +100,7 @@ fn checked(bytes: &[u8]) -> Seen {
         // A release is noted after the instructions that its store stands for, when another thread of the core may
         // have seen it already.
         assert!(
-            released <= acquired + 100,
+            released <= acquired + 600,
             "{last}: {released} > {acquired}"
         );
         let cpu = named.expect("the end of a flow names the CPU where it begins");
