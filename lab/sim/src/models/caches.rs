@@ -516,7 +516,9 @@ impl CostModel for Caches {
                 is_merged = merged.is_some();
                 let arrives = merged.unwrap_or_else(|| self.own(line, place, now));
                 let last = self.cores[core].last_done();
-                let done = arrives.max(last.unwrap_or(0));
+                // Others see a store when all loads before it are done.
+                let loaded = self.windows[cpu.index()].done(now);
+                let done = arrives.max(last.unwrap_or(0)).max(loaded);
                 let stores = &mut self.cores[core].stores;
                 while stores.front().is_some_and(|first| first.done <= now) {
                     stores.pop_front();

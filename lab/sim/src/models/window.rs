@@ -41,10 +41,17 @@ impl Window {
         self.misses.push_back(Miss { done, before });
     }
 
-    /// Returns the time at which all loads are done, and forgets them: what follows waits for them.
-    pub(super) fn drain(&mut self, now: u64) -> u64 {
-        let done = self.misses.drain(..).map(|own| own.done).max();
+    /// Returns the time from `now` on at which all loads are done.
+    pub(super) fn done(&self, now: u64) -> u64 {
+        let done = self.misses.iter().map(|own| own.done).max();
         done.map_or(now, |done| done.max(now))
+    }
+
+    /// The same, and forgets the loads: what follows waits for them.
+    pub(super) fn drain(&mut self, now: u64) -> u64 {
+        let done = self.done(now);
+        self.misses.clear();
+        done
     }
 
     /// Returns the cycles of some thousandths of an instruction from the time `now` on, with the wait for loads that

@@ -1,9 +1,10 @@
 //! What a core executes past loads that miss: cycles that were computed by hand.
 
 use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
+use everybuddy::{CpuToken, Platform};
 use everybuddy_sim::{Hardware, SimCpu};
 
-use crate::caches::{SMALL, Words, run};
+use crate::caches::{Here, SMALL, Words, at, one_socket, run};
 
 /// Runs a program on one CPU with a window of 100 instructions of a cycle each. Memory takes 200 cycles.
 fn past(program: impl Fn(&mut SimCpu, &[Words])) {
@@ -47,6 +48,32 @@ fn loads_that_are_near_each_other_overlap() {
         lines[1].0.load(Relaxed);
         assert_eq!(cpu.now(), 232);
     });
+}
+
+#[test]
+fn a_store_is_seen_when_the_loads_before_it_are_done() {
+    let hardware = Hardware {
+        window: 100,
+        store_buffer: 8,
+        ..one_socket(2)
+    };
+    let (_, done) = run(hardware, 2, |cpu, lines| {
+        let word = &lines[0].0;
+        if cpu.id().0 == 1 {
+            while word.load(Relaxed) == 0 {
+                Here::wait(word, 0, 0);
+            }
+        } else {
+            at(cpu, 1000);
+            lines[1].0.load(Relaxed);
+            word.store(1, Relaxed);
+            assert_eq!(cpu.now(), 1000);
+            Here::wake(word);
+        }
+        cpu.now()
+    });
+    // The line is there at +60, and the load is done at +200. Then the waiter gets the line in 90.
+    assert_eq!(done[1], 1200 + 90);
 }
 
 #[test]
