@@ -21,7 +21,7 @@ const LEVELS: [u64; 2] = [90, 40];
 pub(crate) struct Aging<R> {
     pub(crate) prepare: Vec<Body>,
     pub(crate) settle: Vec<Body>,
-    /// Replaces so many blocks, with this mix of orders.
+    /// Replaces the given number of blocks, with this mix of orders.
     pub(crate) replace: R,
 }
 

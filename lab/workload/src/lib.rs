@@ -33,9 +33,8 @@ mod touch;
 pub use batch::BATCH;
 pub use burst::BURST;
 pub use churn::{Churn, Mix};
-pub use program::{Body, Pace, Part, Program, Round, Runs, Section, Setting, deal};
+pub use program::{Body, Pace, Part, Program, READS, Round, Runs, Section, Setting, Use, deal};
 pub use rows::{Variant, WORKLOADS, WorkloadInfo};
-pub use touch::{READS, Use};
 
 use everybuddy::Size;
 

@@ -12,23 +12,7 @@ use everybuddy::{Order, Size};
 use crate::aged;
 use crate::churn::Mix;
 use crate::random::Random;
-use crate::{Body, Part, Program, Section, Setting, Step, steady};
-
-/// What a program does with a frame that it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Use {
-    /// Nothing.
-    Nothing,
-    /// Writes one cache line.
-    Line,
-    /// Writes all of it, as a kernel clears a page.
-    Zeroed,
-    /// Writes all of it. Then it reads [`READS`] lines at random in the frames that it has.
-    Read,
-}
-
-/// Lines that are read for each frame by [`Use::Read`].
-pub const READS: u32 = 4;
+use crate::{Body, Part, Program, Section, Setting, Step, Use, steady};
 
 /// Frames that are allocated in a section at full length.
 const FRAMES: u32 = 4_000;
