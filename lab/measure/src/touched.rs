@@ -83,8 +83,7 @@ pub struct Touched {
 }
 
 // SAFETY: the memory belongs to this value alone, and has no type. Threads access it only by frames that an allocator
-// has handed out to one of them; a frame that is handed out twice is a fault that other checks find, and here a write
-// of plain bytes that nothing interprets.
+// has handed out to one of them. That it does so is what the checks of allocators are about; no byte is interpreted.
 unsafe impl Send for Touched {}
 // SAFETY: as above.
 unsafe impl Sync for Touched {}
@@ -97,8 +96,8 @@ impl Touched {
     pub fn new(frames: u64, ablation: Ablation) -> Result<Touched, Error> {
         let refuse = || {
             Error::usage(format!(
-                "frames that are touched need {} of real memory, and the machine has less\n\
-                 help: use a smaller --memory",
+                "frames that are touched need {} of real memory, and the machine has less\nhelp: use a smaller \
+                 --memory",
                 size::frames(frames)
             ))
         };

@@ -15,22 +15,6 @@ use everybuddy::{Order, Size};
 use crate::Step;
 use crate::random::Random;
 
-/// What a program does with a frame that it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Use {
-    /// Nothing.
-    Nothing,
-    /// Writes one cache line.
-    Line,
-    /// Writes all of it, as a kernel clears a page.
-    Zeroed,
-    /// Writes all of it. Then it reads [`READS`] lines at random in the frames that it has.
-    Read,
-}
-
-/// Lines that are read for each frame by [`Use::Read`].
-pub const READS: u32 = 4;
-
 /// The parameters of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -73,6 +57,22 @@ pub struct Runs {
     /// Frees.
     pub free: u32,
 }
+
+/// What a program does with a frame that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// Nothing.
+    Nothing,
+    /// Writes one cache line.
+    Line,
+    /// Writes all of it, as a kernel clears a page.
+    Zeroed,
+    /// Writes all of it. Then it reads [`READS`] lines at random in the frames that it has.
+    Read,
+}
+
+/// Lines that are read for each frame by [`Use::Read`].
+pub const READS: u32 = 4;
 
 /// A piece of a program, in the form of its loop.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -36,7 +36,7 @@ impl OwnerMap {
             ..OwnerMap::default()
         };
         let count = owners.iter().max().map_or(0, |most| *most as usize + 1);
-        // For each owner, and then for what has no owner: its frames, and the last region that has any.
+        // For each owner, and then for what has none: its frames, and the last region that has any.
         let mut all = vec![(0u64, usize::MAX); count + 1];
         for (region, blocks) in frames.blocks.chunks(Frames::REGION).enumerate() {
             let (mut own, mut others) = (0u64, 0u64);
@@ -117,7 +117,7 @@ mod tests {
         );
         assert_eq!((scattered.spanned, scattered.fewest), (4, 2));
         assert_eq!((scattered.used, scattered.lone), (3, 2));
-        // A frame that stays spoils a region, and has no owner.
+        // A frame that stays spoils a region, and adds to no span.
         let aged = map(frames(2, &[(0, 0), (1, TAKEN), (512, TAKEN)]), &owners);
         assert_eq!((aged.spread(), aged.lone()), (Some(1.0), Some(0.0)));
         assert_eq!((aged.used, aged.owners), (1, vec![2, 1]));
