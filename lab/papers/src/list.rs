@@ -276,7 +276,7 @@ mod tests {
             .find(|known| known.0 == "spring-programs");
         let (reading, cut) = ("    { name = \"one\", frees = \"one\" },\n", "\n[full]\n");
         let text = known.unwrap().1;
-        let all = &text[text.find("readings").unwrap()..text.find("examined =").unwrap()];
+        let all = &text[text.find("readings = [").unwrap()..text.find("examined =").unwrap()];
         let text = text
             .replacen(reading, "", 1)
             .replacen(cut, &format!("{cut}{all}"), 1);

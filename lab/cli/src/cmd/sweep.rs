@@ -441,6 +441,7 @@ mod tests {
         "systems",
         "timeline",
         "to-limit",
+        "touch",
         "trace",
         "workloads",
     ];

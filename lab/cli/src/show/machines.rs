@@ -175,15 +175,15 @@ pub fn full(machine: &Machine, style: &Style) -> String {
             "" => value,
             unit => format!("{value} {unit}"),
         };
-        let head = format!("{mark} {:<16} {value:>11}", number.key);
-        let text = style.wrapped(&head, 32, &format!("{}.", number.meaning));
+        let head = format!("{mark} {:<15} {value:>16}", number.key);
+        let text = style.wrapped(&head, 36, &format!("{}.", number.meaning));
         let text = match Source::of(source) {
             Source::Assumed => style.warning(text.trim_end()) + "\n",
             Source::Unused => style.dim(text.trim_end()) + "\n",
             Source::Known => text,
         };
         out += &text;
-        out += &style.wrapped("", 32, source);
+        out += &style.wrapped("", 36, source);
     }
     let assumed = machine.assumed();
     out.push('\n');
@@ -235,7 +235,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("\n? l1.cycles ") && text.contains("\n  llc.cycles "),
+            text.contains("\n? read_interval ") && text.contains("\n  llc.cycles "),
             "{text}"
         );
         assert!(

@@ -314,10 +314,7 @@ fn the_answer_is_above_the_table_and_on_the_page() {
     let heads = html[end..].split("<th colspan=\"").skip(1).take(5);
     let group = |head: &str| head.split(['>', '<']).nth(1).map(String::from);
     let heads: Vec<String> = heads.filter_map(group).collect();
-    assert_eq!(
-        heads,
-        ["alloc", "free", "idle after", "unusable", "metadata"]
-    );
+    assert_eq!(heads, ["alloc", "free", "idle after", "unusable", "owner"]);
     // Two threads wait, and aged memory is not fresh. A ratio needs the row of Linux.
     let (text, _) = compare("bs,lbs-31 --cpus 2 --aged 3 --all-columns");
     let parts = ["answer Of 2 systems, ", "depend on which thread"];
