@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     watch: Option<u32>,
 
-    /// Append a line of JSON to the file of -o at this interval, such as 60s or 5m; `FILE.jsonl --html` draws them
+    /// Append a line of JSON to FILE at this interval, such as 60s
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "output", conflicts_with = "watch")]
     every: Option<Duration>,
 
@@ -85,7 +85,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE", requires = "every")]
     output: Option<PathBuf>,
 
-    /// Begin a new file at this size, and keep the former one as FILE.1
+    /// Begin a new file at this size; keep one as FILE.1
     #[arg(long, value_name = "SIZE", value_parser = file_size, default_value = "16MiB", requires = "every")]
     rotate: u64,
 }

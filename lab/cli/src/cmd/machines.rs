@@ -92,10 +92,16 @@ fn check(path: &Path) -> Result<(), Error> {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Error> {
+    let new = arguments.output.as_ref().filter(|path| !path.exists());
     if let Some(path) = &arguments.output {
         check(path)?;
     }
-    let own = host::measure(&mut |what| output::note(&format!("measuring {what}")))?;
+    let own = host::measure(&mut |what| output::note(&format!("measuring {what}")));
+    if let (Err(_), Some(path)) = (&own, new) {
+        // A busy host is refused. What the check left is of no use.
+        let _ = fs::remove_file(path);
+    }
+    let own = own?;
     if let Some(path) = &arguments.output {
         fs::write(path, own.to_toml()).map_err(|cause| refused(path, cause))?;
         output::note(&format!("wrote {}", shown(path)));

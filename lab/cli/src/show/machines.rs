@@ -242,6 +242,6 @@ mod tests {
             text.contains("\n- far.clean ") && !text.contains("l2."),
             "{text}"
         );
-        assert!(text.contains("? assumed: l1.cycles, "), "{text}");
+        assert!(text.contains("? assumed: socket.clean, "), "{text}");
     }
 }
