@@ -509,10 +509,10 @@ fn instructions_around_an_allocator_take_their_time_in_each_call() {
         })
     });
     let means = |cell: &Cell| [cell.allocate.mean, cell.free.mean];
-    // This machine executes 1000 instructions in 859 cycles.
+    // This machine executes 3.08 instructions in a cycle.
     for (with, without) in means(&with).into_iter().zip(means(&without)) {
         assert!(
-            (263.5..=265.5).contains(&(with - without)),
+            (99.0..=101.0).contains(&(with - without)),
             "{without} -> {with}"
         );
     }
