@@ -372,9 +372,9 @@ fn a_fixed_run_has_these_cycles_on_every_host() {
         (system, cell.calls(), cell.cycles)
     });
     let expected = [
-        ("is", 8192, 1_109_899),
-        ("spring", 8192, 1_110_705),
-        ("everybuddy", 8192, 1_035_924),
+        ("is", 8192, 430_324),
+        ("spring", 8192, 395_088),
+        ("everybuddy", 8192, 419_582),
     ];
     assert_eq!(seen, expected);
 }

@@ -160,7 +160,7 @@ mod tests {
         );
         assert_eq!(memory[1].hardware.memory, 598);
         let slow = of("work")[1].hardware;
-        assert_eq!((slow.work, slow.work_shared), (1502, 2404));
+        assert_eq!((slow.work, slow.work_shared), (430, 688));
         for own in &all {
             assert!(own.hardware.check().is_ok(), "{own:?}");
             let mut same = own.hardware;

@@ -97,10 +97,10 @@ fn checked(bytes: &[u8]) -> Seen {
         let (from, released, [last, _], _) = begin;
         let (to, acquired, [next, call], named) = end;
         assert_ne!(from, to, "{last}");
-        // A release is noted after the instructions that its store stands for, when another thread of the core may
-        // have seen it already.
+        // A release is noted after the instructions that its store stands for and the loads before it, when another
+        // CPU may have seen it already.
         assert!(
-            released <= acquired + 600,
+            released <= acquired + 1_000,
             "{last}: {released} > {acquired}"
         );
         let cpu = named.expect("the end of a flow names the CPU where it begins");
