@@ -18,10 +18,10 @@ use crate::request::Request;
 use crate::show::{holders, terminal};
 use crate::state::{State, Zone};
 
-/// The style of [`answer`].
+/// The style of [`answer()`].
 const STYLE: &str = include_str!("../../assets/answer.css");
 
-/// Draws the maps of [`answer`].
+/// Draws the maps of [`answer()`].
 const SCRIPT: &str = include_str!("../../assets/map.js");
 
 /// Writes a complete page.

@@ -274,7 +274,7 @@ fn a_timeline_agrees_with_the_rows_of_its_run() {
     for (system, services, least) in [
         ("bs", Services::Callers, 100),
         ("bs+lock=ticket", Services::Callers, 100),
-        ("lbs-31", Services::Callers, 100),
+        ("lbs-31", Services::Callers, 50),
         ("lis-31", Services::Callers, 0),
         ("spring-core", Services::Callers, 10),
         ("serewa", Services::Own, 100),
