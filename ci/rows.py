@@ -24,15 +24,25 @@ BEGIN = "| experiment, counted or simulated | commit |\n|---|---|\n"
 
 
 def kept(name, old):
-    """Returns the metrics and statistics of an experiment that are kept; `None` for all statistics."""
+    """Returns what says of a row whether a document or a claim shows it."""
     path = ROOT / "lab/papers/src" / name.replace("-", "_") / "experiment.toml"
     experiment = tomllib.loads(path.read_text())
-    judged = {(claim["metric"], claim.get("statistic")) for claim in experiment.get("claims", [])}
-    shown = {(row["metric"], row["statistic"]) for row in old}
-    if not shown:
-        for table in experiment.get("tables", []):
-            shown |= {(table["metric"], statistic) for statistic in table.get("statistics", [None])}
-    return judged | shown
+    claims = experiment.get("claims", [])
+    columns = ("metric", "statistic", "operation", "source")
+    shown = {tuple(row[column] for column in columns) for row in old}
+    tables = [] if shown else experiment.get("tables", [])
+
+    def is_kept(row):
+        return tuple(row[column] for column in columns) in shown or any(
+            part["metric"] == row["metric"]
+            and row["operation"] in (part.get("operations") or part.get("operation", "all"))
+            and row["statistic"] in part.get("statistics", [part.get("statistic", row["statistic"])])
+            and row["source"] in (part.get("sources") or [row["source"]])
+            and (row["contender"] in (part.get("systems") or [row["contender"]]) or part in tables)
+            for part in claims + tables
+        )
+
+    return is_kept
 
 
 def is_time(row):
@@ -50,14 +60,13 @@ def main():
         committed.setdefault(row["experiment"].split("@")[0], []).append((row, line))
     for name in names:
         old = [row for row, _ in committed.get(name, [])]
-        metrics = kept(name, old)
+        is_kept = kept(name, old)
         has_rounds = any("@" in row["experiment"] for row in old)
         new = [(json.loads(line), line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
         times = [(row, line) for row, line in committed.get(name, []) if is_time(row)]
         rows = [
             (row, line) for row, line in new
-            if ((row["metric"], row["statistic"]) in metrics or (row["metric"], None) in metrics)
-            and not is_time(row) and (has_rounds or "@" not in row["experiment"])
+            if is_kept(row) and not is_time(row) and (has_rounds or "@" not in row["experiment"])
         ]
         committed[name] = rows + times
         print(f"{name}: {len(old)} rows before, {len(rows)} of {len(new)} now")
