@@ -92,6 +92,13 @@ pub(crate) fn at(cpu: &mut SimCpu, cycles: u64) {
     cpu.work(wait.expect("the time is still to come") as u32);
 }
 
+/// Waits until another CPU has written a word.
+pub(crate) fn wait_for(word: &<Here as Platform>::AtomicU32) {
+    while word.load(Relaxed) == 0 {
+        Here::wait(word, 0, 0);
+    }
+}
+
 /// Returns the cycles of an access.
 fn cycles<T>(cpu: &SimCpu, access: impl FnOnce() -> T) -> u64 {
     let start = cpu.now();
@@ -258,9 +265,7 @@ fn waiters_see_a_buffered_store_when_its_line_has_arrived() {
     let (_, done) = run(hardware, 2, |cpu, lines| {
         let word = &lines[0].0;
         if cpu.id().0 == 1 {
-            while word.load(Relaxed) == 0 {
-                Here::wait(word, 0, 0);
-            }
+            wait_for(word);
         } else {
             at(cpu, 1000);
             lines[1].0.store(1, Relaxed);
@@ -278,9 +283,7 @@ fn waiters_share_the_line_that_one_of_them_has_got() {
     let (machine, mut done) = run(one_socket(4), 4, |cpu, lines| {
         let word = &lines[0].0;
         if cpu.id().0 > 0 {
-            while word.load(Relaxed) == 0 {
-                Here::wait(word, 0, 0);
-            }
+            wait_for(word);
         } else {
             at(cpu, 1000);
             // From the last-level cache, and three copies are invalidated.

@@ -4,7 +4,7 @@ use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
 use everybuddy::{CpuToken, Platform};
 use everybuddy_sim::{Hardware, SimCpu};
 
-use crate::caches::{Here, SMALL, Words, at, one_socket, run};
+use crate::caches::{Here, SMALL, Words, at, one_socket, run, wait_for};
 
 /// Two cores with store buffers of this many stores.
 fn buffered(store_buffer: u16) -> Hardware {
@@ -20,9 +20,7 @@ fn seen(hardware: Hardware, program: impl Fn(&mut SimCpu, &[Words])) -> (u64, u6
     let (machine, done) = run(hardware, 2, |cpu, lines| {
         let word = &lines[0].0;
         if cpu.id().0 == 1 {
-            while word.load(Relaxed) == 0 {
-                Here::wait(word, 0, 0);
-            }
+            wait_for(word);
         } else {
             at(cpu, 1000);
             program(cpu, lines);
@@ -228,9 +226,7 @@ fn threads_of_a_core_that_wait_have_the_line_at_the_same_time() {
     let (_, done) = run(hardware, 4, |cpu, lines| {
         let word = &lines[0].0;
         if cpu.id().0 % 2 == 1 {
-            while word.load(Relaxed) == 0 {
-                Here::wait(word, 0, 0);
-            }
+            wait_for(word);
         } else if cpu.id().0 == 0 {
             at(cpu, 1000);
             word.store(1, Relaxed);

@@ -9,7 +9,7 @@ use everybuddy_sim::{
     Caches, Hardware, Machine, Region, Sim, SimAtomicU32, SimCpu, SimError, Waiters,
 };
 
-use crate::caches::{Here, at, one_socket, run};
+use crate::caches::{Here, at, one_socket, run, wait_for};
 
 /// Lets CPU 0 hold a lock that the CPUs 1 to 3 want at the times 2000, 4000 and 6000. Each holder releases it at the
 /// next multiple of 10,000 from 20,000 on. Returns the times of the four acquisitions, and the CPUs.
@@ -92,9 +92,7 @@ fn polled(most: u32, stores: &[u64]) -> u64 {
     let (_, done) = run(hardware, 2, |cpu, lines| {
         let word = &lines[0].0;
         if cpu.id().0 == 1 {
-            while word.load(Relaxed) == 0 {
-                Here::wait(word, 0, 0);
-            }
+            wait_for(word);
         } else {
             for (index, store) in stores.iter().enumerate() {
                 at(cpu, *store);

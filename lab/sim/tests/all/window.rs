@@ -4,7 +4,7 @@ use everybuddy::platform::{AtomicWord, Ordering::Relaxed};
 use everybuddy::{CpuToken, Platform};
 use everybuddy_sim::{Hardware, SimCpu};
 
-use crate::caches::{Here, SMALL, Words, at, one_socket, run};
+use crate::caches::{Here, SMALL, Words, at, one_socket, run, wait_for};
 
 /// Runs a program on one CPU with a window of 100 instructions of a cycle each. Memory takes 200 cycles.
 fn past(program: impl Fn(&mut SimCpu, &[Words])) {
@@ -60,9 +60,7 @@ fn a_store_is_seen_when_the_loads_before_it_are_done() {
     let (_, done) = run(hardware, 2, |cpu, lines| {
         let word = &lines[0].0;
         if cpu.id().0 == 1 {
-            while word.load(Relaxed) == 0 {
-                Here::wait(word, 0, 0);
-            }
+            wait_for(word);
         } else {
             at(cpu, 1000);
             lines[1].0.load(Relaxed);
