@@ -107,7 +107,8 @@ const THINKS: [u32; 3] = [0, 200, 2000];
 /// # Errors
 /// Like [`measured`](host::locks::measured).
 pub fn locks(machine: &Machine, style: &Style) -> Result<String, Error> {
-    let (mut names, mut texts, mut dropped) = (Vec::new(), [const { Vec::new() }; 4], 0);
+    let (mut names, mut texts) = (Vec::new(), [const { Vec::new() }; 4]);
+    let mut disturbed = [0; 2];
     for (lock, name) in LOCKS.iter().enumerate() {
         for (section, think) in SECTIONS
             .iter()
@@ -121,7 +122,7 @@ pub fn locks(machine: &Machine, style: &Style) -> Result<String, Error> {
             texts[1].push(format!("{:.0}", other.cycles));
             texts[2].push(format!("{:.0}%", 100.0 * own.again));
             texts[3].push(format!("{:.0}%", 100.0 * other.again));
-            dropped += others;
+            disturbed = [0, 1].map(|at| disturbed[at] + others[at]);
         }
     }
     let heads = ["turn", "simulated", "again", "simulated"];
@@ -132,9 +133,10 @@ pub fn locks(machine: &Machine, style: &Style) -> Result<String, Error> {
     let note = format!(
         "Two CPUs take turns at a lock, with these cycles in a turn and between two. `turn`: cycles of a turn, of both \
          CPUs together. `again`: the share of turns that follow one of the same CPU. The rest is simulated, for the \
-         machine {}. {} disturbed rounds were measured again.",
+         machine {}. {} rounds were disturbed, of which {} count, since too few others were found.",
         machine.name,
-        count(dropped as u64)
+        count(disturbed[0] as u64),
+        count(disturbed[1] as u64)
     );
     Ok(table::text(&names, &columns, 0..0, style) + "\n" + &style.paragraph(&note))
 }

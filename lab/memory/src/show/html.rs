@@ -119,7 +119,12 @@ pub fn answer(state: &State, needs: &[Need]) -> String {
 fn headline(state: &State) -> String {
     explain::largest(state).map_or(
         "The sizes of free blocks are not in this input.".to_owned(),
-        |bytes| format!("The largest free block has {}.", size::shown(bytes)),
+        |bytes| {
+            format!(
+                "The largest block on the kernel's free lists has {}.",
+                size::shown(bytes)
+            )
+        },
     )
 }
 

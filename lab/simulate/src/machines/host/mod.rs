@@ -22,6 +22,7 @@ mod summary;
 mod topology;
 
 use std::cell::Cell;
+use std::thread;
 
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec};
 use everybuddy_measure::replay::clock::Timer;
@@ -94,7 +95,20 @@ fn hits() -> Result<f64, Error> {
 /// # Errors
 /// Returns an error if the host is too busy: if too few rounds of a measurement are undisturbed, or if the numbers
 /// contradict each other.
-pub fn measure(progress: &mut dyn FnMut(&str)) -> Result<Machine, Error> {
+pub fn measure(progress: &mut (dyn FnMut(&str) + Send)) -> Result<Machine, Error> {
+    alone(|| measure_here(progress))
+}
+
+/// Calls a function in a thread that may bind itself to a CPU: the caller, and what it starts later, are not bound.
+fn alone<T: Send>(call: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    thread::scope(|scope| scope.spawn(call).join()).unwrap_or_else(|_| {
+        Err(Error::Failed(
+            "a measurement of the host panicked".to_string(),
+        ))
+    })
+}
+
+fn measure_here(progress: &mut (dyn FnMut(&str) + Send)) -> Result<Machine, Error> {
     let topology = Topology::read();
     let unmeasured = UNMEASURED.map(|(key, text)| (key, text.to_string()));
     let mut notes = Notes(unmeasured.into());
