@@ -26,7 +26,10 @@ use std::process::ExitCode;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Asked when it runs: checkouts that share a target folder share this program.
+    let own =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = PathBuf::from(own).join("../..");
     let verb = std::env::args().nth(1).unwrap_or_default();
     let faults = match (verb.as_str(), std::env::args().nth(2)) {
         ("tidy", None) => tidy::faults(&root),
