@@ -12,7 +12,7 @@ use everybuddy::{Counts, SystemSpec};
 use everybuddy_trace as trace;
 use everybuddy_trace::LockWaits;
 
-use crate::answer;
+use crate::answer::{self, LEAST_CALLING};
 use crate::bench::ratio::Ratio;
 use crate::choice;
 use crate::replay::machine::{LARGEST_ROOM, Machine};
@@ -23,9 +23,6 @@ use crate::replay::script::Script;
 /// Below this share of the CPUs' time, waits for zones' locks are not a machine's problem: without any wait, its
 /// programs would gain less than their run times vary by themselves, about a percent.
 pub const LEAST_WAITING: f64 = 0.01;
-
-/// Below this share of the CPUs' time, the same holds for the calls of the page allocator.
-pub const LEAST_CALLING: f64 = 0.01;
 
 /// A value must save this share of the acquisitions of the zone's lock: those of another recording of the same program
 /// differ by some percent.

@@ -1,11 +1,12 @@
-//! The answer of a comparison: the few systems that no other one beats, with what each is best in and what it costs.
+//! The answer of a comparison: one system to take, the others that one could choose and for what, and whether the
+//! choice matters.
 //!
-//! A table of many systems and columns has no winner, but most of its systems are beaten by another one. The terminal
-//! and the page show the others first, in the same sentences, for a new run and for the rows of an earlier one.
+//! Most systems of a table are worse than another one. Of the rest, the best compromise comes first, then the best by
+//! each criterion. The terminal and the page have the same sentences, for a new run and for the rows of an earlier one.
 //!
 //! # Invariants
-//! A difference within noise never decides. Each system that was not chosen is beaten by another one, or left out by
-//! the rule that the answer states. In each column, a system with the first place is chosen.
+//! A difference within noise never decides. Each system that was not chosen is worse than another one, or left out by
+//! the rule that the answer states. By each criterion, a system with the first rank is chosen.
 
 use everybuddy_metrics::short;
 
@@ -18,7 +19,7 @@ use crate::rows::table::{self, Column, Which};
 
 /// The largest number of systems that an answer has.
 const MOST: usize = 5;
-/// The smallest number of systems that an answer has, if as many are not beaten.
+/// The smallest number of systems that an answer has, if there are as many that no other one beats.
 const LEAST: usize = 3;
 /// The difference that is noise, as a share of the larger number.
 const SHARE: f64 = 0.05;
@@ -27,16 +28,28 @@ const SHARE: f64 = 0.05;
 const TIME: &str = "time";
 const PRICE: &str = "time with use";
 const UNUSABLE: &str = "unusable memory";
-const IDLE: &str = "idle memory in lists";
+const OWN: &str = "own memory";
 const SPREAD: &str = "spread";
+
+/// Below this share of the CPUs' time, the calls of the page allocator are not a machine's problem: if they took none,
+/// its programs would gain less than their run times vary by themselves, about a percent.
+pub const LEAST_CALLING: f64 = 0.01;
+
+/// The size of a frame, in bytes.
+const FRAME: f64 = 4096.0;
+
+/// The points of memory that are noise: a machine does not notice a hundredth of its memory.
+const POINT: f64 = 1.0;
 
 /// The answer, in sentences.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// How many systems were not beaten.
+    /// Which system to take, of how many.
     pub summary: String,
-    /// These, or the best of them, each with its reason and its price. The best compromise is first.
+    /// The system to take, and the others that one could choose, each with its reason and its price.
     pub systems: Vec<(String, String)>,
+    /// Whether the choice matters to the program of the trace; empty if that is not known.
+    pub matters: String,
     /// What the run cannot say.
     pub limits: String,
     /// What the systems were judged by.
@@ -65,18 +78,22 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
     let choice = Choice::of(&criteria);
     let linux = names.iter().position(|name| name == choice::LINUX);
     let times = times(&table.columns);
-    let systems = choice.chosen.iter().map(|own| {
+    let systems = choice.chosen.iter().enumerate().map(|(rank, own)| {
         let at = competing[*own];
-        let mut text = choice.praise(&criteria, *own);
+        let mut text = match rank {
+            0 => choice.described(&criteria, *own),
+            _ => choice.reason(&criteria, *own),
+        };
         if let (Some(linux), Some(times)) = (linux, &times) {
             text += &beside(at, linux, times, &rounds);
         }
         (names[at].clone(), text)
     });
-    let systems = systems.collect();
-    let mut summary = choice.summary(names.len());
+    let systems: Vec<(String, String)> = systems.collect();
+    let mut summary = choice.summary(&systems[0].0, names.len());
     match names.len() - competing.len() {
         0 => (),
+        1 => summary += " One does not count: it refused requests that others served.",
         refusing => {
             summary +=
                 &format!(" {refusing} do not count: they refused requests that others served.");
@@ -85,9 +102,18 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
     if linux.is_some() {
         summary += &format!(" Linux is `{}`.", choice::LINUX);
     }
+    let time = linux
+        .zip(times.as_ref())
+        .and_then(|(linux, times)| times[linux]);
     Some(Answer {
         summary,
         systems,
+        matters: time
+            .filter(|_| !comparison.touches && comparison.recorded_ns > 0)
+            .map(|time| {
+                matters(time * f64::from(comparison.events) / 2.0 / comparison.recorded_ns as f64)
+            })
+            .unwrap_or_default(),
         limits: limits(comparison, was_busy),
         rule: rule(&criteria),
     })
@@ -206,18 +232,13 @@ fn criteria(
     };
     let of_blocks = Noise::Points(points(comparison.threads));
     let time = if comparison.touches { PRICE } else { TIME };
-    let share = Noise::Share(SHARE);
+    let own = find("residual").zip(find("metadata_bytes_per_frame"));
+    let own = own.map(|(idle, metadata)| own_memory(&idle, &metadata, comparison.memory.frames));
     let all = [
         (time, " ns", times(columns), of_times),
         (UNUSABLE, "%", find("unusable_index"), of_blocks),
-        (IDLE, " frames", find("residual"), share.clone()),
-        (SPREAD, "", find("owner_spread"), share.clone()),
-        (
-            "metadata",
-            " B/frame",
-            find("metadata_bytes_per_frame"),
-            share,
-        ),
+        (OWN, "%", own, Noise::Points(POINT)),
+        (SPREAD, "", find("owner_spread"), Noise::Share(SHARE)),
     ];
     let known = all.into_iter().filter_map(|(name, unit, values, noise)| {
         let values = values?;
@@ -232,10 +253,19 @@ fn criteria(
     known.collect()
 }
 
+/// Returns the share of memory that each system takes for itself, in percent: idle frames in lists, and metadata.
+fn own_memory(idle: &[Option<f64>], metadata: &[Option<f64>], frames: u64) -> Vec<Option<f64>> {
+    let share = |(idle, metadata): (&Option<f64>, &Option<f64>)| {
+        let of_frame = (*idle)? / frames.max(1) as f64 + (*metadata)? / FRAME;
+        Some(of_frame * 100.0)
+    };
+    idle.iter().zip(metadata).map(share).collect()
+}
+
 /// Returns the difference of unusable memory that is noise, in percentage points. Counts of one thread are exact.
 /// Those of several are of one pass, and differ by up to 5 points in the next one (results/compare-zen4).
 fn points(threads: usize) -> f64 {
-    if threads > 1 { 5.0 } else { 1.0 }
+    if threads > 1 { 5.0 } else { POINT }
 }
 
 /// The choice among systems.
@@ -269,7 +299,11 @@ impl Choice {
         };
         let is_beaten = |own: &usize| (0..systems).any(|other| beats(other, *own));
         let mut front: Vec<usize> = (0..systems).filter(|own| !is_beaten(own)).collect();
-        let sum = |own: &usize| places.iter().map(|places| places[*own]).sum::<usize>();
+        // Of equal sums, the one that is better by the first criterion, time.
+        let sum = |own: &usize| {
+            let sum: usize = places.iter().map(|places| places[*own]).sum();
+            (sum, places.first().map(|places| places[*own]))
+        };
         front.sort_by_key(sum);
         let mut chosen = front.clone();
         if front.len() > MOST {
@@ -288,44 +322,91 @@ impl Choice {
         }
     }
 
-    /// States how many systems were not beaten, of all.
-    fn summary(&self, all: usize) -> String {
-        match (self.front.len(), self.chosen.len()) {
-            (1, _) => format!("Of {all} systems, one is not beaten by another one."),
-            (front, chosen) if chosen < front => format!(
-                "Of {all} systems, {front} are not beaten by another one. These are the best of them by each \
-                 criterion, and by the sum of the places."
+    /// States which system to take, of all.
+    fn summary(&self, first: &str, all: usize) -> String {
+        match (self.front.len(), self.chosen.len() - 1) {
+            (1, _) => format!(
+                "`{first}` is the best of {all} systems: no other one is better in anything that counts."
             ),
-            (front, _) => format!("Of {all} systems, these {front} are not beaten by another one."),
+            (front, others) if others + 1 < front => format!(
+                "`{first}` is the best compromise of {all} systems. {front} have no other that is as good in all \
+                 and better in something; those that are best in something follow."
+            ),
+            (_, 1) => format!(
+                "`{first}` is the best compromise of {all} systems. One other is better in something."
+            ),
+            (_, others) => {
+                format!(
+                    "`{first}` is the best compromise of {all} systems. {others} others are better in something."
+                )
+            }
         }
     }
 
-    /// Describes what a system is best in, and what it costs against the best.
-    fn praise(&self, criteria: &[Criterion], own: usize) -> String {
-        let (mut best, mut price, mut order) = (Vec::new(), Vec::new(), Vec::new());
+    /// Returns a criterion's number of a system, and what it is measured against.
+    fn number(&self, criterion: &Criterion, places: &[usize], own: usize) -> String {
+        let (name, text) = (criterion.name, criterion.text(own));
+        let all = 0..criterion.values.len();
+        let least = all.min_by(|a, b| criterion.values[*a].total_cmp(&criterion.values[*b]));
+        let least = least.map(|at| criterion.text(at)).unwrap_or_default();
+        match places[own] {
+            1 if text == least => format!("{name} {text} (the best)"),
+            1 => format!("{name} {text} (as good as the best, {least})"),
+            place => format!("{name} {text} (rank {place}; the best: {least})"),
+        }
+    }
+
+    /// Describes the system to take: each of its numbers and the best one.
+    fn described(&self, criteria: &[Criterion], own: usize) -> String {
+        let numbers = criteria.iter().zip(&self.places);
+        let numbers: Vec<String> = numbers
+            .map(|(criterion, places)| self.number(criterion, places, own))
+            .collect();
+        let text = numbers.join(", ");
+        let mut chars = text.chars();
+        chars
+            .next()
+            .map(|first| first.to_uppercase().chain(chars).collect::<String>() + ".")
+            .unwrap_or_default()
+    }
+
+    /// Describes when one would choose another system than the first, and what it costs.
+    fn reason(&self, criteria: &[Criterion], own: usize) -> String {
+        let first = self.chosen[0];
+        let (mut better, mut price) = (Vec::new(), Vec::new());
         for (criterion, places) in criteria.iter().zip(&self.places) {
-            let (name, text) = (criterion.name, criterion.text(own));
-            order.push((places[own], name));
-            let all = 0..criterion.values.len();
-            let least = all.min_by(|a, b| criterion.values[*a].total_cmp(&criterion.values[*b]));
-            let least = least.map(|at| criterion.text(at)).unwrap_or_default();
-            match places[own] {
-                1 if text == least => best.push(format!("{name} ({text})")),
-                1 => best.push(format!("{name} ({text}, within noise of {least})")),
-                _ => price.push(format!("{name} {text} (best: {least})")),
+            if places[own] < places[first] && criterion.is_worse(first, own) {
+                better.push(format!("{} {}", criterion.name, criterion.text(own)));
+            } else if criterion.is_worse(own, first) {
+                price.push(format!("{} {}", criterion.name, criterion.text(own)));
             }
         }
-        order.sort();
-        let reason = match &order[..] {
-            [(place, name), (next, other), ..] if best.is_empty() => {
-                format!("A trade: place {place} in {name}, {next} in {other}.")
-            }
-            _ => format!("Best: {}.", best.join(", ")),
+        let reason = match &better[..] {
+            [] => "As good a compromise".to_string(),
+            better => format!("If it counts most: {}", better.join(", ")),
         };
-        match price.len() {
-            0 => reason,
-            _ => format!("{reason} Price: {}.", price.join(", ")),
+        match &price[..] {
+            [] => format!("{reason}."),
+            price => format!("{reason}. Worse: {}.", price.join(", ")),
         }
+    }
+}
+
+/// States whether the choice matters to the program of the trace, by the share of its time that the calls take with
+/// Linux's lists.
+fn matters(share: f64) -> String {
+    let percent = match share * 100.0 {
+        small if small < 0.01 => "less than 0.01".to_string(),
+        percent => short(percent),
+    };
+    let text = format!(
+        "With Linux's lists, these calls take {percent}% of the time of the CPUs that made them"
+    );
+    match share < LEAST_CALLING {
+        true => format!(
+            "{text}: no allocator makes this program noticeably faster, unless CPUs wait for locks."
+        ),
+        false => format!("{text}: more than that, waits for locks apart, no allocator can save."),
     }
 }
 
@@ -360,8 +441,8 @@ fn rule(criteria: &[Criterion]) -> String {
         let more = match criterion.name {
             TIME => " (mean allocation and mean free together)",
             PRICE => " (mean allocation with the use of its frames, and mean free, together)",
-            UNUSABLE => " (at 4 MiB)",
-            IDLE => " (after allocations)",
+            UNUSABLE => " (the share of free memory in blocks below 4 MiB)",
+            OWN => " (frames in lists after allocations, and metadata, in percent of memory)",
             SPREAD => " (regions of 2 MiB that an owner's frames span, over the fewest)",
             _ => "",
         };
@@ -376,9 +457,9 @@ fn rule(criteria: &[Criterion]) -> String {
     let meanings: Vec<String> = criteria.iter().map(meaning).collect();
     let betters: Vec<String> = criteria.iter().map(better).collect();
     format!(
-        "A system beats another one if it is better by a criterion, and not worse by the others. The criteria are {}. \
-         Better is {}: smaller differences are noise. If more than {MOST} are not beaten, those are shown that are \
-         the best of them by a criterion, or by the sum of their places.",
+        "The criteria are {}. Better is {}: smaller differences are noise. A system is left out if another is better \
+         by a criterion and not worse by any. Of the others, the best compromise has the smallest sum of ranks by \
+         criterion. If more than {MOST} are left, those are shown that are the best of them by a criterion.",
         meanings.join(", "),
         betters.join(", ")
     )
@@ -405,173 +486,4 @@ fn limits(comparison: &Comparison, was_busy: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Creates what systems are judged by, from one line of whole numbers per criterion.
-    fn criteria(noise: &Noise, values: &[&[f64]]) -> Vec<Criterion> {
-        let criterion = |values: &&[f64]| Criterion {
-            name: "a number",
-            unit: "",
-            values: values.to_vec(),
-            noise: noise.clone(),
-        };
-        values.iter().map(criterion).collect()
-    }
-
-    #[test]
-    fn the_beaten_never_appear_and_the_best_always_do() {
-        let mut seed = 1u64;
-        let mut random = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            ((seed >> 33) % 40) as f64
-        };
-        let mut shortened = 0;
-        for round in 0..300 {
-            let lines: Vec<Vec<f64>> = (0..4)
-                .map(|_| (0..26).map(|_| random()).collect())
-                .collect();
-            let lines: Vec<&[f64]> = lines.iter().map(|line| &line[..]).collect();
-            let exact = round % 2 == 0;
-            let noise = if exact {
-                Noise::Points(0.0)
-            } else {
-                Noise::Points(3.0)
-            };
-            let criteria = criteria(&noise, &lines);
-            let choice = Choice::of(&criteria);
-            shortened += usize::from(choice.chosen.len() < choice.front.len());
-            assert!(choice.chosen.len() >= LEAST.min(choice.front.len()));
-            assert!(choice.chosen.len() <= MOST);
-            for own in &choice.chosen {
-                let beats = |other: usize| {
-                    lines.iter().all(|line| line[other] <= line[*own])
-                        && lines.iter().any(|line| line[other] < line[*own])
-                };
-                assert!(choice.front.contains(own));
-                assert!(!exact || !(0..26).any(beats), "{own} is beaten: {choice:?}");
-            }
-            for (line, places) in lines.iter().zip(&choice.places) {
-                let is_first = |own: &usize| places[*own] == 1;
-                assert!(choice.chosen.iter().any(is_first), "{choice:?}");
-                let least = line.iter().copied().fold(f64::INFINITY, f64::min);
-                let is_best = |own: &usize| line[*own] == least;
-                assert!(!exact || choice.chosen.iter().any(is_best));
-            }
-        }
-        assert!(shortened > 100, "{shortened}");
-    }
-
-    #[test]
-    fn noise_makes_ties() {
-        let of = |noise: &Noise, values: &[&[f64]]| Choice::of(&criteria(noise, values)).chosen;
-        // The first is a little slower than the second and much better otherwise: one beats the other.
-        let values: &[&[f64]] = &[&[104.0, 100.0], &[1.0, 9.0]];
-        assert_eq!(of(&Noise::Share(0.05), values), [0]);
-        assert_eq!(of(&Noise::Share(0.0), values), [0, 1]);
-        assert_eq!(of(&Noise::Points(4.0), values), [0]);
-        assert_eq!(of(&Noise::Points(3.9), values), [0, 1]);
-        // Rounds decide, where no round is an exception.
-        let in_each = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 50.0]]);
-        let in_most = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 53.0]]);
-        let mut both = criteria(&Noise::Share(0.05), values);
-        both[0].noise = in_each;
-        assert_eq!(Choice::of(&both).chosen, [0, 1]);
-        both[0].noise = in_most;
-        assert_eq!(Choice::of(&both).chosen, [0]);
-        // Steps of noise add up to a difference: the first beats the last, and the second beats nothing.
-        let steps = criteria(&Noise::Points(1.0), &[&[1.0, 2.0, 3.0]]);
-        assert_eq!(steps[0].places(), [1, 1, 3]);
-        assert_eq!(Choice::of(&steps).chosen, [0, 1]);
-        // A later place is not enough: the last is within noise of the second, which beats the first.
-        let values: &[&[f64]] = &[&[1.0, 1.9, 2.5], &[9.0, 1.0, 1.0]];
-        assert_eq!(of(&Noise::Points(1.0), values), [1, 2]);
-        // Numbers that are written alike are equal.
-        assert_eq!(of(&Noise::Share(0.0), &[&[0.001, 0.0]]), [0, 1]);
-    }
-
-    #[test]
-    fn the_price_is_what_is_not_the_best() {
-        let mut both = criteria(
-            &Noise::Share(0.05),
-            &[&[10.0, 20.0, 15.0], &[3.0, 1.0, 2.0]],
-        );
-        (both[0].name, both[0].unit) = (TIME, " ns");
-        let choice = Choice::of(&both);
-        let praise = |own| choice.praise(&both, own);
-        assert_eq!(
-            praise(0),
-            "Best: time (10.0 ns). Price: a number 3.00 (best: 1.00)."
-        );
-        assert_eq!(
-            praise(1),
-            "Best: a number (1.00). Price: time 20.0 ns (best: 10.0 ns)."
-        );
-        assert!(
-            praise(2).starts_with("A trade: place 2 in a number, 2 in time. Price: time 15.0 ns")
-        );
-        // What is within noise of the best is in the first place, too.
-        let near = criteria(&Noise::Points(1.0), &[&[1.0, 2.0]]);
-        let praised = Choice::of(&near).praise(&near, 1);
-        assert_eq!(praised, "Best: a number (2.00, within noise of 1.00).");
-        let alone = criteria(&Noise::Share(0.05), &[&[1.0, 2.0]]);
-        assert_eq!(
-            Choice::of(&alone).praise(&alone, 0),
-            "Best: a number (1.00)."
-        );
-    }
-
-    #[test]
-    fn the_rule_says_what_decides() {
-        let mut both = criteria(&Noise::Share(0.05), &[&[1.0], &[1.0]]);
-        (both[0].name, both[0].noise) = (TIME, Noise::Rounds(vec![vec![1.0]]));
-        let text = rule(&both);
-        assert!(
-            text.contains("time (mean allocation and mean free together), a number."),
-            "{text}"
-        );
-        assert!(
-            text.contains("a shorter time in each round, more than 5% less a number:"),
-            "{text}"
-        );
-        both[0].noise = Noise::Points(points(2));
-        assert!(rule(&both).contains("more than 5 points less time"));
-        let summary = |front: usize, chosen: usize| {
-            let (front, chosen) = ((0..front).collect(), (0..chosen).collect());
-            let places = Vec::new();
-            Choice {
-                places,
-                front,
-                chosen,
-            }
-            .summary(26)
-        };
-        assert_eq!(
-            summary(1, 1),
-            "Of 26 systems, one is not beaten by another one."
-        );
-        assert_eq!(
-            summary(4, 4),
-            "Of 26 systems, these 4 are not beaten by another one."
-        );
-        assert!(
-            summary(9, 5).starts_with("Of 26 systems, 9 are not beaten by another one. These are")
-        );
-    }
-
-    #[test]
-    fn linux_stands_beside_each_with_an_interval() {
-        let times = [Some(5.0), Some(10.0), Some(10.2)];
-        let rounds = [vec![5.0, 6.0], vec![10.0, 10.0], vec![10.5, 9.5]];
-        let text = |own, rounds: &[Vec<f64>]| beside(own, 1, &times, rounds);
-        assert_eq!(text(0, &rounds), " Time: 0.55 of Linux's (0.50 to 0.60).");
-        assert_eq!(text(1, &rounds), "");
-        assert_eq!(
-            text(2, &rounds),
-            " Time: 1.00 of Linux's (0.95 to 1.05, within noise)."
-        );
-        let none = [vec![], vec![], vec![]];
-        assert_eq!(text(0, &none), " Time: 0.50 of Linux's.");
-        assert_eq!(text(2, &none), " Time: 1.02 of Linux's, within noise.");
-    }
-}
+mod tests;

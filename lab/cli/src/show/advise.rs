@@ -5,9 +5,8 @@
 //! # Invariants
 //! Every threshold is printed from its constant. What a trace does not contain is called unknown, and never zero.
 
-use everybuddy_measure::advise::{
-    Advice, Age, LEAST_CALLING, LEAST_WAITING, Load, Setting, Settings, Verdict,
-};
+use everybuddy_measure::advise::{Advice, Age, LEAST_WAITING, Load, Setting, Settings, Verdict};
+use everybuddy_measure::answer::LEAST_CALLING;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::size::{count, cpus};

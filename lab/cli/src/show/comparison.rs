@@ -159,13 +159,16 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     style.bold(&comparison.trace) + rest
 }
 
-/// Renders the answer: the systems that no other one beats.
+/// Renders the answer: which system to take, the others that one could choose, and whether it matters.
 fn answer(answer: &Answer, style: &Style) -> String {
     let names = answer.systems.iter().map(|(name, _)| name.chars().count());
-    let indent = names.max().unwrap_or(0).max("answer".len()) + 2;
+    let indent = names.max().unwrap_or(0).max("matters".len()) + 2;
     let mut out = style.entry("answer", indent, &answer.summary);
     for (name, text) in &answer.systems {
         out += &style.entry(name, indent, text);
+    }
+    if !answer.matters.is_empty() {
+        out += &style.entry("matters", indent, &answer.matters);
     }
     out + &style.entry("unknown", indent, &answer.limits) + "\n"
 }

@@ -37,13 +37,14 @@ pub fn list(experiments: &[Experiment]) -> String {
         out += &style.entry(&own.name, 22, &own.title);
         out += &style.wrapped("", 22, &own.source);
         out += &style.wrapped("", 22, &format!("needs: {}", own.needs));
-        for claim in &own.claims {
-            let head = head_of(own, claim);
-            out += &style.wrapped("", 22, &format!("{head}: {}", claim.text));
-        }
+        let claims = match own.claims.len() {
+            1 => "1 claim".to_string(),
+            count => format!("{count} claims"),
+        };
+        out += &style.wrapped("", 22, &claims);
         out.push('\n');
     }
-    out += "`everybuddy experiments NAME` describes one experiment in full.\n";
+    out += "`everybuddy experiments NAME` describes one experiment in full, with its claims.\n";
     out +=
         "`everybuddy reproduce NAME` runs one experiment, `everybuddy reproduce all` runs all.\n";
     out

@@ -204,11 +204,7 @@ fn columns(plan: &Plan, load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec
         let texts = scalings.iter().map(idle).collect();
         columns.push(plain("idle_share", ["idle", "%"], texts));
     }
-    let most = plan.cpus.last().copied().unwrap_or(0);
-    let limits = scalings.iter().map(|scaling| match scaling.limit {
-        Some(limit) => limit.to_string(),
-        None => format!("> {most}"),
-    });
+    let limits = scalings.iter().map(|scaling| scaling.scales_to());
     columns.push(plain("scaling_limit", ["scales", "to"], limits.collect()));
     let reasons = scalings.iter().map(|scaling| match &scaling.hottest {
         Some((what, share)) => format!("{what}, {:.0}%", share * 100.0),

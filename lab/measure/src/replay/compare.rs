@@ -107,6 +107,7 @@ pub fn compare(
     Ok(Comparison {
         trace: script.name.clone(),
         events: script.events,
+        recorded_ns: script.recorded_ns,
         peak_frames: script.peak_frames,
         cpus: script.cpus,
         threads: script.lanes.len(),

@@ -26,6 +26,8 @@ pub struct Comparison {
     pub trace: String,
     /// The number of calls.
     pub events: u32,
+    /// The time of the recording on all CPUs that made calls, in nanoseconds; 0 if it is not known.
+    pub recorded_ns: u64,
     /// Maximum number of frames in use.
     pub peak_frames: u64,
     /// CPUs of the replay.

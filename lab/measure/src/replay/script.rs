@@ -33,6 +33,9 @@ pub struct Script {
     pub cpus: u16,
     /// The number of moves of all lanes.
     pub events: u32,
+    /// The time of the recording on all CPUs that made calls: nanoseconds from the first call to the last, times the
+    /// CPUs. 0 if all calls have the same time.
+    pub recorded_ns: u64,
     /// The number of allocated blocks.
     pub blocks: u32,
     /// The maximum number of frames in use, in trace order.
@@ -217,6 +220,13 @@ impl Script {
             lanes,
             assignment,
             events: resolved.steps.len() as u32,
+            recorded_ns: match &resolved.steps[..] {
+                [first, .., last] => last
+                    .time_ns
+                    .saturating_sub(first.time_ns)
+                    .saturating_mul(present.len() as u64),
+                _ => 0,
+            },
             blocks: resolved.blocks,
             peak_frames: resolved.peak_frames,
             final_frames: resolved.final_frames,

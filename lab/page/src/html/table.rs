@@ -19,7 +19,8 @@ pub(crate) fn answer(answer: &Answer, anchor: &str) -> Markup {
     html! {
         section.answer aria-labelledby={ (anchor) "-answer" } {
             h3 id={ (anchor) "-answer" } { "Answer" }
-            p { (definitions::words(&answer.summary)) }
+            p.first { (definitions::words(&answer.summary)) }
+            @if !answer.matters.is_empty() { p { (definitions::words(&answer.matters)) } }
             dl {
                 @for (name, text) in &answer.systems { div { dt { (name) } dd { (text) } } }
             }

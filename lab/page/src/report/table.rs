@@ -41,10 +41,12 @@ pub struct Column {
 /// The systems that no other one beats, in the sentences of the terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// How many they are. Text in back quotes is code.
+    /// Which system to take. Text in back quotes is code.
     pub summary: String,
     /// The systems, each with its reason and its price.
     pub systems: Vec<(String, String)>,
+    /// Whether the choice matters to the program of the trace; empty if that is not known.
+    pub matters: String,
     /// What the run cannot say. Text in back quotes is code.
     pub limits: String,
     /// What they were judged by. Text in back quotes is code.

@@ -236,6 +236,7 @@ impl Earlier<'_> {
         Ok(Comparison {
             trace: name.clone(),
             events: script.events,
+            recorded_ns: script.recorded_ns,
             peak_frames: script.peak_frames,
             cpus: script.cpus,
             threads: script.lanes.len(),

@@ -330,6 +330,7 @@ pub fn compared(
         answer: answer.map(|answer| page::Answer {
             summary: answer.summary,
             systems: answer.systems,
+            matters: answer.matters,
             limits: answer.limits,
             rule: answer.rule,
         }),

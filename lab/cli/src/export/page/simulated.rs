@@ -366,8 +366,7 @@ impl Results<'_> {
                 format!("{:.2}", alone / 1e6),
                 format!("{:.2}{on}", together / 1e6),
                 format!("{:.0}%", together / linear * 100.0),
-                own.limit
-                    .map_or(format!("> {most}"), |limit| limit.to_string()),
+                own.scales_to(),
                 match &own.hottest {
                     Some((what, share)) => format!("{what}, {:.0}%", share * 100.0),
                     None => String::new(),

@@ -1,0 +1,209 @@
+//! Tests of the choice and of its sentences.
+
+use super::*;
+
+/// Creates what systems are judged by, from one line of whole numbers per criterion.
+fn criteria(noise: &Noise, values: &[&[f64]]) -> Vec<Criterion> {
+    let criterion = |values: &&[f64]| Criterion {
+        name: "a number",
+        unit: "",
+        values: values.to_vec(),
+        noise: noise.clone(),
+    };
+    values.iter().map(criterion).collect()
+}
+
+#[test]
+fn the_beaten_never_appear_and_the_best_always_do() {
+    let mut seed = 1u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((seed >> 33) % 40) as f64
+    };
+    let mut shortened = 0;
+    for round in 0..300 {
+        let lines: Vec<Vec<f64>> = (0..4)
+            .map(|_| (0..26).map(|_| random()).collect())
+            .collect();
+        let lines: Vec<&[f64]> = lines.iter().map(|line| &line[..]).collect();
+        let exact = round % 2 == 0;
+        let noise = if exact {
+            Noise::Points(0.0)
+        } else {
+            Noise::Points(3.0)
+        };
+        let criteria = criteria(&noise, &lines);
+        let choice = Choice::of(&criteria);
+        shortened += usize::from(choice.chosen.len() < choice.front.len());
+        assert!(choice.chosen.len() >= LEAST.min(choice.front.len()));
+        assert!(choice.chosen.len() <= MOST);
+        for own in &choice.chosen {
+            let beats = |other: usize| {
+                lines.iter().all(|line| line[other] <= line[*own])
+                    && lines.iter().any(|line| line[other] < line[*own])
+            };
+            assert!(choice.front.contains(own));
+            assert!(!exact || !(0..26).any(beats), "{own} is beaten: {choice:?}");
+        }
+        for (line, places) in lines.iter().zip(&choice.places) {
+            let is_first = |own: &usize| places[*own] == 1;
+            assert!(choice.chosen.iter().any(is_first), "{choice:?}");
+            let least = line.iter().copied().fold(f64::INFINITY, f64::min);
+            let is_best = |own: &usize| line[*own] == least;
+            assert!(!exact || choice.chosen.iter().any(is_best));
+        }
+    }
+    assert!(shortened > 100, "{shortened}");
+}
+
+#[test]
+fn noise_makes_ties() {
+    let of = |noise: &Noise, values: &[&[f64]]| Choice::of(&criteria(noise, values)).chosen;
+    // The first is a little slower than the second and much better otherwise: one beats the other.
+    let values: &[&[f64]] = &[&[104.0, 100.0], &[1.0, 9.0]];
+    assert_eq!(of(&Noise::Share(0.05), values), [0]);
+    assert_eq!(of(&Noise::Share(0.0), values), [0, 1]);
+    assert_eq!(of(&Noise::Points(4.0), values), [0]);
+    assert_eq!(of(&Noise::Points(3.9), values), [0, 1]);
+    // Rounds decide, where no round is an exception.
+    let in_each = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 50.0]]);
+    let in_most = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 53.0]]);
+    let mut both = criteria(&Noise::Share(0.05), values);
+    both[0].noise = in_each;
+    assert_eq!(Choice::of(&both).chosen, [0, 1]);
+    both[0].noise = in_most;
+    assert_eq!(Choice::of(&both).chosen, [0]);
+    // Steps of noise add up to a difference: the first beats the last, and the second beats nothing.
+    let steps = criteria(&Noise::Points(1.0), &[&[1.0, 2.0, 3.0]]);
+    assert_eq!(steps[0].places(), [1, 1, 3]);
+    assert_eq!(Choice::of(&steps).chosen, [0, 1]);
+    // A later place is not enough: the last is within noise of the second, which beats the first.
+    let values: &[&[f64]] = &[&[1.0, 1.9, 2.5], &[9.0, 1.0, 1.0]];
+    assert_eq!(of(&Noise::Points(1.0), values), [1, 2]);
+    // Numbers that are written alike are equal.
+    assert_eq!(of(&Noise::Share(0.0), &[&[0.001, 0.0]]), [0, 1]);
+}
+
+#[test]
+fn the_first_is_described_and_the_others_say_when_to_choose_them() {
+    let mut both = criteria(
+        &Noise::Share(0.05),
+        &[&[10.0, 20.0, 11.0], &[3.0, 1.0, 1.5], &[1.0, 1.0, 1.0]],
+    );
+    for (criterion, (name, unit)) in
+        both.iter_mut()
+            .zip([(TIME, " ns"), ("a number", ""), ("another", "%")])
+    {
+        (criterion.name, criterion.unit) = (name, unit);
+    }
+    let choice = Choice::of(&both);
+    // Ranks: 1 + 3, 3 + 1, and 2 + 2 of the third; of equal sums, the faster is first.
+    assert_eq!(choice.chosen, [0, 2, 1]);
+    assert_eq!(
+        choice.described(&both, 0),
+        "Time 10.0 ns (the best), a number 3.00 (rank 3; the best: 1.00), another 1.00% (the best)."
+    );
+    assert_eq!(
+        choice.reason(&both, 1),
+        "If it counts most: a number 1.00. Worse: time 20.0 ns."
+    );
+    // What is within noise of the best has the first rank, too.
+    let near = criteria(&Noise::Points(1.0), &[&[1.0, 2.0]]);
+    let near_choice = Choice::of(&near);
+    assert_eq!(
+        near_choice.described(&near, 1),
+        "A number 2.00 (as good as the best, 1.00)."
+    );
+    assert_eq!(near_choice.reason(&near, 1), "As good a compromise.");
+}
+
+#[test]
+fn the_first_is_not_the_best_by_one_criterion_at_any_price() {
+    // Of 26, the first is the fastest and otherwise the last, another one is second and third: the compromise.
+    let worst = |at: usize| if at == 0 { 100.0 } else { 50.0 + at as f64 };
+    let one: Vec<f64> = (0..26)
+        .map(|at| [1.0, 2.0].get(at).copied().unwrap_or(at as f64 * 9.0))
+        .collect();
+    let two: Vec<f64> = (0..26)
+        .map(|at| if at == 1 { 40.0 } else { worst(at) })
+        .collect();
+    let both = criteria(&Noise::Points(0.5), &[&one, &two, &two]);
+    assert_eq!(Choice::of(&both).chosen[0], 1);
+}
+
+#[test]
+fn lists_and_metadata_are_memory_of_their_own() {
+    let of = |idle: f64, metadata: f64| own_memory(&[Some(idle)], &[Some(metadata)], 1000)[0];
+    assert_eq!(of(10.0, 0.0), Some(1.0));
+    assert_eq!(of(0.0, 40.96), Some(1.0));
+    assert_eq!(own_memory(&[None], &[Some(1.0)], 1000), [None]);
+}
+
+#[test]
+fn the_choice_matters_by_the_time_of_the_calls() {
+    let little = matters(0.0025);
+    assert!(
+        little.starts_with("With Linux's lists, these calls take 0.25% of the time"),
+        "{little}"
+    );
+    assert!(little.contains("no allocator makes this program noticeably faster"));
+    assert!(
+        matters(0.025).contains("2.50% of the time of the CPUs that made them: more than that")
+    );
+    assert!(matters(0.000_01).contains("less than 0.01% of"));
+}
+
+#[test]
+fn the_rule_says_what_decides() {
+    let mut both = criteria(&Noise::Share(0.05), &[&[1.0], &[1.0]]);
+    (both[0].name, both[0].noise) = (TIME, Noise::Rounds(vec![vec![1.0]]));
+    let text = rule(&both);
+    assert!(
+        text.contains("time (mean allocation and mean free together), a number."),
+        "{text}"
+    );
+    assert!(
+        text.contains("a shorter time in each round, more than 5% less a number:"),
+        "{text}"
+    );
+    both[0].noise = Noise::Points(points(2));
+    assert!(rule(&both).contains("more than 5 points less time"));
+    let summary = |front: usize, chosen: usize| {
+        let (front, chosen) = ((0..front).collect(), (0..chosen).collect());
+        let places = Vec::new();
+        Choice {
+            places,
+            front,
+            chosen,
+        }
+        .summary("bs", 26)
+    };
+    assert_eq!(
+        summary(1, 1),
+        "`bs` is the best of 26 systems: no other one is better in anything that counts."
+    );
+    assert_eq!(
+        summary(4, 4),
+        "`bs` is the best compromise of 26 systems. 3 others are better in something."
+    );
+    assert!(summary(2, 2).ends_with("One other is better in something."));
+    assert!(
+        summary(9, 5).starts_with("`bs` is the best compromise of 26 systems. 9 have no other")
+    );
+}
+
+#[test]
+fn linux_stands_beside_each_with_an_interval() {
+    let times = [Some(5.0), Some(10.0), Some(10.2)];
+    let rounds = [vec![5.0, 6.0], vec![10.0, 10.0], vec![10.5, 9.5]];
+    let text = |own, rounds: &[Vec<f64>]| beside(own, 1, &times, rounds);
+    assert_eq!(text(0, &rounds), " Time: 0.55 of Linux's (0.50 to 0.60).");
+    assert_eq!(text(1, &rounds), "");
+    assert_eq!(
+        text(2, &rounds),
+        " Time: 1.00 of Linux's (0.95 to 1.05, within noise)."
+    );
+    let none = [vec![], vec![], vec![]];
+    assert_eq!(text(0, &none), " Time: 0.50 of Linux's.");
+    assert_eq!(text(2, &none), " Time: 1.02 of Linux's, within noise.");
+}
