@@ -30,6 +30,18 @@ pub struct Scaling {
     pub hottest: Option<(String, f64)>,
 }
 
+impl Scaling {
+    /// Returns the number of CPUs that a system scales to, as text: `8`, `> 128` where it has not stopped, and `-`
+    /// where fewer than two numbers of CPUs were simulated.
+    pub fn scales_to(&self) -> String {
+        match (self.limit, &self.rates[..]) {
+            (Some(limit), _) => limit.to_string(),
+            (None, [_, .., (most, _)]) => format!("> {most}"),
+            (None, _) => "-".to_string(),
+        }
+    }
+}
+
 /// Twice the CPUs must bring this many times the calls, or the system has stopped scaling.
 pub const WORTH: f64 = 1.2;
 
@@ -473,5 +485,25 @@ mod tests {
         assert_eq!(limit(&[(1, 1.0), (4, 1.45)]), None);
         assert_eq!(limit(&[(1, 1.0), (4, 1.43)]), Some(1));
         assert_eq!(limit(&[]), None);
+    }
+
+    #[test]
+    fn one_number_of_cpus_says_nothing_about_scaling() {
+        let text = |rates: &[(u16, f64)]| {
+            let (load, system, hottest) = (String::new(), String::new(), None);
+            let (limit, rates) = (limit(rates), rates.to_vec());
+            Scaling {
+                load,
+                system,
+                rates,
+                limit,
+                hottest,
+            }
+            .scales_to()
+        };
+        assert_eq!(text(&[]), "-");
+        assert_eq!(text(&[(128, 5.0)]), "-");
+        assert_eq!(text(&[(64, 1.0), (128, 2.0)]), "> 128");
+        assert_eq!(text(&[(64, 1.0), (128, 1.0)]), "64");
     }
 }

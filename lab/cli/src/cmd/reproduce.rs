@@ -43,7 +43,7 @@ use super::files::Files;
     after_help = include_str!("help/reproduce.txt")
 )]
 pub(super) struct Arguments {
-    /// Select experiments by name or TOML file; `all` selects all [default: all]
+    /// Select experiments by name or TOML file; `all` selects all. Without a name, they are listed
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -81,6 +81,9 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    if arguments.names.is_empty() && arguments.rows.is_none() {
+        return output::text(&experiments::list(&named(&[])?));
+    }
     let chosen = named(&arguments.names)?.into_iter();
     let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
     let rows = earlier.as_deref().unwrap_or_default();

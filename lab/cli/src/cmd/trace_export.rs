@@ -25,9 +25,9 @@ pub(super) struct Arguments {
     #[arg(value_name = "TRACE")]
     trace: String,
 
-    /// Select the format: csv or perf-script
+    /// Select the format: csv or perf-script [default: csv if FILE ends in .csv]
     #[arg(long, value_name = "FORMAT")]
-    to: ExportFormat,
+    to: Option<ExportFormat>,
 
     /// Write to this file, or replace it, instead of standard output
     #[arg(short, long, value_name = "FILE")]
@@ -40,14 +40,25 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    let is_csv = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|own| own.eq_ignore_ascii_case("csv"))
+    };
+    let named = arguments.output.as_ref().filter(|path| is_csv(path));
+    let Some(to) = arguments.to.or(named.map(|_| ExportFormat::Csv)) else {
+        return Err(Error::usage(
+            "the format is not known\nhelp: choose --to csv or --to perf-script, or a FILE in .csv"
+                .to_string(),
+        ));
+    };
     let given = arguments.output.filter(|path| path.as_os_str() != "-");
     let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
     let file = given.as_deref().map(|path| outputs.open("-o", path));
     let file = file.transpose()?;
     let trace = read(&arguments.trace, arguments.lenient)?;
     let Some(mut file) = file else {
-        return output::pieces(|out| export(&trace, arguments.to, out));
+        return output::pieces(|out| export(&trace, to, out));
     };
-    export(&trace, arguments.to, &mut file).map_err(|cause| refused(file.path(), cause))?;
+    export(&trace, to, &mut file).map_err(|cause| refused(file.path(), cause))?;
     file.finish(&[])
 }

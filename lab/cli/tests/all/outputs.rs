@@ -144,7 +144,7 @@ fn replaced_files_keep_permissions_and_links() {
     // Traces are written by the same rules.
     fs::set_permissions(&trace, fs::Permissions::from_mode(0o640)).unwrap();
     let recording = folder.file("tiny.csv");
-    everybuddy!("trace export {trace} --to csv -o {recording}").done();
+    everybuddy!("trace export {trace} -o {recording}").done();
     everybuddy!("trace import {recording} -o {trace} --force").noted();
     let mode = fs::metadata(&trace).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
