@@ -21,8 +21,8 @@ use crate::shared::experiment::Experiment;
 /// The reason why a figure could not be drawn.
 pub type Undrawn = String;
 
-/// The colours of Okabe and Ito, the most distinct ones first.
-const COLOURS: [RGBColor; 7] = [
+/// The colours of Okabe and Ito, the most distinct ones first, then two of Tol.
+const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -30,6 +30,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
     RGBColor(0, 0, 0),
+    RGBColor(136, 34, 85),
+    RGBColor(153, 153, 51),
 ];
 /// The patterns of lines: none, or the lengths of dash and gap.
 const DASHES: [Option<(i32, i32)>; 4] = [None, Some((9, 4)), Some((2, 3)), Some((14, 6))];
@@ -259,12 +261,6 @@ impl Axis {
         }
     }
 
-    /// Creates an axis with the numbers from 1 to `count` at the positions 0, 1 and so on.
-    pub(crate) fn of_numbers(label: &str, count: usize) -> Axis {
-        let numbers = (1..=count).map(|number| number.to_string());
-        Axis::of_names(label, numbers.collect())
-    }
-
     /// Creates an axis with the numbers from 1 to `count` at these positions.
     pub(crate) fn from_one(label: impl Into<String>, count: usize) -> Axis {
         Axis::whole(label, (0.4, count as f64 + 0.6), count)
@@ -420,9 +416,8 @@ fn key(
 }
 
 fn stroke(kind: usize) -> ShapeStyle {
-    // If patterns repeat, the line is wider.
-    let width = 2 + 2 * (kind / DASHES.len()) as u32;
-    COLOURS[kind % COLOURS.len()].stroke_width(width)
+    // No line is wider than another one: colour and pattern together differ for 36 kinds.
+    COLOURS[kind % COLOURS.len()].stroke_width(2)
 }
 
 /// Draws one panel.

@@ -88,8 +88,6 @@ struct Across {
     /// How names and titles are written: of the first pattern that fits, with what its `*` stand for.
     #[serde(default)]
     rename: Vec<[String; 2]>,
-    /// Where names that are numbered are listed.
-    numbered: Option<Numbered>,
     #[serde(default)]
     scale: Scale,
     /// The range, or the space beyond the first and the last place.
@@ -115,13 +113,6 @@ enum At {
     Number,
     /// The size of its spaces in MiB.
     Space,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-enum Numbered {
-    Title,
-    Label,
 }
 
 /// The vertical axis.
@@ -246,7 +237,7 @@ impl View {
             (names, _) => names.to_vec(),
         };
         let mut places = distinct(shown.rows().filter_map(found));
-        if places.is_empty() && self.x.numbered != Some(Numbered::Title) {
+        if places.is_empty() {
             places = distinct(all.rows().filter_map(found));
         }
         let mut orders = distinct(shown.rows().filter_map(|row| row.order));
@@ -264,8 +255,7 @@ impl View {
                 At::Number => found(row)?.parse().ok()?,
                 At::Space => space(row)?,
             };
-            let is_from_one = x.at == At::System || x.numbered == Some(Numbered::Label);
-            Some(x.scale.place(number) + if is_from_one { 1.0 } else { 0.0 })
+            Some(x.scale.place(number) + if x.at == At::System { 1.0 } else { 0.0 })
         };
         let present = distinct(shown.rows().map(|row| self.series(row))).len();
         let middle = (present as f64 - 1.0) / 2.0;
@@ -286,10 +276,7 @@ impl View {
             At::System => names,
             _ => named.collect(),
         };
-        let mut title = self.title.replace("{}", &x.renamed(each));
-        if x.numbered == Some(Numbered::Title) {
-            title += &format!(": {}", named.join(", "));
-        }
+        let title = self.title.replace("{}", &x.renamed(each));
         let most = shown
             .rows()
             .filter_map(|row| place(row, 0))
@@ -377,21 +364,14 @@ impl Across {
     fn axis(&self, names: Vec<String>, most: f64) -> Axis {
         let (count, label) = (names.len(), &self.label);
         let range = self.range.unwrap_or_default();
-        let axis = match (self.at, self.numbered) {
-            (At::Source, Some(Numbered::Label)) => {
-                let numbered = names.iter().zip(1..);
-                let legend: Vec<String> =
-                    numbered.map(|(name, at)| format!("{at} {name}")).collect();
-                Axis::from_one(legend.join(" · "), count)
-            }
-            (At::Source, Some(Numbered::Title)) => Axis::of_numbers(label, count),
-            (At::Source, None) => Axis::of_names(label, names),
-            (At::System, _) => Axis::from_one(label, count),
-            (At::OrderName, _) => Axis {
+        let axis = match self.at {
+            At::Source => Axis::of_names(label, names),
+            At::System => Axis::from_one(label, count),
+            At::OrderName => Axis {
                 range: (-range[0], count as f64 - 1.0 + range[1]),
                 ..Axis::of_names(label, names)
             },
-            (At::Order | At::Number | At::Space, _) => {
+            At::Order | At::Number | At::Space => {
                 let beyond = if self.grows { most } else { 0.0 };
                 let ticks = self.ticks.unwrap_or(0) + beyond as usize;
                 self.scale
@@ -463,7 +443,7 @@ mod tests {
             statistics = ["mean", "ci95"]
             shape = "points"
             apart = 0.2
-            x = { at = "source", label = "trace", numbered = "title", rename = [["a", "first"]] }
+            x = { at = "source", label = "trace", rename = [["a", "first"]] }
             y = { label = "tenths", unit = 10.0, range = "zero", ticks = 6 }
         "#;
         let layout: Layout = toml::from_str(text).unwrap();
@@ -488,7 +468,11 @@ mod tests {
         let drawing = layout.draw(&own, &rows);
         assert!(drawing.note.ends_with("; on native"), "{}", drawing.note);
         let panel = &drawing.panels[0];
-        assert_eq!(panel.title, "steps: first, b");
+        assert_eq!(panel.title, "steps");
+        assert_eq!(
+            panel.x.marks(),
+            [(0.0, "first".to_string()), (1.0, "b".to_string())]
+        );
         assert!((panel.y.range.1 - 86.4).abs() < 1e-9, "a margin above 80");
         let [bs, is] = &panel.series[..] else {
             panic!("two systems");
