@@ -351,7 +351,7 @@ impl Choice {
         let least = least.map(|at| criterion.text(at)).unwrap_or_default();
         match places[own] {
             1 if text == least => format!("{name} {text} (the best)"),
-            1 => format!("{name} {text} (as good as the best, {least})"),
+            1 => format!("{name} {text} (within noise of the best, {least})"),
             place => format!("{name} {text} (rank {place}; the best: {least})"),
         }
     }

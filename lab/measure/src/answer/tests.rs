@@ -112,7 +112,7 @@ fn the_first_is_described_and_the_others_say_when_to_choose_them() {
     let near_choice = Choice::of(&near);
     assert_eq!(
         near_choice.described(&near, 1),
-        "A number 2.00 (as good as the best, 1.00)."
+        "A number 2.00 (within noise of the best, 1.00)."
     );
     assert_eq!(near_choice.reason(&near, 1), "As good a compromise.");
 }
