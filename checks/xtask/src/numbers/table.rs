@@ -44,7 +44,14 @@ pub(crate) fn filled(file: &str, text: &str, results: &Results) -> Result<String
             None => Table::parse(&comment[MARKER.len()..]),
         };
         let table = table.map_err(place)?;
-        // Head and rule.
+        if !lines
+            .get(close + 2)
+            .is_some_and(|rule| rule.starts_with("|-"))
+        {
+            return Err(place(
+                "below the comment is no table with heads and a rule".to_owned(),
+            ));
+        }
         let rows = lines.iter_mut().skip(close + 3);
         let rows: Vec<&mut String> = rows.take_while(|line| line.starts_with('|')).collect();
         let (own, stated) = (rows.len(), table.rows.as_ref().map_or(rows.len(), Vec::len));
@@ -231,6 +238,11 @@ mod tests {
         ] {
             assert!(filled(marker, rows).is_err(), "{marker}");
         }
+        let bare = "<!-- numbers: e all m mean .1: x@; y@ -->\n| `bs` | ? | ? |\n";
+        assert!(
+            super::filled("x.md", bare, &results).is_err(),
+            "no heads and no rule"
+        );
     }
 
     fn filled_again(text: &str, results: &Results) -> String {
