@@ -49,7 +49,7 @@ pub(crate) fn filled(file: &str, text: &str, results: &Results) -> Result<String
             .is_some_and(|rule| rule.starts_with("|-"))
         {
             return Err(place(
-                "below the comment is no table with heads and a rule".to_owned(),
+                "a table with heads and a rule must follow the comment".to_owned(),
             ));
         }
         let rows = lines.iter_mut().skip(close + 3);
