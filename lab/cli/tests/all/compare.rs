@@ -23,6 +23,7 @@ const COLUMNS: [&str; 16] = [
     "unit",
     "expected",
     "simulated",
+    "program",
 ];
 
 /// Metrics that depend on the machine; all others on the command line alone.
