@@ -1,7 +1,7 @@
 //! Digests of behaviour: whether a result is of the program of today.
 //!
-//! A row names the commit that made it, but most commits change no number. A digest is of what a program does, and not
-//! of its text: a name that changes leaves it as it is. A system's is of the accesses of a short run on two CPUs, of the
+//! A row names the commit that made it, but most commits change no number. A digest is of what a program does, not
+//! of its text: a name that changes leaves it. That of a system is of the accesses of a short run on two CPUs, of the
 //! frames that it gets there, and of the system's counts in `work.tsv`. A machine's is of the cycles of small programs.
 //!
 //! `results/digests.tsv` has those of today, for the systems and machines of committed rows. `xtask` compares both.
@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use everybuddy::platform::AtomicWord;
 use everybuddy::{
-    CpuToken, FrameAllocator, Index, Memory, Order, Platform, Release, Request, Setup, SystemSpec,
-    metadata_layout,
+    Block, Class, CpuToken, FrameAllocator, Hint, Index, Memory, Order, Platform, Release, Request,
+    Setup, SystemSpec, metadata_layout,
 };
 use everybuddy_sim::{
     Caches, CostModel, Flat, Hardware, Instructions, Machine, Region, Sim, SimAtomicU32, SimCpu,
@@ -125,8 +125,8 @@ fn run(spec: &SystemSpec) -> Option<u64> {
     Some(sum.0)
 }
 
-/// Fills and empties lists with blocks of each path, half of which the other CPU frees; then a run of frames that is
-/// freed in parts, the services, and a drain.
+/// Fills and empties lists with blocks of each path, half of which the other CPU frees. Then it makes requests and frees
+/// in random order, allocates a run of frames that is freed in parts, and all of memory, serves, and drains.
 fn calls(
     system: &dyn FrameAllocator<Sim>,
     cpu: &mut SimCpu,
@@ -140,9 +140,12 @@ fn calls(
             .add(start.map_or(u64::MAX, |start| start.0.into()));
         start
     };
+    let free = |cpu: &mut SimCpu, block| {
+        let is_freed = system.free(cpu, Release::block(block)).is_ok();
+        sum.borrow_mut().add(is_freed.into());
+    };
     for (order, count) in [(0, 900), (1, 40), (3, 60), (9, 4)] {
         let order = Order::new(order).expect("a small order");
-        let block = |start| Release::block(everybuddy::Block::new(start, order));
         for _ in 0..2 {
             let mut blocks: Vec<Index> = (0..count)
                 .filter_map(|_| allocate(cpu, Request::order(order)))
@@ -152,12 +155,28 @@ fn calls(
             cpu.barrier();
             let others = std::mem::take(&mut given.borrow_mut()[1 - own]);
             for start in blocks.into_iter().chain(others.into_iter().rev()) {
-                let is_freed = system.free(cpu, block(start)).is_ok();
-                sum.borrow_mut().add(is_freed.into());
+                free(cpu, Block::new(start, order));
             }
             cpu.barrier();
         }
     }
+    // Requests and frees in random order, a few more requests. Those of forty steps are for a region.
+    let (mut random, mut blocks) = (own as u32, Vec::new());
+    for at in 0..3000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let of = |shift: u32| (random >> shift) as usize;
+        let order = Order::new([0, 0, 0, 0, 0, 1, 2, 5][of(8) % 8]).expect("a small order");
+        if of(28) < 9 || blocks.is_empty() {
+            let (task, region, left) = (own as u32, at / 40, 40 - at % 40);
+            let request = Request::order(order).with_hint(Hint { task, region, left });
+            let start = allocate(cpu, request.with_class(Class::ALL[of(20) % 3]));
+            blocks.extend(start.map(|start| Block::new(start, order)));
+        } else {
+            let block = blocks.swap_remove(of(12) % blocks.len());
+            free(cpu, block);
+        }
+    }
+    blocks.into_iter().for_each(|block| free(cpu, block));
     if let Some(start) = allocate(cpu, Request::frames(260)) {
         for (start, frames) in [(start, 100), (Index(start.0 + 100), 160)] {
             let is_freed = system.free(cpu, Release::frames(start, frames)).is_ok();
@@ -169,6 +188,13 @@ fn calls(
     }
     cpu.barrier();
     if own == 0 {
+        let mut all = Vec::new();
+        for order in [Order::TEN, Order::ZERO] {
+            while let Some(start) = allocate(cpu, Request::order(order)) {
+                all.push(Block::new(start, order));
+            }
+        }
+        all.into_iter().for_each(|block| free(cpu, block));
         for service in 0..system.services().len() {
             system.serve(cpu, service, 1 << 12);
         }
