@@ -92,10 +92,11 @@ def committed(run, file):
     return path, own, [line for (_, line), own in zip(lines, is_own) if not own]
 
 
-def files(folder):
-    """Returns the files that a run has written, by name; a part of a file is none."""
-    found = [path for path in sorted(folder.iterdir()) if path.suffix in (".jsonl", ".txt", ".tsv")]
-    return [pathlib.Path(path.name) for path in found]
+def files(run, folder):
+    """Returns the files of results that a run has written: those that its command names, or that are committed."""
+    found = [path for path in sorted(folder.iterdir()) if path.suffix in (".jsonl", ".txt", ".tsv", ".toml")]
+    kind, named = RESULTS / run["run"].split("/")[0], run["command"].split()
+    return [pathlib.Path(path.name) for path in found if (kind / path.name).exists() or path.name in named]
 
 
 def wait_until_quiet():
@@ -143,7 +144,7 @@ def make(run, base):
         seconds = before + time.monotonic() - started
         (folder / "seconds").write_text(str(seconds))
     # A claim that fails is a result, too.
-    if ended.returncode > 1 or not files(folder):
+    if ended.returncode > 1 or not files(run, folder):
         return None
     (folder / "done").write_text(f"{place}\t{seconds:.0f}")
     return folder
@@ -152,7 +153,7 @@ def make(run, base):
 def take(run, folder, commit, now):
     """Takes the files of a run over into the results."""
     digests = dict(line.split("\t") for line in (RESULTS / "digests.tsv").read_text().splitlines())
-    for file in files(folder):
+    for file in files(run, folder):
         path, old, others = committed(run["run"], file)
         if file.suffix == ".jsonl":
             new = kept(experiment(old[0]) if old else "", old, rows_of(folder / file))
@@ -174,7 +175,7 @@ def take(run, folder, commit, now):
 def differences(run, folder):
     """Returns what is not the same to the last digit in the committed files of a run."""
     found = []
-    for file in files(folder):
+    for file in files(run, folder):
         path, old, _ = committed(run["run"], file)
         if file.suffix == ".jsonl":
             new = kept(experiment(old[0]) if old else "", old, rows_of(folder / file))
