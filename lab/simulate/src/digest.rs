@@ -125,8 +125,8 @@ fn run(spec: &SystemSpec) -> Option<u64> {
     Some(sum.0)
 }
 
-/// Fills and empties lists with blocks of each path, half of which the other CPU frees. Then it makes requests and frees
-/// in random order, allocates a run of frames that is freed in parts, and all of memory, serves, and drains.
+/// Fills and empties lists with blocks of each path, half of which the other CPU frees. Then it makes requests and
+/// frees in random order, allocates a run of frames that is freed in parts, and all of memory, serves, and drains.
 fn calls(
     system: &dyn FrameAllocator<Sim>,
     cpu: &mut SimCpu,
