@@ -91,7 +91,7 @@ fn of_hardware(hardware: Hardware) -> String {
     let mut sum = Sum::NEW;
     let cpus = hardware.cpus();
     let caches = [Some(hardware.l1), hardware.l2, Some(hardware.llc)];
-    let caches = caches.map(|cache| cache.map_or(0, |cache| cache.bytes.into()));
+    let caches = caches.map(|cache| cache.map_or(0, |cache| cache.bytes));
     // What small programs do not reach.
     let numbers = [hardware.mhz, hardware.installed, cpus].map(u64::from);
     for number in numbers.into_iter().chain(caches) {
