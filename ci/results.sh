@@ -9,6 +9,7 @@
 #
 # An interrupted command is resumed by the same command: what is done for this commit is in target/results. A native run
 # waits until the load has been below 0.3 for a minute. Runs `by hand` are only named. Needs python3; commit first.
+# Afterwards, `WRITE=1 cargo test -p everybuddy-papers page_of_claims` writes the page of claims.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
