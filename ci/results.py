@@ -210,7 +210,7 @@ def main():
             print(f"{own['date']:12}{place:12}{own['older']:>7} of {own['rows']:6}{about:>8}  {own['run']}")
         total = sum(int(own["seconds"]) for own in chosen)
         rows, older = (sum(int(own[column]) for own in chosen) for column in ("rows", "older"))
-        print(f"{len(chosen)} of {len(runs)} runs, {older} of {rows} rows, about {duration(total)}")
+        print(f"{len(chosen)} of {len(runs)} runs, {older} of their {rows} rows, about {duration(total)}")
         return
     commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True).strip()
     base = ROOT / "target/results" / commit
