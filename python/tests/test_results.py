@@ -18,7 +18,7 @@ from conftest import Program, lines
 
 COLUMNS = [
     *("experiment", "source", "system", "options", "contender", "platform", "cpus", "seed"),
-    *("operation", "order", "metric", "statistic", "value", "unit", "expected", "simulated"),
+    *("operation", "order", "metric", "statistic", "value", "unit", "expected", "simulated", "program"),
 ]
 
 

@@ -11,9 +11,9 @@ use everybuddy::systems::{OPTIONS, Obstacle, ROWS, Row};
 use everybuddy_suite::misuse;
 use everybuddy_workload::WORKLOADS;
 
-use crate::Outcome;
 use crate::explored::explored;
 use crate::numbers::{Results, filled};
+use crate::{Outcome, stale};
 
 /// The lines around what is generated in a document that is written by hand otherwise.
 const MARKS: [&str; 2] = [
@@ -21,18 +21,26 @@ const MARKS: [&str; 2] = [
     "<!-- end of what is generated -->",
 ];
 
-/// Writes all generated documents and the numbers of all tables; finds no faults.
+/// Writes all generated documents, the numbers of all tables, and the list of results that are of an older program.
 pub(crate) fn write(root: &Path, files: &[String]) -> Outcome<Vec<String>> {
-    let outdated = outdated(root, files, &Results::new(root)).into_iter();
+    let (mut faults, results) = (Vec::new(), Results::new(root));
+    let list = stale::list(root, files, &results, &mut faults);
+    fs::write(root.join(stale::LIST), list)?;
+    let outdated = outdated(root, files, &results).into_iter();
     let outdated = outdated.map(|(file, new)| Ok((root.join(file), new?)));
     for (path, new) in outdated.collect::<Result<Vec<_>, String>>()? {
         fs::write(path, new)?;
     }
-    Ok(Vec::new())
+    Ok(faults)
 }
 
 /// Reports documents that `write` would change.
 pub(crate) fn check(root: &Path, files: &[String], results: &Results, faults: &mut Vec<String>) {
+    let list = stale::list(root, files, results, faults);
+    if fs::read_to_string(root.join(stale::LIST)).ok() != Some(list) {
+        let what = "out of date: cargo run -p xtask -- docs";
+        faults.push(format!("{}:1: generated: {what}", stale::LIST));
+    }
     for (file, new) in outdated(root, files, results) {
         let what = new.err();
         let what = what

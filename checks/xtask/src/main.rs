@@ -16,6 +16,7 @@ mod numbers;
 mod packages;
 mod prose;
 mod repeats;
+mod stale;
 mod tidy;
 
 use std::error::Error;

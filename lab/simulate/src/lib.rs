@@ -14,6 +14,7 @@
 //! | `regions` | the regions that the calls of a published program are for |
 //! | `services` | the services of a system, on CPUs of their own or on those that wait |
 //! | `counted` | what a CPU measures |
+//! | [`digest`] | digests of behaviour |
 //! | [`cell`] | one system under one load with one number of CPUs |
 //! | [`plan`] | all cells of a run |
 //! | `jobs` | several cells at the same time |
@@ -34,6 +35,7 @@ pub mod cell;
 #[cfg(test)]
 mod clerk;
 mod counted;
+pub mod digest;
 pub mod jobs;
 pub mod load;
 pub mod machines;

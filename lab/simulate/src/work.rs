@@ -53,6 +53,23 @@ fn thousandths(instructions: f64) -> u32 {
     (instructions * 1000.0).round() as u32
 }
 
+/// Returns the name under which a system was counted. If its options were not counted together, the last ones are left
+/// out until what remains was counted.
+fn counted(name: &str) -> Option<&str> {
+    let is_counted = |system: &&str| Counted { system }.path("next 0").is_some();
+    let mut names = std::iter::successors(Some(name), |name| {
+        name.rsplit_once('+').map(|(before, _)| before)
+    });
+    names.find(is_counted)
+}
+
+/// Returns the lines of the table that are about a system, without its name.
+pub(crate) fn lines(spec: &SystemSpec) -> impl Iterator<Item = &'static str> {
+    let system = counted(&spec.to_string()).map(str::to_owned);
+    let lines = COUNTS.lines().filter_map(|line| line.split_once('\t'));
+    lines.filter_map(move |(own, rest)| (system.as_deref() == Some(own)).then_some(rest))
+}
+
 impl Counted<'_> {
     /// Returns the counts of a path.
     fn path(&self, path: &str) -> Option<Count> {
@@ -116,19 +133,13 @@ pub struct Work {
 }
 
 impl Work {
-    /// Returns the instructions of a system's paths. If its options were not counted together, the last ones are left
-    /// out until what remains was counted. O(length of the table).
+    /// Returns the instructions of a system's paths. O(length of the table).
     ///
     /// # Panics
     /// If the table lacks the system, which a test excludes.
     pub fn of(spec: &SystemSpec) -> Self {
         let name = spec.to_string();
-        let is_counted = |system: &&str| Counted { system }.path("next 0").is_some();
-        let mut names = std::iter::successors(Some(name.as_str()), |name| {
-            name.rsplit_once('+').map(|(before, _)| before)
-        });
-        let system = names.find(is_counted);
-        let system = system.expect("the counts of all systems are in work.tsv");
+        let system = counted(&name).expect("the counts of all systems are in work.tsv");
         let counted = Counted { system };
         let block = |kinds: [&str; 3]| {
             ORDERS.map(|(order, _)| {

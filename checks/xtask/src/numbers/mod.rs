@@ -8,11 +8,13 @@
 //! `docs` changes nothing but cells of such tables. `tidy` fails if it would change any, if a sentence has another
 //! number than the results, and if comments take more than a tenth of a document.
 
+mod digests;
 pub(crate) mod facts;
 mod query;
 mod results;
 mod table;
 
+pub(crate) use digests::{DIGESTS, NONE, systems};
 pub(crate) use results::Results;
 pub(crate) use table::filled;
 
@@ -62,6 +64,47 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn a_system_that_changes_makes_its_rows_older_and_no_others() {
+        let folder = Folder::new("stale");
+        let row = |system: &str, digest| {
+            format!(
+                "{{\"experiment\":\"e\",\"source\":\"x\",\"system\":\"{system}\",\"platform\":\"sim:flat\",\"cpus\":1,\
+                 \"operation\":\"all\",\"metric\":\"m\",\"statistic\":\"mean\",\"value\":5,\
+                 \"program\":\"0123abc {digest} 4\"}}\n"
+            )
+        };
+        folder.store("a/reproduce", &(row("bs", 1) + &row("is", 2)));
+        let write = |file: &str, text: &str| fs::write(folder.0.join("results").join(file), text);
+        write(
+            "runs.tsv",
+            "\na/reproduce\t2026\t0123abc\t-\t7\tsimulated\tc\n",
+        )
+        .expect("a file");
+        let judged = |digests: &str| {
+            write("digests.tsv", digests).expect("a file");
+            let (results, mut faults) = (Results::new(&folder.0), Vec::new());
+            let files = ["results/a/reproduce.jsonl".to_owned()];
+            let list = crate::stale::list(&folder.0, &files, &results, &mut faults);
+            assert!(faults.is_empty(), "{faults:?}");
+            let table = |system: &str| {
+                let head = "<!-- numbers: e all m mean: x@ -->\n| a | b |\n|---|---|\n";
+                let text = filled("x.md", &format!("{head}| `{system}` | 5.00 |\n"), &results);
+                text.is_ok_and(|text| text.contains("| a (of an older program) | b |"))
+            };
+            let line = list.lines().nth(1).unwrap_or_default().to_owned();
+            (line, table("bs"), table("is"))
+        };
+        let none = (String::new(), false, false);
+        assert_eq!(judged("bs\t1\nis\t2\nsim:flat\t4\n"), none);
+        let line =
+            |older, systems| format!("a/reproduce\t2026\t2\t{older}\t7\tsimulated\t-\t{systems}");
+        let changed = judged("bs\t1\nis\t3\nsim:flat\t4\n");
+        assert_eq!(changed, (line(1, "is"), false, true));
+        let changed = judged("bs\t1\nis\t2\nsim:flat\t5\n");
+        assert_eq!(changed, (line(2, "all"), true, true));
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Query {
                     && pairs.all(|(wanted, own)| wanted == "*" || wanted == own)
                     && (self.cpus.is_empty() || self.cpus == row.cpus)
             };
-            let values: Vec<f64> = rows.iter().filter(is_meant).map(|row| row.value).collect();
+            let values = results.values(rows.iter().filter(is_meant));
             let is_one = self.reduction.is_empty() && !wanted.iter().any(|name| name == "*");
             if values.is_empty() || values.len() > 1 && is_one {
                 let (count, names) = (values.len(), wanted.join(" "));

@@ -6,11 +6,13 @@
 //! # Invariants
 //! A file is read once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+use super::digests::Digests;
 
 /// The files in which the commands' own rows are stored.
 const OUTPUTS: [&str; 3] = ["reproduce", "compare", "bench"];
@@ -21,20 +23,25 @@ pub(crate) struct Results {
     files: RefCell<BTreeMap<String, Rc<Vec<Row>>>>,
     /// The files with the commands' own rows, below the root and without their endings.
     own: Vec<String>,
+    pub(crate) digests: Digests,
+    /// Whether a value is of an older program that was asked for since this was read.
+    older: Cell<bool>,
 }
 
 /// A measurement.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) experiment: String,
+pub(crate) struct Row {
+    pub(crate) experiment: String,
     /// Source, system with its options, operation, metric, statistic and order.
-    pub(super) names: [String; 6],
+    pub(crate) names: [String; 6],
     pub(super) cpus: String,
     pub(super) value: f64,
+    pub(crate) is_older: bool,
 }
 
 impl Results {
     pub(crate) fn new(root: &Path) -> Self {
+        let digests = Digests::new(root);
         let root = root.join("results");
         let runs = fs::read_dir(&root).into_iter().flatten();
         let runs = runs.filter_map(|run| run.ok()?.file_name().into_string().ok());
@@ -42,12 +49,31 @@ impl Results {
         let exists = |file: &String| root.join(format!("{file}.jsonl")).is_file();
         let mut own: Vec<String> = own.filter(exists).collect();
         own.sort();
-        let files = RefCell::default();
-        Self { root, files, own }
+        Self {
+            root,
+            files: RefCell::default(),
+            own,
+            digests,
+            older: Cell::new(false),
+        }
+    }
+
+    /// Returns the values of rows, and notes if one is of an older program.
+    pub(super) fn values<'r>(&self, rows: impl Iterator<Item = &'r Row>) -> Vec<f64> {
+        let noted = rows.map(|row| {
+            self.older.set(self.older.get() || row.is_older);
+            row.value
+        });
+        noted.collect()
+    }
+
+    /// Returns whether a value since the last call was of an older program.
+    pub(super) fn take_older(&self) -> bool {
+        self.older.take()
     }
 
     /// Returns the rows of a file, or of the only one that has the experiment if `file` is empty.
-    pub(super) fn rows(&self, file: &str, experiment: &str) -> Result<Rc<Vec<Row>>, String> {
+    pub(crate) fn rows(&self, file: &str, experiment: &str) -> Result<Rc<Vec<Row>>, String> {
         if file.is_empty() {
             return self.rows(self.of(experiment)?, experiment);
         }
@@ -56,7 +82,8 @@ impl Results {
         }
         let text = fs::read_to_string(self.root.join(format!("{file}.jsonl")));
         let text = text.map_err(|error| format!("results/{file}.jsonl: {error}"))?;
-        let rows: Rc<Vec<Row>> = Rc::new(text.lines().filter_map(Row::read).collect());
+        let read = |line| Row::read(line, &self.digests);
+        let rows: Rc<Vec<Row>> = Rc::new(text.lines().filter_map(read).collect());
         let mut files = self.files.borrow_mut();
         files.insert(file.to_owned(), Rc::clone(&rows));
         Ok(rows)
@@ -79,7 +106,7 @@ impl Results {
 
 impl Row {
     /// Reads a flat JSON object.
-    fn read(line: &str) -> Option<Self> {
+    fn read(line: &str, digests: &Digests) -> Option<Self> {
         let text = |name: &str| {
             let value = field(line, name)?.trim_matches('"');
             Some(if value == "null" { "" } else { value }.to_owned())
@@ -88,6 +115,9 @@ impl Row {
         if !options.is_empty() {
             system = format!("{system}+{options}");
         }
+        let [platform, program] =
+            ["platform", "program"].map(|name| text(name).unwrap_or_default());
+        let is_older = digests.is_older(&system, &platform, &program);
         let [source, operation] = [text("source")?, text("operation")?];
         let [metric, statistic] = [text("metric")?, text("statistic")?];
         let order = text("order").unwrap_or_default();
@@ -96,6 +126,7 @@ impl Row {
             names: [source, system, operation, metric, statistic, order],
             cpus: text("cpus")?,
             value: text("value")?.parse().ok()?,
+            is_older,
         })
     }
 }

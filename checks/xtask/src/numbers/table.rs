@@ -22,6 +22,9 @@ use everybuddy_metrics::{At, COLUMNS, Column, Places};
 use super::query::Query;
 use super::results::Results;
 
+/// What the head of a table says whose numbers are not those of today's program.
+const OLDER: &str = "(of an older program)";
+
 /// How comments begin.
 const MARKER: &str = "<!-- numbers: ";
 const EXCERPT: &str = "<!-- excerpt: compare ";
@@ -52,6 +55,7 @@ pub(crate) fn filled(file: &str, text: &str, results: &Results) -> Result<String
                 "a table with heads and a rule must follow the comment".to_owned(),
             ));
         }
+        results.take_older();
         let rows = lines.iter_mut().skip(close + 3);
         let rows: Vec<&mut String> = rows.take_while(|line| line.starts_with('|')).collect();
         let (own, stated) = (rows.len(), table.rows.as_ref().map_or(rows.len(), Vec::len));
@@ -62,9 +66,21 @@ pub(crate) fn filled(file: &str, text: &str, results: &Results) -> Result<String
         for (index, row) in rows.into_iter().enumerate() {
             *row = table.row(index, row, results).map_err(place)?;
         }
+        if let Some(head) = lines.get_mut(close + 1) {
+            *head = marked(head, results.take_older());
+        }
     }
     let end = if text.ends_with('\n') { "\n" } else { "" };
     Ok(lines.join("\n") + end)
+}
+
+/// Returns the head of a table, whose first cell says whether the numbers are of an older program.
+fn marked(head: &str, is_older: bool) -> String {
+    let head = head.replacen(&format!("{OLDER} "), "", 1);
+    match head.get(1..).and_then(|rest| rest.split_once('|')) {
+        Some((first, rest)) if is_older => format!("|{} {OLDER} |{rest}", first.trim_end()),
+        _ => head,
+    }
 }
 
 /// What a comment says. A dash is a column or a row that is written by hand.

@@ -61,6 +61,8 @@ pub(crate) fn read(row: &Map<String, Value>) -> Result<Row, String> {
             .and_then(Value::as_f64)
             .ok_or(missing("value"))?,
         expected: row.get("expected").and_then(Value::as_f64),
+        // Earlier programs did not say what they were, and this one did not make their rows.
+        program: text("program").unwrap_or("- - -").to_owned(),
     })
 }
 
@@ -102,6 +104,7 @@ mod tests {
             statistic: "p50",
             value: 0.1 + 0.2,
             expected: Some(1.5),
+            program: "0123abc 89abcdef amd-25".into(),
         };
         let rows = vec![
             Row {
@@ -113,6 +116,8 @@ mod tests {
         ];
         let text = String::from_utf8(encode(&rows).expect("rows")).expect("text");
         assert_eq!(decode(&text), Ok(rows));
+        let earlier = decode(&text.replace("\"program\"", "\"by\"")).expect("rows");
+        assert!(earlier.iter().all(|row| row.program == "- - -"));
         let cut = text.replace("\"source\"", "\"sauce\"");
         assert_eq!(
             decode(&cut),

@@ -19,6 +19,8 @@ use everybuddy_measure::Error;
 use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::rows::{self, Row};
 
+use crate::commit;
+
 pub(crate) use outputs::refused;
 pub use outputs::{Output, Outputs, write_trace};
 
@@ -86,6 +88,7 @@ impl Sink {
     /// Returns [`Error::Write`], with no file left behind, or [`Error::Broken`] if a row's metric is not defined.
     pub fn write(self, rows: &[Row]) -> Result<(), Error> {
         rows::checked(rows)?;
+        let rows = &commit::named(rows);
         match self {
             Sink::Output(format) => {
                 let bytes = format

@@ -48,6 +48,7 @@ const SCHEMA: &str = "message rows {
     required binary unit (string);
     optional double expected;
     required boolean simulated;
+    required binary program (string);
 }";
 
 /// Keys and values that describe a file.
@@ -145,7 +146,8 @@ fn fill(out: &mut Columns<'_, '_, Row>) -> Result<(), ParquetError> {
     out.all::<DoubleType>(|row| row.value)?;
     out.texts(|row| row.unit().into())?;
     out.some::<DoubleType>(|row| row.expected)?;
-    out.all::<BoolType>(|row| row.platform.is_simulated())
+    out.all::<BoolType>(|row| row.platform.is_simulated())?;
+    out.texts(|row| row.program.as_str().into())
 }
 
 /// A row group that is written column by column.
@@ -213,6 +215,7 @@ mod tests {
             statistic: "mean",
             value,
             expected,
+            program: "0123abc 89abcdef -".to_string(),
         };
         let rows = [
             row(0.1, None, None),

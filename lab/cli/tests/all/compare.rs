@@ -6,7 +6,7 @@ use crate::common::{Folder, everybuddy, json, shows, text};
 use everybuddy_trace::{Event, Op, Trace};
 use serde_json::Value;
 
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 17] = [
     "experiment",
     "source",
     "system",
@@ -23,6 +23,7 @@ const COLUMNS: [&str; 16] = [
     "unit",
     "expected",
     "simulated",
+    "program",
 ];
 
 /// Metrics that depend on the machine; all others on the command line alone.

@@ -101,10 +101,13 @@ pub struct Row {
     pub value: f64,
     /// The expected value according to the source.
     pub expected: Option<f64>,
+    /// What made the row: the commit, a digest of its system, and one of its machine or the family of the processor.
+    /// Empty until the row leaves the program.
+    pub program: String,
 }
 
 /// The columns of rows, in their order, in all formats.
-pub const COLUMNS: [&str; 16] = [
+pub const COLUMNS: [&str; 17] = [
     "experiment",
     "source",
     "system",
@@ -121,6 +124,7 @@ pub const COLUMNS: [&str; 16] = [
     "unit",
     "expected",
     "simulated",
+    "program",
 ];
 
 /// What rows name as a system, but hands out no memory, or only bounds what can: private arrays or nothing at all, the
@@ -161,7 +165,7 @@ impl Serialize for Row {
             rest @ ..,
         ] = COLUMNS;
         let [cpus, seed, operation, order, metric, rest @ ..] = rest;
-        let [statistic, value, unit, expected, simulated] = rest;
+        let [statistic, value, unit, expected, simulated, program] = rest;
         out.serialize_field(experiment, &self.experiment)?;
         out.serialize_field(source, &self.source)?;
         out.serialize_field(system, &self.system)?;
@@ -178,6 +182,7 @@ impl Serialize for Row {
         out.serialize_field(unit, self.unit())?;
         out.serialize_field(expected, &self.expected)?;
         out.serialize_field(simulated, &self.platform.is_simulated())?;
+        out.serialize_field(program, &self.program)?;
         out.end()
     }
 }

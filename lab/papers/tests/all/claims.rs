@@ -25,7 +25,7 @@ All claims of `everybuddy reproduce`, judged by the [committed results](../resul
 experiment: `everybuddy experiments NAME` describes it, `everybuddy reproduce NAME` runs it. The number is that of the
 case that decides: where it was measured, of which systems, and what the claim allows. *Not decided* means that rounds
 disagree, or that the number is not among the committed ones. `relative_time / expected` is our number over the printed
-one.
+one. *Older* stands where rows are of an older program.
 ";
 
 /// Returns the verdict in a line of the table, and whether the claim holds, fails or is not decided.
@@ -59,6 +59,13 @@ fn judged(own: &Experiment, claim: &Claim, runs: &[Vec<Row>]) -> (usize, String)
 fn the_page_of_claims_is_that_of_the_committed_rows() {
     let runs = EXPERIMENTS.map(committed);
     let all = all_experiments().unwrap();
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
+    let stale = fs::read_to_string(results.join("stale.tsv")).unwrap();
+    let older = |name: &str| {
+        let run = format!("papers/reproduce:{name}\t");
+        let is_older = stale.lines().any(|line| line.starts_with(&run));
+        if is_older { " *(older)*" } else { "" }
+    };
     let paper = |own: &Experiment| {
         PAPERS
             .iter()
@@ -83,7 +90,12 @@ fn the_page_of_claims_is_that_of_the_committed_rows() {
                 let (state, line) = judged(&own, claim, &runs);
                 counts[state] += 1;
                 let text = claim.text.replace('|', "\\|");
-                let _ = writeln!(table, "| `{}` | {text} {line}", own.name);
+                let _ = writeln!(
+                    table,
+                    "| `{}`{} | {text} {line}",
+                    own.name,
+                    older(&own.name)
+                );
             }
         }
         let [holds, fails, open] = counts;
