@@ -134,26 +134,13 @@ pub mod arceos {
         UserMem,
     }
 
+    type Result<T> = core::result::Result<T, AllocError>;
+
     pub trait AllocatorOps {
-        fn add_memory(&self, start: usize, bytes: usize) -> Result<(), AllocError>;
-        fn alloc_pages(
-            &self,
-            pages: usize,
-            align: usize,
-            kind: UsageKind,
-        ) -> Result<usize, AllocError>;
-        fn alloc_dma32_pages(
-            &self,
-            pages: usize,
-            align: usize,
-            kind: UsageKind,
-        ) -> Result<usize, AllocError>;
-        fn alloc_pages_at(
-            &self,
-            start: usize,
-            pages: usize,
-            kind: UsageKind,
-        ) -> Result<usize, AllocError>;
+        fn add_memory(&self, start: usize, bytes: usize) -> Result<()>;
+        fn alloc_pages(&self, pages: usize, align: usize, kind: UsageKind) -> Result<usize>;
+        fn alloc_dma32_pages(&self, pages: usize, align: usize, kind: UsageKind) -> Result<usize>;
+        fn alloc_pages_at(&self, start: usize, pages: usize, kind: UsageKind) -> Result<usize>;
         fn dealloc_pages(&self, start: usize, pages: usize, kind: UsageKind);
         fn available_pages(&self) -> usize;
         fn usage(&self, kind: UsageKind) -> usize;
@@ -165,62 +152,52 @@ pub mod arceos {
     }
 
     impl Pages {
-        fn below(
-            &self,
-            pages: usize,
-            align: usize,
-            kind: UsageKind,
-            limit: Option<u64>,
-        ) -> Result<usize, AllocError> {
-            let start = MEMORY
-                .allocate((pages * PAGE) as u64, align as u64, limit)
-                .map_err(|error| match error {
-                    RunError::Unaligned => AllocError::InvalidParam,
-                    _ => AllocError::NoMemory,
-                })?;
+        fn below(&self, bytes: usize, align: usize, limit: Option<u64>) -> Result<usize> {
+            let start = MEMORY.allocate(bytes as u64, align as u64, limit);
+            let start = start.map_err(|error| match error {
+                RunError::Unaligned => AllocError::InvalidParam,
+                _ => AllocError::NoMemory,
+            });
+            Ok((start? + OFFSET) as usize)
+        }
+
+        fn count(&self, pages: usize, kind: UsageKind) {
             self.used[kind as usize].fetch_add(pages, Ordering::Relaxed);
-            Ok((start + OFFSET) as usize)
         }
     }
 
+    /// Returns the physical address, or one that is no memory.
+    fn physical(start: usize) -> u64 {
+        (start as u64).wrapping_sub(OFFSET)
+    }
+
     impl AllocatorOps for Pages {
-        fn add_memory(&self, start: usize, bytes: usize) -> Result<(), AllocError> {
-            let added = MEMORY.add(start as u64 - OFFSET, bytes as u64);
+        fn add_memory(&self, start: usize, bytes: usize) -> Result<()> {
+            let added = MEMORY.add(physical(start), bytes as u64);
             added.map_err(|_| AllocError::InvalidParam)
         }
 
-        fn alloc_pages(
-            &self,
-            pages: usize,
-            align: usize,
-            kind: UsageKind,
-        ) -> Result<usize, AllocError> {
-            self.below(pages, align, kind, None)
+        fn alloc_pages(&self, pages: usize, align: usize, kind: UsageKind) -> Result<usize> {
+            let start = self.below(pages * PAGE, align, None)?;
+            self.count(pages, kind);
+            Ok(start)
         }
 
-        fn alloc_dma32_pages(
-            &self,
-            pages: usize,
-            align: usize,
-            kind: UsageKind,
-        ) -> Result<usize, AllocError> {
-            self.below(pages, align, kind, Some(1 << 32))
+        fn alloc_dma32_pages(&self, pages: usize, align: usize, kind: UsageKind) -> Result<usize> {
+            let start = self.below(pages * PAGE, align, Some(1 << 32))?;
+            self.count(pages, kind);
+            Ok(start)
         }
 
-        fn alloc_pages_at(
-            &self,
-            start: usize,
-            pages: usize,
-            kind: UsageKind,
-        ) -> Result<usize, AllocError> {
-            let allocated = MEMORY.allocate_at(start as u64 - OFFSET, (pages * PAGE) as u64);
+        fn alloc_pages_at(&self, start: usize, pages: usize, kind: UsageKind) -> Result<usize> {
+            let allocated = MEMORY.allocate_at(physical(start), (pages * PAGE) as u64);
             allocated.map_err(|_| AllocError::NoMemory)?;
-            self.used[kind as usize].fetch_add(pages, Ordering::Relaxed);
+            self.count(pages, kind);
             Ok(start)
         }
 
         fn dealloc_pages(&self, start: usize, pages: usize, kind: UsageKind) {
-            let freed = MEMORY.free(start as u64 - OFFSET, (pages * PAGE) as u64);
+            let freed = MEMORY.free(physical(start), (pages * PAGE) as u64);
             freed.expect("the kernel frees what it allocated");
             self.used[kind as usize].fetch_sub(pages, Ordering::Relaxed);
         }
@@ -296,23 +273,13 @@ pub fn main() {
     assert_eq!(all(), 0);
     {
         use hermit::{FrameAlloc, PageLayout, PageRange, PageRangeAllocator};
+        let range = |start, end| PageRange { start, end };
         // SAFETY: nobody uses the memory of this example.
-        unsafe {
-            FrameAlloc::deallocate(PageRange {
-                start: 0x10_0000,
-                end: 0x110_0000,
-            })
-        };
+        unsafe { FrameAlloc::deallocate(range(0x10_0000, 0x110_0000)) };
         assert_eq!(all(), 16 << 20);
-        let stack = FrameAlloc::allocate(PageLayout {
-            size: 0x11000,
-            align: 0x1000,
-        })
-        .unwrap();
-        let next = PageRange {
-            start: 0x80_0000,
-            end: 0x80_3000,
-        };
+        let (size, align) = (0x11000, 0x1000);
+        let stack = FrameAlloc::allocate(PageLayout { size, align }).unwrap();
+        let next = range(0x80_0000, 0x80_3000);
         FrameAlloc::allocate_at(next).unwrap();
         FrameAlloc::allocate_at(next).unwrap_err();
         for range in [stack, next] {

@@ -349,11 +349,12 @@ fn search<P: Platform, A: FrameAllocator<P> + ?Sized>(
                 let next = match system.try_allocate_at(cpu, FrameRange::new(Pfn(start), frames)) {
                     Ok(index) => return Ok(index),
                     Err(RegionError::NotFree(frame)) => frame.0 + 1,
-                    Err(RegionError::Busy) => {
+                    Err(RegionError::NoSuchCpu) => return Err(AllocateError::NoSuchCpu),
+                    // Another CPU works there.
+                    Err(_) => {
                         failure = AllocateError::Busy;
-                        start + 1
+                        start.saturating_add(PASSED)
                     }
-                    Err(_) => start + 1,
                 };
                 at = next.checked_next_multiple_of(aligned);
             }
@@ -361,6 +362,9 @@ fn search<P: Platform, A: FrameAllocator<P> + ?Sized>(
     }
     Err(failure)
 }
+
+/// The frames after which a search goes on where another CPU works.
+const PASSED: u64 = 64;
 
 /// Returns the frame before which all frames lie below an address.
 fn limit(below: Option<u64>) -> Pfn {

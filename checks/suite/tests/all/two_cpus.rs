@@ -99,3 +99,36 @@ fn free_frames_are_counted_without_a_token() {
         });
     });
 }
+
+/// A range is emptied piece by piece, and used again.
+#[test]
+fn a_range_in_use_is_isolated_before_it_is_removed() {
+    const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(2), 2046)];
+    for_each_spec(|spec| {
+        any(spec, &Setup::new(RANGES, 1), |system| {
+            let cpu = &mut claim(&NativeCpus::new(1), 0);
+            let range = FrameRange::new(Pfn(1100), 500);
+            let used = [1100, 1234, 1235, 1599].map(|frame| {
+                let page = FrameRange::new(Pfn(frame), 1);
+                system.allocate_at(cpu, page).unwrap()
+            });
+            assert_eq!(system.isolate(cpu, range), Ok(4), "{spec}");
+            assert_eq!(system.isolate(cpu, range), Ok(4), "{spec}");
+            let others = allocate(system, cpu, 2046 - 500);
+            assert!(others.iter().all(|frame| {
+                let frame = system.span().physical(*frame);
+                frame < range.start || frame >= range.end().unwrap()
+            }));
+            assert!(system.allocate(cpu, Request::FRAME).is_err(), "{spec}");
+            free(system, cpu, &others);
+            for (left, frame) in [3, 2, 1, 0].into_iter().zip(used) {
+                system.free(cpu, Release::frames(frame, 1)).unwrap();
+                assert_eq!(system.isolate(cpu, range), Ok(left), "{spec}");
+            }
+            system.quiesce(cpu).unwrap();
+            assert_eq!(system.check(cpu).unwrap().reserved, 500, "{spec}");
+            system.unreserve(cpu, range).unwrap();
+            assert_eq!(system.free_frames(), 2046, "{spec}");
+        });
+    });
+}
