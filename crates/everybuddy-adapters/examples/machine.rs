@@ -8,8 +8,6 @@
 //! 1. A frame that was allocated contains zeros, and one that is free contains poison or zeros.
 //! 2. All memory but that of devices is served near the calling CPU first.
 
-#![allow(unreachable_pub, reason = "a kernel calls it from its other modules")]
-
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -40,7 +38,7 @@ std::thread_local! {
 }
 
 /// The right to act as this CPU: preemption is disabled, and the CPU is in a call.
-pub struct Guard(Call);
+struct Guard(Call);
 
 impl Guard {
     /// Returns `None` in a handler that interrupted a call of its CPU.
@@ -81,7 +79,7 @@ const POISON: u8 = 0xaa;
 
 /// Why the kernel has no memory.
 #[derive(Debug, PartialEq)]
-pub enum NoMemory {
+enum NoMemory {
     /// The map of the firmware cannot be used.
     Map(MapError),
     /// The zones cannot be built.
@@ -142,7 +140,7 @@ fn clear(start: Pfn, frames: u32) -> Pfn {
     start
 }
 
-/// Frames enter the allocator here. Only those that are allocated are poisoned: others belong to somebody else.
+/// Frames enter the allocator here. Only those that are allocated are poisoned: others may have a new holder.
 fn poison(start: Pfn, frames: u32) {
     let state = MEMORY
         .get()
@@ -155,7 +153,7 @@ fn poison(start: Pfn, frames: u32) {
 
 /// Allocates frames that can be moved, for processes, or that stay, for the kernel. A handler gets single frames of the
 /// emergency store if no tree without an owner has any.
-pub fn allocate(frames: u32, class: Class) -> Option<Pfn> {
+fn allocate(frames: u32, class: Class) -> Option<Pfn> {
     let request = Request::frames(frames).with_class(class);
     let is_handler = || Guard::try_new().is_none();
     let start = match take(request, None) {
@@ -166,16 +164,13 @@ pub fn allocate(frames: u32, class: Class) -> Option<Pfn> {
 }
 
 /// Allocates memory for a device that reaches addresses below a limit, on a node if that has any there.
-pub fn allocate_dma(frames: u32, below: Pfn, node: u8) -> Option<Pfn> {
+fn allocate_dma(frames: u32, below: Pfn, node: u8) -> Option<Pfn> {
     let place = Place::ANYWHERE.below(below).on(Node::Preferred(node));
     Some(clear(take(Request::frames(frames), Some(&place))?, frames))
 }
 
 /// Frees frames.
-///
-/// # Errors
-/// Any [`FreeError`].
-pub fn free(start: Pfn, frames: u32) -> Result<(), FreeError> {
+fn free(start: Pfn, frames: u32) -> Result<(), FreeError> {
     poison(start, frames);
     give(start, frames)
 }
@@ -189,7 +184,7 @@ fn emergency() -> Option<Pfn> {
 }
 
 /// Fills the emergency store; not in a handler.
-pub fn refill_emergency() {
+fn refill_emergency() {
     for place in &EMERGENCY {
         if place.load(Ordering::Relaxed) == NO_FRAME
             && let Some(frame) = take(Request::FRAME, None)
@@ -209,19 +204,13 @@ fn change<T>(
 }
 
 /// Memory was plugged in.
-///
-/// # Errors
-/// Any [`RegionError`].
-pub fn online(range: FrameRange) -> Result<(), RegionError> {
+fn online(range: FrameRange) -> Result<(), RegionError> {
     change(|zones, guard| zones.add(guard, range))
 }
 
 /// Empties a range that will be unplugged: isolates what is free, and moves each frame that is not by `moved`, which
 /// returns `false` if it cannot. Returns `true` if nothing of the range is in use.
-///
-/// # Errors
-/// Any [`RegionError`].
-pub fn offline(range: FrameRange, moved: impl Fn(Pfn) -> bool) -> Result<bool, RegionError> {
+fn offline(range: FrameRange, moved: impl Fn(Pfn) -> bool) -> Result<bool, RegionError> {
     for _ in 0..4 {
         if change(|zones, guard| zones.isolate(guard, range))? == 0 {
             return Ok(true);
@@ -241,22 +230,19 @@ pub fn offline(range: FrameRange, moved: impl Fn(Pfn) -> bool) -> Result<bool, R
 }
 
 /// The range is used after all.
-///
-/// # Errors
-/// Any [`RegionError`].
-pub fn keep(range: FrameRange) -> Result<(), RegionError> {
+fn keep(range: FrameRange) -> Result<(), RegionError> {
     change(|zones, guard| zones.unreserve(guard, range))
 }
 
 /// Returns the free frames of each node, for each call of a process that asks. No CPU is disturbed.
-pub fn free_frames() -> [u64; 2] {
+fn free_frames() -> [u64; 2] {
     MEMORY.get().map_or([0; 2], |zones| {
         [0, 1].map(|node| zones.free_frames_of(node))
     })
 }
 
 /// Returns the free blocks by order, for a file that an administrator reads.
-pub fn histogram() -> Option<Snapshot> {
+fn histogram() -> Option<Snapshot> {
     Some(MEMORY.get()?.snapshot(&mut Guard::try_new()?))
 }
 
@@ -304,7 +290,7 @@ pub fn main() {
         .chain(all)
         .for_each(|frame| free(frame, 1).unwrap());
     refill_emergency();
-    // Misuse is refused, and disturbs nobody.
+    // Misuse is refused, and changes nothing.
     free(local, 3).unwrap();
     assert_eq!(free(local, 3), Err(FreeError::NotAllocated));
     assert_eq!(CONTENT[local.0 as usize].load(Ordering::Relaxed), POISON);

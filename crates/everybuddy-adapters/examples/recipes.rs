@@ -77,7 +77,7 @@ pub mod hermit {
         fn allocate(layout: PageLayout) -> Result<PageRange, AllocError>;
         fn allocate_at(range: PageRange) -> Result<(), AllocError>;
         /// # Safety
-        /// Nobody uses the range.
+        /// The range is not in use.
         unsafe fn deallocate(range: PageRange);
     }
 
@@ -112,8 +112,8 @@ pub mod hermit {
     }
 }
 
-/// ArceOS and StarryOS, the trait of axalloc in rcore-os/tgoskits: virtual addresses at a constant distance, a limit for
-/// devices, and a number for each use.
+/// ArceOS and StarryOS, the trait of axalloc in rcore-os/tgoskits: virtual addresses at a constant distance, a limit
+/// for devices, and a number for each use.
 pub mod arceos {
     use super::*;
     use core::sync::atomic::{AtomicUsize, Ordering};
@@ -166,7 +166,7 @@ pub mod arceos {
         }
     }
 
-    /// Returns the physical address, or one that is no memory.
+    /// Returns the physical address, or one without memory.
     fn physical(start: usize) -> u64 {
         (start as u64).wrapping_sub(OFFSET)
     }
@@ -233,7 +233,7 @@ pub mod redox {
     pub unsafe trait FrameAllocator {
         fn allocate(&mut self, count: FrameCount) -> Option<PhysicalAddress>;
         /// # Safety
-        /// Nobody uses the frames.
+        /// The frames are not in use.
         unsafe fn free(&mut self, address: PhysicalAddress, count: FrameCount);
         fn usage(&self) -> FrameUsage;
     }
@@ -274,7 +274,7 @@ pub fn main() {
     {
         use hermit::{FrameAlloc, PageLayout, PageRange, PageRangeAllocator};
         let range = |start, end| PageRange { start, end };
-        // SAFETY: nobody uses the memory of this example.
+        // SAFETY: the memory of this example does not exist.
         unsafe { FrameAlloc::deallocate(range(0x10_0000, 0x110_0000)) };
         assert_eq!(all(), 16 << 20);
         let (size, align) = (0x11000, 0x1000);

@@ -172,8 +172,8 @@ pub fn carve<E>(
     Ok(None)
 }
 
-/// Writes to `out` what lies in `part` of ascending ranges, and returns it: the memory of a zone that ends at a limit of
-/// devices or at the border of a node.
+/// Writes to `out` what lies in `part` of ascending ranges, and returns it: the memory of a zone that ends at a limit
+/// of devices or at the border of a node.
 ///
 /// ```
 /// use everybuddy::{FrameRange, Pfn};

@@ -37,7 +37,7 @@ impl fmt::Display for RunError {
             Self::NotBuilt => write!(f, "the system is not built yet"),
             Self::Unaligned => write!(
                 f,
-                "not whole frames, or an alignment that is no power of two"
+                "not whole frames, or the alignment is not a power of two"
             ),
             Self::Allocate(error) => write!(f, "cannot allocate frames: {error}"),
             Self::Free(error) => write!(f, "cannot free frames: {error}"),
@@ -198,7 +198,7 @@ impl<P: Platform, A: FrameAllocator<P> + ?Sized, const BYTES: usize> PageRuns<P,
     /// Adds memory within the reach of the system. O(range).
     ///
     /// # Errors
-    /// [`Region`](RunError::Region), [`Unaligned`](RunError::Unaligned), [`NotBuilt`](RunError::NotBuilt).
+    /// Those of [`allocate_at`](Self::allocate_at).
     pub fn add(&self, start: u64, bytes: u64) -> Result<(), RunError> {
         self.on_range(start, bytes, |system, cpu, range| system.add(cpu, range))
     }
@@ -206,7 +206,7 @@ impl<P: Platform, A: FrameAllocator<P> + ?Sized, const BYTES: usize> PageRuns<P,
     /// Removes free memory. O(range), and all CPUs are drained.
     ///
     /// # Errors
-    /// [`Region`](RunError::Region), [`Unaligned`](RunError::Unaligned), [`NotBuilt`](RunError::NotBuilt).
+    /// Those of [`allocate_at`](Self::allocate_at).
     pub fn remove(&self, start: u64, bytes: u64) -> Result<(), RunError> {
         self.on_range(start, bytes, |system, cpu, range| system.remove(cpu, range))
     }

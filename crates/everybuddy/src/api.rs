@@ -236,8 +236,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError>;
 
     /// Isolates a range before it is removed: reserves what is free of it, and returns how many of its frames are still
-    /// allocated. The kernel moves what these contain, frees them and calls again. At 0, the whole range is reserved: it
-    /// can be switched off, and [`unreserve`](Self::unreserve) brings it back.
+    /// allocated. The kernel moves what these contain, frees them and calls again. At 0, the whole range is reserved:
+    /// it can be switched off, and [`unreserve`](Self::unreserve) brings it back.
     ///
     /// Between two calls, frames of the range that were freed can be allocated. Drains all CPUs, once for each free run
     /// of the range; O(range × orders).
@@ -468,8 +468,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns the bytes of metadata that the system uses. O(1).
     fn metadata_bytes(&self) -> usize;
 
-    /// Returns the number of free frames, those in lists and queues included. No token, no lock, and nothing is written:
-    /// a kernel can ask at any time. Exact while no CPU works, and a hint otherwise.
+    /// Returns the number of free frames, those in lists and queues included. No token, no lock, and nothing is
+    /// written: a kernel can ask at any time. Exact while no CPU works, and a hint otherwise.
     ///
     /// O(orders + CPUs) with one zone, and as often as memory has parts with spaces and domains. `everybuddy` and
     /// `llfree` read a counter or a mask for each 16 MiB, which `everybuddy` need not read where nothing is free, and

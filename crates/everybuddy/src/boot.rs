@@ -60,8 +60,8 @@ const BUILT: u8 = 2;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// [`build`](Self::build) also takes [`Nodes`](crate::Nodes), whose [`build`](crate::Nodes::build) puts all of its parts
-/// into one memory.
+/// [`build`](Self::build) also takes [`Nodes`](crate::Nodes), whose [`build`](crate::Nodes::build) puts all of its
+/// parts into one memory.
 pub struct Boot<T: ?Sized + 'static, const BYTES: usize> {
     state: AtomicU8,
     system: UnsafeCell<Option<&'static T>>,

@@ -224,8 +224,8 @@ pub enum BuildError {
     },
     /// The memory map and the reach have more frames than a system can manage:
     /// [`Span::LARGEST`](crate::region::Span::LARGEST), which is 16 TiB with frames of 4 KiB, or fewer in some
-    /// structures. Holes below [`Span::HOLE`](crate::region::Span::HOLE) frames count, and larger ones if there are more
-    /// than [`Span::PARTS`](crate::region::Span::PARTS) parts. Build a system for each part.
+    /// structures. Holes below [`Span::HOLE`](crate::region::Span::HOLE) frames count, and larger ones if there are
+    /// more than [`Span::PARTS`](crate::region::Span::PARTS) parts. Build a system for each part.
     SpanTooLarge {
         /// The first physical frame.
         first: Pfn,
@@ -272,8 +272,8 @@ impl fmt::Display for BuildError {
             }
             Self::SpanTooLarge { first, last, most } => write!(
                 f,
-                "from {first} to {last} there is too much memory: a system manages at most {} frames, or {} TiB of 4 KiB \
-                 frames, in at most 16 parts; holes within a part count; build one for each part",
+                "from {first} to {last} there is too much memory: a system manages at most {} frames, or {} TiB of \
+                 4 KiB frames, in at most 16 parts; holes within a part count; build one for each part",
                 Grouped(*most),
                 most.div_ceil(TEBIBYTE),
             ),

@@ -67,7 +67,7 @@ fn two_cpus_free_parts_of_one_allocation() {
     });
 }
 
-/// The number of free frames is exact after each call, whoever lists, owns or keeps them.
+/// The number of free frames is exact after each call, whichever CPU lists, owns or keeps them.
 #[test]
 fn free_frames_are_counted_without_a_token() {
     const FRAMES: u64 = 4096;

@@ -4,7 +4,7 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::platform::{Bare, Call, Calls, CpuToken};
 use everybuddy::{
     AllocateError, CpuId, FrameRange, FreeError, Pfn, RegionError, Setup, systems::Everybuddy,
-    systems::Options, systems::System as _,
+    systems::Options,
 };
 use everybuddy_adapters::map;
 use everybuddy_adapters::runs::{self, PageRuns, RunError};

@@ -102,7 +102,7 @@ fn a_block_with_one_allocated_page_stays() {
     assert_eq!(resident(&pool), HUGE);
 }
 
-/// Pages that no one had since they are the kernel's own are zero, and need not be written.
+/// Pages of a block that was never used, or that went back, are zero already.
 #[test]
 fn fresh_pages_are_zero_without_a_write() {
     let pool = Pool::new(4 << 20).unwrap();

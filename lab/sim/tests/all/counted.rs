@@ -1,5 +1,5 @@
-//! A frame by count is a frame: it makes the accesses of one by order, or two more, through every layer above a list. By
-//! bytes it makes those by order.
+//! A frame by count is a frame: it makes the accesses of one by order, or two more, through every layer above a list.
+//! By bytes it makes those by order.
 //!
 //! # Invariants
 //! Accesses are those of the second of two equal calls. The first one fills the list.
