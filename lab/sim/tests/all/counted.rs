@@ -8,7 +8,7 @@ use everybuddy::systems::ROWS;
 use everybuddy::{CpuToken, Index, Nodes, Release, Request, Zone};
 use everybuddy_adapters::FRAME_BYTES;
 use everybuddy_adapters::runs;
-use everybuddy_sim::{Machine, Sim, SimCpu};
+use everybuddy_sim::{Machine, SimCpu};
 
 use crate::common::{System, with_memory};
 
