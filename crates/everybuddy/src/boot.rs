@@ -29,7 +29,7 @@ const BUILT: u8 = 2;
 /// Memory for the metadata of one system, and a place for the system: a static of a kernel, without `unsafe`.
 ///
 /// It lies in `.bss`, and takes no space in the kernel's image. [`Everybuddy::room_for`](crate::Everybuddy::room_for)
-/// is the size for `everybuddy`, [`System::room`](crate::System::room) that for any system. `T` is the type of the
+/// is the size for `everybuddy`, [`System::room`] that for any system. `T` is the type of the
 /// system, or `dyn FrameAllocator<P>`.
 ///
 /// ```

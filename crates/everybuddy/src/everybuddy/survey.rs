@@ -19,7 +19,7 @@ use crate::snapshot::{Census, FrameState, Violation};
 use super::OwnedTrees;
 use super::local::Local;
 use super::tree::Part;
-use super::word::Header;
+use super::word::{Header, Word};
 
 impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
     /// The returned ones are free, too.
@@ -100,7 +100,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// but the mark, and of a tree that is wholly free, the header. O(CPUs² + trees + words that are partly free).
     pub(super) fn count_free(&self) -> u64 {
         let trees = &self.shared.trees;
-        let frames = |word: u32| u64::from(self.free_bits(word).count_ones());
+        // Of a word that is split.
+        let frames = |word: u32| {
+            let bits = |word: &Word<P>| word.own.peek() ^ word.foreign.load(Ordering::Relaxed);
+            let word = trees.words.get(word as usize);
+            word.map_or(0, |word| u64::from(bits(word).count_ones()))
+        };
         let mut free = 0;
         for (tree, header) in (0..).zip(trees.headers) {
             if self.shared.is_marked(tree) {
